@@ -126,16 +126,75 @@ pub(crate) fn cause_of(error: &Error) -> Cause<'_> {
 }
 
 /// A fault's text in Redis's words, without what the interpreter says of its own files.
-pub(crate) fn fault_text(text: &str) -> String {
-    let text = text.split(TRACEBACK).next().unwrap_or_default();
-    let text = match text
-        .strip_prefix(SANDBOX_NAME)
-        .and_then(|rest| rest.split_once(": "))
-    {
-        Some((_, rest)) => rest,
-        None => text,
+pub(crate) fn fault_text(text: &[u8]) -> Vec<u8> {
+    let end = find(text, TRACEBACK.as_bytes()).unwrap_or(text.len());
+    let text = &text[..end];
+    let (place, fault) = match placed_in(text, CHUNK_NAME) {
+        Some(place) => text.split_at(place),
+        None => (&b""[..], without_sandbox(text)),
     };
-    text.replace("attempt to modify a readonly table", READ_ONLY_TABLE)
+    [place, &in_words_of_lua(fault)].concat()
+}
+
+/// The text without the place in the file of wrappers where the fault was noticed, if there is one.
+fn without_sandbox(text: &[u8]) -> &[u8] {
+    placed_in(text, SANDBOX_NAME).map_or(text, |place| &text[place..])
+}
+
+/// The same fault at the place in the script that called the wrapper which noticed it; `None` for any other one.
+pub(crate) fn moved_to_caller(lua: &Lua, text: &[u8]) -> Option<Vec<u8>> {
+    let place = placed_in(text, SANDBOX_NAME)?;
+    let places = (1..WRAPPERS_MAX).map(|level| location_of(lua, f64::from(level)));
+    let caller = places.into_iter().find(|place| !place.is_empty())?;
+    Some([&caller, &text[place..]].concat())
+}
+
+/// The length of `FILE:LINE: ` in front of a text.
+fn placed_in(text: &[u8], file: &str) -> Option<usize> {
+    let rest = text.strip_prefix(file.as_bytes())?.strip_prefix(b":")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = rest.get(digits..)?.strip_prefix(b": ")?;
+    (digits > 0).then(|| text.len().saturating_sub(rest.len()))
+}
+
+/// Luau's texts about arguments and patterns as Lua 5.1 has them.
+fn in_words_of_lua(fault: &[u8]) -> Vec<u8> {
+    let after = |start: &str| fault.strip_prefix(start.as_bytes());
+    if after("malformed pattern (missing arguments to '%b')").is_some() {
+        return b"unbalanced pattern".to_vec();
+    }
+    let about = after("invalid argument #").or_else(|| after("missing argument #"));
+    if let Some(rest) = about
+        && let Some(end) = EXPECTED.iter().find_map(|expected| {
+            let at = find(rest, expected)?;
+            Some(at.saturating_add(expected.len()))
+        })
+    {
+        // Lua says no more of it, whatever it got.
+        return [b"bad argument #", &rest[..end], b")"].concat();
+    }
+    if let Some(rest) = after("invalid argument #") {
+        return [b"bad argument #", rest].concat();
+    }
+    if let Some(rest) = after("missing argument #") {
+        return match rest.strip_suffix(b" expected)") {
+            Some(rest) => [b"bad argument #", rest, b" expected, got no value)"].concat(),
+            // Which function it was is not said. The first argument any of them may lack, others `string.format`.
+            None if rest == b"1" => b"bad argument #1 to '?' (value expected)".to_vec(),
+            None => [b"bad argument #", rest, b" to 'format' (no value)"].concat(),
+        };
+    }
+    if after("invalid capture index").is_some() {
+        return b"invalid capture index".to_vec();
+    }
+    match find(fault, LUAU_READ_ONLY) {
+        Some(_) => READ_ONLY_TABLE.as_bytes().to_vec(),
+        None => fault.to_vec(),
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
 }
 
 /// The reply to a script that has raised an error nobody caught.
@@ -144,13 +203,15 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
     let text = match cause_of(error) {
         Cause::Raised(raised) => raised.text.clone(),
         Cause::Fault(fault) => {
-            let fault = fault_text(&fault);
-            match line {
-                Some(line) if !fault.starts_with(CHUNK_NAME) && fault != READ_ONLY_TABLE => {
-                    format!("ERR {CHUNK_NAME}:{line}: {fault}").into_bytes()
+            let fault = fault_text(fault.as_bytes());
+            let is_placed = fault.starts_with(CHUNK_NAME.as_bytes());
+            let place = match line {
+                Some(line) if !is_placed && fault != READ_ONLY_TABLE.as_bytes() => {
+                    format!("{CHUNK_NAME}:{line}: ")
                 }
-                _ => format!("ERR {fault}").into_bytes(),
-            }
+                _ => String::new(),
+            };
+            [b"ERR ", place.as_bytes(), &fault].concat()
         }
         Cause::Ended(_) | Cause::OutOfMemory => b"ERR Script ended".to_vec(),
     };
@@ -235,6 +296,13 @@ pub(crate) const SANDBOX_NAME: &str = "sandbox";
 
 /// Raised by a function like `rawset` it has no place in the script.
 const READ_ONLY_TABLE: &str = "Attempt to modify a readonly table";
+const EXPECTED: [&[u8]; 2] = [
+    b"(nil or table expected",
+    b"(string/function/table expected",
+];
+const LUAU_READ_ONLY: &[u8] = b"attempt to modify a readonly table";
+/// More than the wrappers that lie between a script and what they call, and what looks for the script.
+const WRAPPERS_MAX: u32 = 12;
 const TRACEBACK: &str = "\nstack traceback:\n";
 /// A script may raise a text of any length; a client need not read it all.
 const ERROR_BYTES_MAX: usize = 4096;

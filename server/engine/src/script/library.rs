@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 
-use mlua::{Error, Lua, Table, Value};
+use mlua::{Error, Lua, LuaString, Table, Value};
 
 use crate::script::call::ScriptState;
 use crate::script::convert::{Names, text_of};
-use crate::script::failure::{Cause, Raised, cause_of, fault_text, located};
+use crate::script::failure::{Cause, Raised, cause_of, fault_text, located, moved_to_caller};
 use crate::script::libraries::{self, Host};
 use crate::script::limits::End;
 use crate::script::redis_library::redis;
@@ -42,6 +42,11 @@ pub(crate) fn natives(
     let (budget, known) = (Rc::clone(shared), Rc::clone(names));
     let handled = lua.create_function(move |lua, value| handled(lua, &budget, &known, value))?;
     natives.raw_set("handled", handled)?;
+    let moved = lua.create_function(|lua, text: LuaString| {
+        let moved = moved_to_caller(lua, &text.as_bytes());
+        moved.map_or(Ok(text), |moved| lua.create_string(moved))
+    })?;
+    natives.raw_set("moved_to_caller", moved)?;
     Ok(natives)
 }
 
@@ -54,6 +59,10 @@ fn raise(lua: &Lua, names: &Names, value: Value, level: Option<f64>) -> Error {
         },
         Value::Nil => b"ERR nil".to_vec(),
         Value::Boolean(yes) => format!("ERR {yes}").into_bytes(),
+        // Without a place in front of it a number stays one.
+        Value::Integer(_) | Value::Number(_) if level.is_some_and(|level| level < 1.0) => {
+            [&b"ERR "[..], &text_of(&value).unwrap_or_default()].concat()
+        }
         other => match text_of(other) {
             Some(text) => return located(lua, level.unwrap_or(1.0), &text),
             None => format!("ERR {}", other.type_name()).into_bytes(),
@@ -85,13 +94,16 @@ fn handled(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua
                     .map(Value::Table),
                 None => names.error_table(lua, &raised.text).map(Value::Table),
             },
-            Cause::Fault(text) => Ok(Value::String(lua.create_string(fault_text(&text))?)),
+            Cause::Fault(text) => {
+                let text = fault_text(text.as_bytes());
+                Ok(Value::String(lua.create_string(text)?))
+            }
         },
         Value::String(text) if &*text.as_bytes() == OUT_OF_MEMORY => {
             Err(Error::external(shared.budget.end(End::Memory)))
         }
         Value::String(text) => {
-            let text = fault_text(&text.to_string_lossy());
+            let text = fault_text(&text.as_bytes());
             Ok(Value::String(lua.create_string(text)?))
         }
         _ => Ok(value),

@@ -448,10 +448,10 @@ fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Compiled, ErrorReply
 
 fn compile_error(error: mlua::Error) -> ErrorReply {
     let text = match cause_of(&error) {
-        Cause::Fault(text) => fault_text(&text),
-        _ => "not enough memory".to_owned(),
+        Cause::Fault(text) => fault_text(text.as_bytes()),
+        _ => b"not enough memory".to_vec(),
     };
-    ErrorReply::new(format!("ERR Error compiling script (new function): {text}"))
+    ErrorReply::new([&b"ERR Error compiling script (new function): "[..], &text].concat())
 }
 
 fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {

@@ -235,6 +235,102 @@ const LIBRARIES: &[(&str, &str)] = &[
     ),
 ];
 
+/// The interpreter words them in its own way, and where a wrapper notices one it names the wrapper's line.
+#[test]
+fn faults_about_arguments_and_patterns_read_as_in_lua_5_1() {
+    check(FAULTS);
+}
+
+const FAULTS: &[(&str, &str)] = &[
+    (
+        "return string.rep()",
+        "-ERR user_script:1: bad argument #1 to \\'rep\\' (string expected, got no value) SHA1.",
+    ),
+    (
+        "return string.format('%d')",
+        "-ERR user_script:1: bad argument #2 to \\'format\\' (no value) SHA1.",
+    ),
+    (
+        "return string.format('%d', 'x')",
+        "-ERR user_script:1: bad argument #2 to \\'format\\' (number expected, got string) SHA1.",
+    ),
+    (
+        "return unpack(nil)",
+        "-ERR user_script:1: bad argument #1 to \\'unpack\\' (table expected, got nil) SHA1.",
+    ),
+    (
+        "return tonumber('7', 99)",
+        "-ERR user_script:1: bad argument #2 to \\'tonumber\\' (base out of range) SHA1.",
+    ),
+    (
+        "return select(0)",
+        "-ERR user_script:1: bad argument #1 to \\'select\\' (index out of range) SHA1.",
+    ),
+    (
+        "return setmetatable({})",
+        "-ERR user_script:1: bad argument #2 to \\'setmetatable\\' (nil or table expected) SHA1.",
+    ),
+    (
+        "return string.gsub('a', 'a')",
+        "-ERR user_script:1: bad argument #3 to \\'gsub\\' (string/function/table expected) SHA1.",
+    ),
+    (
+        "return string.gsub('a')",
+        "-ERR user_script:1: bad argument #2 to \\'gsub\\' (string expected, got no value) SHA1.",
+    ),
+    (
+        "return string.find('a')",
+        "-ERR user_script:1: bad argument #2 to \\'find\\' (string expected, got no value) SHA1.",
+    ),
+    (
+        "return string.match()",
+        "-ERR user_script:1: bad argument #1 to \\'match\\' (string expected, got no value) SHA1.",
+    ),
+    (
+        "return string.gmatch('a')",
+        "-ERR user_script:1: bad argument #2 to \\'gmatch\\' (string expected, got no value) SHA1.",
+    ),
+    (
+        "return {pcall(function()\nreturn string.find('a', '[a') end)}",
+        "[nil, \"user_script:2: malformed pattern (missing \\']\\')\"]",
+    ),
+    (
+        "return {pcall(function() return string.gsub('a', 'a', '%2') end)}",
+        "[nil, \"user_script:1: invalid capture index\"]",
+    ),
+    (
+        "return {xpcall(function() return ('a'):match('%b') end, function(e) return 'h:' .. e end)}",
+        "[nil, \"h:user_script:1: unbalanced pattern\"]",
+    ),
+    (
+        "return {pcall(function() return string.gsub('a', 'a', function() return {} end) end)}",
+        "[nil, \"user_script:1: invalid replacement value (a table)\"]",
+    ),
+    (
+        "return {pcall(function() return string.gsub('a', 'a',\nfunction() error('own') end) end)}",
+        "[nil, \"user_script:2: own\"]",
+    ),
+    ("return {pcall(error, 5, 0)}", "[nil, 5]"),
+    (
+        "return {pcall(function() error(5) end)}",
+        "[nil, \"user_script:1: 5\"]",
+    ),
+    ("error(5, 0)", "-ERR 5 SHA1."),
+    ("return select('#', pcall(error, {}))", "3"),
+    (
+        "return {pcall(function() assert(false, '\\200') end)}",
+        "[nil, \"user_script:1: \\xc8\"]",
+    ),
+    (
+        "return {pcall(function() cjson.x = 1 end)}",
+        "[nil, \"user_script:1: Attempt to modify a readonly table\"]",
+    ),
+    (
+        "return {pcall(error, 'invalid argument #1 to no', 0)}",
+        "[nil, \"invalid argument #1 to no\"]",
+    ),
+];
+
 #[test]
 fn patterns_are_those_of_lua_5_1() {
     check(PATTERNS);
@@ -291,6 +387,10 @@ const PATTERNS: &[(&str, &str)] = &[
     ("return {string.find('abc', '', -10)}", "[1, 0]"),
     ("return {string.match('abc', '()', 10)}", "[4]"),
     ("return {string.find('abc', '$', 9)}", "[4, 3]"),
+    // Lua 5.1 has no such class.
+    ("return {string.gsub('gag %', '%g', 'x')}", "[\"xax %\", 2]"),
+    ("return {string.gsub('G g', '[%G%s]', 'x')}", "[\"xxg\", 2]"),
+    ("return {string.find('a%g', '%%g')}", "[2, 3]"),
 ];
 
 /// All texts are in the tests of the parser.
@@ -336,6 +436,27 @@ fn what_stays_different_is_known() {
         ),
         // Redis: "attempt to call a table value".
         ("for key, value in {5} do return value end", "5"),
+        // Redis: 1, and 5 as a number.
+        (
+            "return #setmetatable({7}, {__len = function() return 9 end})",
+            "9",
+        ),
+        (
+            "return type(tostring(setmetatable({}, {__tostring = function() return 5 end})))",
+            "\"string\"",
+        ),
+        // Redis: "attempt to index a boolean value", before anything is called.
+        (
+            "return {pcall(function() return (true):x(error('called', 0)) end)}",
+            "[nil, \"called\"]",
+        ),
+        // Redis: "a".
+        ("return string.format('%s', 'a\\0b')", "\"a\\x00b\""),
+        // Redis: argument 1.
+        (
+            "return ('x'):rep({})",
+            "-ERR user_script:1: bad argument #2 to \\'rep\\' (number expected, got table)",
+        ),
         // Redis: "nil".
         ("return type(getmetatable(string))", "\"table\""),
     ] {

@@ -2,14 +2,14 @@
 //!
 //! Invariant: nothing in this crate touches files except through these traits. A write is durable only
 //! after `File::sync`, a name only after `Disk::sync_dir`. No retries, no caching: that is for the caller
-//! to decide, and the log decides never to retry.
+//! to decide, and the log decides never to retry. Bytes are copied out: nothing lends a file's content, which another
+//! process may change or cut at any time.
 
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-mod mapping;
 #[allow(
     clippy::arithmetic_side_effects,
     reason = "offsets in memory are lengths of what is there"
@@ -18,7 +18,6 @@ mod memory;
 mod real;
 mod view;
 
-pub use mapping::Mapping;
 pub use memory::{Fate, Fault, MemoryDisk, Operation, Point, PowerLoss, Sector, Unsynced};
 pub use real::{OpenError, RealDisk};
 pub use view::{DirectoryUse, DirectoryView};
@@ -99,8 +98,6 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// The whole content, to be read while the directory's lock is held and the file is left alone.
-    fn map(&self) -> io::Result<Mapping>;
 }
 
 /// What tells a file of the machine from every other one that exists at the same time.

@@ -23,6 +23,30 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
+/// A frame that keeps its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedFrame {
+    /// Its number in the stream.
+    pub position: Position,
+    /// The caller's code for it.
+    pub kind: u8,
+    /// The node time handed to `append`, in nanoseconds.
+    pub node_time_ns: u64,
+    /// What the caller stored.
+    pub payload: Vec<u8>,
+}
+
+impl From<Frame<'_>> for OwnedFrame {
+    fn from(frame: Frame<'_>) -> OwnedFrame {
+        OwnedFrame {
+            position: frame.position,
+            kind: frame.kind,
+            node_time_ns: frame.node_time_ns,
+            payload: frame.payload.to_vec(),
+        }
+    }
+}
+
 /// A frame together with what only the log itself needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed<'a> {
@@ -156,6 +180,16 @@ pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<Parsed<'_>, Flaw> {
     })
 }
 
+/// How long the frame at the start of `bytes` says that it is; 0 where there is no beginning of one.
+#[inline]
+pub(crate) fn claimed_bytes(bytes: &[u8], salt: Salt) -> usize {
+    if bytes.len() < HEADER_BYTES || u32_at(bytes, 0) != salt.mark {
+        return 0;
+    }
+    let bytes = bytes_for(u64::from(u32_at(bytes, 8)));
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// Why there is no frame where one was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
@@ -167,6 +201,7 @@ pub(crate) enum Flaw {
     Checksum,
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], from: usize) -> u32 {
     let mut number = [0; 4];
     number.copy_from_slice(&bytes[from..][..4]);

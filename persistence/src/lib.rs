@@ -20,10 +20,12 @@
 //! assert_eq!(log.writer.sync()?, position);
 //!
 //! let recovery = Recovery::read(Arc::new(disk), &LogOptions::default())?;
-//! assert_eq!(recovery.frames().next().map(|frame| frame.payload), Some(&b"payload"[..]));
+//! let mut frames = recovery.frames();
+//! assert_eq!(frames.next_frame()?.map(|frame| frame.payload), Some(&b"payload"[..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod appender;
@@ -43,12 +45,12 @@ mod writer;
 
 pub use appender::{Appender, Batch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, Mapping,
+    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId,
     MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
     Volume,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
-pub use frame::Frame;
+pub use frame::{Frame, OwnedFrame};
 pub use header::{Cut, LogIdentity, SegmentHeader};
 pub use options::LogOptions;
 pub use position::{FrameKind, Position};

@@ -20,6 +20,7 @@ mod repair;
 mod rewrite;
 mod scan;
 mod summary;
+mod window;
 
 pub use chain::{Break, Frames};
 pub use directory::SegmentState;
@@ -29,7 +30,6 @@ pub use inspection::{
 pub use repair::{Repair, RepairCut, Repaired};
 pub use summary::LogSummary;
 
-use assembly::Keep;
 use chain::Chain;
 use directory::LogDirectory;
 
@@ -48,7 +48,7 @@ impl Recovery {
     pub fn read(disk: Arc<dyn Disk>, options: &LogOptions) -> Result<Recovery, RecoveryError> {
         let options = options.in_blocks();
         let directory = LogDirectory::read(&*disk, &options)?;
-        let chain = assembly::assemble(&*disk, &directory, Keep::Bytes)?;
+        let chain = assembly::assemble(&*disk, &directory)?;
         let summary = LogSummary::of(&directory, &chain);
         Ok(Recovery {
             disk,
@@ -66,9 +66,9 @@ impl Recovery {
 
     /// The frames to replay, in order: from the opening frame of the last complete checkpoint, or else
     /// from position 1. Frames of an unfinished checkpoint come as any others: its parts repeat what the frames
-    /// before them have said.
+    /// before them have said. The files are read again for it, so errors of the disk may come up.
     pub fn frames(&self) -> Frames<'_> {
-        self.chain.frames()
+        self.chain.frames(&*self.disk, &self.directory)
     }
 
     /// Goes on after the last frame, in a fresh segment that is zero-filled and synced. What was read is

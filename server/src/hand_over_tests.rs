@@ -258,10 +258,8 @@ fn durable(disk: &MemoryDisk) -> Position {
         .after_loss_of_names(&[])
         .after_loss(&PowerLoss::default());
     let recovery = Recovery::read(Arc::new(left), &LogOptions::default()).unwrap();
-    recovery
-        .frames()
-        .last()
-        .map_or(Position::ZERO, |frame| frame.position)
+    let frames = recovery.frames().collect().unwrap();
+    frames.last().map_or(Position::ZERO, |frame| frame.position)
 }
 
 /// What is said to be synced is, and it never goes back.

@@ -152,8 +152,11 @@ pub(crate) fn newest_run(disk: &MemoryDisk) -> u64 {
     let Ok(recovery) = Recovery::read(copy, &Sizes::default()) else {
         return 0;
     };
-    let starts = recovery.frames().filter_map(|frame| {
-        let record = Record::decode(frame.kind, frame.payload).ok()?;
+    let Ok(frames) = recovery.frames().collect() else {
+        return 0;
+    };
+    let starts = frames.iter().filter_map(|frame| {
+        let record = Record::decode(frame.kind, &frame.payload).ok()?;
         match record {
             Record::Start(start) => Some(start.incarnation),
             Record::Control(control) => Some(control.start.incarnation),

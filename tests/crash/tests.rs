@@ -80,8 +80,11 @@ fn a_key_that_comes_and_expires_between_two_turns_leaves_a_tick() {
     let ticks = || {
         let left = Arc::new(disk.after_process_end());
         let records = Recovery::read(left, &LogOptions::default()).expect("a whole log");
-        let frames = records.frames();
-        frames.filter(|frame| frame.kind == kind::TICK).count()
+        let frames = records.frames().collect().expect("a disk without faults");
+        frames
+            .iter()
+            .filter(|frame| frame.kind == kind::TICK)
+            .count()
     };
     node.maintain().expect("a disk without faults");
     let reply = node.execute(&[b"SET", b"a", b"token", b"PX", b"1000"]);

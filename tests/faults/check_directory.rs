@@ -104,11 +104,6 @@ impl CheckDirectory {
         measured.collect()
     }
 
-    /// The oldest segment that a node ever makes here.
-    pub(crate) fn first_segment(&self) -> PathBuf {
-        self.data().join("segment-0000000001.log")
-    }
-
     /// What the segment is called that the node makes next, until it is made.
     pub(crate) fn next_unfinished_segment(&self) -> io::Result<PathBuf> {
         let newest = self.segments()?.pop();

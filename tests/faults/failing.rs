@@ -182,9 +182,6 @@ const START: &[(&str, &str)] = &[
     ("flock", "EIO"),
     ("flock", "ENOLCK"),
     ("getdents64", "EIO"),
-    ("mmap", "ENOMEM"),
-    ("madvise", "EIO"),
-    ("madvise", "EINVAL"),
     ("pread64", "EIO"),
     ("fdatasync", "EIO"),
     ("fsync", "EIO"),
@@ -219,11 +216,7 @@ pub(crate) fn checks(is_thorough: bool) -> Vec<Check> {
         }
         for (call, error) in START {
             for phase in [Phase::FirstStart, Phase::Restart] {
-                // Without memory the program's own runtime does not start, whoever wrote it: only
-                // the mapping of the log counts, and a first start has none.
-                if *call != "mmap" || phase == Phase::Restart {
-                    checks.push(while_starting(mode, phase, call, error));
-                }
+                checks.push(while_starting(mode, phase, call, error));
             }
         }
     }
@@ -295,10 +288,7 @@ fn while_starting(mode: Mode, phase: Phase, call: &'static str, error: &'static 
         let stage = Stage::set(bench, phase, mode, 13)?;
         let mut nth = record.only.unwrap_or(1);
         loop {
-            let mut injection = Injection::new(call, &format!("error={error}"), nth);
-            if call == "mmap" {
-                injection = injection.about(stage.directory.first_segment());
-            }
+            let injection = Injection::new(call, &format!("error={error}"), nth);
             let is_met = start_once(&stage, &injection, nth, record)?;
             if !is_met || record.only.is_some() {
                 return Ok(());

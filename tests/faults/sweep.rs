@@ -199,17 +199,18 @@ fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
         .map_err(|error| error.to_string())?;
     let mut history = History::default();
     let mut frames = Vec::new();
-    for frame in recovery.frames() {
+    let replayed = recovery.frames().collect();
+    for frame in replayed.map_err(|error| error.to_string())? {
         let time = NodeTime::from_nanos(frame.node_time_ns);
         match frame.kind {
             kind::GROUP | kind::SNAPSHOT | kind::END => history.frame(time),
             code => {
                 let record =
-                    Control::decode(code, frame.payload).map_err(|error| error.to_string())?;
+                    Control::decode(code, &frame.payload).map_err(|error| error.to_string())?;
                 history.record(time, &record);
             }
         }
-        frames.push((frame.kind, frame.node_time_ns, frame.payload.to_vec()));
+        frames.push((frame.kind, frame.node_time_ns, frame.payload));
     }
     let seen = Seen {
         now: history.newest,

@@ -3,7 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
-use super::{DirectoryEntry, Disk, File, FileId, Mapping, Presence, Volume, is_refusal};
+use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use std::fs;
@@ -297,10 +297,6 @@ impl File for RealFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        Mapping::of(&self.file)
     }
 }
 

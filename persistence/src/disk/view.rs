@@ -1,10 +1,9 @@
 //! A directory that is looked at: by tools, beside a running node as well.
 //!
-//! Invariant: nothing is changed, and the directory's lock is not kept. Files are read, never mapped: one that is
-//! cut while it is read is then an error and not a signal.
+//! Invariant: nothing is changed, and the directory's lock is not kept.
 
 use super::real::{holder_of, list_directory, open_directory, read_fully, volume_of};
-use super::{DirectoryEntry, Disk, File, Mapping, OpenError, Volume};
+use super::{DirectoryEntry, Disk, File, OpenError, Volume};
 use crate::segment_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -130,18 +129,6 @@ impl File for ViewedFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
-
-    fn map(&self) -> io::Result<Mapping> {
-        let length = self.len()?;
-        if length > COPIED_BYTES_MAX {
-            let text = format!("{length} bytes are more than a tool reads of one segment");
-            return Err(io::Error::other(text));
-        }
-        let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-        let read = self.read_at(0, &mut bytes)?;
-        bytes.truncate(read);
-        Ok(Mapping::copied(bytes))
-    }
 }
 
 /// The lock is tried, and given back at once.
@@ -161,6 +148,3 @@ fn for_reading_only() -> io::Error {
         "the directory was opened for reading only",
     )
 }
-
-/// Far above the segments of a node. A file made long on purpose must not take all memory.
-const COPIED_BYTES_MAX: u64 = 1 << 30;

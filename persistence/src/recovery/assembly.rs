@@ -6,33 +6,19 @@
 
 use super::chain::{Break, Chain, continues};
 use super::directory::{LogDirectory, damaged};
-use super::scan::{Claim, Scan, is_zero, larger};
+use super::scan::{Claim, Scan, larger};
 use crate::disk::Disk;
-use crate::error::RecoveryError;
+use crate::error::{DiskError, RecoveryError};
 use crate::header::SegmentHeader;
 use crate::position::Position;
 use crate::segment_name;
 use std::collections::VecDeque;
 
-/// Whether the bytes of the segments are kept for a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
-    /// All of them, to be replayed.
-    Bytes,
-    /// None: a look at a log of any size needs the memory of one segment.
-    Nothing,
-}
-
 /// Assembles the stream from the segments of a directory.
-pub(super) fn assemble(
-    disk: &dyn Disk,
-    directory: &LogDirectory,
-    keep: Keep,
-) -> Result<Chain, RecoveryError> {
+pub(super) fn assemble(disk: &dyn Disk, directory: &LogDirectory) -> Result<Chain, RecoveryError> {
     let mut assembly = Assembly {
         disk,
         directory,
-        keep,
         break_at: None,
         claim: None,
     };
@@ -56,7 +42,6 @@ pub(super) fn assemble(
 struct Assembly<'a> {
     disk: &'a dyn Disk,
     directory: &'a LogDirectory,
-    keep: Keep,
     /// The earliest break found so far.
     break_at: Option<Break>,
     /// The largest claim by what lies behind a break.
@@ -77,7 +62,7 @@ impl Assembly<'_> {
     fn look_at_unused(&mut self) -> Result<(), RecoveryError> {
         let newest = self.directory.newest_used().unwrap_or(0);
         for &number in self.directory.segments.keys() {
-            if number > newest && !is_zero(&self.directory.map(self.disk, number)?) {
+            if number > newest && !self.directory.is_blank(self.disk, number)? {
                 self.note_break(number, 0, HEADER_LOST);
                 break;
             }
@@ -86,19 +71,17 @@ impl Assembly<'_> {
     }
 
     fn run_ending_with(&mut self, number: u64) -> Result<Walk, RecoveryError> {
-        let mut newest = self.scan(number, None)?;
+        let newest = self.scan(number, None)?;
         if let Some(reason) = newest.flaw {
             self.note_break(number, newest.end() as u64, reason);
         }
         // Something may lie behind zeros as well, if the break is one that a newer segment told of.
         if self.break_at.is_some() {
-            self.claim = newest
-                .claim_behind_end()
-                .into_iter()
-                .chain(self.claim)
-                .reduce(larger);
+            let behind = self.directory.window(number);
+            let behind = behind.and_then(|mut window| newest.claim_behind_end(&mut window));
+            let behind = behind.map_err(DiskError::at_segment(self.disk, "read", number))?;
+            self.claim = behind.into_iter().chain(self.claim).reduce(larger);
         }
-        self.free(&mut newest);
         let mut run = VecDeque::from([newest]);
         loop {
             if let Some(chain) = Chain::from_checkpoint(&mut run) {
@@ -118,8 +101,7 @@ impl Assembly<'_> {
                 self.leave_out(&run);
                 return Ok(Walk::BrokenBefore(previous));
             }
-            let mut scan = self.scan(previous, Some(&header))?;
-            self.free(&mut scan);
+            let scan = self.scan(previous, Some(&header))?;
             if let Some(reason) = scan.flaw {
                 self.note_break(previous, scan.end() as u64, reason);
                 self.leave_out(&run);
@@ -161,15 +143,10 @@ impl Assembly<'_> {
         let header = *self.directory.segments[&number]
             .header()
             .expect("only segments with a header are read");
-        let bytes = self.directory.map(self.disk, number)?;
         let cut = next.map(|next| next.previous.offset);
-        Ok(Scan::read(header, bytes, cut))
-    }
-
-    fn free(&self, scan: &mut Scan) {
-        if self.keep == Keep::Nothing {
-            scan.forget_bytes();
-        }
+        let window = self.directory.window(number);
+        let scanned = window.and_then(|mut window| Scan::read(header, &mut window, cut));
+        Ok(scanned.map_err(DiskError::at_segment(self.disk, "read", number))?)
     }
 
     fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<Walk, RecoveryError> {

@@ -1,13 +1,19 @@
 //! The stream to replay: segments one after the other, and the frames in them.
 //!
 //! Invariant: every frame was verified when its segment was read, and positions are consecutive, but for those
-//! that a repair has left out between two segments.
+//! that a repair has left out between two segments. A replay reads the files a second time and gives
+//! out only what is still the frame that was verified.
 
-use super::scan::{Mark, Scan};
-use crate::frame::Frame;
+use super::directory::LogDirectory;
+use super::scan::{Mark, Scan, changed};
+use super::window::Window;
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::frame::{Frame, OwnedFrame};
 use crate::header::{Cut, SegmentHeader};
 use crate::position::Position;
 use std::collections::VecDeque;
+use std::slice::Iter;
 
 /// The stream to replay.
 #[derive(Debug, Default)]
@@ -56,11 +62,19 @@ impl Chain {
         })
     }
 
-    /// The frames to replay.
-    pub(super) fn frames(&self) -> Frames<'_> {
+    /// The frames to replay, from the files of this directory.
+    pub(super) fn frames<'a>(
+        &'a self,
+        disk: &'a dyn Disk,
+        directory: &'a LogDirectory,
+    ) -> Frames<'a> {
         Frames {
-            run: &self.run,
+            disk,
+            directory,
+            run: self.run.iter(),
+            current: None,
             offset: self.start_offset(),
+            next: self.checkpoint.map_or(Position::ZERO, |mark| mark.position),
         }
     }
 
@@ -107,25 +121,69 @@ pub(super) fn continues(header: &SegmentHeader, next: Position) -> bool {
     header.first_position == next || (header.is_repaired && header.first_position > next)
 }
 
-/// Iterates over the frames to replay.
+/// The frames to replay, one at a time.
 #[derive(Debug)]
 pub struct Frames<'a> {
-    run: &'a [Scan],
+    disk: &'a dyn Disk,
+    directory: &'a LogDirectory,
+    /// The segments that are not yet begun.
+    run: Iter<'a, Scan>,
+    current: Option<(&'a Scan, Window<'a>)>,
     offset: usize,
+    /// The position of the next frame.
+    next: Position,
 }
 
-impl<'a> Iterator for Frames<'a> {
-    type Item = Frame<'a>;
-
-    fn next(&mut self) -> Option<Frame<'a>> {
-        loop {
-            let scan = self.run.first()?;
-            if let Some(parsed) = scan.frame_at(self.offset) {
-                self.offset = self.offset.saturating_add(parsed.bytes);
-                return Some(parsed.frame);
+impl Frames<'_> {
+    /// The next frame; `None` after the last one.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or does not hold any more what was verified.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, DiskError> {
+        while self.is_at_end() {
+            let Some(scan) = self.run.next() else {
+                return Ok(None);
+            };
+            let number = scan.header.number;
+            let failed = DiskError::at_segment(self.disk, "read", number);
+            let window = self.directory.window(number).map_err(failed)?;
+            // Only the first segment may be begun behind its first frame.
+            if self.current.replace((scan, window)).is_some() {
+                self.offset = scan.begin();
             }
-            self.run = &self.run[1..];
-            self.offset = self.run.first().map_or(0, Scan::begin);
+            if self.offset == scan.begin() {
+                self.next = scan.header.first_position;
+            }
         }
+        let Some((scan, window)) = &mut self.current else {
+            return Ok(None);
+        };
+        let failed = DiskError::at_segment(self.disk, "read", scan.header.number);
+        match scan.frame_at(window, self.offset) {
+            Ok(Some(parsed)) if parsed.frame.position == self.next => {
+                self.offset = self.offset.saturating_add(parsed.bytes);
+                self.next = self.next.next();
+                Ok(Some(parsed.frame))
+            }
+            Ok(_) => Err(failed(changed())),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_none_or(|(scan, _)| self.offset >= scan.end())
+    }
+
+    /// The frames that are left, all in memory at once: for logs that are known to be small.
+    ///
+    /// # Errors
+    /// As for [`Frames::next_frame`].
+    pub fn collect(mut self) -> Result<Vec<OwnedFrame>, DiskError> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next_frame()? {
+            frames.push(frame.into());
+        }
+        Ok(frames)
     }
 }

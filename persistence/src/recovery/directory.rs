@@ -3,12 +3,14 @@
 //! Invariant: the header of each segment is of a known version and belongs to the file it was read from; `read`
 //! adds that all are of one node. Contents beyond the headers are not looked at.
 
-use crate::disk::{Disk, File, Mapping};
+use super::window::Window;
+use crate::disk::{Disk, File};
 use crate::error::{DiskError, RecoveryError, hexadecimal};
 use crate::header::{self, Found, SegmentHeader};
 use crate::options::{LogOptions, SEGMENT_BYTES_LIMIT};
 use crate::segment_name::{self, Name};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// The files of a log.
@@ -128,20 +130,19 @@ impl LogDirectory {
         numbers.copied().max().unwrap_or(0)
     }
 
-    /// The whole content of a segment that is in `segments`.
-    pub(super) fn map(&self, disk: &dyn Disk, number: u64) -> Result<Mapping, DiskError> {
+    /// The content of a segment that is in `segments`.
+    pub(super) fn window(&self, number: u64) -> io::Result<Window<'_>> {
         let segment = &self.segments[&number];
-        let mapped = segment.file.map().and_then(|bytes| {
-            // The length was checked against the header. Under the directory's lock it cannot have changed since.
-            if bytes.len() as u64 == segment.length {
-                Ok(bytes)
-            } else {
-                Err(std::io::Error::other(
-                    "its length changed while it was read",
-                ))
-            }
+        Window::of(&*segment.file, segment.length)
+    }
+
+    /// Whether a segment that is in `segments` holds nothing but zeros.
+    pub(super) fn is_blank(&self, disk: &dyn Disk, number: u64) -> Result<bool, DiskError> {
+        let blank = self.window(number).and_then(|mut window| {
+            let length = window.length();
+            window.is_zero(0, length)
         });
-        mapped.map_err(DiskError::at_segment(disk, "read", number))
+        blank.map_err(DiskError::at_segment(disk, "read", number))
     }
 
     fn add(&mut self, disk: &dyn Disk, number: u64) {

@@ -4,10 +4,11 @@
 //! judged by the code of a start. While a node writes, a segment may grow or vanish between two looks: an
 //! unfavourable finding counts only if a second look finds the same.
 
-use super::assembly::{self, Keep};
+use super::assembly;
 use super::directory::{LogDirectory, SegmentState};
 use super::scan::Scan;
 use super::summary::LogSummary;
+use super::window::Window;
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError};
 use crate::frame::Frame;
@@ -16,6 +17,7 @@ use crate::options::LogOptions;
 use crate::position::Position;
 use crate::segment_name;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// The files of a log, and what their headers say.
@@ -62,6 +64,7 @@ pub struct Judgement {
 #[derive(Debug)]
 pub struct SegmentContent {
     scan: Scan,
+    bytes: Vec<u8>,
     begin: usize,
 }
 
@@ -122,7 +125,7 @@ impl Inspection {
     pub fn judge(&self, options: &LogOptions) -> Result<Judgement, RecoveryError> {
         let options = options.in_blocks();
         let directory = LogDirectory::read(&*self.disk, &options)?;
-        let chain = assembly::assemble(&*self.disk, &directory, Keep::Nothing)?;
+        let chain = assembly::assemble(&*self.disk, &directory)?;
         let mut begin = chain.start_offset();
         let parts = chain.run.iter().map(|scan| SegmentPart {
             number: scan.header.number,
@@ -167,16 +170,27 @@ impl Inspection {
         let failed = |cause| DiskError::at_segment(&*self.disk, "read", part.number)(cause);
         let name = segment_name::segment(part.number);
         let file = self.disk.open(&name).map_err(failed)?;
-        let bytes = file.map().map_err(failed)?;
+        let length = file.len().map_err(failed)?;
+        // The file may be another one than the one that was listed.
+        if length > VIEWED_BYTES_MAX {
+            let text = format!("{length} bytes are more than a tool reads of one segment");
+            return Err(failed(io::Error::other(text)));
+        }
+        let mut window = Window::of(&*file, length).map_err(failed)?;
+        let whole = window.length();
+        window.bytes(0, whole).map_err(failed)?;
+        let bytes = window.into_piece();
         let block = bytes.first_chunk().map(header::examine);
         let Some(Found::Header { header, .. }) = block else {
-            let changed = std::io::Error::other("it has no header any more");
+            let changed = io::Error::other("it has no header any more");
             return Err(failed(changed));
         };
         let begin = usize::try_from(part.begin)
-            .map_err(|_| failed(std::io::Error::other("it begins beyond what can be mapped")))?;
+            .map_err(|_| failed(io::Error::other("it begins beyond what memory holds")))?;
+        let mut window = Window::holding(bytes);
         Ok(SegmentContent {
-            scan: Scan::read(header, bytes, part.end),
+            scan: Scan::read(header, &mut window, part.end).map_err(failed)?,
+            bytes: window.into_piece(),
             begin,
         })
     }
@@ -197,7 +211,7 @@ impl SegmentContent {
             if offset >= self.scan.end() {
                 return None;
             }
-            let parsed = self.scan.frame_at(offset)?;
+            let parsed = self.scan.frame_in(&self.bytes, offset)?;
             let begin = offset;
             offset = offset.saturating_add(parsed.bytes);
             Some(InspectedFrame {
@@ -219,3 +233,6 @@ impl SegmentContent {
         self.scan.flaw
     }
 }
+
+/// Far above the segments of a node. A file made long on purpose must not take all memory.
+const VIEWED_BYTES_MAX: u64 = 1 << 30;

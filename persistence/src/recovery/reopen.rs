@@ -7,7 +7,6 @@
 use super::chain::Chain;
 use super::directory::LogDirectory;
 use super::rewrite;
-use super::scan::is_zero;
 use crate::appender::Appender;
 use crate::block_writer::BlockWriter;
 use crate::disk::Disk;
@@ -34,7 +33,7 @@ pub(super) fn reopen(
         (Some(_), Some(first)) => first.header.number,
         _ => 0,
     };
-    make_durable(&*disk, &directory, chain)?;
+    make_durable(&*disk, &directory, &chain)?;
     clear_unused(&*disk, &mut directory)?;
 
     let newest = directory.segments.keys().next_back();
@@ -64,22 +63,11 @@ pub(super) fn reopen(
 pub(super) fn make_durable(
     disk: &dyn Disk,
     directory: &LogDirectory,
-    chain: Chain,
+    chain: &Chain,
 ) -> Result<(), WriteError> {
-    let uncovered = rewrite::uncovered(&chain.run);
-    let numbers: Vec<u64> = chain.run.iter().map(|scan| scan.header.number).collect();
-    // No view of a file may exist while it is written.
-    drop(chain);
-    rewrite::rewrite(disk, directory, &uncovered)?;
-    sync_what_was_read(disk, directory, &numbers)
-}
-
-fn sync_what_was_read(
-    disk: &dyn Disk,
-    directory: &LogDirectory,
-    numbers: &[u64],
-) -> Result<(), WriteError> {
-    for &number in numbers {
+    rewrite::rewrite(disk, directory, &chain.run)?;
+    for scan in &chain.run {
+        let number = scan.header.number;
         let synced = directory.segments[&number].file.sync();
         let synced = synced.map_err(DiskError::at_segment(disk, "sync", number));
         synced.map_err(WriteError::Sync)?;
@@ -162,8 +150,8 @@ pub(super) fn clear_unused(
         remove(&segment_name::unfinished(number))?;
     }
     while let Some((&number, _)) = directory.segments.last_key_value() {
-        let content = directory.map(disk, number).map_err(WriteError::Segment)?;
-        if !is_zero(&content) {
+        let is_blank = directory.is_blank(disk, number);
+        if !is_blank.map_err(WriteError::Segment)? {
             break;
         }
         remove(&segment_name::segment(number))?;

@@ -8,7 +8,8 @@
 use super::chain::{Chain, Frames, continues};
 use super::directory::{LogDirectory, Segment, SegmentState};
 use super::reopen::{clear_unused, make_durable};
-use super::scan::{Scan, is_zero};
+use super::scan::Scan;
+use super::window::Window;
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError, WriteError};
 use crate::frame::{self, Frame, Salt};
@@ -18,6 +19,7 @@ use crate::position::{FrameKind, Position};
 use crate::segment_name;
 use crate::space;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 /// A repair that could be made. Nothing is changed before `commit`.
@@ -80,7 +82,7 @@ impl Repair {
 
     /// The frames that are kept, from the last complete checkpoint among them, or from the beginning.
     pub fn frames(&self) -> Frames<'_> {
-        self.kept.frames()
+        self.kept.frames(&*self.disk, &self.directory)
     }
 
     /// Where the log is cut; `None` if nothing is kept.
@@ -120,15 +122,18 @@ impl Repair {
     /// If a file cannot be read any more.
     pub fn visit(&self, mut visit: impl FnMut(&Frame<'_>)) -> Result<(), RecoveryError> {
         for &number in self.directory.segments.keys() {
-            let Some(scan) = self.scan(number, None)? else {
+            let Some((scan, mut window)) = self.scan(number, None)? else {
                 continue;
             };
-            let mut offset = scan.begin();
-            while let Some(parsed) = scan.frame_at(offset) {
-                visit(&parsed.frame);
-                offset = offset.saturating_add(parsed.bytes);
-            }
-            scan.visit_behind_end(|parsed, _| visit(&parsed.frame));
+            let mut visit_all = || {
+                let mut offset = scan.begin();
+                while let Some(parsed) = scan.frame_at(&mut window, offset)? {
+                    visit(&parsed.frame);
+                    offset = offset.saturating_add(parsed.bytes);
+                }
+                scan.visit_behind_end(&mut window, |parsed, _| visit(&parsed.frame))
+            };
+            visit_all().map_err(DiskError::at_segment(&*self.disk, "read", number))?;
         }
         Ok(())
     }
@@ -170,15 +175,17 @@ impl Repair {
         let set_aside = self.set_aside();
         disk.make_folder(&folder).map_err(failed("make", &folder))?;
         if let Some(last) = self.kept.run.last() {
-            let name = segment_name::segment(last.header.number);
-            copy(&*disk, &format!("{folder}/{name}"), last.bytes())
-                .map_err(failed("copy", &name))?;
+            let number = last.header.number;
+            let name = segment_name::segment(number);
+            let segment = &self.directory.segments[&number];
+            let to = format!("{folder}/{name}");
+            copy(&*disk, segment, &to).map_err(failed("copy", &name))?;
         }
         disk.sync_folder(&folder).map_err(failed("sync", &folder))?;
 
         let (end, kept) = (self.kept.end(), self.kept.last());
         // What is kept must be durable before anything says so.
-        make_durable(&*disk, &self.directory, self.kept)?;
+        make_durable(&*disk, &self.directory, &self.kept)?;
         let position = beyond(self.highest.position);
         let salt = disk.random().map_err(failed("salt", &folder))?;
         let mut start = vec![0; header::BLOCK];
@@ -250,7 +257,7 @@ impl Repair {
             if previous == 0 && continues(&header, Position::ZERO.next()) {
                 return Ok(Chain::from_beginning(run));
             }
-            match self.scan(previous, Some(&header))? {
+            match self.scan(previous, Some(&header))?.map(|(scan, _)| scan) {
                 // Whole up to the cut that the newer segment tells of, and that one goes on from there.
                 Some(scan) if scan.flaw.is_none() && continues(&header, scan.next()) => {
                     run.push_front(scan);
@@ -270,13 +277,13 @@ impl Repair {
     /// was durable was never cut.
     fn older_than(&self, number: u64) -> Result<Option<Scan>, RecoveryError> {
         for (&older, _) in self.directory.segments.range(..number).rev() {
-            if let Some(scan) = self.scan(older, None)? {
-                let is_end = number == u64::MAX && self.is_only_followed_by_zeros(older)?;
-                return Ok(Some(if is_end {
-                    scan
-                } else {
-                    scan.cut_at_own_claim()
-                }));
+            if let Some((scan, mut window)) = self.scan(older, None)? {
+                if number == u64::MAX && self.is_only_followed_by_zeros(older)? {
+                    return Ok(Some(scan));
+                }
+                let cut = scan.cut_at_own_claim(&mut window);
+                let failed = DiskError::at_segment(&*self.disk, "read", older);
+                return Ok(Some(cut.map_err(failed)?));
             }
         }
         Ok(None)
@@ -287,7 +294,7 @@ impl Repair {
         for (&newer, segment) in self.directory.segments.range(number.saturating_add(1)..) {
             next = next.saturating_add(1);
             let is_ahead = newer == next && segment.state == SegmentState::Blank;
-            if !is_ahead || !is_zero(&self.directory.map(&*self.disk, newer)?) {
+            if !is_ahead || !self.directory.is_blank(&*self.disk, newer)? {
                 return Ok(false);
             }
         }
@@ -300,14 +307,18 @@ impl Repair {
         &self,
         number: u64,
         next: Option<&SegmentHeader>,
-    ) -> Result<Option<Scan>, RecoveryError> {
+    ) -> Result<Option<(Scan, Window<'_>)>, RecoveryError> {
         let segment = self.directory.segments.get(&number);
         let Some(header) = segment.and_then(Segment::header) else {
             return Ok(None);
         };
         let cut = next.map(|next| next.previous.offset);
-        let bytes = self.directory.map(&*self.disk, number)?;
-        Ok(Some(Scan::read(*header, bytes, cut)))
+        let scanned = self.directory.window(number).and_then(|mut window| {
+            let scan = Scan::read(*header, &mut window, cut)?;
+            Ok((scan, window))
+        });
+        let failed = DiskError::at_segment(&*self.disk, "read", number);
+        Ok(Some(scanned.map_err(failed)?))
     }
 }
 
@@ -317,16 +328,19 @@ fn beyond(seen: Position) -> Position {
     Position::from_raw(steps.saturating_mul(POSITIONS_PER_REPAIR))
 }
 
-fn copy(disk: &dyn Disk, to: &str, bytes: &[u8]) -> std::io::Result<()> {
+fn copy(disk: &dyn Disk, segment: &Segment, to: &str) -> io::Result<()> {
     // A repair that was cut off may have left half a copy. Where it cannot go, no new one can be made.
     let _ = disk.remove(to);
     let file = disk.create(to)?;
-    for (chunk, offset) in bytes.chunks(COPY_BYTES).zip((0..).step_by(COPY_BYTES)) {
-        file.write_at(offset, chunk)?;
+    let mut window = Window::of(&*segment.file, segment.length)?;
+    let mut offset = 0;
+    while offset < window.length() {
+        let bytes = window.bytes(offset, offset.saturating_add(1))?;
+        file.write_at(offset as u64, bytes)?;
+        offset = offset.saturating_add(bytes.len());
     }
     file.sync()
 }
 
 /// More than the frames of all segments that can be missing or unreadable.
 const POSITIONS_PER_REPAIR: u64 = 1 << 32;
-const COPY_BYTES: usize = 1 << 20;

@@ -9,137 +9,85 @@
 //! a crash cuts this off, each sector holds what it held before or what it should hold.
 
 use super::directory::LogDirectory;
-use super::scan::Scan;
+use super::scan::{Scan, changed};
+use super::window::Window;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
-use crate::frame::{self, Salt};
-use crate::header::{self, Found, SegmentHeader};
+use crate::header::{self, Found};
 use crate::position::Position;
+use std::io;
 
-/// What of one segment no claim of durability covers.
-#[derive(Debug)]
-pub(super) struct Uncovered {
-    header: SegmentHeader,
-    /// The header itself may not be on the disk.
-    with_header: bool,
-    stretches: Vec<Stretch>,
-}
-
-/// Whole frames, one after the other.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    from: usize,
-    to: usize,
-    first: Position,
-}
-
-/// What of the stream no claim of durability covers. A claim is made by what was written after a sync had
-/// succeeded, so it is true whatever has become of the disk's cache since.
-pub(super) fn uncovered(run: &[Scan]) -> Vec<Uncovered> {
-    let claims = run.iter().map(|scan| scan.claim.durable);
-    let durable = claims.max().unwrap_or(Position::ZERO);
-    let of = |scan: &Scan| Uncovered {
-        header: scan.header,
-        // A sync covers the whole file: one that made a frame durable made the header durable.
-        with_header: scan.header.first_position > durable,
-        stretches: stretches(scan, durable),
-    };
-    let all = run
-        .iter()
-        .filter(|scan| scan.next() > durable.next() || scan.header.first_position > durable);
-    all.map(of).collect()
-}
-
-/// Writes it again. Nothing is durable before the sync that follows.
+/// Writes again what of the stream no claim of durability covers. A claim is made by what was written after a sync
+/// had succeeded, so it is true whatever has become of the disk's cache since. Nothing is durable before the sync
+/// that follows.
 pub(super) fn rewrite(
     disk: &dyn Disk,
     directory: &LogDirectory,
-    all: &[Uncovered],
+    run: &[Scan],
 ) -> Result<(), WriteError> {
-    let mut buffer = Vec::new();
-    for uncovered in all {
-        let number = uncovered.header.number;
-        let failed = |cause| {
-            let operation = "write again what was read of";
-            let error = DiskError::at_segment(disk, operation, number)(cause);
-            WriteError::full_or(error, WriteError::Write)
-        };
-        let file = &*directory.segments[&number].file;
-        if uncovered.with_header {
-            rewrite_header(file, &uncovered.header).map_err(failed)?;
+    let claims = run.iter().map(|scan| scan.claim.durable);
+    let durable = claims.max().unwrap_or(Position::ZERO);
+    for scan in run.iter().filter(|scan| !is_covered(scan, durable)) {
+        let number = scan.header.number;
+        let segment = &directory.segments[&number];
+        let operation = "write again what was read of";
+        let rewritten = rewrite_uncovered(&*segment.file, segment.length, scan, durable);
+        let rewritten = rewritten.map_err(DiskError::at_segment(disk, operation, number));
+        rewritten.map_err(|error| WriteError::full_or(error, WriteError::Write))?;
+    }
+    Ok(())
+}
+
+fn is_covered(scan: &Scan, durable: Position) -> bool {
+    scan.last() <= durable && !has_uncovered_header(scan, durable)
+}
+
+/// Whether the header itself may not be on the disk. A sync covers the whole file: one that made a frame durable
+/// made the header durable.
+fn has_uncovered_header(scan: &Scan, durable: Position) -> bool {
+    scan.header.first_position > durable
+}
+
+/// Writes the header and the frames behind `durable`, in pieces of whole frames that were verified in memory.
+fn rewrite_uncovered(
+    file: &dyn File,
+    length: u64,
+    scan: &Scan,
+    durable: Position,
+) -> io::Result<()> {
+    let mut window = Window::of(file, length)?;
+    if has_uncovered_header(scan, durable) {
+        let block = window.bytes(0, header::BLOCK)?.first_chunk();
+        let block = block.ok_or_else(changed)?;
+        match header::examine(block) {
+            Found::Header { header, .. } if header == scan.header => file.write_at(0, block)?,
+            _ => return Err(changed()),
         }
-        for stretch in &uncovered.stretches {
-            let salt = Salt::new(uncovered.header.salt);
-            rewrite_frames(file, salt, *stretch, &mut buffer).map_err(failed)?;
+    }
+    let (mut offset, mut next) = (scan.begin(), scan.header.first_position);
+    let mut frames: Vec<u8> = Vec::new();
+    while let Some(parsed) = scan.frame_at(&mut window, offset)? {
+        let (position, bytes) = (parsed.frame.position, parsed.bytes);
+        if position != next {
+            return Err(changed());
+        }
+        next = next.next();
+        let end = offset.saturating_add(bytes);
+        if position > durable {
+            frames.extend_from_slice(&window.bytes(offset, end)?[..bytes]);
+        }
+        offset = end;
+        if frames.len() >= WRITTEN_BYTES || offset == scan.end() {
+            let from = offset.saturating_sub(frames.len());
+            file.write_at(from as u64, &frames)?;
+            frames.clear();
         }
     }
     Ok(())
 }
 
-fn rewrite_header(file: &dyn File, expected: &SegmentHeader) -> std::io::Result<()> {
-    let mut block = [0; header::BLOCK];
-    let read = file.read_at(0, &mut block)?;
-    match header::examine(&block) {
-        Found::Header { header, .. } if read == block.len() && header == *expected => {
-            file.write_at(0, &block)
-        }
-        _ => Err(changed()),
-    }
-}
-
-fn rewrite_frames(
-    file: &dyn File,
-    salt: Salt,
-    stretch: Stretch,
-    buffer: &mut Vec<u8>,
-) -> std::io::Result<()> {
-    buffer.resize(stretch.to.saturating_sub(stretch.from), 0);
-    if file.read_at(stretch.from as u64, buffer)? != buffer.len() {
-        return Err(changed());
-    }
-    // A page that was called clean may have left memory since it was verified, and come back from the disk
-    // as it was before the write that failed.
-    let mut rest = &buffer[..];
-    let mut next = stretch.first;
-    while !rest.is_empty() {
-        match frame::parse(rest, salt) {
-            Ok(parsed) if parsed.frame.position == next => {
-                next = next.next();
-                rest = &rest[parsed.bytes..];
-            }
-            _ => return Err(changed()),
-        }
-    }
-    file.write_at(stretch.from as u64, buffer)
-}
-
-/// The frames behind `durable`, cut into pieces that fit a buffer.
-fn stretches(scan: &Scan, durable: Position) -> Vec<Stretch> {
-    let mut all: Vec<Stretch> = Vec::new();
-    let mut offset = scan.begin();
-    while let Some(parsed) = scan.frame_at(offset) {
-        let (from, to) = (offset, offset.saturating_add(parsed.bytes));
-        offset = to;
-        if parsed.frame.position <= durable {
-            continue;
-        }
-        match all.last_mut() {
-            Some(last) if to.saturating_sub(last.from) <= STRETCH_BYTES => last.to = to,
-            _ => all.push(Stretch {
-                from,
-                to,
-                first: parsed.frame.position,
-            }),
-        }
-    }
-    all
-}
-
-fn changed() -> std::io::Error {
-    std::io::Error::other("it is not what it was a moment ago")
-}
-
-const STRETCH_BYTES: usize = 1 << 18;
+/// Few writes, and little memory.
+const WRITTEN_BYTES: usize = 1 << 18;
 
 #[cfg(test)]
 #[path = "rewrite_tests.rs"]

@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::Arc;
-
 use super::*;
-use crate::disk::{Mapping, MemoryDisk};
-use crate::header::{Cut, LogIdentity};
+use crate::disk::MemoryDisk;
+use crate::frame::{self, Salt};
+use crate::header::{Cut, LogIdentity, SegmentHeader};
 use crate::position::FrameKind;
 
 const SALT: u64 = 7;
@@ -46,64 +45,75 @@ fn segment() -> (Vec<u8>, usize) {
     (bytes, end)
 }
 
-fn file_with(bytes: &[u8]) -> Arc<dyn File> {
-    let file = MemoryDisk::new().create("segment").unwrap();
-    file.write_at(0, bytes).unwrap();
-    file
+fn scan(durable: u64, bytes: &[u8]) -> Scan {
+    let mut window = Window::holding(bytes.to_vec());
+    Scan::read(header(durable), &mut window, None).unwrap()
+}
+
+/// Which of header and frames are on the disk in the end, of a file whose first sync has failed. It holds `now`, and
+/// was scanned when it held `then`.
+fn kept(then: &[u8], now: &[u8], durable: Position) -> io::Result<(bool, bool)> {
+    let scan = scan(4, then);
+    let disk = MemoryDisk::with_power_loss();
+    let file = disk.create("segment").unwrap();
+    file.write_at(0, now).unwrap();
+    disk.fail_sync_after(0, 5);
+    file.sync().unwrap_err();
+    rewrite_uncovered(&*file, file.len().unwrap(), &scan, durable)?;
+    file.sync().unwrap();
+    let left = disk.after_eviction().open("segment").unwrap();
+    let mut bytes = vec![0; now.len()];
+    left.read_at(0, &mut bytes).unwrap();
+    let is_kept = |from, to: usize| bytes[from..to] == now[from..to];
+    Ok((is_kept(0, header::BLOCK), is_kept(header::BLOCK, now.len())))
 }
 
 #[test]
-fn a_header_is_written_again_only_if_it_is_still_the_one_that_was_read() {
+fn what_no_claim_covers_is_written_again() {
     let (bytes, _) = segment();
-    assert!(rewrite_header(&*file_with(&bytes), &header(4)).is_ok());
-    let another = SegmentHeader {
+    let kept = |durable| kept(&bytes, &bytes, durable).unwrap();
+    assert_eq!(kept(FIRST.previous()), (true, true));
+    // The header was durable with the first frame.
+    assert_eq!(kept(FIRST), (false, true));
+    assert_eq!(kept(FIRST.next()), (false, false));
+}
+
+#[test]
+fn a_segment_is_written_again_only_if_it_is_still_what_was_read() {
+    let (bytes, end) = segment();
+    let again = |now: &[u8]| kept(&bytes, now, FIRST.previous());
+    let mut other = bytes.clone();
+    let header = SegmentHeader {
         number: 9,
         ..header(4)
     };
-    assert!(rewrite_header(&*file_with(&bytes), &another).is_err());
-    let cut_short = file_with(&bytes[..header::BLOCK / 2]);
-    assert!(rewrite_header(&*cut_short, &header(4)).is_err());
-}
-
-#[test]
-fn frames_are_written_again_only_if_they_are_still_those_that_were_read() {
-    let (bytes, end) = segment();
-    let again = |bytes: &[u8], first| {
-        let stretch = Stretch {
-            from: header::BLOCK,
-            to: end,
-            first,
-        };
-        rewrite_frames(
-            &*file_with(bytes),
-            Salt::new(SALT),
-            stretch,
-            &mut Vec::new(),
-        )
-    };
-    assert!(again(&bytes, FIRST).is_ok());
-    assert!(again(&bytes, FIRST.next()).is_err(), "other frames");
-    assert!(again(&bytes[..end - 1], FIRST).is_err(), "cut short");
+    other[..header::BLOCK].copy_from_slice(&header.encode());
+    assert!(again(&other).is_err(), "another header");
+    assert!(again(&bytes[..header::BLOCK / 2]).is_err(), "half a header");
+    assert!(again(&bytes[..end - 1]).is_err(), "cut short");
     for damaged in [header::BLOCK, end - 1] {
         let mut bytes = bytes.clone();
         bytes[damaged] ^= 1;
-        assert!(again(&bytes, FIRST).is_err(), "a byte at {damaged}");
+        assert!(again(&bytes).is_err(), "a byte at {damaged}");
     }
 }
 
 /// A sync has failed, the header was read from the page cache, and all frames are gone.
 #[test]
 fn a_header_that_no_sync_covered_is_written_again_also_where_its_frames_are_gone() {
-    for (durable, is_covered) in [(3, false), (4, false), (5, true), (6, true)] {
+    for (durable, is_known) in [(3, false), (4, false), (5, true), (6, true)] {
         let (mut bytes, _) = segment();
         bytes[header::BLOCK..].fill(0);
-        let scan = Scan::read(header(durable), Mapping::copied(bytes), None);
-        let again = uncovered(&[scan]);
-        assert_eq!(again.is_empty(), is_covered, "durable up to {durable}");
-        assert!(
-            again
-                .iter()
-                .all(|one| one.with_header && one.stretches.is_empty())
+        let scan = scan(durable, &bytes);
+        let durable = Position::from_raw(durable);
+        assert_eq!(
+            is_covered(&scan, durable),
+            is_known,
+            "durable up to {durable}"
         );
     }
+    let (mut bytes, _) = segment();
+    bytes[header::BLOCK..].fill(0);
+    let (header, _) = kept(&bytes, &bytes, FIRST.previous()).unwrap();
+    assert!(header);
 }

@@ -1,18 +1,19 @@
 //! One segment, read from its first frame to where it ends or breaks.
 //!
-//! Invariant: every byte between `begin` and `end` belongs to a verified frame, and positions are consecutive
-//! from the header's first position on. What a break means for the log is judged by the chain.
+//! Invariant: every byte between `begin` and `end` belonged to a verified frame, and positions are consecutive
+//! from the header's first position on. The bytes are not kept: they may be others when the file is read again. What
+//! a break means for the log is judged by the chain.
 
-use crate::disk::Mapping;
+use super::window::Window;
 use crate::frame::{self, Flaw, Parsed, Salt};
 use crate::header::{self, SegmentHeader};
 use crate::position::{FrameKind, Position};
+use std::io;
 
 /// A segment whose frames were verified.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) header: SegmentHeader,
-    bytes: Mapping,
     end: usize,
     next: Position,
     pub(super) newest_time_ns: u64,
@@ -43,7 +44,11 @@ pub(super) struct Claim {
 impl Scan {
     /// Reads frames up to `cut`, where the next segment says that this one ends, or, in the last segment,
     /// up to the first thing that is not the next frame.
-    pub(super) fn read(header: SegmentHeader, bytes: Mapping, cut: Option<u64>) -> Scan {
+    pub(super) fn read(
+        header: SegmentHeader,
+        window: &mut Window<'_>,
+        cut: Option<u64>,
+    ) -> io::Result<Scan> {
         let claim = Claim {
             durable: header.durable,
             segment: header.number,
@@ -51,7 +56,6 @@ impl Scan {
         };
         let mut scan = Scan {
             header,
-            bytes,
             end: header::BLOCK,
             next: header.first_position,
             newest_time_ns: 0,
@@ -60,85 +64,86 @@ impl Scan {
             flaw: None,
         };
         // A cut that no address reaches is behind the file's end as well.
-        let limit = cut.map_or(Ok(scan.bytes.len()), usize::try_from);
+        let limit = cut.map_or(Ok(window.length()), usize::try_from);
+        let limit = limit.unwrap_or(usize::MAX);
         scan.flaw = loop {
-            if limit == Ok(scan.end) {
+            if limit == scan.end {
                 break None;
             }
-            let rest = limit.map(|limit| scan.bytes.get(scan.end..limit));
-            let Ok(Some(rest)) = rest else {
+            if limit < scan.end || limit > window.length() {
                 break Some("the next segment says that this one goes on");
-            };
-            match frame::parse(rest, scan.salt()) {
-                Ok(parsed) if parsed.frame.position == scan.next => {
-                    let (kind, position) = (parsed.kind, parsed.frame.position);
-                    if kind.opens_checkpoint() || kind.completes_checkpoint() {
-                        scan.marks.push(Mark {
-                            kind,
-                            position,
-                            offset: scan.end,
-                        });
-                    }
-                    scan.newest_time_ns = scan.newest_time_ns.max(parsed.frame.node_time_ns);
-                    let claim = scan.claim_of(&parsed, scan.end);
-                    let bytes = parsed.bytes;
-                    scan.claim = larger(scan.claim, claim);
-                    scan.next = position.next();
-                    scan.end = scan.end.saturating_add(bytes);
-                }
+            }
+            match window.frame_at(scan.end, limit, scan.salt())? {
+                Ok(parsed) if parsed.frame.position == scan.next => scan.note(&parsed),
                 Ok(_) => break Some("a frame is out of order"),
-                Err(_) if cut.is_none() && is_zero(rest) => break None,
-                Err(flaw) => break Some(describe(flaw, rest)),
+                Err(flaw) => {
+                    if cut.is_none() && window.is_zero(scan.end, limit)? {
+                        break None;
+                    }
+                    let head_end = scan.end.saturating_add(frame::HEADER_BYTES);
+                    break Some(describe(flaw, window.is_zero(scan.end, head_end)?));
+                }
             }
         };
-        scan
+        Ok(scan)
+    }
+
+    /// The frame that follows on what was read so far.
+    fn note(&mut self, parsed: &Parsed<'_>) {
+        let (kind, position) = (parsed.kind, parsed.frame.position);
+        if kind.opens_checkpoint() || kind.completes_checkpoint() {
+            self.marks.push(Mark {
+                kind,
+                position,
+                offset: self.end,
+            });
+        }
+        self.newest_time_ns = self.newest_time_ns.max(parsed.frame.node_time_ns);
+        self.claim = larger(self.claim, self.claim_of(parsed, self.end));
+        self.next = position.next();
+        self.end = self.end.saturating_add(parsed.bytes);
     }
 
     /// The largest claim of a valid frame anywhere behind the end.
-    pub(super) fn claim_behind_end(&self) -> Option<Claim> {
+    pub(super) fn claim_behind_end(&self, window: &mut Window<'_>) -> io::Result<Option<Claim>> {
         let mut found: Option<Claim> = None;
-        self.visit_behind_end(|parsed, offset| {
+        self.visit_behind_end(window, |parsed, offset| {
             let claim = self.claim_of(parsed, offset);
             found = Some(found.map_or(claim, |found| larger(found, claim)));
-        });
-        found
+        })?;
+        Ok(found)
     }
 
     /// Every valid frame anywhere behind the end. Frames are aligned and carry a secret mark, so neither a
     /// payload nor an old segment's remains pass for one.
-    pub(super) fn visit_behind_end(&self, mut visit: impl FnMut(&Parsed<'_>, usize)) {
+    pub(super) fn visit_behind_end(
+        &self,
+        window: &mut Window<'_>,
+        mut visit: impl FnMut(&Parsed<'_>, usize),
+    ) -> io::Result<()> {
         let mut offset = self.end;
-        while let Some(rest) = self.bytes.get(offset..).filter(|rest| !rest.is_empty()) {
-            match frame::parse(rest, self.salt()) {
+        while offset < window.length() {
+            let step = match window.frame_at(offset, window.length(), self.salt())? {
                 Ok(parsed) => {
                     visit(&parsed, offset);
-                    offset = offset.saturating_add(parsed.bytes);
+                    parsed.bytes
                 }
-                Err(_) => offset = offset.saturating_add(frame::ALIGNMENT),
-            }
+                Err(_) => frame::ALIGNMENT,
+            };
+            offset = offset.saturating_add(step);
         }
+        Ok(())
     }
 
     /// The same segment, cut behind the last frame that its own claim covers.
-    pub(super) fn cut_at_own_claim(self) -> Scan {
+    pub(super) fn cut_at_own_claim(self, window: &mut Window<'_>) -> io::Result<Scan> {
         let mut end = self.begin();
-        while let Some(parsed) = self.frame_at(end) {
-            if parsed.frame.position > self.claim.durable {
-                break;
-            }
+        while let Some(parsed) = self.frame_at(window, end)?
+            && parsed.frame.position <= self.claim.durable
+        {
             end = end.saturating_add(parsed.bytes);
         }
-        Scan::read(self.header, self.bytes, Some(end as u64))
-    }
-
-    /// Frees the content. What was found out stays; no frame can be asked for any more.
-    pub(super) fn forget_bytes(&mut self) {
-        self.bytes = Mapping::copied(Vec::new());
-    }
-
-    /// The whole file.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        Scan::read(self.header, window, Some(end as u64))
     }
 
     /// Where the first frame begins.
@@ -166,13 +171,25 @@ impl Scan {
         self.next
     }
 
-    /// The frame at `offset`; `None` at the end.
-    pub(super) fn frame_at(&self, offset: usize) -> Option<Parsed<'_>> {
-        if offset == self.end {
-            return None;
+    /// The frame at `offset`, which was verified before; `None` at the end.
+    pub(super) fn frame_at<'w>(
+        &self,
+        window: &'w mut Window<'_>,
+        offset: usize,
+    ) -> io::Result<Option<Parsed<'w>>> {
+        if offset >= self.end {
+            return Ok(None);
         }
-        let parsed = frame::parse(&self.bytes[offset..self.end], self.salt());
-        Some(parsed.expect("the frame was verified before, and nobody else has the directory"))
+        match window.frame_at(offset, self.end, self.salt())? {
+            Ok(parsed) => Ok(Some(parsed)),
+            Err(_) => Err(changed()),
+        }
+    }
+
+    /// The frame at `offset` of the very bytes that were scanned; `None` at the end.
+    pub(super) fn frame_in<'b>(&self, bytes: &'b [u8], offset: usize) -> Option<Parsed<'b>> {
+        let rest = bytes.get(offset..self.end)?;
+        frame::parse(rest, self.salt()).ok()
     }
 
     fn salt(&self) -> Salt {
@@ -203,9 +220,15 @@ pub(super) fn is_zero(bytes: &[u8]) -> bool {
         .all(|chunk| *chunk == ZEROS[..chunk.len()])
 }
 
-fn describe(flaw: Flaw, rest: &[u8]) -> &'static str {
+/// A page that was called clean may have left memory since it was verified, and come back from the disk as it was
+/// before the write that failed; or another program has changed it.
+pub(super) fn changed() -> io::Error {
+    io::Error::other("it is not what it was a moment ago")
+}
+
+fn describe(flaw: Flaw, is_zero: bool) -> &'static str {
     match flaw {
-        Flaw::NoMark if is_zero(&rest[..frame::HEADER_BYTES]) => "zeros where a frame should be",
+        Flaw::NoMark if is_zero => "zeros where a frame should be",
         Flaw::NoMark => "bytes that are not a frame of this segment",
         Flaw::CutShort => "a frame that reaches beyond the end",
         Flaw::Checksum => "a frame whose checksum does not match",

@@ -61,7 +61,7 @@ fn repaired(disk: &MemoryDisk, all: &[Vec<u8>]) -> usize {
         let (_, bytes) = before.iter().find(|(it, _)| it == name).unwrap();
         assert_eq!(content(disk, &format!("{folder}/{name}")), *bytes, "{name}");
     }
-    let cut = recovery.frames().count();
+    let cut = payloads(&recovery).len();
     for (name, bytes) in before {
         let copy = format!("{folder}/{name}");
         let is_blank = bytes.iter().all(|&byte| byte == 0);
@@ -204,7 +204,10 @@ fn without_its_checkpoint_nothing_of_a_log_is_kept() {
     disk.edit(&oldest, |bytes| bytes[begin..end].fill(1));
     assert!(try_read(&disk).is_err());
     let plan = plan(&disk).unwrap();
-    assert_eq!((plan.cut(), plan.frames().count()), (None, 0));
+    assert_eq!(
+        (plan.cut(), plan.frames().collect().unwrap()),
+        (None, Vec::new())
+    );
     assert_eq!(repaired(&disk, &[]), 0);
     assert_goes_on(&disk, 0);
 }

@@ -63,10 +63,8 @@ pub(crate) fn commit_many(log: &mut Log, count: usize, length: usize) -> Vec<Vec
 
 /// The payloads to replay.
 pub(crate) fn payloads(recovery: &Recovery) -> Vec<Vec<u8>> {
-    recovery
-        .frames()
-        .map(|frame| frame.payload.to_vec())
-        .collect()
+    let frames = recovery.frames().collect().unwrap().into_iter();
+    frames.map(|frame| frame.payload).collect()
 }
 
 pub(crate) fn write(log: &mut Log) -> Position {

@@ -33,7 +33,8 @@ impl Log<'_> {
         let mut history = History::default();
         match self {
             Self::Recovered(recovery) => {
-                for frame in recovery.frames() {
+                let mut frames = recovery.frames();
+                while let Some(frame) = frames.next_frame().map_err(PastError::Log)? {
                     note(&mut history, &frame, &mut replay)
                         .map_err(|error| not_understood(&frame, None, error))?;
                 }

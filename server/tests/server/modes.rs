@@ -18,8 +18,11 @@ const WRITES_MAX: usize = 1_000;
 /// How many changes of the mode the log holds.
 fn modes_on_record(machine: &Machine) -> usize {
     let log = machine.log();
-    let frames = log.frames();
-    frames.filter(|frame| frame.kind == kind::MODE).count()
+    let frames = log.frames().collect().unwrap();
+    frames
+        .iter()
+        .filter(|frame| frame.kind == kind::MODE)
+        .count()
 }
 
 /// The next start on what is left, after its delay; and why it had to wait, if it had to.
@@ -230,8 +233,9 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         // A directory that was moved waits for the cap: for the largest that was in force.
         let history = Recovery::read(Arc::new(disk.after_process_end()), &LogOptions::default());
         let records = history.unwrap();
-        let control = records.frames().find(|frame| frame.kind == kind::CONTROL);
-        let control = Record::decode(kind::CONTROL, control.unwrap().payload).unwrap();
+        let mut frames = records.frames().collect().unwrap().into_iter();
+        let control = frames.find(|frame| frame.kind == kind::CONTROL);
+        let control = Record::decode(kind::CONTROL, &control.unwrap().payload).unwrap();
         let Record::Control(control) = control else {
             panic!("{control:?}");
         };

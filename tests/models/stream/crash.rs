@@ -99,7 +99,8 @@ fn judge(disk: &MemoryDisk, truth: &Truth, least: usize) -> Result<(), Flaw> {
     }
     let begin = truth.replay_begin(last);
     let mut next = begin;
-    for frame in recovery.frames() {
+    let frames = recovery.frames().collect();
+    for frame in frames.map_err(|error| Flaw::Wrong(error.to_string()))? {
         let position = usize::try_from(frame.position.get()).unwrap_or(usize::MAX);
         if position != next {
             return Err(Flaw::Wrong(format!(

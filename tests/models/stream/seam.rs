@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorlock_persistence::{DirectoryEntry, Disk, File, Mapping, MemoryDisk};
+use quorlock_persistence::{DirectoryEntry, Disk, File, MemoryDisk};
 
 use super::Mutant;
 
@@ -177,10 +177,6 @@ impl File for SeamFile {
 
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        self.inner.map()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::faults::{Fault, Operation};
 use super::state::SharedState;
-use crate::disk::{File, Mapping};
+use crate::disk::File;
 use std::io;
 
 #[derive(Debug)]
@@ -71,12 +71,6 @@ impl File for MemoryFile {
         let mut state = self.disk.lock();
         state.begin(Operation::Length)?;
         Ok(state.content(self.id)?.bytes().len() as u64)
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        let mut state = self.disk.lock();
-        state.begin(Operation::Read)?;
-        Ok(Mapping::copied(state.content(self.id)?.bytes().to_vec()))
     }
 }
 

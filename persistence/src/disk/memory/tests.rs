@@ -19,7 +19,10 @@ fn disk() -> MemoryDisk {
 }
 
 fn content(disk: &MemoryDisk, name: &str) -> Vec<u8> {
-    disk.open(name).unwrap().map().unwrap().to_vec()
+    let file = disk.open(name).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
+    bytes
 }
 
 fn names(disk: &MemoryDisk) -> Vec<String> {

@@ -102,16 +102,16 @@ fn logs_of_every_version_are_read_and_replayed() {
             "{place}"
         );
         let mut engine = Engine::new(EngineOptions::default());
-        for frame in recovery.frames() {
+        for frame in recovery.frames().collect().unwrap() {
             match frame.kind {
                 kind::GROUP | kind::SNAPSHOT => {
                     engine
-                        .apply(LogPosition::from_raw(frame.position.get()), frame.payload)
+                        .apply(LogPosition::from_raw(frame.position.get()), &frame.payload)
                         .unwrap();
                 }
                 kind::END => {}
                 code => {
-                    Record::decode(code, frame.payload).unwrap();
+                    Record::decode(code, &frame.payload).unwrap();
                 }
             }
         }
@@ -157,7 +157,7 @@ fn a_start_on_a_log_of_any_version_waits_for_what_it_owes() {
 /// Position, kind, node time and payload of each frame to replay, a line each.
 fn frames(recovery: &Recovery) -> String {
     let mut text = String::new();
-    for frame in recovery.frames() {
+    for frame in recovery.frames().collect().unwrap() {
         let (position, code, time) = (frame.position, frame.kind, frame.node_time_ns);
         let _ = write!(text, "{position} {code} {time} ");
         for byte in frame.payload {

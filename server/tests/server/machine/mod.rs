@@ -160,10 +160,8 @@ impl Machine {
 
     /// How many frames of this kind are in the log.
     pub(crate) fn frames_of(&self, kind: u8) -> usize {
-        self.log()
-            .frames()
-            .filter(|frame| frame.kind == kind)
-            .count()
+        let frames = self.log().frames().collect().unwrap();
+        frames.iter().filter(|frame| frame.kind == kind).count()
     }
 
     /// The log on the disk, as the next start would read it.

@@ -41,9 +41,9 @@ impl Machine {
     /// Kind and node time of the frames on the disk.
     pub(crate) fn frames(&self) -> Vec<(u8, u64)> {
         let log = self.log();
-        log.frames()
-            .map(|frame| (frame.kind, frame.node_time_ns))
-            .collect()
+        let frames = log.frames().collect().unwrap();
+        let known = frames.iter().map(|frame| (frame.kind, frame.node_time_ns));
+        known.collect()
     }
 
     /// Waits for a frame that the node writes in its own time.

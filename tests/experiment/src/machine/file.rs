@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorlock_persistence::{File, Mapping};
+use quorlock_persistence::File;
 
 use super::Machine;
 
@@ -141,9 +141,5 @@ impl File for VolatileFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.content().bytes.len() as u64)
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        Ok(Mapping::copied(self.content().bytes.clone()))
     }
 }

@@ -97,7 +97,7 @@ impl CheckDirectory {
     /// The segments in order, and the length of each.
     pub(crate) fn segments(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut names = names_with(&self.data(), SEGMENT)?;
-        names.retain(|name| name.ends_with(".log"));
+        names.retain(|name| name.ends_with(".segment"));
         names.sort();
         let paths = names.iter().map(|name| self.data().join(name));
         let measured = paths.map(|path| Ok((path.clone(), fs::metadata(path)?.len())));

@@ -81,7 +81,7 @@ impl Logged {
 
     /// The path of a segment.
     pub(crate) fn segment(&self, number: u32) -> PathBuf {
-        self.directory.join(format!("segment-{number:010}.log"))
+        self.directory.join(format!("segment-{number:010}.segment"))
     }
 
     /// Changes the content of a segment.

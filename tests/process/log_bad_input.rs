@@ -32,7 +32,10 @@ fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
     let reply = logged.node.ask(&["GET", "lock:3"]).unwrap();
     assert!(reply.starts_with("-RESTARTDELAY"), "{reply}");
     let log = logged.node.log();
-    assert!(log.contains("segment-0000000001.log at offset"), "{log}");
+    assert!(
+        log.contains("segment-0000000001.segment at offset"),
+        "{log}"
+    );
     logged.node.stop();
     let dump = logged.log("dump", &[]).stdout;
     assert!(dump.contains("lock:3"), "{dump}");
@@ -45,7 +48,7 @@ fn garbage_in_the_segment_made_ahead_is_a_break() {
     let value = logged.check();
     assert_eq!(value["finding"]["kind"], "break", "{value}");
     let file = value["finding"]["file"].as_str().unwrap();
-    assert!(file.ends_with("segment-0000000002.log"), "{file}");
+    assert!(file.ends_with("segment-0000000002.segment"), "{file}");
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn what_only_has_the_name_of_a_segment_is_refused_by_name() {
         );
         assert_eq!(value["finding"]["kind"], "damaged", "{value}");
         let said = logged.refused_start();
-        assert!(said.contains("segment-0000000007.log"), "{said}");
+        assert!(said.contains("segment-0000000007.segment"), "{said}");
         assert!(path.symlink_metadata().is_ok(), "it was left alone");
     }
 }
@@ -218,13 +221,13 @@ fn a_directory_that_may_not_be_written_is_refused_by_name() {
 fn a_segment_that_may_not_be_read_is_refused_by_name() {
     let shell = Shell::new();
     shell.succeed(&["node", "init", "data"]);
-    let segment = shell.file("data/segment-0000000001.log");
+    let segment = shell.file("data/segment-0000000001.segment");
     fs::set_permissions(&segment, fs::Permissions::from_mode(0o000)).unwrap();
     let mut node = start_unprivileged(&shell, 0o700, &[]);
     assert_eq!(await_end(&mut node).code(), Some(1));
     let said = output(&mut node);
     assert!(
-        said.contains("segment-0000000001.log: Permission denied"),
+        said.contains("segment-0000000001.segment: Permission denied"),
         "{said}"
     );
     assert!(said.contains("permissions"), "{said}");

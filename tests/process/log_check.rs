@@ -68,7 +68,7 @@ fn a_torn_last_frame_is_a_break_that_a_start_copes_with() {
     assert_eq!(value["finding"]["kind"], "break");
     assert_eq!(value["finding"]["offset"].as_u64(), Some(begin as u64));
     let file = value["finding"]["file"].as_str().unwrap();
-    assert!(file.ends_with("segment-0000000001.log"), "{file}");
+    assert!(file.ends_with("segment-0000000001.segment"), "{file}");
     assert!(value["next_start"]["delay_ms"].as_u64().unwrap() > 0);
     let text = logged.log("check", &[]).stdout;
     for part in [
@@ -88,7 +88,7 @@ fn lost_durable_data_is_refused_with_file_and_offset() {
     let logged = Logged::killed();
     let (begin, end) = logged.frames(1)[5];
     logged.edit(1, |bytes| bytes[begin..end].fill(0));
-    let location = format!("segment-0000000001.log at offset {begin}");
+    let location = format!("segment-0000000001.segment at offset {begin}");
     is_refused(
         &logged,
         "durable-data-lost",
@@ -134,7 +134,7 @@ fn what_no_crash_explains_is_refused() {
     is_refused(
         &missing,
         "missing-segment",
-        &["segment-0000000001.log", "is missing"],
+        &["segment-0000000001.segment", "is missing"],
     );
 
     let short = Logged::stopped();

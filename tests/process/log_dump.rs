@@ -173,7 +173,7 @@ fn stats_of_a_log_that_a_start_refuses_say_so() {
     logged.edit(1, |bytes| bytes[begin..end].fill(0));
     let ended = logged.log("stats", &[]);
     assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    let said = format!("segment-0000000001.log at offset {begin}");
+    let said = format!("segment-0000000001.segment at offset {begin}");
     for part in ["a start refuses this log", &said, "frames by kind"] {
         assert!(ended.stdout.contains(part), "{part} in\n{}", ended.stdout);
     }

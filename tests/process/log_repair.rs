@@ -44,7 +44,7 @@ fn without_the_operators_flag_it_explains_and_changes_nothing() {
     let ended = logged.log("repair", &[]);
     assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
     for part in [
-        &format!("segment-0000000001.log at offset {begin}"),
+        &format!("segment-0000000001.segment at offset {begin}"),
         "kept would be everything up to position 5",
         "serves no locks for at least 60 s",
         "Locks without TTL",
@@ -74,8 +74,8 @@ fn a_repaired_node_waits_the_cap_and_says_why() {
         .json();
     assert_eq!(value["repaired"], true, "{value}");
     let folder = value["folder"].as_str().unwrap();
-    let kept = fs::read(Path::new(folder).join("segment-0000000001.log")).unwrap();
-    assert_eq!(&kept, &before["segment-0000000001.log"]);
+    let kept = fs::read(Path::new(folder).join("segment-0000000001.segment")).unwrap();
+    assert_eq!(&kept, &before["segment-0000000001.segment"]);
 
     let found = logged.check();
     assert_eq!(found["state"], "whole", "{found}");

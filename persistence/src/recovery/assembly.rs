@@ -79,7 +79,11 @@ impl Assembly<'_> {
         if self.break_at.is_some() {
             let behind = self.directory.window(number);
             let behind = behind.and_then(|mut window| newest.claim_behind_end(&mut window));
-            let behind = behind.map_err(DiskError::at_segment(self.disk, "read", number))?;
+            let behind = behind.map_err(DiskError::at(
+                self.disk,
+                "read",
+                &self.directory.name_of(number),
+            ))?;
             self.claim = behind.into_iter().chain(self.claim).reduce(larger);
         }
         let mut run = VecDeque::from([newest]);
@@ -113,7 +117,12 @@ impl Assembly<'_> {
                     header.first_position,
                     scan.next()
                 );
-                return Err(damaged(self.disk, header.number, 104, meaning));
+                return Err(damaged(
+                    self.disk,
+                    &self.directory.name_of(header.number),
+                    104,
+                    meaning,
+                ));
             }
             self.look_behind_cut(&run, previous)?;
             run.push_front(scan);
@@ -146,7 +155,11 @@ impl Assembly<'_> {
         let cut = next.map(|next| next.previous.offset);
         let window = self.directory.window(number);
         let scanned = window.and_then(|mut window| Scan::read(header, &mut window, cut));
-        Ok(scanned.map_err(DiskError::at_segment(self.disk, "read", number))?)
+        Ok(scanned.map_err(DiskError::at(
+            self.disk,
+            "read",
+            &self.directory.name_of(number),
+        ))?)
     }
 
     fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<Walk, RecoveryError> {
@@ -156,13 +169,18 @@ impl Assembly<'_> {
                 "the first segment begins with position {}",
                 first.first_position
             );
-            return Err(damaged(self.disk, first.number, 104, meaning));
+            return Err(damaged(
+                self.disk,
+                &self.directory.name_of(first.number),
+                104,
+                meaning,
+            ));
         }
         Ok(Walk::Complete(Chain::from_beginning(run)))
     }
 
     fn note_break(&mut self, number: u64, offset: u64, reason: &'static str) {
-        let file = self.disk.describe(&segment_name::segment(number));
+        let file = self.disk.describe(&self.directory.name_of(number));
         self.break_at = Some(Break {
             file,
             offset,
@@ -194,7 +212,7 @@ impl Assembly<'_> {
             offset: break_at.offset,
             lost: last.next(),
             claimed: claim.durable,
-            claimed_in: self.disk.describe(&segment_name::segment(claim.segment)),
+            claimed_in: self.disk.describe(&self.directory.name_of(claim.segment)),
             claimed_at: claim.offset as u64,
         })
     }

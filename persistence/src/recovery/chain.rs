@@ -145,7 +145,8 @@ impl Frames<'_> {
                 return Ok(None);
             };
             let number = scan.header.number;
-            let failed = DiskError::at_segment(self.disk, "read", number);
+            let name = self.directory.name_of(number);
+            let failed = DiskError::at(self.disk, "read", &name);
             let window = self.directory.window(number).map_err(failed)?;
             // Only the first segment may be begun behind its first frame.
             if self.current.replace((scan, window)).is_some() {
@@ -158,7 +159,9 @@ impl Frames<'_> {
         let Some((scan, window)) = &mut self.current else {
             return Ok(None);
         };
-        let failed = DiskError::at_segment(self.disk, "read", scan.header.number);
+        let number = scan.header.number;
+        let (disk, directory) = (self.disk, self.directory);
+        let failed = |cause| DiskError::at(disk, "read", &directory.name_of(number))(cause);
         match scan.frame_at(window, self.offset) {
             Ok(Some(parsed)) if parsed.frame.position == self.next => {
                 self.offset = self.offset.saturating_add(parsed.bytes);

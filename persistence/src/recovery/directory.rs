@@ -9,7 +9,7 @@ use crate::error::{DiskError, RecoveryError, hexadecimal};
 use crate::header::{self, Found, SegmentHeader};
 use crate::options::{LogOptions, SEGMENT_BYTES_LIMIT};
 use crate::segment_name::{self, Name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ pub(super) struct LogDirectory {
 /// A segment's file.
 #[derive(Debug)]
 pub(super) struct Segment {
+    pub(super) name: String,
     pub(super) file: Arc<dyn File>,
     pub(super) length: u64,
     pub(super) state: SegmentState,
@@ -59,14 +60,27 @@ impl LogDirectory {
     /// Lists the files and reads the headers. What is wrong with a file is kept in `unusable`.
     pub(super) fn list(disk: &dyn Disk) -> Result<LogDirectory, DiskError> {
         let mut directory = LogDirectory::default();
-        for entry in disk.list().map_err(DiskError::at(disk, "list", ""))? {
+        let entries = disk.list().map_err(DiskError::at(disk, "list", ""))?;
+        let all: BTreeSet<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+        for entry in entries {
             match segment_name::parse(&entry.name) {
-                Name::Segment(number) if !entry.is_file => {
-                    let meaning = "it is not a regular file".to_owned();
-                    let error = damaged(disk, number, 0, meaning);
-                    directory.set_unusable(number, 0, error);
+                Name::Segment(number) => {
+                    let names = [segment_name::segment(number), segment_name::earlier(number)];
+                    let meaning = if !entry.is_file {
+                        "it is not a regular file".to_owned()
+                    } else if names.iter().all(|name| all.contains(name)) {
+                        // No start leaves both, and which of them the log needs cannot be known.
+                        let [name, earlier] = names;
+                        format!(
+                            "{name} and {earlier} are both there, and only one of them can be this segment: move the other one away"
+                        )
+                    } else {
+                        directory.add(disk, number, entry.name);
+                        continue;
+                    };
+                    let error = damaged(disk, &entry.name, 0, meaning);
+                    directory.set_unusable(number, entry.name, 0, error);
                 }
-                Name::Segment(number) => directory.add(disk, number),
                 Name::Unfinished(number) => directory.unfinished.push(number),
                 Name::Lock => {}
                 Name::Foreign => directory.foreign.push(entry.name),
@@ -107,6 +121,15 @@ impl LogDirectory {
         Ok(directory)
     }
 
+    /// What the file of segment `number` is called, or would be.
+    pub(super) fn name_of(&self, number: u64) -> String {
+        let segment = self.segments.get(&number);
+        segment.map_or_else(
+            || segment_name::segment(number),
+            |segment| segment.name.clone(),
+        )
+    }
+
     /// The file with this name is not here any more.
     pub(super) fn forget(&mut self, name: &str) {
         if let Name::Segment(number) = segment_name::parse(name) {
@@ -142,33 +165,34 @@ impl LogDirectory {
             let length = window.length();
             window.is_zero(0, length)
         });
-        blank.map_err(DiskError::at_segment(disk, "read", number))
+        blank.map_err(DiskError::at(disk, "read", &self.name_of(number)))
     }
 
-    fn add(&mut self, disk: &dyn Disk, number: u64) {
-        let opened = match OpenedFile::open(disk, number) {
+    fn add(&mut self, disk: &dyn Disk, number: u64, name: String) {
+        let opened = match OpenedFile::open(disk, &name) {
             Ok(opened) => opened,
-            Err(error) => return self.set_unusable(number, 0, error.into()),
+            Err(error) => return self.set_unusable(number, name, 0, error.into()),
         };
         let length = opened.length;
-        match opened.first_block(disk, number, &mut self.remarks) {
+        match opened.first_block(disk, number, &name, &mut self.remarks) {
             Ok(state) => {
                 let file = opened.file;
                 let segment = Segment {
+                    name,
                     file,
                     length,
                     state,
                 };
                 self.segments.insert(number, segment);
             }
-            Err(error) => self.set_unusable(number, length, error),
+            Err(error) => self.set_unusable(number, name, length, error),
         }
     }
 
-    fn set_unusable(&mut self, number: u64, length: u64, error: RecoveryError) {
+    fn set_unusable(&mut self, number: u64, name: String, length: u64, error: RecoveryError) {
         self.unusable.push(Unusable {
             number,
-            name: segment_name::segment(number),
+            name,
             length,
             error,
         });
@@ -186,7 +210,7 @@ impl LogDirectory {
         for header in self.segments.values().filter_map(Segment::header) {
             if header.identity.node_id != expected {
                 return Err(RecoveryError::ForeignNode {
-                    file: disk.describe(&segment_name::segment(header.number)),
+                    file: disk.describe(&self.name_of(header.number)),
                     found: hexadecimal(&header.identity.node_id),
                     expected: hexadecimal(&expected),
                 });
@@ -210,7 +234,8 @@ impl LogDirectory {
         match self.segments.keys().next() {
             // The first segment of a start gets its header before its name, so one of them is never blank.
             Some(&number) if newest_used.is_none() => {
-                Err(damaged(disk, number, 0, "its header is gone".to_owned()))
+                let meaning = "its header is gone".to_owned();
+                Err(damaged(disk, &self.name_of(number), 0, meaning))
             }
             _ => Ok(()),
         }
@@ -255,10 +280,9 @@ struct OpenedFile {
 }
 
 impl OpenedFile {
-    fn open(disk: &dyn Disk, number: u64) -> Result<OpenedFile, DiskError> {
-        let failed = |operation| DiskError::at_segment(disk, operation, number);
-        let name = segment_name::segment(number);
-        let file = disk.open(&name).map_err(failed("open"))?;
+    fn open(disk: &dyn Disk, name: &str) -> Result<OpenedFile, DiskError> {
+        let failed = |operation| DiskError::at(disk, operation, name);
+        let file = disk.open(name).map_err(failed("open"))?;
         let length = file.len().map_err(failed("measure"))?;
         let mut block = [0; header::BLOCK];
         let read = file.read_at(0, &mut block).map_err(failed("read"))?;
@@ -274,21 +298,22 @@ impl OpenedFile {
         &self,
         disk: &dyn Disk,
         number: u64,
+        name: &str,
         remarks: &mut Vec<String>,
     ) -> Result<SegmentState, RecoveryError> {
         let length = self.length;
         if length > SEGMENT_BYTES_LIMIT {
             let meaning =
                 format!("the file has {length} bytes, which is more than any segment has");
-            return Err(damaged(disk, number, SEGMENT_BYTES_LIMIT, meaning));
+            return Err(damaged(disk, name, SEGMENT_BYTES_LIMIT, meaning));
         }
         let Some(block) = &self.block else {
             let meaning = format!(
                 "the file ends after {length} bytes, but a segment gets its name only when it is complete"
             );
-            return Err(damaged(disk, number, length, meaning));
+            return Err(damaged(disk, name, length, meaning));
         };
-        let file = || disk.describe(&segment_name::segment(number));
+        let file = || disk.describe(name);
         match header::examine(block) {
             Found::Header { header, is_whole } => {
                 if let Some(meaning) = header.mismatch(number, length) {
@@ -297,7 +322,7 @@ impl OpenedFile {
                     } else {
                         64
                     };
-                    return Err(damaged(disk, number, offset, meaning));
+                    return Err(damaged(disk, name, offset, meaning));
                 }
                 if !is_whole {
                     remarks.push(format!(
@@ -311,7 +336,7 @@ impl OpenedFile {
             Found::Interrupted => Ok(SegmentState::Interrupted),
             Found::Damaged => {
                 let meaning = "both copies of its header are unreadable".to_owned();
-                Err(damaged(disk, number, 0, meaning))
+                Err(damaged(disk, name, 0, meaning))
             }
             Found::UnknownVersion(version) => Err(RecoveryError::UnknownVersion {
                 file: file(),
@@ -322,9 +347,9 @@ impl OpenedFile {
     }
 }
 
-pub(super) fn damaged(disk: &dyn Disk, number: u64, offset: u64, meaning: String) -> RecoveryError {
+pub(super) fn damaged(disk: &dyn Disk, name: &str, offset: u64, meaning: String) -> RecoveryError {
     RecoveryError::Damaged {
-        file: disk.describe(&segment_name::segment(number)),
+        file: disk.describe(name),
         offset,
         meaning,
     }

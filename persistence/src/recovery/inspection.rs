@@ -24,6 +24,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Inspection {
     disk: Arc<dyn Disk>,
+    /// The names of the segments that are used, by number. The files are not kept open: a node may remove them.
+    names: BTreeMap<u64, String>,
     segments: Vec<SegmentFile>,
 }
 
@@ -87,19 +89,27 @@ impl Inspection {
     pub fn open(disk: Arc<dyn Disk>) -> Result<Inspection, DiskError> {
         let directory = LogDirectory::list(&*disk)?;
         let usable = directory.segments.iter();
-        let usable = usable.map(|(&number, file)| (number, file.length, Ok(file.state)));
+        let usable =
+            usable.map(|(&number, file)| (number, &file.name, file.length, Ok(file.state)));
         let unusable = directory.unusable.iter();
-        let unusable = unusable.map(|file| (file.number, file.length, Err(file.meaning())));
+        let unusable =
+            unusable.map(|file| (file.number, &file.name, file.length, Err(file.meaning())));
         let files = usable.chain(unusable);
-        let files = files.map(|(number, bytes, state)| SegmentFile {
+        let files = files.map(|(number, name, bytes, state)| SegmentFile {
             number,
-            file: disk.describe(&segment_name::segment(number)),
+            file: disk.describe(name),
             bytes,
             state,
         });
         let mut segments: Vec<_> = files.collect();
         segments.sort_by_key(|segment| segment.number);
-        Ok(Inspection { disk, segments })
+        let named = directory.segments.into_iter();
+        let names = named.map(|(number, segment)| (number, segment.name));
+        Ok(Inspection {
+            disk,
+            names: names.collect(),
+            segments,
+        })
     }
 
     /// The segments by number.
@@ -109,7 +119,12 @@ impl Inspection {
 
     /// The file of the segment with this number, for people.
     pub fn file_of(&self, number: u64) -> String {
-        self.disk.describe(&segment_name::segment(number))
+        self.disk.describe(&self.name_of(number))
+    }
+
+    fn name_of(&self, number: u64) -> String {
+        let name = self.names.get(&number).cloned();
+        name.unwrap_or_else(|| segment_name::segment(number))
     }
 
     /// What the newest header that can be read says of whose log it is.
@@ -167,9 +182,12 @@ impl Inspection {
     /// # Errors
     /// If the file cannot be read, or is none of this log's segments any more.
     pub fn read(&self, part: &SegmentPart) -> Result<SegmentContent, DiskError> {
-        let failed = |cause| DiskError::at_segment(&*self.disk, "read", part.number)(cause);
-        let name = segment_name::segment(part.number);
-        let file = self.disk.open(&name).map_err(failed)?;
+        let name = self.name_of(part.number);
+        let failed = |cause| DiskError::at(&*self.disk, "read", &name)(cause);
+        // By name: a node that runs removes segments, and one that starts gives them new names.
+        let opened = self.disk.open(&name);
+        let opened = opened.or_else(|_| self.disk.open(&segment_name::segment(part.number)));
+        let file = opened.map_err(failed)?;
         let length = file.len().map_err(failed)?;
         // The file may be another one than the one that was listed.
         if length > VIEWED_BYTES_MAX {

@@ -35,6 +35,7 @@ pub(super) fn reopen(
     };
     make_durable(&*disk, &directory, &chain)?;
     clear_unused(&*disk, &mut directory)?;
+    give_new_names(&*disk, &mut directory)?;
 
     let newest = directory.segments.keys().next_back();
     let number = newest.map_or(1, |newest| newest.saturating_add(1));
@@ -69,7 +70,7 @@ pub(super) fn make_durable(
     for scan in &chain.run {
         let number = scan.header.number;
         let synced = directory.segments[&number].file.sync();
-        let synced = synced.map_err(DiskError::at_segment(disk, "sync", number));
+        let synced = synced.map_err(DiskError::at(disk, "sync", &directory.name_of(number)));
         synced.map_err(WriteError::Sync)?;
     }
     let synced = disk.sync_dir();
@@ -154,8 +155,29 @@ pub(super) fn clear_unused(
         if !is_blank.map_err(WriteError::Segment)? {
             break;
         }
-        remove(&segment_name::segment(number))?;
+        remove(&directory.name_of(number))?;
         directory.segments.remove(&number);
+        let synced = disk.sync_dir().map_err(DiskError::at(disk, "sync", ""));
+        synced.map_err(WriteError::Segment)?;
+    }
+    Ok(())
+}
+
+/// Renames the segments that have a name of earlier versions. Both names are read, so a crash may come between any two
+/// renames; a file has never both.
+fn give_new_names(disk: &dyn Disk, directory: &mut LogDirectory) -> Result<(), WriteError> {
+    let mut is_any_renamed = false;
+    for (&number, segment) in &mut directory.segments {
+        let name = segment_name::segment(number);
+        if segment.name != name {
+            let renamed = disk.rename(&segment.name, &name);
+            let renamed = renamed.map_err(DiskError::at(disk, "rename", &segment.name));
+            renamed.map_err(WriteError::Segment)?;
+            segment.name = name;
+            is_any_renamed = true;
+        }
+    }
+    if is_any_renamed {
         let synced = disk.sync_dir().map_err(DiskError::at(disk, "sync", ""));
         synced.map_err(WriteError::Segment)?;
     }

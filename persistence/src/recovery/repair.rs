@@ -16,7 +16,6 @@ use crate::frame::{self, Frame, Salt};
 use crate::header::{self, LogIdentity, SegmentHeader};
 use crate::options::LogOptions;
 use crate::position::{FrameKind, Position};
-use crate::segment_name;
 use crate::space;
 use std::collections::VecDeque;
 use std::io;
@@ -90,7 +89,7 @@ impl Repair {
         let end = (!self.kept.run.is_empty()).then(|| self.kept.end())?;
         Some(RepairCut {
             position: self.kept.last(),
-            file: self.disk.describe(&segment_name::segment(end.segment)),
+            file: self.disk.describe(&self.directory.name_of(end.segment)),
             offset: end.offset,
         })
     }
@@ -133,7 +132,11 @@ impl Repair {
                 }
                 scan.visit_behind_end(&mut window, |parsed, _| visit(&parsed.frame))
             };
-            visit_all().map_err(DiskError::at_segment(&*self.disk, "read", number))?;
+            visit_all().map_err(DiskError::at(
+                &*self.disk,
+                "read",
+                &self.directory.name_of(number),
+            ))?;
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ impl Repair {
         let segments = self.directory.segments.iter();
         let left_out = segments
             .filter(|(number, segment)| **number > kept && segment.state != SegmentState::Blank);
-        let left_out = left_out.map(|(number, _)| segment_name::segment(*number));
+        let left_out = left_out.map(|(_, segment)| segment.name.clone());
         let unusable = self.directory.unusable.iter().map(|file| file.name.clone());
         let mut names: Vec<_> = unusable.chain(left_out).collect();
         names.sort();
@@ -176,7 +179,7 @@ impl Repair {
         disk.make_folder(&folder).map_err(failed("make", &folder))?;
         if let Some(last) = self.kept.run.last() {
             let number = last.header.number;
-            let name = segment_name::segment(number);
+            let name = self.directory.name_of(number);
             let segment = &self.directory.segments[&number];
             let to = format!("{folder}/{name}");
             copy(&*disk, segment, &to).map_err(failed("copy", &name))?;
@@ -282,8 +285,9 @@ impl Repair {
                     return Ok(Some(scan));
                 }
                 let cut = scan.cut_at_own_claim(&mut window);
-                let failed = DiskError::at_segment(&*self.disk, "read", older);
-                return Ok(Some(cut.map_err(failed)?));
+                let name = self.directory.name_of(older);
+                let cut = cut.map_err(DiskError::at(&*self.disk, "read", &name))?;
+                return Ok(Some(cut));
             }
         }
         Ok(None)
@@ -317,8 +321,9 @@ impl Repair {
             let scan = Scan::read(*header, &mut window, cut)?;
             Ok((scan, window))
         });
-        let failed = DiskError::at_segment(&*self.disk, "read", number);
-        Ok(Some(scanned.map_err(failed)?))
+        let name = self.directory.name_of(number);
+        let scanned = scanned.map_err(DiskError::at(&*self.disk, "read", &name))?;
+        Ok(Some(scanned))
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn rewrite(
         let segment = &directory.segments[&number];
         let operation = "write again what was read of";
         let rewritten = rewrite_uncovered(&*segment.file, segment.length, scan, durable);
-        let rewritten = rewritten.map_err(DiskError::at_segment(disk, operation, number));
+        let rewritten = rewritten.map_err(DiskError::at(disk, operation, &segment.name));
         rewritten.map_err(|error| WriteError::full_or(error, WriteError::Write))?;
     }
     Ok(())

@@ -73,7 +73,7 @@ fn every_flipped_byte_is_noticed() {
     let (disk, all) = synced_log();
     for name in names(&disk) {
         let ranges = frame_ranges(&disk, &name);
-        let is_last = name == "segment-0000000003.log";
+        let is_last = name == "segment-0000000003.segment";
         for offset in 0..content(&disk, &name).len() {
             // Zeros all look alike; a sample of them is enough.
             let is_data = offset < 700
@@ -167,7 +167,7 @@ fn remains_of_another_segment_are_not_taken_for_frames() {
     for number in 0..3 {
         commit(&mut log, &payload(number, 100));
     }
-    let remains = content(&other, "segment-0000000003.log")[BLOCK..BLOCK + 500].to_vec();
+    let remains = content(&other, "segment-0000000003.segment")[BLOCK..BLOCK + 500].to_vec();
     let copy = broken(&disk, FIRST, |bytes| {
         bytes[end..end + 500].copy_from_slice(&remains)
     });
@@ -202,7 +202,7 @@ fn a_hole_is_cut_when_nothing_behind_it_was_synced() {
 #[test]
 fn a_hole_is_refused_when_a_later_frame_says_it_was_synced() {
     let (disk, _) = synced_log();
-    let later = [(FIRST, 0), (SECOND, 5), ("segment-0000000003.log", 7)];
+    let later = [(FIRST, 0), (SECOND, 5), ("segment-0000000003.segment", 7)];
     for (name, before) in later {
         for (index, &(begin, end)) in frame_ranges(&disk, name).iter().enumerate() {
             let copy = broken(&disk, name, |bytes| bytes[begin..end].fill(0));

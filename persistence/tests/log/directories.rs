@@ -177,7 +177,7 @@ fn a_missing_segment_is_named() {
     // The newest one is missed because of the one made ahead of it.
     let disk = three_segments();
     open(&disk).preparer.prepare().unwrap();
-    disk.remove("segment-0000000004.log").unwrap();
+    disk.remove("segment-0000000004.segment").unwrap();
     let error = try_read(&disk).unwrap_err();
     assert!(
         matches!(error, RecoveryError::MissingSegment { .. }),
@@ -215,7 +215,7 @@ fn a_first_segment_of_another_log_is_refused_also_where_it_is_as_long() {
 #[test]
 fn a_segment_under_another_name_is_refused() {
     let disk = three_segments();
-    disk.rename(SECOND, "segment-0000000004.log").unwrap();
+    disk.rename(SECOND, "segment-0000000004.segment").unwrap();
     let error = try_read(&disk).unwrap_err();
     assert!(
         error.to_string().contains("it says that it is segment 2"),
@@ -289,7 +289,7 @@ fn every_start_opens_a_fresh_segment_and_clears_what_was_made_ahead() {
         assert!(log.preparer.prepare().unwrap());
         commit(&mut log, b"one per start");
         let numbers: Vec<_> = (1..=start + 1)
-            .map(|number| format!("segment-{number:010}.log"))
+            .map(|number| format!("segment-{number:010}.segment"))
             .collect();
         assert_eq!(names(&disk), numbers);
     }

@@ -79,11 +79,11 @@ fn each_file_is_listed_with_what_it_is() {
     disk.create("segment-0000000099.new").unwrap();
     disk.edit(FIRST, |bytes| bytes.truncate(100));
     disk.edit(SECOND, |bytes| bytes[64] ^= 1);
-    disk.edit("segment-0000000003.log", |bytes| {
+    disk.edit("segment-0000000003.segment", |bytes| {
         bytes[8] = 9;
         bytes[520] = 9;
     });
-    disk.rename("segment-0000000004.log", "segment-0000000044.log")
+    disk.rename("segment-0000000004.segment", "segment-0000000044.segment")
         .unwrap();
     let inspection = inspect(&disk);
     let said: Vec<String> = inspection
@@ -141,7 +141,11 @@ fn a_segment_is_named_for_people_also_where_it_is_not_there() {
     let (disk, _) = log_of_four();
     let inspection = inspect(&disk);
     assert_eq!(inspection.file_of(2), inspection.segments()[1].file);
-    assert!(inspection.file_of(99).ends_with("segment-0000000099.log"));
+    assert!(
+        inspection
+            .file_of(99)
+            .ends_with("segment-0000000099.segment")
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use quorlock_persistence::{
 };
 use std::sync::Arc;
 
-const THIRD: &str = "segment-0000000003.log";
+const THIRD: &str = "segment-0000000003.segment";
 const LOST: FrameKind = FrameKind::new(13);
 
 /// Ten frames in four segments, each synced on its own.
@@ -153,7 +153,7 @@ const BLOWS: [fn(&MemoryDisk, &str); 6] = [
             bytes[532] ^= 1;
         });
     },
-    |disk, name| disk.rename(name, "segment-0000000009.log").unwrap(),
+    |disk, name| disk.rename(name, "segment-0000000009.segment").unwrap(),
 ];
 
 #[test]
@@ -164,7 +164,7 @@ fn a_segment_that_is_gone_takes_what_comes_after_it() {
         for (index, blow) in BLOWS.iter().enumerate() {
             let disk = whole.after_process_end();
             blow(&disk, &name);
-            let is_last = name == "segment-0000000004.log";
+            let is_last = name == "segment-0000000004.segment";
             if is_last && index == 0 {
                 assert!(
                     try_read(&disk).is_ok(),
@@ -239,7 +239,7 @@ fn frames_that_a_start_has_left_out_do_not_come_back() {
         3,
         "a start sees nothing wrong here"
     );
-    disk.create("segment-0000000003.log").unwrap();
+    disk.create("segment-0000000003.segment").unwrap();
     assert!(try_read(&disk).is_err());
     assert_eq!(repaired(&disk, &[b"durable".to_vec()]), 1);
 }
@@ -298,7 +298,7 @@ fn the_last_frame_is_kept_only_where_nothing_can_have_cut_it_off() {
     assert!(!keeps_last(used));
     let cut_short = |disk: &MemoryDisk| disk.edit(THIRD, |bytes| bytes.truncate(100));
     assert!(!keeps_last(cut_short), "it may have been used");
-    let missing = |disk: &MemoryDisk| disk.rename(THIRD, "segment-0000000004.log").unwrap();
+    let missing = |disk: &MemoryDisk| disk.rename(THIRD, "segment-0000000004.segment").unwrap();
     assert!(!keeps_last(missing), "the one before it is missing");
 }
 

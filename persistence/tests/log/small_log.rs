@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const GROUP: FrameKind = FrameKind::new(1);
-pub(crate) const FIRST: &str = "segment-0000000001.log";
-pub(crate) const SECOND: &str = "segment-0000000002.log";
+pub(crate) const FIRST: &str = "segment-0000000001.segment";
+pub(crate) const SECOND: &str = "segment-0000000002.segment";
 pub(crate) const BLOCK: usize = 4096;
 
 pub(crate) fn options() -> LogOptions {

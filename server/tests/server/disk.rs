@@ -66,7 +66,7 @@ fn a_node_that_logs_little_makes_no_segment_ahead() {
             .iter()
             .filter(|entry| entry.name.starts_with("segment-"));
         let names: Vec<&str> = segments.map(|entry| entry.name.as_str()).collect();
-        assert_eq!(names, ["segment-0000000001.log"]);
+        assert_eq!(names, ["segment-0000000001.segment"]);
     });
 }
 
@@ -79,7 +79,10 @@ fn a_segment_is_spare_again_after_each_one_that_was_filled() {
         let mut client = wire(&node);
         let value = "v".repeat(100_000);
         // A quarter of the first one, and then what takes the spare one.
-        for (writes, newest) in [(3, "segment-0000000002.log"), (9, "segment-0000000003.log")] {
+        for (writes, newest) in [
+            (3, "segment-0000000002.segment"),
+            (9, "segment-0000000003.segment"),
+        ] {
             for _ in 0..writes {
                 assert_eq!(client.ask(&format!("SET k {value} PX 60000")), "+OK");
             }

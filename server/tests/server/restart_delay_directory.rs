@@ -380,7 +380,7 @@ fn a_running_nodes_log_alone_put_back_after_a_clean_stop_is_noticed() {
         fs::create_dir(&hot).unwrap();
         for name in names(&home.path) {
             // One that is just being made changes its name.
-            if name.starts_with("segment-") && name.ends_with(".log") {
+            if name.starts_with("segment-") && name.ends_with(".segment") {
                 fs::copy(home.path.join(&name), hot.join(&name)).unwrap();
             }
         }

@@ -14,7 +14,7 @@ use quorlock_server::init;
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
 const CAP: u64 = 61_210;
-const FIRST: &str = "segment-0000000001.log";
+const FIRST: &str = "segment-0000000001.segment";
 
 #[test]
 fn the_log_of_another_node_is_refused_by_name() {
@@ -175,7 +175,7 @@ fn node_init_takes_an_empty_directory_and_leaves_every_other_as_it_is() {
     for (foreign, is_folder) in [
         ("notes.txt", false),
         ("archive", true),
-        ("segment-0000000007.log", false),
+        ("segment-0000000007.segment", false),
     ] {
         let data = shelf.path(&format!("with {foreign}"));
         fs::create_dir_all(data.join("lost+found")).unwrap();

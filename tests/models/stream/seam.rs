@@ -181,7 +181,7 @@ impl File for SeamFile {
 }
 
 pub(crate) fn is_segment(name: &str) -> bool {
-    name.starts_with("segment-") && name.ends_with(".log")
+    name.starts_with("segment-") && name.ends_with(".segment")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

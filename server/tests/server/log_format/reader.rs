@@ -29,7 +29,7 @@ pub(crate) fn read(files: &[(String, Vec<u8>)]) -> Vec<Frame> {
     let mut segments = BTreeMap::new();
     for (name, content) in files {
         let digits = name.strip_prefix("segment-").unwrap();
-        let number: u64 = digits.strip_suffix(".log").unwrap().parse().unwrap();
+        let number: u64 = digits.split_once('.').unwrap().0.parse().unwrap();
         if content[..640].iter().any(|&byte| byte != 0) {
             let header = header(content);
             assert_eq!(

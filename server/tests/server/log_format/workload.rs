@@ -137,7 +137,7 @@ fn run_without_log(disk: &Arc<dyn Disk>) {
 
 /// Loses a frame that was durable, and has the log cut there.
 fn repair(memory: &MemoryDisk, disk: Arc<dyn Disk>) {
-    memory.edit("segment-0000000002.log", |bytes| {
+    memory.edit("segment-0000000002.segment", |bytes| {
         let mut begin = 4096;
         for _ in 0..12 {
             let length = u32::from_le_bytes(bytes[begin + 8..begin + 12].try_into().unwrap());

@@ -31,7 +31,9 @@ impl Shelf {
         assert_eq!(wire(&node).ask(&set), "+OK");
         eventually("a segment ahead", || {
             let names = names(&home.path);
-            names.iter().any(|name| name == "segment-0000000002.log")
+            names
+                .iter()
+                .any(|name| name == "segment-0000000002.segment")
         });
         node.stop().await.unwrap();
         home

@@ -57,6 +57,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
             false => Presence::Gone,
         })
     }
+    /// The same of a file that is not open. One that cannot be looked at counts as whole: a node may have given up the right
+    /// to see its own path.
+    fn keeps(&self, _name: &str, _id: FileId, _length: u64) -> io::Result<Presence> {
+        Ok(Presence::Whole)
+    }
     /// Which file has this name, and with an empty name: which directory has this one's path. `None` where there is none.
     fn id_of(&self, _name: &str) -> io::Result<Option<FileId>> {
         Ok(Some(FileId::default()))

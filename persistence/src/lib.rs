@@ -61,4 +61,4 @@ pub use recovery::{
 pub use resume::StartSpace;
 pub use segment_name::LOCK as LOCK_FILE;
 pub use space::Preparer;
-pub use writer::{Log, SyncTicket, Writer};
+pub use writer::{Log, Look, SyncTicket, Writer};

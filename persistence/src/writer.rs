@@ -7,7 +7,7 @@
 
 use crate::appender::{Appender, Batch};
 use crate::block_writer::BlockWriter;
-use crate::disk::{File, Presence};
+use crate::disk::{File, FileId, Presence};
 use crate::error::{DiskError, SyncError, WriteError};
 use crate::frame::{self, Salt};
 use crate::header::{self, Cut, LogIdentity, SegmentHeader};
@@ -41,6 +41,8 @@ pub struct Writer {
     unsynced: Vec<UnsyncedSegment>,
     /// Older segments still in the directory, oldest first.
     older: Vec<OlderSegment>,
+    /// The number of the one that was looked at last.
+    looked_at: u64,
     checkpoint: CheckpointProgress,
     /// No frame of the active segment reaches beyond.
     limit: u64,
@@ -93,6 +95,7 @@ struct SegmentFile {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OlderSegment {
     pub(crate) number: u64,
+    pub(crate) id: FileId,
     pub(crate) length: u64,
 }
 
@@ -161,6 +164,7 @@ impl Writer {
             durable: last,
             unsynced: Vec::new(),
             older,
+            looked_at: 0,
             checkpoint: CheckpointProgress {
                 bytes_since: bytes_since_checkpoint,
                 ..CheckpointProgress::default()
@@ -218,6 +222,23 @@ impl Writer {
         let durable = self.durable;
         self.unsynced.retain(|segment| segment.last > durable);
         self.retire_segments();
+    }
+
+    /// Begins a look at segments before the one that is written: the next few, in turn. What was synced into them is needed
+    /// until a checkpoint makes them obsolete.
+    pub fn begin_look(&mut self) -> Look {
+        let next = self
+            .older
+            .partition_point(|older| older.number <= self.looked_at);
+        let chosen = self.older[next..].iter().take(LOOKED_AT_ONCE);
+        let segments: Vec<_> = chosen.copied().collect();
+        let is_last = next.saturating_add(segments.len()) == self.older.len();
+        let last = segments.last().filter(|_| !is_last);
+        self.looked_at = last.map_or(0, |last| last.number);
+        Look {
+            space: Arc::clone(&self.space),
+            segments,
+        }
     }
 
     /// The position of the last frame written.
@@ -339,6 +360,7 @@ impl Writer {
         self.limit = length;
         self.older.push(OlderSegment {
             number: full.number,
+            id: full.file.id(),
             length: full.length,
         });
         self.unsynced.push(UnsyncedSegment {
@@ -430,17 +452,51 @@ impl SyncTicket {
         // A file without its name is synced without an error, and for nothing.
         let held = synced.and_then(|()| disk.holds(&name, &**file, length));
         let held = held.map_err(DiskError::at_segment(disk, "sync", number));
-        match held.map_err(WriteError::Sync)? {
-            Presence::Whole => Ok(()),
-            Presence::Gone if self.space.has_removed(number) => Ok(()),
-            Presence::Gone => Err(WriteError::Removed {
-                file: disk.describe(&name),
-            }),
-            Presence::Length(found) => Err(WriteError::Resized {
-                file: disk.describe(&name),
-                found,
-                expected: length,
-            }),
-        }
+        refuse_unless_whole(&self.space, number, length, held.map_err(WriteError::Sync)?)
     }
 }
+
+/// A look at segments that are not written any more. It needs no lock.
+#[derive(Debug)]
+#[must_use = "nothing is looked at until it is run"]
+pub struct Look {
+    space: Arc<Space>,
+    segments: Vec<OlderSegment>,
+}
+
+impl Look {
+    /// Whether the segments have their names and lengths. One that has not ends the log before this returns the error.
+    pub fn run(self) -> Result<(), WriteError> {
+        let disk = &*self.space.disk;
+        for &OlderSegment { number, id, length } in &self.segments {
+            let kept = disk.keeps(&segment_name::segment(number), id, length);
+            let kept = kept.map_err(DiskError::at_segment(disk, "look at", number));
+            kept.map_err(WriteError::Segment)
+                .and_then(|kept| refuse_unless_whole(&self.space, number, length, kept))
+                .map_err(|error| self.space.fail(error))?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_unless_whole(
+    space: &Space,
+    number: u64,
+    expected: u64,
+    found: Presence,
+) -> Result<(), WriteError> {
+    let file = || space.disk.describe(&segment_name::segment(number));
+    match found {
+        Presence::Whole => Ok(()),
+        Presence::Gone if space.has_removed(number) => Ok(()),
+        Presence::Gone => Err(WriteError::Removed { file: file() }),
+        Presence::Length(found) => Err(WriteError::Resized {
+            file: file(),
+            found,
+            expected,
+        }),
+    }
+}
+
+/// A look takes a hundred microseconds at most, however long the log is.
+const LOOKED_AT_ONCE: usize = 64;

@@ -144,6 +144,19 @@ impl Disk for RealDisk {
         })
     }
 
+    fn keeps(&self, name: &str, id: FileId, length: u64) -> io::Result<Presence> {
+        match self.status(name) {
+            Ok(status) if id_in(&status) != id => Ok(Presence::Gone),
+            Ok(status) => match u64::try_from(status.st_size).map_err(io::Error::other)? {
+                found if found == length => Ok(Presence::Whole),
+                found => Ok(Presence::Length(found)),
+            },
+            Err(rustix::io::Errno::NOENT) => Ok(Presence::Gone),
+            Err(rustix::io::Errno::ACCESS) => Ok(Presence::Whole),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
     fn id_of(&self, name: &str) -> io::Result<Option<FileId>> {
         let status = match name {
             "" => rustix::fs::stat(&self.path),

@@ -48,6 +48,7 @@ pub(super) fn reopen(
     let (obsolete, older): (Vec<_>, Vec<_>) = segments
         .map(|(&number, segment)| OlderSegment {
             number,
+            id: segment.file.id(),
             length: segment.length,
         })
         .partition(|segment| segment.number < needed_from);

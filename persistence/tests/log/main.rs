@@ -10,6 +10,7 @@ mod directories;
 mod failures;
 mod full_disk;
 mod inspections;
+mod looks;
 mod names;
 mod power_loss;
 mod repairs;

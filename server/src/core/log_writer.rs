@@ -185,7 +185,7 @@ impl LogWriter {
         drop(running);
         let position = ran.map_err(|error| self.commit.fail(&error))?;
         let ended_raw = self.clock.raw();
-        self.check_belongings(ended_raw)?;
+        self.look_at_directory(ended_raw)?;
         Ok(EndedSync {
             position,
             sample,
@@ -201,8 +201,9 @@ impl LogWriter {
         let _ = self.belongings.set(belongings);
     }
 
-    /// Looks once a second: what is synced into a directory that is another one's meanwhile must not be acknowledged.
-    fn check_belongings(&self, now_raw: RawTime) -> Result<(), Failure> {
+    /// Looks once a second: what is synced into a directory that is another one's meanwhile, or behind a segment that is
+    /// gone, must not be acknowledged.
+    fn look_at_directory(&self, now_raw: RawTime) -> Result<(), Failure> {
         let now_ns = now_raw.as_nanos();
         let checked_ns = self.checked_raw_ns.load(Ordering::Relaxed);
         let Some(belongings) = self.belongings.get() else {
@@ -212,7 +213,11 @@ impl LogWriter {
             return Ok(());
         }
         self.checked_raw_ns.store(now_ns, Ordering::Relaxed);
-        belongings.check().map_err(|error| self.commit.fail(&error))
+        belongings
+            .check()
+            .map_err(|error| self.commit.fail(&error))?;
+        let look = self.lock()?.writer.begin_look();
+        look.run().map_err(|error| self.commit.fail(&error))
     }
 
     /// Tells everybody how far a sync came.

@@ -10,7 +10,10 @@ use crate::log::Logged;
 
 /// The node ends with a reason, and neither it nor another one grants what is granted already.
 fn ends(deed: fn(&Path), said: &str) {
-    let mut logged = Logged::running(&[]);
+    ends_from(Logged::running(&[]), deed, said);
+}
+
+fn ends_from(mut logged: Logged, deed: fn(&Path), said: &str) {
     deed(&logged.directory);
     eventually("the node ends", || {
         let set = ["SET", "after", "token", "PX", "30000"];
@@ -128,3 +131,34 @@ fn resize(path: &Path, bytes: u64) {
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
     file.set_len(bytes).unwrap();
 }
+
+/// What was synced before is needed as much as what is synced now.
+#[test]
+fn a_node_whose_older_segment_was_removed_or_cut_ends() {
+    type Deed = fn(&Path);
+    let deeds: [(Deed, &str); 2] = [
+        (
+            |data| fs::remove_file(data.join(OLDER)).unwrap(),
+            "was removed or renamed",
+        ),
+        (
+            |data| fs::write(data.join(OLDER), "").unwrap(),
+            "has 0 bytes and no longer",
+        ),
+    ];
+    for (deed, said) in deeds {
+        let logged = Logged::running(&[]);
+        // Another mode begins another segment.
+        let mode = ["CONFIG", "SET", "appendfsync", "everysec"];
+        assert_eq!(logged.node.ask(&mode).unwrap(), "+OK");
+        let newer = logged.directory.join("segment-0000000002.segment");
+        eventually("a second segment", || {
+            let set = ["SET", "another", "token", "PX", "30000"];
+            logged.node.ask(&set).unwrap();
+            newer.exists()
+        });
+        ends_from(logged, deed, &format!("{OLDER} {said}"));
+    }
+}
+
+const OLDER: &str = "segment-0000000001.segment";

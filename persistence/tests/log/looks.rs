@@ -17,7 +17,8 @@ fn look(log: &mut Log, times: usize) -> Result<(), WriteError> {
 
 #[test]
 fn an_older_segment_that_is_gone_or_cut_or_longer_ends_the_log() {
-    let deeds: [(fn(&Path), bool); 6] = [
+    type Deed = fn(&Path);
+    let deeds: [(Deed, bool); 6] = [
         (|path| fs::remove_file(path).unwrap(), true),
         (
             |path| fs::rename(path, path.with_extension("old")).unwrap(),

@@ -180,14 +180,14 @@ pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<Parsed<'_>, Flaw> {
     })
 }
 
-/// How long the frame at the start of `bytes` says that it is; 0 where there is no beginning of one.
+/// How long the frame at the start of `bytes` says that it is, with the longest padding; 0 where there is no beginning of one.
 #[inline]
 pub(crate) fn claimed_bytes(bytes: &[u8], salt: Salt) -> usize {
     if bytes.len() < HEADER_BYTES || u32_at(bytes, 0) != salt.mark {
         return 0;
     }
-    let bytes = bytes_for(u64::from(u32_at(bytes, 8)));
-    usize::try_from(bytes).unwrap_or(usize::MAX)
+    let payload_end = HEADER_BYTES.saturating_add(u32_at(bytes, 8) as usize);
+    payload_end.saturating_add(ALIGNMENT - 1)
 }
 
 /// Why there is no frame where one was looked for.

@@ -213,13 +213,6 @@ pub(super) fn larger(one: Claim, other: Claim) -> Claim {
     }
 }
 
-/// Compares block by block: a segment made ahead is looked at as a whole at every start.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    bytes
-        .chunks(header::BLOCK)
-        .all(|chunk| *chunk == ZEROS[..chunk.len()])
-}
-
 /// A page that was called clean may have left memory since it was verified, and come back from the disk as it was
 /// before the write that failed; or another program has changed it.
 pub(super) fn changed() -> io::Error {
@@ -234,5 +227,3 @@ fn describe(flaw: Flaw, is_zero: bool) -> &'static str {
         Flaw::Checksum => "a frame whose checksum does not match",
     }
 }
-
-static ZEROS: [u8; header::BLOCK] = [0; header::BLOCK];

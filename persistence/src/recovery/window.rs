@@ -5,9 +5,9 @@
 //! one frame where that is longer; small pieces stay in the processor's cache, which makes a start faster than
 //! whole segments do.
 
-use super::scan::is_zero;
 use crate::disk::File;
 use crate::frame::{self, Flaw, Parsed, Salt};
+use crate::header;
 use rustix::io::Errno;
 use std::io;
 
@@ -129,5 +129,13 @@ impl<'a> Window<'a> {
     }
 }
 
+/// Compares block by block: a segment made ahead is looked at as a whole at every start.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes
+        .chunks(header::BLOCK)
+        .all(|chunk| *chunk == ZEROS[..chunk.len()])
+}
+
 /// Fits the second-level cache, together with what is done with it.
 const PIECE_BYTES: usize = 1 << 18;
+static ZEROS: [u8; header::BLOCK] = [0; header::BLOCK];

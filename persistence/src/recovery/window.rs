@@ -119,13 +119,17 @@ impl<'a> Window<'a> {
         self.piece.resize(wanted, 0);
         self.begin = offset;
         let read = match self.file {
-            Some(file) => file.read_at(offset as u64, &mut self.piece)?,
-            None => 0,
+            Some(file) => file.read_at(offset as u64, &mut self.piece),
+            None => Ok(0),
         };
-        match read == wanted {
-            true => Ok(()),
-            false => Err(io::Error::other("its length changed while it was read")),
-        }
+        let failure = match read {
+            Ok(read) if read == wanted => return Ok(()),
+            Ok(_) => io::Error::other("its length changed while it was read"),
+            Err(cause) => cause,
+        };
+        // What was not read must not pass for the file's bytes when it is looked at again.
+        self.piece.clear();
+        Err(failure)
     }
 }
 
@@ -139,3 +143,20 @@ fn is_zero(bytes: &[u8]) -> bool {
 /// Fits the second-level cache, together with what is done with it.
 const PIECE_BYTES: usize = 1 << 18;
 static ZEROS: [u8; header::BLOCK] = [0; header::BLOCK];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+    use crate::disk::{Disk, MemoryDisk};
+
+    #[test]
+    fn a_file_that_ends_early_is_an_error_and_holds_no_zeros() {
+        let file = MemoryDisk::new().create("segment").unwrap();
+        file.write_at(0, &[0; 100]).unwrap();
+        let mut whole = Window::of(&*file, 100).unwrap();
+        assert!(whole.is_zero(0, 100).unwrap());
+        let mut cut = Window::of(&*file, 101).unwrap();
+        assert!(cut.is_zero(0, 101).is_err() && cut.bytes(0, 101).is_err());
+    }
+}

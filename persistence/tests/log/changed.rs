@@ -64,9 +64,9 @@ fn a_frame_that_is_not_what_was_verified_is_not_replayed() {
         assert!(error.contains(FIRST), "{what}: {error}");
         disk.edit(FIRST, |bytes| bytes.clone_from(&whole));
     }
-    // Whole frames, and not those that are due.
+    // A whole frame, and not the one that is due.
     let recovery = read(&disk);
-    disk.edit(FIRST, |bytes| bytes.copy_within(end.., begin));
+    disk.edit(FIRST, |bytes| bytes.copy_within(BLOCK..begin, begin));
     assert!(recovery.frames().collect().is_err());
 }
 

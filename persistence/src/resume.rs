@@ -216,10 +216,19 @@ impl Tail {
             let is_needed = segment.number >= self.needed_from;
             is_needed && segment.number < number
         });
-        let older = older.map(|segment| OlderSegment {
-            number: segment.number,
-            length: segment.bytes,
+        let older = older.map(|segment| {
+            let name = segment_name::segment(segment.number);
+            let id =
+                disk.id_of(&name)
+                    .map_err(DiskError::at_segment(&*disk, "look at", segment.number));
+            Ok(OlderSegment {
+                number: segment.number,
+                // One that is gone by now is no file at all, and is missed at the first look.
+                id: id.map_err(WriteError::Segment)?.unwrap_or_default(),
+                length: segment.bytes,
+            })
         });
+        let older = older.collect::<Result<_, WriteError>>()?;
         let active = ActiveSegment {
             file: Arc::clone(&file),
             // It may have been written through the page cache before.
@@ -229,11 +238,14 @@ impl Tail {
             offset: self.end,
             length: self.header.segment_bytes,
         };
-        let space = Arc::new(Space::new(disk, options, number.saturating_add(1)));
+        let space = Arc::new(Space::new(
+            Arc::clone(&disk),
+            options,
+            number.saturating_add(1),
+        ));
         space.begin_full();
         let room = limit.saturating_sub(self.end).saturating_add(BLOCK_BYTES);
         let bytes = self.summary.bytes;
-        let older = older.collect();
         let mut writer = Writer::new(Arc::clone(&space), identity, active, last, older, bytes);
         if is_marked {
             writer.keep_mark(EndMark {

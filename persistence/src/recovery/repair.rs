@@ -109,8 +109,7 @@ impl Repair {
         self.disk.describe("")
     }
 
-    /// The largest number of any segment, readable or not. Each start begins a segment, so no incarnation was
-    /// ever larger.
+    /// The largest number of any segment, readable or not.
     pub fn newest_number(&self) -> u64 {
         self.directory.newest_number()
     }

@@ -148,7 +148,7 @@ fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     );
 }
 
-fn output(child: &mut Child) -> String {
+pub(crate) fn output(child: &mut Child) -> String {
     let mut text = String::new();
     child
         .stdout
@@ -166,7 +166,7 @@ fn output(child: &mut Child) -> String {
 }
 
 /// Runs a node without the power to ignore permissions, on a directory with these.
-fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
+pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
     let program = shell.file("quorlock");
     fs::copy(binary::quorlock(), &program).unwrap();
     let mut command = std::process::Command::new(program);

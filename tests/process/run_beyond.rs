@@ -44,11 +44,10 @@ fn a_wrapper_that_was_frozen_for_longer_than_its_lease_ends_the_command_and_says
 }
 
 #[test]
+#[ignore = "needs root"]
 fn what_becomes_another_user_is_named_with_what_can_be_done() {
     let shell = cluster();
-    let Some(other_user) = OtherUser::prepare(&shell) else {
-        return;
-    };
+    let other_user = OtherUser::prepare(&shell);
     // In a session of its own, as daemons are, and left behind.
     let becomes = other_user.becomes.display();
     let script = format!(
@@ -77,11 +76,10 @@ fn what_becomes_another_user_is_named_with_what_can_be_done() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn a_command_that_becomes_another_user_and_loses_its_lock_is_said_to_go_on() {
     let shell = cluster();
-    let Some(other_user) = OtherUser::prepare(&shell) else {
-        return;
-    };
+    let other_user = OtherUser::prepare(&shell);
     let becomes = other_user.becomes.display();
     let script = format!("echo $$; exec {becomes} --reuid=0 sleep 1000");
     let options = ["--ttl", "3s", "--grace", "100ms"];
@@ -123,13 +121,9 @@ struct OtherUser {
 }
 
 impl OtherUser {
-    /// Nothing where a test may not do that.
-    fn prepare(shell: &Shell) -> Option<Self> {
+    fn prepare(shell: &Shell) -> Self {
         let setpriv = Path::new("/usr/bin/setpriv");
-        if !getuid().is_root() || !setpriv.exists() {
-            eprintln!("skipped: another user takes root, and the program setpriv");
-            return None;
-        }
+        assert!(getuid().is_root(), "only root becomes another user");
         let everybody =
             |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
         let (program, becomes) = (shell.file("quorlock"), shell.file("become"));
@@ -137,7 +131,7 @@ impl OtherUser {
         fs::copy(setpriv, &becomes).unwrap();
         everybody(shell.path(), 0o755).unwrap();
         everybody(&becomes, 0o4755).unwrap();
-        Some(Self { program, becomes })
+        Self { program, becomes }
     }
 
     /// `quorlock run` as an ordinary user.

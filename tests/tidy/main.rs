@@ -11,6 +11,7 @@ mod folders;
 mod imports;
 mod links;
 mod scan;
+mod skipped;
 mod tree;
 
 use tree::Source;
@@ -47,6 +48,11 @@ fn files_and_functions_are_short() {
 #[test]
 fn nothing_is_left_half_done() {
     every_file(checks::marks);
+}
+
+#[test]
+fn a_test_that_is_skipped_is_reported_as_ignored() {
+    every_file(skipped::skipped);
 }
 
 #[test]

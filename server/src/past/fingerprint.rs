@@ -329,14 +329,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs a file system that gives inode numbers again, as ext4 does"]
     fn a_reused_inode_is_told_by_its_birth() {
         let home = home();
         let path = home.directory.path().join("incarnation-0000000001");
         let born = fs::metadata(home.directory.path()).unwrap().created();
-        if born.is_err() {
-            eprintln!("skipped: this file system does not say when a file was made");
-            return;
-        }
+        born.expect("a file system that says when a file was made");
         home.fingerprint.mark(&*home.disk, 1).unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
         let before = home.fingerprint.value(1, true);
@@ -348,7 +346,7 @@ mod tests {
                 return;
             }
         }
-        eprintln!("skipped: this file system gives no inode number twice");
+        panic!("no inode number came again in 100 files");
     }
 
     #[test]

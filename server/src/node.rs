@@ -128,7 +128,7 @@ impl Node {
             // The node's thread panicked; its alarm has said so.
             Err(_) => Err(match self.node.commit.failure() {
                 Some(failure) => failure.clone(),
-                None => Failure("the node's thread ended unexpectedly".to_owned()),
+                None => Failure::new("the node's thread ended unexpectedly"),
             }),
         }
     }

@@ -7,10 +7,12 @@
 //! [`Commit::fail`]); nothing here writes, syncs or reads a clock. Positions are atomics, because the
 //! workers read them without a lock.
 
+use std::error::Error;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
-use quorlock_persistence::Position;
+use quorlock_persistence::{DiskError, Position, WriteError};
 use tokio::sync::futures::Notified;
 
 use crate::core::durable_counts::{Counts, DurableCounts, Sample};
@@ -57,10 +59,60 @@ pub(crate) struct Synced<'a> {
     pub(crate) newest: &'a Sample,
 }
 
-/// Why the log can be trusted no more.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("the log failed and is not trusted any more: {0}")]
-pub struct Failure(pub(crate) String);
+/// Why the log can be trusted no more. The error that was first is its source.
+#[derive(Clone, Debug)]
+pub struct Failure(Arc<dyn Error + Send + Sync>);
+
+impl Failure {
+    /// With its first cause: an error, or words.
+    pub(crate) fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(cause.into()))
+    }
+
+    /// What the system answered, where a call to it failed. Its number tells a full disk (ENOSPC), which needs
+    /// space, from a broken one (EIO), which needs a repair.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        let of_disk = match self.0.downcast_ref::<WriteError>() {
+            Some(
+                WriteError::Write(error)
+                | WriteError::Sync(error)
+                | WriteError::Segment(error)
+                | WriteError::NoSpace(error),
+            ) => Some(error),
+            _ => self.0.downcast_ref::<DiskError>(),
+        };
+        let mut next: Option<&(dyn Error + 'static)> = Some(&*self.0);
+        let mut sources = std::iter::from_fn(|| {
+            let error = next?;
+            next = error.source();
+            Some(error)
+        });
+        of_disk
+            .map(|error| &*error.cause)
+            .or_else(|| sources.find_map(|error| error.downcast_ref()))
+    }
+}
+
+/// Why a worker can serve its clients no more.
+#[derive(Debug, thiserror::Error)]
+#[error("a worker cannot poll its sockets: {0}")]
+pub(crate) struct PollError(#[source] pub(crate) io::Error);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = &self.0;
+        write!(
+            formatter,
+            "the log failed and is not trusted any more: {cause}"
+        )
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
 
 impl Commit {
     /// For a log that is written and synced up to these positions.
@@ -189,11 +241,8 @@ impl Commit {
     }
 
     /// Marks the log as failed and returns the first failure.
-    pub(crate) fn fail(&self, error: &dyn std::fmt::Display) -> Failure {
-        let failure = self
-            .failure
-            .get_or_init(|| Failure(error.to_string()))
-            .clone();
+    pub(crate) fn fail(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+        let failure = self.failure.get_or_init(|| Failure::new(error)).clone();
         self.progress.notify_waiters();
         failure
     }
@@ -257,8 +306,8 @@ impl Drop for RunningSync<'_> {
     }
 }
 
-impl std::fmt::Debug for Commit {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Commit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Commit({} of {})", self.synced(), self.written())
     }
 }

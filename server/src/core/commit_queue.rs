@@ -249,7 +249,7 @@ mod tests {
         let mut queue = queue(&[until_written(3), until_synced(2), until_written(4)]);
         assert_eq!(released(&mut queue, &commit), [(0, false)]);
         note_synced(&commit, 2, SHORT);
-        commit.fail(&"the disk is gone");
+        commit.fail("the disk is gone");
         assert_eq!(released(&mut queue, &commit), [(1, false), (2, true)]);
         assert!(queue.is_empty());
     }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_line_whatever_the_failure_says() {
-        let failure = commit(SHORT).fail(&"first line\r\nsecond line");
+        let failure = commit(SHORT).fail("first line\r\nsecond line");
         let text = String::from_utf8(refusal(&failure)).expect("a refusal is text");
         assert!(
             text.starts_with("-MISCONF the log failed and is not trusted any more: first line")

@@ -2,15 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::error::Error;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorlock_engine::control::Record;
 use quorlock_engine::{Caller, Command};
 use quorlock_persistence::{FrameKind, MemoryDisk, Position, Preparer};
+use rustix::io::Errno;
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
+use crate::core::commit::{Failure, PollError};
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::node::for_tests;
@@ -142,21 +146,37 @@ fn the_first_failure_stays_and_ends_all_writing() {
     let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
     let commit = &node.commit;
     assert!(commit.failure().is_none());
-    assert_eq!(commit.fail(&"first").0, "first");
-    assert_eq!(commit.fail(&"second").0, "first");
-    assert_eq!(commit.failure().unwrap().0, "first");
-    assert_eq!(
-        node.log_writer.write(&node.executor).unwrap_err().0,
-        "first"
-    );
-    assert_eq!(
-        node.log_writer
-            .write_and_sync(&node.executor)
-            .unwrap_err()
-            .0,
-        "first"
-    );
-    assert_eq!(node.log_writer.begin_sync().unwrap_err().0, "first");
+    let cause = |failure: &Failure| failure.source().unwrap().to_string();
+    assert_eq!(cause(&commit.fail("first")), "first");
+    assert_eq!(cause(&commit.fail("second")), "first");
+    let writer = &node.log_writer;
+    for failure in [
+        commit.failure().unwrap().clone(),
+        writer.write(&node.executor).unwrap_err(),
+        writer.write_and_sync(&node.executor).unwrap_err(),
+        writer.begin_sync().unwrap_err(),
+    ] {
+        assert_eq!(cause(&failure), "first");
+        assert!(failure.io_error().is_none());
+    }
+}
+
+/// What to do about them differs: a full disk needs space, a broken one a repair.
+#[test]
+fn a_failure_keeps_what_the_system_answered() {
+    for number in [Errno::IO, Errno::NOSPC].map(Errno::raw_os_error) {
+        let disk = MemoryDisk::new();
+        let (node, _preparer) = node(&disk, &Arc::new(SettableClock::new()));
+        disk.fail_sync_after(0, number);
+        append(&node, &Record::Tick);
+        let failure = node.log_writer.write_and_sync(&node.executor).unwrap_err();
+        let found = failure.io_error().and_then(io::Error::raw_os_error);
+        assert_eq!(found, Some(number), "{failure}");
+    }
+    let error = io::Error::from(Errno::NFILE);
+    let failure = Failure::new(PollError(error));
+    let found = failure.io_error().and_then(io::Error::raw_os_error);
+    assert_eq!(found, Some(Errno::NFILE.raw_os_error()), "{failure}");
 }
 
 /// INFO never shows a key before its own OK may leave.

@@ -218,7 +218,7 @@ impl LogWork {
         let has_space = self
             .preparer
             .prepare()
-            .map_err(|error| self.node.commit.fail(&error))?;
+            .map_err(|error| self.node.commit.fail(error))?;
         if let Some(failure) = self.preparer.take_direct_failure() {
             tracing::warn!(
                 "{failure}: this segment of the log is written through the page cache, which costs time with \

@@ -118,7 +118,7 @@ impl LogWriter {
             Ok(mut executor) => executor.take(spare),
             Err(_) => {
                 let why = "a thread panicked while it held the engine";
-                return Err(self.commit.fail(&why));
+                return Err(self.commit.fail(why));
             }
         };
         let has_frames = !batch.is_empty();
@@ -130,7 +130,7 @@ impl LogWriter {
         let took_ns = self.clock.raw().nanos_since(began_raw);
         writing.spare = batch;
         drop(running);
-        let written = result.map_err(|error| self.commit.fail(&error))?;
+        let written = result.map_err(|error| self.commit.fail(error))?;
         writing.newest = sample;
         let size = size(&writing.writer);
         self.commit.note_written(written, &sample, size);
@@ -183,7 +183,7 @@ impl LogWriter {
         let running = self.commit.begin_sync();
         let ran = ticket.run();
         drop(running);
-        let position = ran.map_err(|error| self.commit.fail(&error))?;
+        let position = ran.map_err(|error| self.commit.fail(error))?;
         let ended_raw = self.clock.raw();
         self.look_at_directory(ended_raw)?;
         Ok(EndedSync {
@@ -213,11 +213,9 @@ impl LogWriter {
             return Ok(());
         }
         self.checked_raw_ns.store(now_ns, Ordering::Relaxed);
-        belongings
-            .check()
-            .map_err(|error| self.commit.fail(&error))?;
+        belongings.check().map_err(|error| self.commit.fail(error))?;
         let look = self.lock()?.writer.begin_look();
-        look.run().map_err(|error| self.commit.fail(&error))
+        look.run().map_err(|error| self.commit.fail(error))
     }
 
     /// Tells everybody how far a sync came.
@@ -247,7 +245,7 @@ impl LogWriter {
         }
         self.writing
             .lock()
-            .map_err(|_| self.commit.fail(&"a thread panicked while writing it"))
+            .map_err(|_| self.commit.fail("a thread panicked while writing it"))
     }
 }
 

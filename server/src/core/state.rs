@@ -108,7 +108,7 @@ impl NodeState {
         self.executor.lock().map_err(|_| {
             let failure = self
                 .commit
-                .fail(&"a thread panicked while it held the engine");
+                .fail("a thread panicked while it held the engine");
             self.signals.stop.send_replace(true);
             failure
         })

@@ -196,7 +196,7 @@ impl Threads {
         let mut ended = Ok(());
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {
-                ended = Err(self.node.commit.fail(&"a thread of the node panicked"));
+                ended = Err(self.node.commit.fail("a thread of the node panicked"));
             }
         }
         ended
@@ -208,7 +208,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let failure = self.node.commit.fail(&"the node's thread panicked");
+            let failure = self.node.commit.fail("the node's thread panicked");
             self.node.fail(&failure);
             self.node.signals.stopped.send_replace(true);
             // The failure says it all.

@@ -20,7 +20,7 @@ impl Drop for Alarm<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let why = format!("{} panicked", self.thread);
-            self.node.fail(&self.node.commit.fail(&why));
+            self.node.fail(&self.node.commit.fail(why));
         }
     }
 }

@@ -143,7 +143,7 @@ impl NodeState {
         match (finished.await, self.commit.failure()) {
             (Ok(()), None) => Ok(()),
             (_, Some(failure)) => Err(failure.clone()),
-            (Err(_), None) => Err(self.commit.fail(&"the log thread ended")),
+            (Err(_), None) => Err(self.commit.fail("the log thread ended")),
         }
     }
 

@@ -14,6 +14,7 @@ use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::core::commit::PollError;
 use crate::core::log_queue::Job;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
@@ -86,8 +87,7 @@ impl Worker {
         let mut events = Events::with_capacity(EVENTS);
         while !self.event_loop.has_ended() {
             if let Err(error) = self.step(&mut events) {
-                let failure = format!("a worker cannot poll its sockets: {error}");
-                self.node.fail(&self.node.commit.fail(&failure));
+                self.node.fail(&self.node.commit.fail(PollError(error)));
                 break;
             }
         }

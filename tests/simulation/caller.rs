@@ -1,5 +1,6 @@
 //! Somebody who takes a lock, holds it for a while, gives it back, and does so again.
 
+use quorlock_client::ClientInstant;
 use quorlock_client::rules::OperationId;
 
 #[derive(Clone, Debug)]
@@ -31,6 +32,9 @@ pub(super) struct Hold {
     pub(super) name: u64,
     pub(super) token: quorlock_client::Token,
     pub(super) began_ns: u64,
+    /// As the client told it last.
+    pub(super) valid_until: ClientInstant,
+    /// When that is, in true time.
     pub(super) until_ns: u64,
     /// Whether a guard renews it and is told of its loss.
     pub(super) is_guarded: bool,

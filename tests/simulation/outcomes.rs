@@ -2,6 +2,8 @@
 //!
 //! Invariant: a call is told one outcome, in time; a hold ends with a word to its caller, before its validity does.
 
+use std::time::Duration;
+
 use quorlock_client::Loss;
 use quorlock_client::rules::OperationId;
 use quorlock_client::rules::call::Outcome;
@@ -96,6 +98,7 @@ impl World {
             name,
             token,
             began_ns: now_ns,
+            valid_until,
             until_ns,
             is_guarded: true,
         });
@@ -128,6 +131,16 @@ impl World {
         let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
         let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
         if let Some(hold) = self.holds.iter_mut().find(is_it) {
+            // Nor is what has ended renewed.
+            let is_forward = hold.valid_until.until(valid_until) > Duration::ZERO
+                || hold.valid_until == valid_until;
+            if !is_forward || hold.until_ns <= self.now_ns {
+                let from = hold.valid_until;
+                self.violation = Some(format!(
+                    "client {client} told that {held:?} goes on until {valid_until:?}, and before that until {from:?}"
+                ));
+            }
+            hold.valid_until = valid_until;
             hold.until_ns = until_ns;
         }
     }

@@ -86,6 +86,13 @@ impl ClientInstant {
             || self.whole_ns >= deadline.whole_ns
     }
 
+    /// Whether this deadline comes at no clock before the other one.
+    pub(crate) const fn is_at_or_behind(self, other: Self) -> bool {
+        self.boot_ns >= other.boot_ns
+            && self.raw_ns >= other.raw_ns
+            && self.whole_ns >= other.whole_ns
+    }
+
     /// This instant moved forward.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {

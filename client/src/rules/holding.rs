@@ -381,6 +381,8 @@ impl Holding {
                 let until = self.capped(until);
                 // Forward only: both clocks' parts, whatever the order of rounds.
                 if !self.valid_until.has_reached(until) {
+                    let is_over = now.has_reached(self.valid_until);
+                    debug_assert!(!is_over, "what has ended is not renewed");
                     self.valid_until = until;
                 }
                 actions.push(HoldingAction::Renewed {

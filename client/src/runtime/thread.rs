@@ -255,6 +255,10 @@ impl Thread {
                 Action::Renewed { held, valid_until } => {
                     if let Some(lease) = self.leases.get(&held) {
                         lease.send_modify(|state| {
+                            debug_assert!(
+                                valid_until.is_at_or_behind(state.valid_until),
+                                "the validity only moves forward"
+                            );
                             state.valid_until = valid_until;
                             state.is_renewal_failing = false;
                         });

@@ -230,6 +230,10 @@ impl Commit {
             .store(ended.ended_raw.as_nanos(), Ordering::Relaxed);
         {
             let mut counts = self.counts();
+            debug_assert!(
+                ended.position <= self.written(),
+                "what is synced was written"
+            );
             self.synced
                 .fetch_max(ended.position.get(), Ordering::AcqRel);
             counts.note_synced(ended.sample);

@@ -15,12 +15,20 @@ pub(crate) struct Ages {
     moments: Vec<(NodeTime, LogPosition)>,
     /// Before this no moment is added.
     next: NodeTime,
+    /// When the last command ran.
+    #[cfg(debug_assertions)]
+    latest: NodeTime,
 }
 
 impl Ages {
     /// A command runs, and its group would get this position.
     #[inline]
     pub(crate) fn note(&mut self, now: NodeTime, position: LogPosition) {
+        #[cfg(debug_assertions)]
+        {
+            assert!(now >= self.latest, "node time does not go back");
+            self.latest = now;
+        }
         if now >= self.next {
             self.add(now, position);
         }
@@ -74,6 +82,16 @@ mod tests {
 
     fn at(second: u64) -> NodeTime {
         NodeTime::from_nanos(second * 1_000_000_000)
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "node time does not go back")]
+    fn a_command_before_the_last_one_is_a_defect() {
+        let mut ages = Ages::default();
+        for second in [7, 7, 8, 7] {
+            ages.note(at(second), LogPosition::from_raw(1));
+        }
     }
 
     #[test]

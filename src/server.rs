@@ -1,7 +1,8 @@
 //! `quorlock server`: one node as a process, started, stopped and logging as redis-server does.
 //!
 //! SIGTERM and SIGINT stop it cleanly, a second SIGINT ends it at once, and SIGHUP makes a log file
-//! that was moved away anew. The exit code is 0 after a clean stop and 1 otherwise.
+//! that was moved away anew. The exit code is 0 after a clean stop, 64 where the command line or the configuration is
+//! wrong, and 1 otherwise.
 
 mod log_file;
 mod log_line;
@@ -63,9 +64,9 @@ pub(crate) fn run_prepared(words: &[OsString], prepare: impl Prepare) -> ExitCod
 
 fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
-    let words = words
-        .ok_or_else(|| Failure::failed("the directives of a node must be written in UTF-8"))?;
-    parse_command_line(&words, &mut io::stdin().lock()).map_err(Failure::failed)
+    let words =
+        words.ok_or_else(|| Failure::usage("the directives of a node must be written in UTF-8"))?;
+    parse_command_line(&words, &mut io::stdin().lock()).map_err(Failure::usage)
 }
 
 /// What has the last word.

@@ -92,7 +92,7 @@ fn begin(
         contenders: arguments.contenders,
         fault_trials: arguments.fault_trials,
     };
-    plan.check().map_err(failed)?;
+    plan.check().map_err(Failure::usage)?;
     let found = found::find(arguments.postgresql.as_deref())?;
     let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
     plan.services = versions.iter().map(|(service, _)| *service).collect();
@@ -108,10 +108,9 @@ fn begin(
         return Err(failed(super::INTERRUPTED_EARLY));
     }
     let name = format!("compare-{}", environment::run_name(clock::wall()));
-    let name = environment::free_name(&arguments.run.dir, name);
     let directory =
         results::make_directory(&arguments.run.dir, &name, SPACE_MIB).map_err(failed)?;
-    arguments.run.point_latest("latest-compare", &name);
+    arguments.run.point_latest("latest-compare", &directory);
     let setup = Setup {
         plan,
         versions,

@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             let name = format!("{}-{:04x}", environment::run_name(clock::wall()), plan.seed);
             let results = Results::create(&arguments.run.dir, &name, &plan, engine.name());
             let results = results.map_err(failed)?;
-            arguments.run.point_latest("latest", &name);
+            arguments.run.point_latest("latest", results.directory());
             (results, plan, Vec::new(), tried)
         }
     };
@@ -225,11 +225,11 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     choose(&mut axes.fault, &arguments.fault);
     choose(&mut axes.nodes, &arguments.nodes);
     if is_chosen {
-        (plan.cells, plan.skipped) = axes.cells().map_err(failed)?;
+        (plan.cells, plan.skipped) = axes.cells().map_err(Failure::usage)?;
     }
     if !arguments.cell.is_empty() {
         if let Some((cell, reason)) = first_refused(&arguments.cell) {
-            return Err(failed(format!("{cell} makes no sense: {reason}")));
+            return Err(Failure::usage(format!("{cell} makes no sense: {reason}")));
         }
         plan.cells.clone_from(&arguments.cell);
         plan.skipped.clear();
@@ -239,7 +239,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     plan.restart_delay_max = arguments
         .restart_delay_max
         .unwrap_or(plan.restart_delay_max);
-    plan.check().map_err(failed)?;
+    plan.check().map_err(Failure::usage)?;
     Ok(plan)
 }
 

@@ -23,17 +23,6 @@ pub(super) fn run_name(wall: Duration) -> String {
     format!("{year}{month:02}{day}-{time}")
 }
 
-/// The name, or with a number behind it where a run of the same second has it already.
-pub(super) fn free_name(parent: &Path, name: String) -> String {
-    let mut free = name.clone();
-    let mut number = 1;
-    while parent.join(&free).exists() {
-        number += 1;
-        free = format!("{name}-{number}");
-    }
-    free
-}
-
 /// What is known of the machine, the directory and the build.
 pub(super) fn facts(directory: &Path) -> Vec<(String, String)> {
     let facts = [

@@ -40,8 +40,11 @@ impl RunOptions {
         Manner::chosen(self.json_lines, self.quiet, format)
     }
 
-    /// Lets the link `latest` lead to the run; without it only a name is longer to type.
-    pub(super) fn point_latest(&self, latest: &str, name: &str) {
+    /// Lets the link `latest` lead to the run's directory; without it only a name is longer to type.
+    pub(super) fn point_latest(&self, latest: &str, directory: &Path) {
+        let Some(name) = directory.file_name() else {
+            return;
+        };
         let latest = self.dir.join(latest);
         let _was_none = std::fs::remove_file(&latest);
         let _without = std::os::unix::fs::symlink(name, &latest);

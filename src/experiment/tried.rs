@@ -38,7 +38,7 @@ pub(super) fn engine(
         (Nodes::Simulated, Product::Quorlock) => return Ok(Box::new(SimulatedEngine)),
         (Nodes::Simulated, Product::RedisServer) => {
             return Err(
-                super::failed("redis-server cannot be simulated; nothing was tried")
+                Failure::usage("redis-server cannot be simulated; nothing was tried")
                     .remedy("leave --engine simulated out"),
             );
         }

@@ -1,5 +1,7 @@
 //! Command lines: help that teaches, and mistakes that end with 64.
 
+use std::fs;
+
 use crate::shell::Shell;
 
 #[test]
@@ -30,7 +32,7 @@ fn every_subcommand_explains_itself_with_an_example() {
 #[test]
 fn mistakes_are_usage_errors() {
     let shell = Shell::new();
-    let all: [&[&str]; 19] = [
+    let all: [&[&str]; 43] = [
         &[],
         &["nonsense"],
         &["run"],
@@ -50,7 +52,45 @@ fn mistakes_are_usage_errors() {
         &["cluster", "up", "--nodes", "0"],
         &["cluster", "up", "--nodes", "65"],
         &["cluster", "kill", "0"],
+        &["server", "--nonsense"],
+        &["server", "--port"],
+        &["server", "--port", "many"],
+        &["server", "--appendfsync", "sometimes"],
+        &["server", "not-there.conf"],
+        &["server", "bad.conf"],
+        &["server", "unknown.conf"],
+        &["server", "debian.conf"],
+        &["server", "--port", "0", "--include", "not-there.conf"],
+        &["extend", "a"],
+        &["release", "a", "b", "c"],
+        &["node", "init"],
+        &["node", "init", "data", "--id", "a"],
+        &["log", "check"],
+        &["log", "dump", "data", "--from", "x"],
+        &["log", "dump", "data", "--from", "3", "--to", "2"],
+        &["log", "repair", "data", "more"],
+        &["log", "stats", "--nonsense", "data"],
+        &["experiment", "show", "nothing"],
+        &["experiment", "crash-recovery", "--trials", "0"],
+        &[
+            "experiment",
+            "crash-recovery",
+            "--resume",
+            "a",
+            "--seed",
+            "1",
+        ],
+        &["experiment", "compare", "--rounds", "0"],
+        &["experiment", "compare", "--callers", "0"],
+        &["experiment", "compare", "--services", "zookeeper"],
     ];
+    for (name, text) in [
+        ("bad.conf", "port many\n"),
+        ("unknown.conf", "port 0\nnonsense yes\n"),
+        ("debian.conf", "port 0\ndaemonize yes\n"),
+    ] {
+        fs::write(shell.file(name), text).unwrap();
+    }
     for words in all {
         let ended = shell.quorlock(words);
         assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);

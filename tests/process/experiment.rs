@@ -96,12 +96,16 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     let shell = Shell::new();
     for (words, code, said) in [
         (&["--fault", "meteor"][..], 64, "power-loss-one"),
-        (&["--fault", "partition", "--nodes", "1"], 2, "no minority"),
-        (&["--nodes", "4"], 2, "1, 3 or 5"),
+        (&["--fault", "partition", "--nodes", "1"], 64, "no minority"),
+        (&["--nodes", "4"], 64, "1, 3 or 5"),
         (&["--ttl", "5s"], 64, "cannot be used multiple times"),
-        (&["--trials", "0"], 2, "number of trials"),
+        (&["--trials", "0"], 64, "number of trials"),
         (&["--baseline", "nowhere"], 2, "nowhere/summary.json"),
-        (&["--cell", "no/50%/partition/5"], 2, "no node starts again"),
+        (
+            &["--cell", "no/50%/partition/5"],
+            64,
+            "no node starts again",
+        ),
     ] {
         let ended = crash_recovery(&shell, words);
         assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.stderr);
@@ -109,7 +113,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     }
     assert!(!shell.file("experiments").exists());
     let ended = shell.quorlock(&["experiment", "crash-recovery", "--ttl", "5s"]);
-    assert!(ended.code == Some(2) && ended.stderr.contains("restart-delay-max"));
+    assert!(ended.code == Some(64) && ended.stderr.contains("restart-delay-max"));
     // What cannot be tried is found out cell by cell; a run of nothing else has tried nothing.
     let ended = crash_recovery(&shell, &["--cell", "always/auto/failover/1"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);

@@ -206,9 +206,9 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     for (more, code, said) in [
         (&["--services", "moon"][..], 64, "redis-server"),
         (&["--fsync", "sometimes"], 64, "no fsync mode"),
-        (&["--contenders", "1"], 2, "of contenders from 2"),
-        (&["--callers", "0"], 2, "number of callers"),
-        (&["--fault-trials", "1000"], 2, "up to 100 times"),
+        (&["--contenders", "1"], 64, "of contenders from 2"),
+        (&["--callers", "0"], 64, "number of callers"),
+        (&["--fault-trials", "1000"], 64, "up to 100 times"),
         (&["--postgresql", "moon://x"], 64, "no PostgreSQL URL"),
         (&["--baseline", "nowhere"], 2, "nowhere/summary.json"),
         (&["--services", "postgresql"], 2, "nothing was compared"),

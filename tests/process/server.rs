@@ -162,21 +162,21 @@ fn shutdown_ends_the_process() {
 }
 
 #[test]
-fn a_start_that_fails_says_why_and_ends_with_1() {
+fn a_start_that_fails_says_why_and_ends_with_1_or_with_64_where_its_words_are_wrong() {
     let shell = Shell::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let all: [&[&str]; 4] = [
-        &["--port", &port],
-        &["--port", "many"],
-        &["--prot", "7"],
-        &["--dir", "/proc/nowhere", "--port", "0"],
+    let all: [(&[&str], _); 4] = [
+        (&["--port", &port], 1),
+        (&["--port", "many"], 64),
+        (&["--prot", "7"], 64),
+        (&["--dir", "/proc/nowhere", "--port", "0"], 1),
     ];
-    for words in all {
+    for (words, code) in all {
         let mut node = start(&shell, words);
         assert_eq!(
             await_end(&mut node).code(),
-            Some(1),
+            Some(code),
             "{words:?}: {}",
             output(&shell)
         );
@@ -226,7 +226,7 @@ fn a_time_that_cannot_be_is_told_with_its_directive_and_what_to_write() {
         ];
         for (words, place) in places {
             let ended = shell.quorlock(words);
-            assert_eq!(ended.code, Some(1), "{line}: {}", ended.stderr);
+            assert_eq!(ended.code, Some(64), "{line}: {}", ended.stderr);
             for part in [place, directive, value, remedy] {
                 assert!(
                     ended.stderr.contains(part),

@@ -38,9 +38,6 @@ pub struct Begun {
 /// Why results cannot be kept.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// The directory is there.
-    #[error("{} is there already; results are never overwritten: name another directory, or go on with --resume", .0.display())]
-    Exists(PathBuf),
     /// A file cannot be written or read.
     #[error("{}: {source}. What was written before is kept", path.display())]
     File {
@@ -94,10 +91,10 @@ fn from_id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Cell, D::Error> 
 }
 
 impl Results {
-    /// Makes the directory `name` below `parent` for a run.
+    /// Makes the directory `name` below `parent` for a run, or with a number behind it.
     ///
     /// # Errors
-    /// If it is there, cannot be made, or has too little space.
+    /// If it cannot be made, or has too little space.
     pub fn create(
         parent: &Path,
         name: &str,
@@ -190,20 +187,23 @@ impl Results {
     }
 }
 
-/// Makes the directory `name` below `parent` for results, where so much space is needed.
+/// Makes the directory `name` below `parent` for results, where so much space is needed. Where another run has the
+/// name, as one of the same second, a number stands behind it.
 ///
 /// # Errors
-/// If it is there, cannot be made, or has too little space.
+/// If it cannot be made, or has too little space.
 pub fn make_directory(parent: &Path, name: &str, needed_mib: u64) -> Result<PathBuf, ResultsError> {
-    let directory = parent.join(name);
     fs::create_dir_all(parent).map_err(at(parent))?;
     check_space(parent, needed_mib)?;
-    match fs::create_dir(&directory) {
-        Ok(()) => Ok(directory),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(ResultsError::Exists(directory))
+    let mut directory = parent.join(name);
+    let mut number = 1_u32;
+    loop {
+        match fs::create_dir(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(at(&directory)(error)),
         }
-        Err(error) => Err(at(&directory)(error)),
+        directory = parent.join(format!("{name}-{number}"));
     }
 }
 
@@ -425,12 +425,17 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_there_is_not_overwritten() {
+    fn runs_of_one_second_and_seed_have_directories_of_their_own() {
         let home = tempfile::tempdir().expect("a directory");
-        drop(begun(home.path()));
-        let again = Results::create(home.path(), "run", &Preset::Quick.plan(1), "real");
-        let error = again.expect_err("it is there").to_string();
-        assert!(error.contains("--resume"), "{error}");
+        let run = || begun(home.path()).directory().to_owned();
+        let names = ["run", "run-2", "run-3"].map(|name| home.path().join(name));
+        assert_eq!([run(), run(), run()], names);
+        let at_once: std::collections::HashSet<PathBuf> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..8).map(|_| scope.spawn(run)).collect();
+            let ended = runs.into_iter().map(|run| run.join().expect("it ends"));
+            ended.collect()
+        });
+        assert_eq!(at_once.len(), 8);
     }
 
     #[test]

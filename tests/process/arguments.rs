@@ -30,28 +30,9 @@ fn every_subcommand_explains_itself_with_an_example() {
 }
 
 #[test]
-fn mistakes_are_usage_errors() {
+fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
     let shell = Shell::new();
-    let all: [&[&str]; 43] = [
-        &[],
-        &["nonsense"],
-        &["run"],
-        &["run", "a", "-E", "256", "--", "true"],
-        &["run", "a", "-E", "3", "--busy-ok", "--", "true"],
-        &["acquire", "a", "--nodes", "5"],
-        &["run", "a", "true"],
-        &["run", "a", "--ttl", "0", "--", "true"],
-        &["run", "a", "--ttl", "-1s", "--", "true"],
-        &["run", "a", "--ttl", "soon", "--", "true"],
-        &["run", "a", "--wait", "1s", "--no-wait", "--", "true"],
-        &["run", "a", "--nodes", "", "--", "true"],
-        &["run", "a", "--nodes", "http://localhost", "--", "true"],
-        &["run", "", "--nodes", "redis://127.0.0.1:1", "--", "true"],
-        &["acquire"],
-        &["release", "a"],
-        &["cluster", "up", "--nodes", "0"],
-        &["cluster", "up", "--nodes", "65"],
-        &["cluster", "kill", "0"],
+    let all: [&[&str]; 24] = [
         &["server", "--nonsense"],
         &["server", "--port"],
         &["server", "--port", "many"],
@@ -91,6 +72,37 @@ fn mistakes_are_usage_errors() {
     ] {
         fs::write(shell.file(name), text).unwrap();
     }
+    for words in all {
+        let ended = shell.quorlock(words);
+        assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);
+        assert!(!ended.stderr.is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_usage_errors() {
+    let shell = Shell::new();
+    let all: [&[&str]; 19] = [
+        &[],
+        &["nonsense"],
+        &["run"],
+        &["run", "a", "-E", "256", "--", "true"],
+        &["run", "a", "-E", "3", "--busy-ok", "--", "true"],
+        &["acquire", "a", "--nodes", "5"],
+        &["run", "a", "true"],
+        &["run", "a", "--ttl", "0", "--", "true"],
+        &["run", "a", "--ttl", "-1s", "--", "true"],
+        &["run", "a", "--ttl", "soon", "--", "true"],
+        &["run", "a", "--wait", "1s", "--no-wait", "--", "true"],
+        &["run", "a", "--nodes", "", "--", "true"],
+        &["run", "a", "--nodes", "http://localhost", "--", "true"],
+        &["run", "", "--nodes", "redis://127.0.0.1:1", "--", "true"],
+        &["acquire"],
+        &["release", "a"],
+        &["cluster", "up", "--nodes", "0"],
+        &["cluster", "up", "--nodes", "65"],
+        &["cluster", "kill", "0"],
+    ];
     for words in all {
         let ended = shell.quorlock(words);
         assert_eq!(ended.code, Some(64), "{words:?}\n{}", ended.stderr);

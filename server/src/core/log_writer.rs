@@ -213,7 +213,9 @@ impl LogWriter {
             return Ok(());
         }
         self.checked_raw_ns.store(now_ns, Ordering::Relaxed);
-        belongings.check().map_err(|error| self.commit.fail(error))?;
+        belongings
+            .check()
+            .map_err(|error| self.commit.fail(error))?;
         let look = self.lock()?.writer.begin_look();
         look.run().map_err(|error| self.commit.fail(error))
     }

@@ -10,6 +10,7 @@ mod circles;
 mod folders;
 mod imports;
 mod links;
+mod promises;
 mod scan;
 mod skipped;
 mod tree;
@@ -103,6 +104,11 @@ fn the_engine_touches_nothing_of_the_world() {
 #[test]
 fn the_map_names_every_folder() {
     whole_tree(folders::folders);
+}
+
+#[test]
+fn the_checks_of_the_promises_exist() {
+    whole_tree(promises::promises);
 }
 
 #[test]

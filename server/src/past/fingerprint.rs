@@ -9,9 +9,8 @@
 //! a file that is new.
 //!
 //! Invariant: the marker of the last START on record stays until the next START is durable, so
-//! that a crash while starting never looks like a move. What is not detected: an image of the
-//! whole file system put back, hard links put back in place, and a copy taken from the running node
-//! that is put back over its own directory after a crash, before another start. The book says so.
+//! that a crash while starting never looks like a move. What is not detected is listed once, in
+//! docs/book/guarantees.md.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -34,6 +34,7 @@ mod disk;
 mod error;
 mod frame;
 mod header;
+mod look;
 mod options;
 mod position;
 mod recovery;
@@ -51,6 +52,7 @@ pub use disk::{
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::{Frame, OwnedFrame};
 pub use header::{Cut, LogIdentity, SegmentHeader};
+pub use look::Look;
 pub use options::LogOptions;
 pub use position::{FrameKind, Position};
 pub use recovery::{
@@ -60,4 +62,4 @@ pub use recovery::{
 pub use resume::StartSpace;
 pub use segment_name::LOCK as LOCK_FILE;
 pub use space::Preparer;
-pub use writer::{Log, Look, SyncTicket, Writer};
+pub use writer::{Log, SyncTicket, Writer};

@@ -10,11 +10,12 @@ use crate::disk::{Disk, File};
 use crate::error::{DiskError, RecoveryError, WriteError};
 use crate::frame::Salt;
 use crate::header::{BLOCK_BYTES, LogIdentity, SegmentHeader};
+use crate::look::OlderSegment;
 use crate::options::LogOptions;
 use crate::recovery::{Inspection, LogSummary, Recovery, SegmentFile};
 use crate::segment_name;
 use crate::space::{Preparer, Space};
-use crate::writer::{ActiveSegment, END_MARK, EndMark, Log, OlderSegment, Writer};
+use crate::writer::{ActiveSegment, END_MARK, EndMark, Log, Writer};
 use std::sync::Arc;
 
 impl Log {

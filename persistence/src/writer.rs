@@ -7,10 +7,11 @@
 
 use crate::appender::{Appender, Batch};
 use crate::block_writer::BlockWriter;
-use crate::disk::{File, FileId, Presence};
+use crate::disk::File;
 use crate::error::{DiskError, SyncError, WriteError};
 use crate::frame::{self, Salt};
 use crate::header::{self, Cut, LogIdentity, SegmentHeader};
+use crate::look::{LOOKED_AT_ONCE, Look, OlderSegment, refuse_unless_whole};
 use crate::position::{FrameKind, Position};
 use crate::segment_name;
 use crate::space::{NO_PANIC, Preparer, Space};
@@ -89,14 +90,6 @@ struct SegmentFile {
     number: u64,
     file: Arc<dyn File>,
     length: u64,
-}
-
-/// A segment before the active one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OlderSegment {
-    pub(crate) number: u64,
-    pub(crate) id: FileId,
-    pub(crate) length: u64,
 }
 
 /// How far the current checkpoint has come, and the bytes written since the last complete one.
@@ -455,48 +448,3 @@ impl SyncTicket {
         refuse_unless_whole(&self.space, number, length, held.map_err(WriteError::Sync)?)
     }
 }
-
-/// A look at segments that are not written any more. It needs no lock.
-#[derive(Debug)]
-#[must_use = "nothing is looked at until it is run"]
-pub struct Look {
-    space: Arc<Space>,
-    segments: Vec<OlderSegment>,
-}
-
-impl Look {
-    /// Whether the segments have their names and lengths. One that has not ends the log before this returns the error.
-    pub fn run(self) -> Result<(), WriteError> {
-        let disk = &*self.space.disk;
-        for &OlderSegment { number, id, length } in &self.segments {
-            let kept = disk.keeps(&segment_name::segment(number), id, length);
-            let kept = kept.map_err(DiskError::at_segment(disk, "look at", number));
-            kept.map_err(WriteError::Segment)
-                .and_then(|kept| refuse_unless_whole(&self.space, number, length, kept))
-                .map_err(|error| self.space.fail(error))?;
-        }
-        Ok(())
-    }
-}
-
-fn refuse_unless_whole(
-    space: &Space,
-    number: u64,
-    expected: u64,
-    found: Presence,
-) -> Result<(), WriteError> {
-    let file = || space.disk.describe(&segment_name::segment(number));
-    match found {
-        Presence::Whole => Ok(()),
-        Presence::Gone if space.has_removed(number) => Ok(()),
-        Presence::Gone => Err(WriteError::Removed { file: file() }),
-        Presence::Length(found) => Err(WriteError::Resized {
-            file: file(),
-            found,
-            expected,
-        }),
-    }
-}
-
-/// A look takes a hundred microseconds at most, however long the log is.
-const LOOKED_AT_ONCE: usize = 64;

@@ -13,11 +13,12 @@ use crate::disk::Disk;
 use crate::error::{DiskError, WriteError, hexadecimal};
 use crate::frame::Salt;
 use crate::header::{self, Cut, LogIdentity, SegmentHeader};
+use crate::look::OlderSegment;
 use crate::options::LogOptions;
 use crate::position::Position;
 use crate::segment_name;
 use crate::space::{self, Preparer, Space};
-use crate::writer::{ActiveSegment, Log, OlderSegment, Writer};
+use crate::writer::{ActiveSegment, Log, Writer};
 use std::sync::Arc;
 
 pub(super) fn reopen(

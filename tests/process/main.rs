@@ -12,6 +12,7 @@ mod examples;
 mod experiment;
 mod experiment_compare;
 mod first_start;
+mod forking;
 mod log;
 mod log_bad_input;
 mod log_check;

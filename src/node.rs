@@ -1,6 +1,6 @@
-//! `quorlock node init`: gives a node its identity, once in its life.
+//! `quorlock node`: gives a node its identity, once in its life, or says that its directory was put back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use quorlock_server::config::Config;
@@ -31,23 +31,47 @@ enum NodeCommand {
         #[arg(long, value_name = "N")]
         cluster_size: Option<String>,
     },
+    /// Say that an older image of a node's file system was put back, so that its next start waits for restart-delay-max
+    #[command(after_help = RESTORED_EXAMPLES)]
+    Restored {
+        /// The node's data directory, as in the directive dir; no node may run on it
+        directory: PathBuf,
+    },
 }
 
 /// Runs a subcommand of `quorlock node`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let NodeCommand::Init {
-        directory,
-        cluster,
-        cluster_size,
-    } = arguments.command;
-    let config = membership(cluster.as_deref(), cluster_size.as_deref())?;
-    let id = quorlock_server::init(&directory, &config).map_err(Failure::failed)?;
+    match arguments.command {
+        NodeCommand::Init {
+            directory,
+            cluster,
+            cluster_size,
+        } => {
+            let config = membership(cluster.as_deref(), cluster_size.as_deref())?;
+            init(&directory, &config, format)
+        }
+        NodeCommand::Restored { directory } => restored(&directory, format),
+    }
+}
+
+fn init(directory: &Path, config: &Config, format: Format) -> Result<ExitCode, Failure> {
+    let id = quorlock_server::init(directory, config).map_err(Failure::failed)?;
     let shown = directory.display();
     let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {shown}");
     let (cluster, size) = (&config.cluster_id, config.cluster_size);
     let value =
         json!({ "id": id.to_string(), "dir": directory, "cluster": cluster, "cluster_size": size });
     format.result(text, &value);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restored(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
+    let id = quorlock_server::mark_restored(directory).map_err(Failure::failed)?;
+    let shown = directory.display();
+    let text = format!(
+        "{shown} holds node {id}, put back from an image: its next start serves no locks until restart-delay-max has passed"
+    );
+    format.result(text, &json!({ "id": id.to_string(), "dir": directory }));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,3 +103,11 @@ while locks of its former life may be held: started without it, the node waits u
 Nodes of one cluster need the same name and size. Without a size, a client that lists two of five
 nodes and a client that lists the other three can hold the same lock. With it, our client refuses a
 list of another length. Libraries of others do not ask: give all clients the same list.";
+
+const RESTORED_EXAMPLES: &str = "\
+Examples:
+  quorlock node restored /var/lib/quorlock
+
+Do this after a snapshot of a volume or of a virtual machine's disk was put back, before the node's
+first start from it. Nothing in such an image says that it is one: in appendfsync always the node
+would serve at once, and grant again what it granted after the image was taken.";

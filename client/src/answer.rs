@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::outcome::{Cause, NodeRelease};
-use crate::register::Membership;
+use crate::register::{LogState, Membership};
 use crate::token::Token;
 use crate::votes::Identity;
 
@@ -47,6 +47,7 @@ pub(crate) struct Info {
     pub(crate) delay_left: Option<Duration>,
     pub(crate) is_loading: bool,
     pub(crate) membership: Membership,
+    pub(crate) log: Option<LogState>,
 }
 
 /// A node's description of itself, and how long the request took.

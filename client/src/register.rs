@@ -1,7 +1,8 @@
 //! Which of the nodes that say who they are may vote, remembered over reconnects.
 //!
 //! Invariant: what one node claims of itself costs no other node's vote, whichever connects first: nodes that name
-//! different clusters are different nodes, also where one has copied the other's id. Nothing here does I/O.
+//! different clusters are different nodes, also where one has copied the other's id. A node that is in an earlier state than
+//! one that it has shown is noticed once: from then on the earlier state is where it goes on from. Nothing here does I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,40 @@ pub(crate) struct Membership {
     pub(crate) cluster_size: Option<usize>,
 }
 
+/// How far a node's log had come, in the positions of its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogState {
+    /// What this run of the node has found when it began.
+    pub(crate) recovered: u64,
+    /// What is on its disk.
+    pub(crate) synced: u64,
+}
+
+/// How far a node had come when it told who it is.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    incarnation: u64,
+    log: Option<LogState>,
+}
+
+impl State {
+    /// Whether a node that has shown `earlier` before cannot have come from there to here.
+    ///
+    /// An incarnation that was used already is another run only if it began elsewhere. What a run finds in the log is all
+    /// that the runs before it have synced.
+    fn is_behind(&self, earlier: &Self) -> bool {
+        if self.incarnation != earlier.incarnation {
+            let is_lost = |(now, then): (LogState, LogState)| now.recovered < then.synced;
+            return self.incarnation < earlier.incarnation
+                || self.log.zip(earlier.log).is_some_and(is_lost);
+        }
+        let is_lost = |(now, then): (LogState, LogState)| {
+            now.recovered != then.recovered || now.synced < then.synced
+        };
+        self.log.zip(earlier.log).is_some_and(is_lost)
+    }
+}
+
 /// Whether a node that says who it is may vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -22,7 +57,7 @@ pub(crate) enum Admission {
     Votes,
     /// It is the node that is also listed under this index: the votes count as one.
     SameAs(NodeIndex),
-    /// It has shown a later incarnation before: it does not vote.
+    /// It has shown a later state before, and has forgotten what it granted since.
     WentBack,
     /// Its cluster is not the one that this client is for, or that other nodes belong to.
     OtherCluster(Arc<str>),
@@ -41,8 +76,8 @@ pub(crate) struct Register {
     named: HashMap<NodeIndex, Arc<str>>,
     /// The cluster that a majority of the entries named last.
     named_by_majority: Option<Arc<str>>,
-    /// The newest incarnation that each node has shown, by its id and the cluster that it named.
-    newest: HashMap<(Arc<str>, Option<Arc<str>>), u64>,
+    /// The latest state that each node has shown, by its id and the cluster that it named.
+    latest: HashMap<(Arc<str>, Option<Arc<str>>), State>,
     present: HashMap<NodeIndex, Identity>,
 }
 
@@ -92,22 +127,23 @@ impl Register {
         (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
     }
 
-    /// Judges the identity a node has just shown on a new connection.
-    pub(crate) fn admit(&mut self, node: NodeIndex, identity: &Identity) -> Admission {
+    /// Judges the identity and the state of its log that a node has just shown.
+    pub(crate) fn admit(
+        &mut self,
+        node: NodeIndex,
+        identity: &Identity,
+        log: Option<LogState>,
+    ) -> Admission {
         self.present.insert(node, identity.clone());
-        let newest = self.newest_of(identity).unwrap_or(identity.incarnation);
-        if identity.incarnation < newest {
-            self.named.remove(&node);
+        if self.has_gone_back(identity, log) {
             return Admission::WentBack;
         }
-        let own = (Arc::clone(&identity.id), identity.cluster.clone());
-        self.newest.insert(own, identity.incarnation);
         // Every start of a Redis node is a new identity, and nodes come and go: once these are
         // many, only those that are present are remembered.
-        if self.newest.len() > REMEMBERED_MAX {
+        if self.latest.len() > REMEMBERED_MAX {
             let present = &self.present;
             let is_present = |id: &Arc<str>| present.values().any(|other| other.id == *id);
-            self.newest.retain(|(id, _), _| is_present(id));
+            self.latest.retain(|(id, _), _| is_present(id));
         }
         let twin = self
             .present
@@ -116,13 +152,22 @@ impl Register {
         twin.map_or(Admission::Votes, |(&other, _)| Admission::SameAs(other))
     }
 
-    /// The newest incarnation that this node has shown, under whatever of the clusters it may be of.
-    fn newest_of(&self, identity: &Identity) -> Option<u64> {
-        let shown = self.newest.iter().filter(|((id, cluster), _)| {
+    /// Whether this node is in an earlier state than it was, under whatever of the clusters it may be of; remembers this one.
+    pub(crate) fn has_gone_back(&mut self, identity: &Identity, log: Option<LogState>) -> bool {
+        let incarnation = identity.incarnation;
+        let now = State { incarnation, log };
+        let is_it = |(id, cluster): &(Arc<str>, Option<Arc<str>>)| {
             let is_other = cluster.is_some() && identity.cluster.is_some();
             *id == identity.id && (!is_other || *cluster == identity.cluster)
-        });
-        shown.map(|(_, incarnation)| *incarnation).max()
+        };
+        let mut shown = self.latest.iter().filter(|(own, _)| is_it(own));
+        let has_gone_back = shown.any(|(_, earlier)| now.is_behind(earlier));
+        if has_gone_back {
+            self.latest.retain(|own, _| !is_it(own));
+        }
+        let own = (Arc::clone(&identity.id), identity.cluster.clone());
+        self.latest.insert(own, now);
+        has_gone_back
     }
 
     /// The first index under which the same node is listed, if that is before this one: of several
@@ -137,7 +182,7 @@ impl Register {
     /// How many identities are remembered.
     #[cfg(feature = "simulation")]
     pub(crate) fn size(&self) -> usize {
-        self.newest.len() + self.present.len()
+        self.latest.len() + self.present.len()
     }
 }
 
@@ -165,15 +210,18 @@ mod tests {
     #[test]
     fn one_node_under_two_addresses_is_noticed() {
         let mut register = Register::default();
-        assert_eq!(register.admit(0, &identity("a", 1)), Admission::Votes);
-        assert_eq!(register.admit(1, &identity("b", 1)), Admission::Votes);
-        assert_eq!(register.admit(2, &identity("a", 1)), Admission::SameAs(0));
+        assert_eq!(register.admit(0, &identity("a", 1), None), Admission::Votes);
+        assert_eq!(register.admit(1, &identity("b", 1), None), Admission::Votes);
+        assert_eq!(
+            register.admit(2, &identity("a", 1), None),
+            Admission::SameAs(0)
+        );
         assert_eq!(register.same_as(2), Some(0));
         // The first index votes, whichever connects last.
-        register.admit(0, &identity("a", 1));
+        register.admit(0, &identity("a", 1), None);
         assert_eq!((register.same_as(0), register.same_as(2)), (None, Some(0)));
         // Reconnecting under its own address is nothing special.
-        assert_eq!(register.admit(1, &identity("b", 2)), Admission::Votes);
+        assert_eq!(register.admit(1, &identity("b", 2), None), Admission::Votes);
     }
 
     #[test]
@@ -219,13 +267,9 @@ mod tests {
         // The entry leads to a node of the cluster now.
         register.admit_member(0, &member("blue", None));
         assert_eq!(register.outsider(0), None);
-        // One that names none is no outsider, nor is one that shows an older incarnation: it has named nothing.
+        // One that names none is no outsider.
         register.admit_member(0, &member("red", None));
         register.admit_member(0, &member("", None));
-        assert_eq!(register.outsider(0), None);
-        register.admit(0, &identity("a", 7));
-        register.admit_member(0, &member("red", None));
-        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
         assert_eq!(register.outsider(0), None);
         // Two name a cluster of another size: what they named before counts no more.
         register.admit_member(0, &member("red", None));
@@ -244,12 +288,44 @@ mod tests {
     }
 
     #[test]
-    fn an_incarnation_that_goes_backwards_does_not_vote() {
+    fn a_node_in_an_earlier_state_than_before_is_noticed_once() {
+        let at = |incarnation, recovered, synced| (incarnation, LogState { recovered, synced });
+        let shown = at(7, 100, 150);
+        for (now, has_gone_back) in [
+            (at(7, 100, 150), false),
+            (at(7, 100, 151), false),
+            // A restart finds what was synced before it, and perhaps more.
+            (at(8, 150, 151), false),
+            (at(9, 400, 401), false),
+            (at(6, 400, 401), true),
+            (at(8, 149, 900), true),
+            // The count was used before, by a run that began elsewhere.
+            (at(7, 90, 900), true),
+            (at(7, 101, 900), true),
+            (at(7, 100, 149), true),
+        ] {
+            let mut register = Register::default();
+            let mut admit =
+                |(incarnation, log)| register.admit(0, &identity("a", incarnation), Some(log));
+            assert_eq!(admit(shown), Admission::Votes);
+            let expected = match has_gone_back {
+                true => Admission::WentBack,
+                false => Admission::Votes,
+            };
+            assert_eq!(admit(now), expected, "{now:?}");
+            assert_eq!(admit(now), Admission::Votes, "it goes on from {now:?}");
+        }
+        // Without a log that is told, the incarnation says it, under whichever entry.
         let mut register = Register::default();
-        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
-        assert_eq!(register.admit(0, &identity("a", 6)), Admission::WentBack);
-        assert_eq!(register.admit(0, &identity("a", 7)), Admission::Votes);
-        assert_eq!(register.admit(3, &identity("a", 6)), Admission::WentBack);
+        assert_eq!(register.admit(0, &identity("a", 7), None), Admission::Votes);
+        assert_eq!(
+            register.admit(3, &identity("a", 6), None),
+            Admission::WentBack
+        );
+        assert_eq!(
+            register.admit(3, &identity("a", 7), None),
+            Admission::SameAs(0)
+        );
     }
 
     #[test]
@@ -260,27 +336,33 @@ mod tests {
         };
         let mut register = Register::default();
         // Whichever connects first: its incarnation is not the other one's past.
-        assert_eq!(register.admit(0, &of("blue", 900)), Admission::Votes);
-        assert_eq!(register.admit(1, &of("red", 5)), Admission::Votes);
+        assert_eq!(register.admit(0, &of("blue", 900), None), Admission::Votes);
+        assert_eq!(register.admit(1, &of("red", 5), None), Admission::Votes);
         assert_eq!(register.same_as(1), None);
-        assert_eq!(register.admit(0, &of("blue", 899)), Admission::WentBack);
+        assert_eq!(
+            register.admit(0, &of("blue", 899), None),
+            Admission::WentBack
+        );
         // The node itself is noticed as before, under every address and with or without a name for its cluster.
-        assert_eq!(register.admit(2, &of("red", 5)), Admission::SameAs(1));
+        assert_eq!(register.admit(2, &of("red", 5), None), Admission::SameAs(1));
         assert_eq!(register.same_as(2), Some(1));
-        assert_eq!(register.admit(1, &of("red", 4)), Admission::WentBack);
-        assert_eq!(register.admit(3, &identity("a", 4)), Admission::WentBack);
+        assert_eq!(register.admit(1, &of("red", 4), None), Admission::WentBack);
+        assert_eq!(
+            register.admit(3, &identity("a", 4), None),
+            Admission::WentBack
+        );
         let mut register = Register::default();
-        assert_eq!(register.admit(0, &identity("a", 6)), Admission::Votes);
-        assert_eq!(register.admit(0, &of("red", 5)), Admission::WentBack);
-        assert_eq!(register.admit(1, &of("red", 6)), Admission::SameAs(0));
+        assert_eq!(register.admit(0, &identity("a", 6), None), Admission::Votes);
+        assert_eq!(register.admit(0, &of("red", 5), None), Admission::WentBack);
+        assert_eq!(register.admit(1, &of("red", 6), None), Admission::SameAs(0));
     }
 
     #[test]
     fn what_is_remembered_stays_bounded() {
         let mut register = Register::default();
         for start in 0..10_000 {
-            register.admit(0, &identity(&format!("run{start}"), start % 2));
+            register.admit(0, &identity(&format!("run{start}"), start % 2), None);
         }
-        assert!(register.newest.len() <= REMEMBERED_MAX + 1);
+        assert!(register.latest.len() <= REMEMBERED_MAX + 1);
     }
 }

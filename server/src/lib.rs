@@ -29,7 +29,7 @@ pub mod simulation;
 mod sync;
 
 pub use date::{Date, show_duration};
-pub use node::{Failure, Node, NodeBuilder, StartError, init, require_directory};
+pub use node::{Failure, Node, NodeBuilder, StartError, init, mark_restored, require_directory};
 pub use past::{FrameError, NodeId};
 pub use quorlock_engine::REDIS_VERSION;
 pub use quorlock_persistence::{Disk, MemoryDisk};

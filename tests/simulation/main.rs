@@ -33,6 +33,9 @@ struct Arguments {
     /// Nodes that forget everything and serve at once, one at a time, and callers with so many spare votes.
     #[arg(long, value_name = "SPARE_VOTES")]
     forgetful: Option<usize>,
+    /// Nodes that are put back to an image of themselves, one at a time.
+    #[arg(long, conflicts_with = "forgetful")]
+    rolled_back: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -75,6 +78,7 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
             let (done, next) = (done.clone(), &next);
             let plan = |seed| match arguments.forgetful {
                 Some(spare_votes) => Plan::forgetful(seed, spare_votes),
+                None if arguments.rolled_back => Plan::rolled_back(seed),
                 None => Plan::of(seed),
             };
             scope.spawn(move || {

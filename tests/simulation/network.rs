@@ -50,6 +50,8 @@ pub(super) enum Healing {
     Start,
     /// Another node than before answers under the address, and the node of before is to answer there again.
     Return,
+    /// The file system is again what it was in the image, and the node starts from that.
+    RollBack,
     /// A sync that took long is done.
     Synced,
     /// The way to the node, or its disk, is well again.

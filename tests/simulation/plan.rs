@@ -28,6 +28,8 @@ pub enum Faults {
     Entries,
     /// One node at a time has forgotten everything and serves at once, which nodes promise not to do, or is stopped.
     Emptied,
+    /// An image of one running node at a time is put back.
+    RolledBack,
     /// All of it, at any number of nodes.
     All,
 }
@@ -47,6 +49,7 @@ impl Faults {
             Faults::CutOff => CUT_OFF,
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::Emptied => &[Fault::Emptied, Fault::Pause],
+            Faults::RolledBack => &[Fault::RolledBack],
             Faults::All => ALL,
         }
     }
@@ -166,6 +169,8 @@ impl Plan {
             Faults::Entries,
             Faults::All,
         ];
+        // Apart, so that a seed is the same run in everything else.
+        let is_rolled_back = Random::of(&[seed, 9]).chance(1, 12);
         let plan = Plan {
             seed,
             nodes: random.pick(&[3, 5, 5]),
@@ -176,13 +181,15 @@ impl Plan {
             ttl_ms,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
-            faults: random.pick(&all),
+            faults: match (random.pick(&all), is_rolled_back) {
+                (_, true) => Faults::RolledBack,
+                (faults, false) => faults,
+            },
             away: 1,
             is_together: false,
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
-            // Apart, so that a seed is the same run in everything else.
             is_by_token: Random::of(&[seed, 7]).chance(1, 3),
         };
         match random.below(48) {
@@ -206,6 +213,15 @@ impl Plan {
             // Nobody heals a lock that is held under a token alone.
             is_by_token: true,
             ..Plan::of(seed)
+        }
+    }
+
+    /// The same with five nodes that sync each write, and of which one at a time is put back to an image of itself.
+    pub fn rolled_back(seed: u64) -> Plan {
+        Plan {
+            fsync: "always",
+            faults: Faults::RolledBack,
+            ..Plan::forgetful(seed, 0)
         }
     }
 

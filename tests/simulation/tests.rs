@@ -34,6 +34,15 @@ fn a_spare_vote_keeps_locks_apart_where_nodes_forget() {
 }
 
 #[test]
+fn a_node_that_is_put_back_to_an_image_makes_no_second_holder() {
+    for seed in ROLLED_BACK {
+        let report = run(&Plan::rolled_back(seed), false);
+        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        assert!(report.acquired > 0);
+    }
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);
@@ -44,3 +53,5 @@ fn the_same_seed_is_the_same_run() {
 const SEEDS: u64 = 16;
 /// Two holders are found with these: others where the client's rules or the simulation change, by `cluster-seeds --forgetful 0`.
 const FORGETFUL: [u64; 3] = [10, 97, 178];
+/// Two holders are found with these where clients let a node vote that has gone back.
+const ROLLED_BACK: [u64; 3] = [97, 393, 1199];

@@ -43,8 +43,12 @@ pub enum Cause {
     Refused(Arc<str>),
     /// The node is the same as the one listed under this address: it votes once.
     SameNode(Arc<str>),
-    /// The node shows an older past than the one it has shown before: a restored or cloned copy.
-    WentBack,
+    /// The node is in an earlier state than it has shown before, as after an older image of its disk was put back. It has
+    /// forgotten what it granted since, and grants no lock until one of those, for as long, has expired.
+    WentBack {
+        /// What is left until then.
+        left: Duration,
+    },
     /// Another node answers under this address than before, and grants no lock until one that the node before it
     /// granted, for as long, has expired.
     Replaced {
@@ -101,8 +105,11 @@ impl fmt::Display for Cause {
             }
             Self::Refused(text) => write!(formatter, "refused: {text}"),
             Self::SameNode(other) => write!(formatter, "the same node as {other}: votes once"),
-            Self::WentBack => formatter.write_str(
-                "its incarnation went backwards (a restored or cloned directory?): does not vote",
+            Self::WentBack { left } => write!(
+                formatter,
+                "it is in an earlier state than before (was an image of its disk put back, or a copy started?): it votes in {}, \
+                 when what it has forgotten has expired",
+                show_duration(*left)
             ),
             Self::Replaced { left } => write!(
                 formatter,

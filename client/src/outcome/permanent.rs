@@ -35,7 +35,7 @@ impl Cause {
             Self::Unreachable(error) => error.kind() == Some(ErrorKind::InvalidData),
             Self::Silent
             | Self::Delayed { .. }
-            | Self::WentBack
+            | Self::WentBack { .. }
             | Self::Replaced { .. }
             | Self::NotOurs
             | Self::NotWaitedFor
@@ -105,7 +105,7 @@ mod tests {
             },
             Cause::Replaced { left },
             Cause::Silent,
-            Cause::WentBack,
+            Cause::WentBack { left },
             Cause::NotConnected,
         ] {
             assert!(!passing.is_permanent(), "{passing}");

@@ -11,7 +11,7 @@ use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
 use crate::answer::{Answer, ExtendAnswer, Info};
 use crate::outcome::{Cause, NodeRelease};
-use crate::register::Membership;
+use crate::register::{LogState, Membership};
 use crate::token::{TOKEN_BYTES_MAX, Token};
 use crate::votes::Identity;
 
@@ -117,7 +117,15 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
     };
     let size = field("quorlock_cluster_size").and_then(|value| value.parse().ok());
     let delay_ms = field("restart_delay_remaining_ms").and_then(|value| value.parse().ok());
+    let position = |name| field(name)?.parse().ok();
+    let log = || {
+        Some(LogState {
+            recovered: position("quorlock_log_recovered")?,
+            synced: position("quorlock_log_synced")?,
+        })
+    };
     Ok(Info {
+        log: log(),
         identity: counted().or_else(drawn),
         delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
         is_loading: field("loading") == Some("1"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorlock_client::{
-    AcquireError, BuildError, Cause, ExtendError, Loss, NodeAnswer, NodeState, Redlock, Token,
+    AcquireError, BuildError, Cause, ExtendError, Identity, Loss, NodeAnswer, Redlock, Token,
 };
 
 use crate::fake_node::{FakeNode, Mood, eventually};
@@ -42,7 +42,7 @@ async fn one_node_listed_under_two_names_votes_once_and_is_reported() {
 }
 
 #[tokio::test]
-async fn an_incarnation_that_goes_backwards_does_not_vote() {
+async fn an_incarnation_that_goes_backwards_does_not_vote_for_a_lease() {
     let node = FakeNode::start("x");
     let info = |life| format!("quorlock_node_id:n\r\nquorlock_incarnation:{life}\r\n");
     node.state().info = info(7);
@@ -51,10 +51,17 @@ async fn an_incarnation_that_goes_backwards_does_not_vote() {
     redlock.settle().await;
     node.state().info = info(6);
     node.cut();
-    let went_back = NodeState::DoesNotVote(Cause::WentBack);
-    probes(&redlock, |nodes| nodes[0].state == went_back).await;
+    let is_back = |it: &Identity| it.incarnation == 6;
+    probes(&redlock, |nodes| {
+        nodes[0].identity.as_ref().is_some_and(is_back)
+    })
+    .await;
     let error = refused(&redlock, "a").await;
-    assert_eq!(causes(&error), [Some(Cause::WentBack)]);
+    let causes = causes(&error);
+    assert!(
+        matches!(causes[..], [Some(Cause::WentBack { left })] if !left.is_zero()),
+        "{error}"
+    );
 }
 
 #[tokio::test]

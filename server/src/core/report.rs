@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::{Durability, Pending};
 use quorlock_engine::restart::Stop;
+use quorlock_persistence::{LogSummary, Position};
 
 use crate::config::{Config, RestartDelay};
 use crate::date::{Date, show_duration};
@@ -36,6 +37,9 @@ pub(crate) struct StartReport {
     /// `restart-delay` as configured.
     pub(crate) setting: String,
     pub(crate) trusts_fsync: bool,
+    /// Position of the last frame that the start has found: one that an earlier run has synced lies behind it only where the
+    /// log was put back.
+    pub(crate) recovered: Position,
     cap_ms: u128,
     frames: u64,
     /// Nanoseconds from `began` until the node served locks.
@@ -43,7 +47,7 @@ pub(crate) struct StartReport {
 }
 
 impl StartReport {
-    pub(crate) fn new(past: &Past, incarnation: u64, frames: u64, config: &Config) -> Self {
+    pub(crate) fn new(past: &Past, incarnation: u64, log: &LogSummary, config: &Config) -> Self {
         let Past {
             history,
             seen,
@@ -63,7 +67,8 @@ impl StartReport {
             setting: config.value_of("restart-delay").unwrap_or_default(),
             trusts_fsync: config.trust_fsync,
             cap_ms: config.restart_delay_max.as_millis(),
-            frames,
+            recovered: log.last,
+            frames: log.frames,
             waited_ns: OnceLock::new(),
         }
     }
@@ -301,6 +306,8 @@ fn show_nanos(ns: u64) -> String {
 mod tests {
     use quorlock_engine::RawTime;
     use quorlock_engine::restart::{History, Seen, Verdict};
+    use quorlock_persistence::{LogOptions, MemoryDisk, Recovery};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -329,7 +336,13 @@ mod tests {
             newest_incarnation: 2,
             verdict,
         };
-        StartReport::new(&past, 3, 7, &Config::default())
+        let disk = Arc::new(MemoryDisk::new());
+        let recovery = Recovery::read(disk, &LogOptions::default()).expect("an empty disk");
+        let log = LogSummary {
+            frames: 7,
+            ..recovery.summary().clone()
+        };
+        StartReport::new(&past, 3, &log, &Config::default())
     }
 
     #[test]

@@ -142,6 +142,16 @@ pub enum StartError {
         /// The directory.
         directory: PathBuf,
     },
+    /// `node restored` on a directory without a node.
+    #[error(
+        "{} holds no node: there is no node.id in it. Nothing was changed. Name the directory that the node's directive dir names; \
+         one whose log is left without its node.id waits for restart-delay-max by itself",
+        directory.display()
+    )]
+    NoNode {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// `node init` on a directory that is not empty.
     #[error(
         "{} is not empty: it holds {first}. It was left as it is: what is there may be what is left \

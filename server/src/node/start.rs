@@ -147,8 +147,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         None => create_identity(&plan, &recovery)?,
     };
     let start = next_start(&plan, &past)?;
-    let frames = recovery.summary().frames;
-    let report = StartReport::new(&past, start.incarnation, frames, &plan.config);
+    let report = StartReport::new(&past, start.incarnation, recovery.summary(), &plan.config);
     tell_of_log(&recovery);
     let id = identity.shown(plan.config.node_name.as_deref());
     let wall_us = plan.clock.wall_us();

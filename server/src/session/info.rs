@@ -193,6 +193,9 @@ fn server(page: &mut Page<'_>) {
     let name = node.config.node_name.as_deref();
     page.field("quorlock_node_name", name.unwrap_or(""));
     page.field("quorlock_incarnation", node.facts.start.incarnation);
+    // Here, so that a client that asks who the node is learns in the same answer whether it has gone back.
+    page.field("quorlock_log_recovered", node.facts.report.recovered);
+    page.field("quorlock_log_synced", node.commit.synced());
     page.field(
         "quorlock_cluster_id",
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
@@ -333,7 +336,6 @@ fn persistence(page: &mut Page<'_>) {
     page.field("rdb_bgsave_in_progress", 0);
     page.field("quorlock_appendfsync", node.durability().name());
     page.field("quorlock_log_position", node.commit.written());
-    page.field("quorlock_log_synced", node.commit.synced());
     page.field("quorlock_sync_usec", node.commit.sync_ns() / 1_000);
 }
 

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use quorlock_server::mark_restored;
+
 use crate::machine::home::Home;
 use crate::machine::said::said;
 use crate::machine::shelf::{Shelf, names};
@@ -98,6 +100,14 @@ const fn case(
 /// `data` is the directory, `backup` a copy of it from before the second run.
 const CASES: &[Case] = &[
     case("nothing", |_, _| {}, ("clean", 0, 3)),
+    case(
+        "said to be restored, twice: nothing else tells it from its last run",
+        |data, _| {
+            mark_restored(data).unwrap();
+            mark_restored(data).unwrap();
+        },
+        ("moved", CAP, 5),
+    ),
     case(
         "renamed, and back",
         |data, _| {

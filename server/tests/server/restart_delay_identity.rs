@@ -10,7 +10,7 @@ use crate::machine::said::said;
 use crate::machine::shelf::{Shelf, names};
 use crate::machine::{Directives, run, wire};
 use quorlock_server::config::Config;
-use quorlock_server::init;
+use quorlock_server::{init, mark_restored};
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];
 const CAP: u64 = 61_210;
@@ -195,6 +195,43 @@ fn node_init_takes_an_empty_directory_and_leaves_every_other_as_it_is() {
     init(&fresh, &Config::default()).unwrap();
     let again = init(&fresh, &Config::default()).unwrap_err().to_string();
     assert!(again.contains("holds a node already"), "{again}");
+}
+
+/// An image from before the first start holds the log of a node that never ran.
+#[test]
+fn a_directory_that_is_said_to_be_restored_waits_also_before_its_first_start() {
+    run(async {
+        let shelf = Shelf::new();
+        let home = Home::at(shelf.path("data"));
+        init(&home.path, &Config::default()).unwrap();
+        let id = mark_restored(&home.path).unwrap();
+        let node = home.start(ALWAYS).await;
+        assert_eq!(node.id(), id);
+        assert_eq!(
+            (said(&node).stop.as_str(), said(&node).left_ms),
+            ("emptied", CAP)
+        );
+        let before = names(&home.path);
+        let refused = mark_restored(&home.path).unwrap_err().to_string();
+        assert!(refused.contains("is in use"), "{refused}");
+        assert_eq!(names(&home.path), before);
+    });
+}
+
+#[test]
+fn what_holds_no_node_cannot_be_said_to_be_restored() {
+    let shelf = Shelf::new();
+    let missing = shelf.path("missing");
+    let refused = mark_restored(&missing).unwrap_err().to_string();
+    assert!(refused.contains("missing"), "{refused}");
+    assert!(!missing.exists());
+    let empty = shelf.path("empty");
+    fs::create_dir_all(&empty).unwrap();
+    let refused = mark_restored(&empty).unwrap_err().to_string();
+    assert!(refused.contains("there is no node.id in it"), "{refused}");
+    fs::write(empty.join("node.id"), "quorlock node 1\nid 12\n").unwrap();
+    let refused = mark_restored(&empty).unwrap_err().to_string();
+    assert!(refused.contains("cannot be used"), "{refused}");
 }
 
 /// The log falls back to the moment of its creation, and only the trace of a run says that there

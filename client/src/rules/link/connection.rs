@@ -25,6 +25,8 @@ pub(super) struct Connection {
     pub(super) in_flight: VecDeque<Request>,
     /// When its login ended.
     pub(super) began: ClientInstant,
+    /// When the node was last asked how far it has come.
+    state_asked: ClientInstant,
     node: NodeIndex,
     replies: Replies,
     /// The shortest part of a lease for which bytes may go unacknowledged, and what the kernel was told.
@@ -55,6 +57,7 @@ impl Connection {
             out: Vec::new(),
             in_flight: VecDeque::new(),
             began: now,
+            state_asked: now,
             node,
             replies: Replies::with_capacity(READ_BYTES),
             unacknowledged_max: UNACKNOWLEDGED_MAX,
@@ -114,7 +117,11 @@ impl Connection {
         needed: Duration,
     ) -> Option<Duration> {
         let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
+        let state = self.state_question(now, &request);
         self.push(now, request);
+        if let Some(question) = state {
+            self.push(now, question);
+        }
         self.unacknowledged_max = self.unacknowledged_max.min(part);
         // In steps, so that the kernel is not told of every round trip.
         let step = UNACKNOWLEDGED_MIN.as_nanos();
@@ -123,6 +130,23 @@ impl Connection {
         let is_news = limit != self.unacknowledged_told;
         self.unacknowledged_told = limit;
         is_news.then_some(limit)
+    }
+
+    /// Behind a request for the lock, now and then: how far the node has come. Whoever knows that notices at the next login
+    /// if the node has gone back.
+    fn state_question(&mut self, now: ClientInstant, request: &Request) -> Option<Request> {
+        let is_for_lock = matches!(request.kind, Kind::Take | Kind::Extend);
+        let is_due = now.since(self.state_asked) >= STATE_EVERY;
+        if !is_for_lock || !is_due || self.peer.log.is_none() {
+            return None;
+        }
+        self.state_asked = now;
+        Some(Request {
+            kind: Kind::Info,
+            asker: None,
+            is_repeated: true,
+            ..request.clone()
+        })
     }
 
     fn push(&mut self, now: ClientInstant, mut request: Request) {
@@ -232,6 +256,8 @@ impl Connection {
 }
 
 const READ_BYTES: usize = 4096;
+/// How often a node is asked how far it has come.
+const STATE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that are not acknowledged for a quarter of a lease, or 2 s, go nowhere, unless a round trip may take longer.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);

@@ -205,7 +205,7 @@ impl Link {
     }
 
     /// Lets the node vote or not, by who it says it is.
-    pub(super) fn admit(&self, peer: &mut Peer, world: &mut Surroundings<'_>) {
+    pub(super) fn admit(&mut self, peer: &mut Peer, world: &mut Surroundings<'_>) {
         let Ok(identity) = &mut peer.identity else {
             tracing::warn!(node = %self.label, "does not tell its identity and does not vote");
             return;
@@ -213,7 +213,7 @@ impl Link {
         identity.cluster.clone_from(&peer.membership.cluster_id);
         let member = world.register.admit_member(self.index, &peer.membership);
         let admission = match member {
-            Admission::Votes => world.register.admit(self.index, identity),
+            Admission::Votes => world.register.admit(self.index, identity, peer.log),
             other => other,
         };
         match admission {
@@ -231,8 +231,7 @@ impl Link {
                 tracing::warn!(node = %self.label, other, "is the same node as another one listed");
             }
             Admission::WentBack => {
-                tracing::warn!(node = %self.label, %identity, "shows an older incarnation");
-                peer.identity = Err(Cause::WentBack);
+                self.entry.went_back(&self.label, world.now);
             }
         }
     }
@@ -300,7 +299,7 @@ impl Link {
                 Delivered::Again => {}
                 Delivered::Reply(request, content) => {
                     self.heard(&request, world.now);
-                    self.learn(world.now, &request, &content);
+                    self.learn(&request, &content, world);
                     self.answer(&request, content);
                 }
             }

@@ -1,7 +1,7 @@
 //! One entry of the list of nodes, and who answers under it.
 //!
-//! Invariant: an entry is one vote. When another node answers under it than before, that node grants no lock until one
-//! that was granted by the node before it at the last moment, for as long, has expired: the two would be two votes.
+//! Invariant: an entry is one vote. When another node answers under it than before, or the same one in an earlier state, it
+//! grants no lock until one that was granted at the last moment before, for as long, has expired: the two would be two votes.
 
 use std::sync::Arc;
 
@@ -16,8 +16,17 @@ pub(super) struct Entry {
     drift: Drift,
     /// Who answered last.
     id: Option<Arc<str>>,
-    /// When another node than before was first seen here.
-    replaced_at: Option<ClientInstant>,
+    /// When whoever answers now was first seen here, if it does not know what was granted here before, and why it does not.
+    newcomer: Option<(ClientInstant, Newcomer)>,
+}
+
+/// Who does not know what was granted before.
+#[derive(Clone, Copy, Debug)]
+enum Newcomer {
+    /// Another node than before.
+    Other,
+    /// The node of before, in an earlier state.
+    Earlier,
 }
 
 impl Entry {
@@ -25,7 +34,7 @@ impl Entry {
         Self {
             drift,
             id: None,
-            replaced_at: None,
+            newcomer: None,
         }
     }
 
@@ -43,8 +52,18 @@ impl Entry {
                 node = label,
                 "another node answers here than before: it grants no lock until one of the other would have expired"
             );
-            self.replaced_at = Some(now);
+            self.newcomer = Some((now, Newcomer::Other));
         }
+    }
+
+    /// The node is in an earlier state than it has shown before.
+    pub(super) fn went_back(&mut self, label: &str, now: ClientInstant) {
+        tracing::warn!(
+            node = label,
+            "the node is in an earlier state than before, as if an older image of its disk had been put back: it has forgotten \
+             what it granted since, and grants no lock until one of those would have expired"
+        );
+        self.newcomer = Some((now, Newcomer::Earlier));
     }
 
     /// Why nothing is taken here now. What the node holds already may be extended: nobody else has it there.
@@ -53,12 +72,15 @@ impl Entry {
     /// same ttl where all callers of a name use one.
     pub(super) fn obstacle(&self, request: &Request, now: ClientInstant) -> Option<Cause> {
         let ttl = request.subject.ttl;
-        let end = self
-            .replaced_at?
-            .after(ttl.saturating_add(self.drift.of(ttl)));
-        let is_refused = request.kind == Kind::Take && !now.has_reached(end);
-        is_refused.then(|| Cause::Replaced {
-            left: now.until(end),
+        let (since, newcomer) = self.newcomer?;
+        let end = since.after(ttl.saturating_add(self.drift.of(ttl)));
+        if request.kind != Kind::Take || now.has_reached(end) {
+            return None;
+        }
+        let left = now.until(end);
+        Some(match newcomer {
+            Newcomer::Other => Cause::Replaced { left },
+            Newcomer::Earlier => Cause::WentBack { left },
         })
     }
 }

@@ -76,6 +76,60 @@ fn the_same_node_after_its_restart_votes_as_it_says_itself() {
     assert_eq!(node.submit(Kind::Take), Ok(()));
 }
 
+/// What a node tells that has counted so many starts, and whose log had come so far.
+fn told(incarnation: u64, recovered: u64, synced: u64) -> String {
+    format!(
+        "x\r\nquorlock_node_id:n\r\nquorlock_incarnation:{incarnation}\r\nquorlock_log_recovered:{recovered}\r\n\
+         quorlock_log_synced:{synced}"
+    )
+}
+
+#[test]
+fn a_node_in_an_earlier_state_than_before_does_not_vote_until_what_it_has_forgotten_has_expired() {
+    let mut node = Node::new();
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, &told(7, 100, 150));
+    // Asked how far it has come behind the first request a second later, and not behind the next.
+    node.submit(Kind::Take).unwrap();
+    node.receive(id, "+OK\r\n");
+    node.pass(Duration::from_secs(1));
+    node.submit(Kind::Take).unwrap();
+    node.submit(Kind::Extend).unwrap();
+    let asked = [Kind::Take, Kind::Info, Kind::Extend];
+    assert_eq!(node.in_flight(), asked);
+    let state = format!("run_id:{}\r\n", told(7, 100, 300));
+    let state = format!("${}\r\n{state}\r\n", state.len());
+    node.receive(id, &format!("+OK\r\n{state}:1\r\n"));
+    node.told();
+    // An image from before: the next start has lost what was on its disk.
+    node.lose();
+    node.pass(Duration::from_secs(2));
+    node.link.is_wanted = true;
+    let id = node.opened();
+    node.log_in(id, &told(8, 299, 310));
+    let left = TTL + Drift::default().of(TTL);
+    assert_eq!(node.submit(Kind::Take), Err(Cause::WentBack { left }));
+    node.submit(Kind::Extend).unwrap();
+    node.receive(id, ":1\r\n");
+    node.pass(left);
+    assert_eq!(node.submit(Kind::Take), Ok(()));
+    // Without a connection that ends: a machine that goes on from an image of its memory.
+    let in_flight = node.in_flight();
+    assert_eq!(in_flight, [Kind::Take, Kind::Info]);
+    let state = format!("run_id:{}\r\n", told(8, 299, 305));
+    node.receive(id, &format!("+OK\r\n${}\r\n{state}\r\n", state.len()));
+    assert_eq!(node.submit(Kind::Take), Err(Cause::WentBack { left }));
+}
+
+#[test]
+fn a_node_that_tells_no_state_of_its_log_is_not_asked_for_one() {
+    let mut node = Node::ready();
+    node.pass(Duration::from_secs(2));
+    node.submit(Kind::Take).unwrap();
+    assert_eq!(node.in_flight(), [Kind::Take]);
+}
+
 #[test]
 fn a_node_that_refuses_the_login_is_told_as_what_it_is() {
     for (first, remedy) in [

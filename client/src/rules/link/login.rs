@@ -14,7 +14,7 @@ use crate::outcome::Cause;
 use crate::protocol::meaning;
 use crate::protocol::reply::Replies;
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
-use crate::register::Membership;
+use crate::register::{LogState, Membership};
 use crate::votes::Identity;
 
 /// What was learned when the connection was made.
@@ -23,6 +23,8 @@ pub(crate) struct Peer {
     /// Who the node says it is, or why it does not vote.
     pub(crate) identity: Result<Identity, Cause>,
     pub(crate) membership: Membership,
+    /// How far its log had come, where the node tells it.
+    pub(crate) log: Option<LogState>,
     pub(crate) takes_get: bool,
     pub(crate) release_hash: Option<ScriptHash>,
     pub(crate) extend_hash: Option<ScriptHash>,
@@ -34,6 +36,7 @@ impl Peer {
         Self {
             identity: identity.ok_or_else(unknown),
             membership: Membership::default(),
+            log: None,
             takes_get: true,
             release_hash: None,
             extend_hash: None,
@@ -146,6 +149,7 @@ impl Login {
                     peer.membership = info.membership;
                     if let Some(identity) = info.identity.filter(|_| !self.is_counted_by_address) {
                         peer.identity = Ok(identity);
+                        peer.log = info.log;
                     }
                 }
                 Err(cause) if !self.is_counted_by_address => {

@@ -341,7 +341,16 @@ impl Link {
     }
 
     /// Remembers what an answer tells about the requests to come, and what is still owed.
-    fn learn(&mut self, now: ClientInstant, request: &Request, content: &Content) {
+    fn learn(&mut self, request: &Request, content: &Content, world: &mut Surroundings<'_>) {
+        let now = world.now;
+        // A proxy may have let another node answer.
+        if let Content::Info(Ok(told)) = content
+            && let Some(Ok(identity)) = self.identity()
+            && told.info.identity.as_ref() == Some(identity)
+            && world.register.has_gone_back(identity, told.info.log)
+        {
+            self.entry.went_back(&self.label, now);
+        }
         if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. })) = content {
             // Asked again after a second at the latest, in case the delay ended otherwise.
             self.delayed = Some(Failed {

@@ -167,6 +167,8 @@ impl Request {
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.
+            Kind::Info if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
             Kind::Info => request::write(out, &[b"INFO"]),
         }
     }

@@ -233,6 +233,9 @@ impl Guard {
     }
 
     /// Whether the lock is held now. Ask again after every pause: only the moment counts.
+    ///
+    /// As far as this machine's clocks tell: a hypervisor that pauses a guest stops them all, and the lock seems held until the
+    /// next renewal, for a third of the ttl at most once they go on.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.guard.is_valid()

@@ -113,7 +113,8 @@ impl Lease {
         self.kept_until.map(|until| self.clock.now().until(until))
     }
 
-    /// Whether any validity is left.
+    /// Whether any validity is left, as far as this machine's clocks tell. Nobody renews a lease: where a hypervisor has paused the
+    /// guest with all its clocks, only an extension shows that it is over.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()

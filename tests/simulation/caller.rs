@@ -36,6 +36,8 @@ pub(super) struct Hold {
     pub(super) valid_until: ClientInstant,
     /// When that is, in true time.
     pub(super) until_ns: u64,
+    /// Until when its holder may believe in it for too long, because its clocks stood still.
+    pub(super) noticed_ns: u64,
     /// Whether a guard renews it and is told of its loss.
     pub(super) is_guarded: bool,
 }

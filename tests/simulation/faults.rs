@@ -51,6 +51,8 @@ pub enum Fault {
     RolledBack,
     /// The machine of a client sleeps.
     Suspend,
+    /// The machine of a client stands still, with all its clocks.
+    StoppedClocks,
     /// A node's wall clock is set, forwards or backwards.
     WallClock,
     /// Nothing that a client says reaches any node; what nodes say reaches it.
@@ -108,17 +110,22 @@ impl World {
         2 * self.plan.ttl_ms * 1_000_000 + RECONNECT_NS
     }
 
-    /// Begins, and says how long it lasts.
-    fn begin(&mut self, kind: Fault, node: usize) -> u64 {
+    /// How long it lasts.
+    fn length_ns(&mut self, kind: Fault) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
-        let lasts_ns = match kind {
+        match kind {
             Fault::Kill | Fault::PowerLoss | Fault::Blackout | Fault::Emptied => {
                 self.random.below(3 * SECOND_NS)
             }
             Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
             Fault::RolledBack => MET_NS + 2 * ttl_ns + self.random.below(ttl_ns),
             _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
-        };
+        }
+    }
+
+    /// Begins, and says how long it lasts.
+    fn begin(&mut self, kind: Fault, node: usize) -> u64 {
+        let lasts_ns = self.length_ns(kind);
         let until_ns = self.now_ns + lasts_ns;
         let mut healing = Some(Healing::Path);
         match kind {
@@ -136,6 +143,10 @@ impl World {
             }
             Fault::Unheard | Fault::Deaf | Fault::CutOff | Fault::Late => {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
+                healing = None;
+            }
+            Fault::Suspend | Fault::StoppedClocks => {
+                self.stop_client(kind, node % self.plan.clients, until_ns);
                 healing = None;
             }
             Fault::Silence => {
@@ -165,10 +176,6 @@ impl World {
             Fault::RolledBack => {
                 self.servers[node].take_image();
                 healing = Some(Healing::RollBack);
-            }
-            Fault::Suspend => {
-                self.suspend(node % self.plan.clients, until_ns);
-                healing = None;
             }
             Fault::WallClock => {
                 let hours = i64::try_from(self.random.below(200)).unwrap_or(0) - 100;

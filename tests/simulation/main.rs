@@ -36,6 +36,9 @@ struct Arguments {
     /// Nodes that are put back to an image of themselves, one at a time.
     #[arg(long, conflicts_with = "forgetful")]
     rolled_back: bool,
+    /// Clients whose clocks stand still.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back"])]
+    stopped_clocks: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -79,6 +82,7 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
             let plan = |seed| match arguments.forgetful {
                 Some(spare_votes) => Plan::forgetful(seed, spare_votes),
                 None if arguments.rolled_back => Plan::rolled_back(seed),
+                None if arguments.stopped_clocks => Plan::stopped_clocks(seed),
                 None => Plan::of(seed),
             };
             scope.spawn(move || {

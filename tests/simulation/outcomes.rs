@@ -80,10 +80,17 @@ impl World {
         self.report.acquired += 1;
         self.check_turn(name, asked_ns);
         let now_ns = self.now_ns;
-        let until_ns = self.machines[client].true_time(now_ns, valid_until);
+        let is_misled = self.is_of_unknown_length(client, valid_until);
+        let (until_ns, noticed_ns) = match is_misled {
+            true => {
+                let went_on_ns = self.machines[client].stood_until_ns();
+                (now_ns, went_on_ns + self.notice_ns())
+            }
+            false => (self.machines[client].true_time(now_ns, valid_until), 0),
+        };
         self.note(|| format!("client {client} holds {name} as {held:?}"));
         let is_held = |hold: &&Hold| hold.name == name && hold.until_ns > now_ns;
-        if let Some(other) = self.holds.iter().find(is_held) {
+        if let Some(other) = self.holds.iter().find(is_held).filter(|_| !is_misled) {
             let ms = (other.until_ns - now_ns) / 1_000_000;
             self.violation = Some(format!(
                 "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {held:?}"
@@ -100,6 +107,7 @@ impl World {
             began_ns: now_ns,
             valid_until,
             until_ns,
+            noticed_ns,
             is_guarded: true,
         });
         self.network.at(until_ns, What::HoldEnds(client, held));
@@ -129,12 +137,29 @@ impl World {
     pub(super) fn renewed(&mut self, client: usize, held: OperationId, valid_until: ClientInstant) {
         self.report.renewed += 1;
         let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
-        let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
-        if let Some(hold) = self.holds.iter_mut().find(is_it) {
+        let now_ns = self.now_ns;
+        let is_misled = self.is_of_unknown_length(client, valid_until);
+        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        if let Some(at) = self.holds.iter().position(is_it) {
+            if is_misled {
+                self.holds[at].valid_until = valid_until;
+                return;
+            }
+            let name = self.holds[at].name;
+            let is_held =
+                |hold: &&Hold| hold.name == name && hold.until_ns > now_ns && !is_it(hold);
+            if let Some(other) = self.holds.iter().find(is_held) {
+                self.violation = Some(format!(
+                    "client {client} has renewed {held:?}, and {other:?} is held"
+                ));
+            }
+            let hold = &mut self.holds[at];
+            let was_misled = hold.noticed_ns > now_ns;
+            hold.noticed_ns = 0;
             // Nor is what has ended renewed.
             let is_forward = hold.valid_until.until(valid_until) > Duration::ZERO
                 || hold.valid_until == valid_until;
-            if !is_forward || hold.until_ns <= self.now_ns {
+            if !is_forward || hold.until_ns <= now_ns && !was_misled {
                 let from = hold.valid_until;
                 self.violation = Some(format!(
                     "client {client} told that {held:?} goes on until {valid_until:?}, and before that until {from:?}"
@@ -177,7 +202,8 @@ impl World {
 
     /// When a call has to have its outcome. A machine that slept has some time more.
     pub(super) fn due_ns(&self, client: usize, open: &OpenCall) -> u64 {
-        let due_ns = open.asked_ns + open.wait_ns / 1_000 * 1_005;
+        let stood_ns = self.machines[client].stood_ns();
+        let due_ns = open.asked_ns + open.wait_ns / 1_000 * 1_005 + stood_ns;
         due_ns.max(self.machines[client].woken_ns()) + LATE_NS
     }
 
@@ -204,7 +230,7 @@ impl World {
             return;
         };
         let woken_ns = self.machines[client].woken_ns() + WAKING_NS;
-        let until_ns = hold.until_ns.max(woken_ns);
+        let until_ns = hold.until_ns.max(woken_ns).max(hold.noticed_ns);
         if until_ns > self.now_ns {
             return self.network.at(until_ns, What::HoldEnds(client, held));
         }

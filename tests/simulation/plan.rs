@@ -30,6 +30,8 @@ pub enum Faults {
     Emptied,
     /// An image of one running node at a time is put back.
     RolledBack,
+    /// Machines of clients stand still, and their clocks with them.
+    StoppedClocks,
     /// All of it, at any number of nodes.
     All,
 }
@@ -50,6 +52,7 @@ impl Faults {
             Faults::Entries => &[Fault::Replaced, Fault::Stranger],
             Faults::Emptied => &[Fault::Emptied, Fault::Pause],
             Faults::RolledBack => &[Fault::RolledBack],
+            Faults::StoppedClocks => &[Fault::StoppedClocks],
             Faults::All => ALL,
         }
     }
@@ -170,7 +173,11 @@ impl Plan {
             Faults::All,
         ];
         // Apart, so that a seed is the same run in everything else.
-        let is_rolled_back = Random::of(&[seed, 9]).chance(1, 12);
+        let apart = match Random::of(&[seed, 9]).below(24) {
+            0 | 1 => Some(Faults::RolledBack),
+            2 => Some(Faults::StoppedClocks),
+            _ => None,
+        };
         let plan = Plan {
             seed,
             nodes: random.pick(&[3, 5, 5]),
@@ -181,16 +188,14 @@ impl Plan {
             ttl_ms,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
-            faults: match (random.pick(&all), is_rolled_back) {
-                (_, true) => Faults::RolledBack,
-                (faults, false) => faults,
-            },
+            faults: apart.unwrap_or(random.pick(&all)),
             away: 1,
             is_together: false,
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
-            is_by_token: Random::of(&[seed, 7]).chance(1, 3),
+            is_by_token: apart != Some(Faults::StoppedClocks)
+                && Random::of(&[seed, 7]).chance(1, 3),
         };
         match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -222,6 +227,19 @@ impl Plan {
             fsync: "always",
             faults: Faults::RolledBack,
             ..Plan::forgetful(seed, 0)
+        }
+    }
+
+    /// The same seed with clients whose clocks stand still now and then.
+    pub fn stopped_clocks(seed: u64) -> Plan {
+        Plan {
+            faults: Faults::StoppedClocks,
+            away: 1,
+            is_together: false,
+            is_crowded: false,
+            is_in_step: false,
+            is_by_token: false,
+            ..Plan::of(seed)
         }
     }
 

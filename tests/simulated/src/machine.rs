@@ -1,4 +1,4 @@
-//! The machine a client runs on: clocks with a rate of their own, and sleep.
+//! The machine a client runs on: clocks with a rate of their own, and sleep, which clocks count or not.
 
 use quorlock_client::{ClientInstant, SystemClock};
 use rustix::time::ClockId;
@@ -12,6 +12,9 @@ pub struct Machine {
     /// How long it has slept so far, in true time, and until when it sleeps.
     slept_ns: u64,
     sleeps_until_ns: u64,
+    /// How long it has stood still so far, in true time, as no clock of it shows.
+    stood_ns: u64,
+    stands_until_ns: u64,
 }
 
 impl Machine {
@@ -22,13 +25,16 @@ impl Machine {
             steered_ppm,
             slept_ns: 0,
             sleeps_until_ns: 0,
+            stood_ns: 0,
+            stands_until_ns: 0,
         }
     }
 
     /// What the client makes of its clocks. Nothing reads them while it sleeps.
     pub fn now(&self, true_ns: u64) -> ClientInstant {
         let slept_ns = counted(self.slept_ns, self.rate_ppm);
-        let raw_ns = counted(true_ns.saturating_sub(self.slept_ns), self.rate_ppm);
+        let away_ns = self.slept_ns + self.stood_ns;
+        let raw_ns = counted(true_ns.saturating_sub(away_ns), self.rate_ppm);
         let steered_ns = counted(raw_ns, -self.steered_ppm);
         SystemClock::now_on(|clock| match clock {
             ClockId::Boottime => EPOCH_NS + slept_ns + steered_ns,
@@ -39,15 +45,36 @@ impl Machine {
 
     /// It sleeps from now on, unless it does so already.
     pub fn sleep(&mut self, now_ns: u64, until_ns: u64) {
-        if self.sleeps_until_ns <= now_ns {
+        if self.woken_ns() <= now_ns {
             self.slept_ns += until_ns.saturating_sub(now_ns);
             self.sleeps_until_ns = until_ns;
         }
     }
 
+    /// It stands still from now on, and so do all its clocks: a hypervisor has paused it. Says whether it does: not while
+    /// it sleeps.
+    pub fn stand_still(&mut self, now_ns: u64, until_ns: u64) -> bool {
+        let is_awake = self.woken_ns() <= now_ns;
+        if is_awake {
+            self.stood_ns += until_ns.saturating_sub(now_ns);
+            self.stands_until_ns = until_ns;
+        }
+        is_awake
+    }
+
     /// When it has woken the last time, or will.
     pub fn woken_ns(&self) -> u64 {
-        self.sleeps_until_ns
+        self.sleeps_until_ns.max(self.stands_until_ns)
+    }
+
+    /// When its clocks went on the last time after they had stood still, or will.
+    pub fn stood_until_ns(&self) -> u64 {
+        self.stands_until_ns
+    }
+
+    /// How long its clocks have stood still so far.
+    pub fn stood_ns(&self) -> u64 {
+        self.stood_ns
     }
 
     /// When its clocks show this, if it does not sleep. The clock that nobody steers, with what was slept, is the first

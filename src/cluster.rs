@@ -6,6 +6,7 @@
 
 mod actions;
 mod banner;
+mod clean;
 mod control;
 pub(crate) mod current;
 mod detach;
@@ -17,6 +18,7 @@ mod logs;
 mod manifest;
 mod member;
 mod options;
+mod ownership;
 mod ports;
 mod prepare;
 mod ready_file;
@@ -59,7 +61,7 @@ enum ClusterCommand {
     Logs(logs::Arguments),
     /// Stop all nodes cleanly; their locks and data stay
     Down(ClusterDirectory),
-    /// Remove a stopped cluster's directory with all its data
+    /// Remove a stopped cluster: its files and data, and nothing else
     Clean(ClusterDirectory),
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         ),
         ClusterCommand::Logs(arguments) => logs::run(&arguments),
         ClusterCommand::Down(cluster) => actions::run(&cluster, &ControlRequest::Down, format),
-        ClusterCommand::Clean(cluster) => actions::clean(&cluster, format),
+        ClusterCommand::Clean(cluster) => clean::run(&cluster, format),
     }
 }
 

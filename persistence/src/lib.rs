@@ -60,6 +60,6 @@ pub use recovery::{
     Repaired, SegmentContent, SegmentFile, SegmentPart, SegmentState,
 };
 pub use resume::StartSpace;
-pub use segment_name::LOCK as LOCK_FILE;
+pub use segment_name::{LOCK as LOCK_FILE, is_log_file};
 pub use space::Preparer;
 pub use writer::{Log, SyncTicket, Writer};

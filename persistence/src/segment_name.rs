@@ -32,6 +32,11 @@ pub(crate) fn unfinished(number: u64) -> String {
     format!("{PREFIX}{number:010}{UNFINISHED_SUFFIX}")
 }
 
+/// Whether a log has files of this name.
+pub fn is_log_file(name: &str) -> bool {
+    parse(name) != Name::Foreign
+}
+
 /// What `name` stands for.
 pub(crate) fn parse(name: &str) -> Name {
     if name == LOCK {

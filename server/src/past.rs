@@ -17,6 +17,7 @@ use quorlock_engine::{BootTime, NodeTime, PayloadError, RawTime};
 use quorlock_persistence::{Disk, LogSummary, Position};
 
 pub(crate) use belongings::Belongings;
+pub use fingerprint::is_node_file;
 pub use identity::NodeId;
 
 pub(crate) use error::PastError;

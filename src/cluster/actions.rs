@@ -1,6 +1,5 @@
-//! What other terminals do to a cluster: kill, restart, pause, resume, down, clean.
+//! What other terminals do to a cluster: kill, restart, pause, resume, down.
 
-use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use serde_json::json;
 
 use super::ClusterDirectory;
 use super::control::{self, ControlRequest};
-use super::current;
 use super::home::Home;
 use super::info::{self, ServingState};
 use super::view::ClusterView;
@@ -100,24 +98,6 @@ async fn await_answer(
         }
         tokio::time::sleep(STEP).await;
     }
-}
-
-/// Removes a stopped cluster.
-pub(super) fn clean(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
-    let home = cluster.find()?;
-    let shown = home.directory().display();
-    let _ownership = home.own().map_err(|_| {
-        Failure::failed(format!(
-            "the cluster in {shown} is running; nothing was removed"
-        ))
-        .remedy("stop it first: quorlock cluster down")
-    })?;
-    fs::remove_dir_all(home.directory())
-        .map_err(|error| Failure::failed(format!("cannot remove all of {shown}: {error}")))?;
-    current::forget(&home);
-    let text = format!("{shown} was removed; its locks and identities are gone");
-    format.result(&text, &json!({ "removed": home.directory() }));
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A supervisor gives its nodes ten seconds.

@@ -1,22 +1,31 @@
 //! `.quorlock/current`: the cluster last started in a directory.
 //!
 //! One line with the cluster's directory, relative to `.quorlock` where it lies inside it, so that
-//! a project can be moved. It is looked up in the working directory and then upwards.
+//! a project can be moved. It is looked up in the working directory and then upwards. Invariant: it is followed only where
+//! nobody but this user can have written it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::home::{DEFAULT_DIRECTORY, Home};
 use super::manifest::Manifest;
+use super::ownership::{self, open_own};
 use crate::exit_code::Failure;
 
 /// The directory of the cluster last started here or in the nearest directory above.
 pub(super) fn directory() -> Result<Option<PathBuf>, Failure> {
     let here = working_directory()?;
-    Ok(here
-        .ancestors()
-        .find_map(|ancestor| recorded_in(&ancestor.join(FOLDER))))
+    let mut ancestors = here.ancestors();
+    ancestors
+        .find_map(|ancestor| recorded_in(&ancestor.join(FOLDER)).transpose())
+        .transpose()
+}
+
+/// Refuses the working directory's folder if it is not this user's alone: a cluster is to be recorded there.
+pub(super) fn check_folder() -> Result<(), Failure> {
+    ownership::check(&working_directory()?.join(FOLDER))
 }
 
 /// The addresses of that cluster's nodes.
@@ -25,6 +34,7 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
         return Ok(None);
     };
     let home = Home::at(&directory)?;
+    home.check_ownership()?;
     if !home.manifest().is_file() {
         return Ok(None);
     }
@@ -34,6 +44,7 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
 /// The directory of that cluster and the addresses of its nodes, if it is down.
 pub(crate) fn stopped() -> Option<(PathBuf, Vec<String>)> {
     let home = Home::at(&directory().ok()??).ok()?;
+    home.check_ownership().ok()?;
     let manifest = Manifest::read(&home).ok()?;
     (!home.is_running()).then(|| (home.directory().to_owned(), manifest.urls()))
 }
@@ -44,9 +55,13 @@ pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
         Some(directory) => Home::at(directory)?,
         None => match directory()? {
             Some(directory) => Home::at(&directory)?,
-            None => Home::at(Path::new(DEFAULT_DIRECTORY))?,
+            None => {
+                check_folder()?;
+                Home::at(Path::new(DEFAULT_DIRECTORY))?
+            }
         },
     };
+    home.check_ownership()?;
     match fs::metadata(home.manifest()) {
         Ok(found) if found.is_file() => return Ok(home),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -66,14 +81,17 @@ pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
 /// Records `home` as the cluster last started in the working directory.
 pub(super) fn record(home: &Home) -> Result<(), Failure> {
     let folder = working_directory()?.join(FOLDER);
+    ownership::check(&folder)?;
     let directory = home
         .directory()
         .strip_prefix(&folder)
         .unwrap_or(home.directory());
     let write = || -> io::Result<()> {
-        fs::create_dir_all(&folder)?;
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder)?;
         let draft = folder.join(format!("current.{}", std::process::id()));
-        fs::write(&draft, format!("{}\n", directory.display()))?;
+        let mut file = open_own(&draft)?;
+        file.write_all(format!("{}\n", directory.display()).as_bytes())?;
         fs::rename(draft, folder.join(FILE))
     };
     write().map_err(|error| Failure::failed(format!("cannot write {}: {error}", folder.display())))
@@ -86,16 +104,22 @@ pub(super) fn forget(home: &Home) {
         return;
     };
     let folder = here.join(FOLDER);
-    if recorded_in(&folder).as_deref() == Some(home.directory()) {
+    if recorded_in(&folder).is_ok_and(|found| found.as_deref() == Some(home.directory())) {
         let _stays = fs::remove_file(folder.join(FILE));
         let _is_not_empty = fs::remove_dir(folder);
     }
 }
 
-fn recorded_in(folder: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(folder.join(FILE)).ok()?;
-    let line = text.lines().next().filter(|line| !line.is_empty())?;
-    Some(folder.join(line))
+fn recorded_in(folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    let file = folder.join(FILE);
+    if fs::symlink_metadata(&file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    ownership::check(folder)?;
+    ownership::check(&file)?;
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().next().filter(|line| !line.is_empty());
+    Ok(line.map(|line| folder.join(line)))
 }
 
 fn working_directory() -> Result<PathBuf, Failure> {
@@ -113,15 +137,13 @@ mod tests {
     #[test]
     fn a_relative_record_moves_with_its_folder() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(recorded_in(folder.path()), None);
+        let recorded = || recorded_in(folder.path()).expect("it is ours");
+        assert_eq!(recorded(), None);
         fs::write(folder.path().join(FILE), "dev\n").unwrap();
-        assert_eq!(recorded_in(folder.path()), Some(folder.path().join("dev")));
+        assert_eq!(recorded(), Some(folder.path().join("dev")));
         fs::write(folder.path().join(FILE), "/elsewhere/x\n").unwrap();
-        assert_eq!(
-            recorded_in(folder.path()),
-            Some(PathBuf::from("/elsewhere/x"))
-        );
+        assert_eq!(recorded(), Some(PathBuf::from("/elsewhere/x")));
         fs::write(folder.path().join(FILE), "\n").unwrap();
-        assert_eq!(recorded_in(folder.path()), None);
+        assert_eq!(recorded(), None);
     }
 }

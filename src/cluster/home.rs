@@ -5,12 +5,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::ownership::{self, NOFOLLOW};
 use crate::clock;
 use crate::exit_code::Failure;
 
@@ -70,8 +71,19 @@ impl Home {
         self.directory.join(format!("node-{node}.log"))
     }
 
-    /// Makes the directory if there is none; refuses one that holds something else.
+    /// Refuses a cluster that another user owns or may change.
+    pub(super) fn check_ownership(&self) -> Result<(), Failure> {
+        ownership::check_behind_links(&self.directory)?;
+        ownership::check(&self.manifest())
+    }
+
+    /// Makes the directory if there is none; refuses one that holds something else, or is not this user's alone.
     pub(super) fn make(&self) -> Result<(), Failure> {
+        self.find_or_create()?;
+        self.check_ownership()
+    }
+
+    fn find_or_create(&self) -> Result<(), Failure> {
         let shown = self.directory.display();
         match fs::read_dir(&self.directory) {
             Ok(entries) => {
@@ -102,6 +114,7 @@ impl Home {
             .create(true)
             .truncate(false)
             .write(true)
+            .custom_flags(NOFOLLOW)
             .open(self.directory.join(LOCK_NAME))
             .map_err(|error| self.failure("cannot write to", &error))?;
         for _ in 0..LOCK_TRIES {
@@ -137,6 +150,32 @@ impl Home {
     pub(super) fn failure(&self, what: &str, error: &io::Error) -> Failure {
         Failure::failed(format!("{what} {}: {error}", self.directory.display()))
             .remedy("name another directory with --dir, or use --ephemeral")
+    }
+}
+
+/// What a name stands for in a directory of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    /// The directory of a node, or a part of one.
+    Node,
+    Foreign,
+}
+
+/// What a name in a cluster's directory stands for.
+pub(super) fn kind_of(name: &str) -> Kind {
+    let is_number = |text: &str| {
+        text.parse::<u32>()
+            .is_ok_and(|number| number.to_string() == text)
+    };
+    let is_draft = name.strip_prefix("cluster.json.").is_some_and(is_number);
+    if is_draft || ["cluster.json", "cluster.log", "control.sock", LOCK_NAME].contains(&name) {
+        return Kind::File;
+    }
+    match name.strip_prefix("node-") {
+        Some(number) if is_number(number) => Kind::Node,
+        Some(rest) if rest.strip_suffix(".log").is_some_and(is_number) => Kind::File,
+        _ => Kind::Foreign,
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
+use super::ownership::open_own;
 use crate::exit_code::Failure;
 
 /// The nodes of a cluster and how they are run.
@@ -132,7 +133,7 @@ impl Manifest {
 pub(super) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
-    let mut file = File::create(&draft)?;
+    let mut file = open_own(Path::new(&draft))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&draft, path)?;

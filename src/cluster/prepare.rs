@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::clean;
 use super::embedded::create_identity;
 use super::home::Home;
 use super::manifest::{Entry, Manifest};
@@ -172,7 +173,7 @@ fn first_port_that_stays_taken(manifest: &Manifest) -> Option<u16> {
 /// Removes the nodes of a start that did not come as far as starting one.
 fn discard_draft(home: &Home, manifest: &Manifest) -> Result<(), Failure> {
     for node in &manifest.nodes {
-        match fs::remove_dir_all(home.node_directory(node.number)) {
+        match clean::remove_node(&home.node_directory(node.number)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(home.failure("cannot remove an unfinished node in", &error));
             }

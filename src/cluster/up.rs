@@ -1,6 +1,5 @@
 //! `quorlock cluster up`: from the flags to a supervised cluster.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
 use super::supervisor::{Plan, supervise};
-use super::{control, current, detach, ready_file};
+use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
 use crate::runtime;
@@ -24,6 +23,7 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
         arguments.dir = temporary_directory();
     }
     let home = Home::at(&arguments.dir)?;
+    current::check_folder()?;
     home.make()?;
     if home.is_running() {
         return Err(home.already_runs());
@@ -38,7 +38,7 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     };
     if arguments.ephemeral && (outcome.is_err() || !arguments.detach || arguments.detached) {
         current::forget(&home);
-        let _left_behind = fs::remove_dir_all(home.directory());
+        let _left_behind = clean::remove(&home);
     }
     outcome
 }

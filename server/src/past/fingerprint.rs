@@ -199,6 +199,11 @@ impl Fingerprint {
     }
 }
 
+/// Whether a node gives this name to something in its data directory.
+pub fn is_node_file(name: &str) -> bool {
+    is_own(name) || quorlock_persistence::is_log_file(name)
+}
+
 /// Whether a name in a data directory that is not the log's is the node's own, or a folder of a repair.
 pub(crate) fn is_own(name: &str) -> bool {
     let is_repair = name

@@ -48,12 +48,15 @@ fn check_found(path: &Path, about: &Metadata) -> Result<(), Failure> {
     .remedy(remedy))
 }
 
-/// Opens an empty file that no link stands for, and that nobody but this user may write, whatever the umask.
+/// Makes an empty file in place of what was left under this name, so that no link is followed. Nobody but this user may write it,
+/// whatever the umask.
 pub(super) fn open_own(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true);
-    options.mode(0o644).custom_flags(NOFOLLOW);
-    options.open(path)
+    options.create_new(true).write(true).mode(0o644).open(path)
 }
 
 /// Opens no link.

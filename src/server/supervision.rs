@@ -3,24 +3,34 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// A pid file, removed at a clean end.
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// A pid file, removed at a clean end if it is still the one.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
+    device: u64,
+    inode: u64,
 }
 
 impl PidFile {
     /// Writes the file. As in Redis, a node runs without one that cannot be written.
     pub(super) fn create(path: PathBuf) -> Option<Self> {
-        match fs::write(&path, format!("{}\n", std::process::id())) {
-            Ok(()) => Some(Self { path }),
+        match write_pid(&path) {
+            Ok(about) => Some(Self {
+                path,
+                device: about.dev(),
+                inode: about.ino(),
+            }),
             Err(error) => {
                 tracing::warn!("Failed to write PID file {}: {error}", path.display());
                 None
@@ -31,8 +41,35 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let _already_gone = fs::remove_file(&self.path);
+        let is_this = fs::symlink_metadata(&self.path)
+            .is_ok_and(|about| (about.dev(), about.ino()) == (self.device, self.inode));
+        if is_this {
+            let _already_gone = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Writes the process id to a file that has this name alone: what a link stands for is not this node's to overwrite.
+fn write_pid(path: &Path) -> io::Result<Metadata> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o644);
+    // A pipe without a reader fails at once.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
+    let mut file = match opened {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(io::Error::other("it is a link, which is not followed"));
+        }
+        opened => opened?,
+    };
+    let about = file.metadata()?;
+    if !about.is_file() || about.nlink() != 1 {
+        let text = "it is no plain file with one name, and stays as it is";
+        return Err(io::Error::other(text));
+    }
+    file.set_len(0)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+    Ok(about)
 }
 
 /// Tells systemd that the node accepts connections, if there is anybody to tell.
@@ -52,4 +89,37 @@ fn send_ready(name: &OsStr) -> io::Result<()> {
     };
     UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_pid_file_is_written_through_no_link_and_removed_only_as_the_own() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let pid = format!("{}\n", std::process::id());
+        fs::write(at("precious"), "precious").unwrap();
+        symlink(at("precious"), at("link")).unwrap();
+        symlink(at("nothing"), at("dangling")).unwrap();
+        fs::hard_link(at("precious"), at("second name")).unwrap();
+        for name in ["link", "dangling", "second name", ""] {
+            assert!(PidFile::create(at(name)).is_none(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(at("precious")).unwrap(), "precious");
+        assert!(!at("nothing").exists());
+        // Of an earlier run, and longer.
+        fs::write(at("pid"), "of an earlier run").unwrap();
+        let file = PidFile::create(at("pid"));
+        assert_eq!(fs::read_to_string(at("pid")).unwrap(), pid);
+        drop(file);
+        assert!(!at("pid").exists());
+        let file = PidFile::create(at("pid"));
+        fs::rename(at("precious"), at("pid")).unwrap();
+        drop(file);
+        assert!(at("pid").exists(), "it is another's by now");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Child;
 
@@ -148,6 +148,26 @@ fn messages_go_to_the_output_while_the_log_file_cannot_be_made() {
     assert_eq!(await_end(&mut node).code(), Some(0));
     assert!(lines(&log).contains("Received SIGTERM"));
     assert!(!lines(&aside.join("node.log")).contains("Received"));
+}
+
+#[test]
+fn a_socket_that_every_user_may_replace_is_warned_of() {
+    for (mode, is_warned_of) in [(0o777, true), (0o1777, false), (0o755, false)] {
+        let shell = Shell::new();
+        fs::create_dir(shell.file("sockets")).unwrap();
+        fs::set_permissions(shell.file("sockets"), fs::Permissions::from_mode(mode)).unwrap();
+        let path = shell.file("sockets/node.sock");
+        let words = ["--port", "0", "--unixsocket", path.to_str().unwrap()];
+        let mut node = start(&shell, &words);
+        eventually("the node is ready", || {
+            output(&shell).contains("Ready to accept connections unix")
+        });
+        send(&node, Signal::TERM);
+        await_end(&mut node);
+        let told = output(&shell);
+        let warning = "every user of this machine may replace the unix socket";
+        assert_eq!(told.contains(warning), is_warned_of, "{mode:o}: {told}");
+    }
 }
 
 #[test]

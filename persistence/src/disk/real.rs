@@ -50,8 +50,11 @@ impl RealDisk {
             Err(cause) => return Err(failed(cause)),
         }
         // The process id is for people; a full disk must not keep a node from starting because of it.
-        let _ = lock.set_len(0);
-        let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        // Where the file has another name as well, it may be somebody else's: its bytes stay.
+        if lock.metadata().is_ok_and(|about| about.nlink() == 1) {
+            let _ = lock.set_len(0);
+            let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Ok(Arc::new(RealDisk {
             path,

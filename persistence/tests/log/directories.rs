@@ -36,6 +36,24 @@ fn a_second_handle_is_refused_until_the_first_is_gone() {
     RealDisk::open(directory.path()).unwrap();
 }
 
+/// Another user of the machine could have given any file this second name.
+#[test]
+fn a_lock_file_that_is_another_file_as_well_keeps_its_bytes_and_locks() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = directory.path().join("quorlock.lock");
+    let precious = directory.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    fs::hard_link(&precious, &lock).unwrap();
+    let _disk = RealDisk::open(directory.path()).unwrap();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    let error = RealDisk::open(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    let other = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&precious, other.path().join("quorlock.lock")).unwrap();
+    RealDisk::open(other.path()).unwrap_err();
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+}
+
 /// Both served, both granted the same lock, and what either had acknowledged was gone after a restart.
 #[test]
 fn a_second_handle_is_refused_also_where_the_lock_file_was_removed_or_replaced() {

@@ -35,7 +35,7 @@ use crate::node::error::StartError;
 use crate::node::open_log::{open_log, tell_of_log};
 use crate::past::{self, Belongings, Directory, Fingerprint, Identity, Log, Past};
 use crate::runtime::listener::{self, BindError};
-use crate::runtime::unix_socket::UnixSocket;
+use crate::runtime::unix_socket::{UnixSocket, is_replaceable_in};
 use crate::session;
 use crate::session::command_names;
 use crate::sync::Mutex;
@@ -212,6 +212,13 @@ fn bind_local(config: &Config) -> Result<Option<UnixSocket>, StartError> {
         return Ok(None);
     };
     let path = config.dir.join(path);
+    if let Some(directory) = path.parent().filter(|parent| is_replaceable_in(parent)) {
+        tracing::warn!(
+            "every user of this machine may replace the unix socket, and what is put there can take locks and passwords meant for \
+             this node: take away their permission with: chmod o-w {}",
+            directory.display()
+        );
+    }
     let bound = UnixSocket::bind(&path, config.unixsocketperm, config.tcp_backlog);
     bound
         .map(Some)

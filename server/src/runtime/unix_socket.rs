@@ -1,14 +1,16 @@
 //! The Unix socket that clients of this machine may use.
 //!
 //! Invariant: nothing but a socket on which nobody answers is ever removed to make room for it, and nothing but
-//! itself when the node stops.
+//! itself when the node stops. No link is followed, so that nothing else gets the socket's permissions.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{CWD, FileType, Mode, OFlags, chmod, fchmod, fstat, openat};
+use rustix::process::geteuid;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 /// A socket that is listened on. Its name goes when this is dropped.
@@ -48,7 +50,7 @@ impl UnixSocket {
         };
         if permissions != 0 {
             // What the umask took away was asked for.
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
+            set_permissions(path, Mode::from_raw_mode(permissions))?;
         }
         socket.listen(i32::try_from(backlog).expect("the configuration keeps it below 2^31"))?;
         socket.set_nonblocking(true)?;
@@ -66,6 +68,30 @@ impl UnixSocket {
     pub(crate) fn path(&self) -> &Path {
         &self.name.path
     }
+}
+
+/// Sets the mode of a socket of this user. The name may have been given to something else since it was made, so that
+/// what it means now is opened, without following links, looked at, and changed by its descriptor.
+fn set_permissions(path: &Path, mode: Mode) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let named = openat(CWD, path, flags, Mode::empty())?;
+    let about = fstat(&named)?;
+    let is_socket = FileType::from_raw_mode(about.st_mode) == FileType::Socket;
+    if is_socket && Mode::from_raw_mode(about.st_mode) == mode {
+        return Ok(());
+    }
+    if !is_socket || about.st_uid != geteuid().as_raw() || about.st_nlink != 1 {
+        return Err(io::Error::other(
+            "something else was given this name while the socket was made, and stays as it is",
+        ));
+    }
+    chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?;
+    Ok(())
+}
+
+/// Whether users besides its owner and group may replace what is in a directory. A sticky one protects what is in it.
+pub(crate) fn is_replaceable_in(directory: &Path) -> bool {
+    std::fs::metadata(directory).is_ok_and(|about| about.mode() & 0o1002 == 0o002)
 }
 
 impl Drop for SocketName {
@@ -100,5 +126,52 @@ fn remove_stale(path: &Path) -> io::Result<()> {
             std::fs::remove_file(path)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn only_a_socket_gets_its_permissions() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let mode = |name: &str| fs::symlink_metadata(at(name)).unwrap().mode() & 0o777;
+        let wide = Mode::from_raw_mode(0o777);
+        fs::write(at("secret"), "").unwrap();
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        for name in ["secret", "socket"] {
+            fs::set_permissions(at(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        symlink(at("secret"), at("link")).unwrap();
+        symlink(at("socket"), at("socket link")).unwrap();
+        fs::hard_link(at("socket"), at("second name")).unwrap();
+        for name in ["secret", "link", "socket link", "socket"] {
+            set_permissions(&at(name), wide).unwrap_err();
+        }
+        fs::remove_file(at("second name")).unwrap();
+        assert_eq!((mode("secret"), mode("socket")), (0o600, 0o600));
+        set_permissions(&at("socket"), wide).unwrap();
+        assert_eq!((mode("secret"), mode("socket")), (0o600, 0o777));
+    }
+
+    #[test]
+    fn a_directory_that_all_may_write_is_told_from_a_sticky_one() {
+        let home = tempfile::tempdir().unwrap();
+        for (mode, is_replaceable) in [
+            (0o755, false),
+            (0o775, false),
+            (0o1777, false),
+            (0o777, true),
+        ] {
+            fs::set_permissions(home.path(), Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_replaceable_in(home.path()), is_replaceable, "{mode:o}");
+        }
     }
 }

@@ -1,17 +1,21 @@
-//! How often each kind of error was answered: what INFO shows as errorstats.
+//! How often each kind of error was answered: what INFO shows as errorstats, and the metrics of it what is the node's own.
+//!
+//! Invariant: a script makes errors with words of its own, which may be secret. They are never shown without authentication, and
+//! take no room from the node's.
 
 use std::collections::BTreeMap;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// Errors by their first word. Scripts make words of their own, so that their number and length are bounded.
+/// Errors by their first word. Of those that scripts make number and length are bounded.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorCodes(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    by_code: BTreeMap<String, u64>,
-    /// Of codes that came when there were enough.
+    own: BTreeMap<&'static str, u64>,
+    invented: BTreeMap<String, u64>,
+    /// Of inventions that came when there were enough.
     others: u64,
 }
 
@@ -21,11 +25,8 @@ impl ErrorCodes {
         let word = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let word = &word[..word.len().min(CODE_BYTES_MAX)];
         let mut counts = self.lock();
-        let Counts { by_code, others } = &mut *counts;
-        if let Ok(known) = str::from_utf8(word)
-            && let Some(count) = by_code.get_mut(known)
-        {
-            *count += 1;
+        if let Some(own) = OWN_CODES.iter().find(|own| own.as_bytes() == word) {
+            *counts.own.entry(own).or_default() += 1;
             return;
         }
         // As in Redis: these would end the field's name.
@@ -38,17 +39,31 @@ impl ErrorCodes {
             }
         };
         let code: String = word.iter().map(plain).collect();
-        if by_code.len() >= CODES_MAX && !by_code.contains_key(&code) {
-            *others += 1;
+        if counts.invented.len() >= CODES_MAX && !counts.invented.contains_key(&code) {
+            counts.others += 1;
             return;
         }
-        *by_code.entry(code).or_default() += 1;
+        *counts.invented.entry(code).or_default() += 1;
+    }
+
+    /// The node's own codes with their counts, and the sum of all others.
+    pub(crate) fn public(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.lock();
+        let others = counts.invented.values().sum::<u64>() + counts.others;
+        let own = counts.own.iter().map(|(code, count)| (*code, *count));
+        let others = (others > 0).then_some(("other", others));
+        own.chain(others).collect()
     }
 
     /// All codes with their counts; the last may stand for several.
     pub(crate) fn all(&self) -> Vec<(String, u64)> {
         let counts = self.lock();
-        let mut all: Vec<_> = counts.by_code.clone().into_iter().collect();
+        let own = counts
+            .own
+            .iter()
+            .map(|(code, count)| ((*code).to_owned(), *count));
+        let mut all: Vec<_> = own.chain(counts.invented.clone()).collect();
+        all.sort_unstable();
         if counts.others > 0 {
             all.push((OTHERS.to_owned(), counts.others));
         }
@@ -65,6 +80,23 @@ impl ErrorCodes {
     }
 }
 
+/// All codes of errors that the node itself answers with.
+const OWN_CODES: &[&str] = &[
+    "BUSYKEY",
+    "ERR",
+    "EXECABORT",
+    "MISCONF",
+    "NOAUTH",
+    "NOPROTO",
+    "NOSCRIPT",
+    "NOTBUSY",
+    "OOM",
+    "RESTARTDELAY",
+    "UNBLOCKED",
+    "WRONGPASS",
+    "WRONGTYPE",
+];
+
 /// As in Redis.
 const CODES_MAX: usize = 128;
 const CODE_BYTES_MAX: usize = 64;
@@ -73,6 +105,12 @@ const OTHERS: &str = "ERRORSTATS_OVERFLOW";
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -94,10 +132,69 @@ mod tests {
         }
         codes.note(b"WRONGTYPE y");
         assert_eq!(count(&codes, "WRONGTYPE"), Some(2));
-        assert_eq!(codes.all().len(), 129);
+        // 128 inventions, their overflow, and the two of the node.
+        assert_eq!(codes.all().len(), 131);
+        codes.note(b"MISCONF z");
+        assert_eq!(
+            count(&codes, "MISCONF"),
+            Some(1),
+            "inventions leave it its place"
+        );
         let sum: u64 = codes.all().iter().map(|one| one.1).sum();
-        assert_eq!(sum, 1008, "each was counted");
+        assert_eq!(sum, 1009, "each was counted");
         codes.reset();
         assert!(codes.all().is_empty());
+    }
+
+    #[test]
+    fn what_is_public_is_the_nodes_own() {
+        let codes = ErrorCodes::default();
+        for text in [
+            "hunter2 x",
+            "lock:\n42 x",
+            "WRONGTYPE x",
+            "\"} 1\n",
+            "errors x",
+        ] {
+            codes.note(text.as_bytes());
+        }
+        assert_eq!(codes.public(), [("WRONGTYPE", 1), ("other", 4)]);
+    }
+
+    /// The first word of each literal that an error is made of, in all sources.
+    #[test]
+    fn every_code_in_the_sources_is_listed() {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()];
+        let mut found = BTreeSet::new();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap();
+                if path.is_dir() && !["tests", "target"].contains(&name) {
+                    folders.push(path);
+                } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+                    let text = fs::read_to_string(&path).unwrap();
+                    for made in text.split("ErrorReply::").skip(1) {
+                        found.extend(code_made(made).map(str::to_owned));
+                    }
+                }
+            }
+        }
+        assert!(found.len() > 8, "{found:?}");
+        for code in found {
+            assert!(OWN_CODES.contains(&&*code), "{code}");
+        }
+    }
+
+    fn code_made(after: &str) -> Option<&str> {
+        let made = ["fixed(", "new("]
+            .iter()
+            .find_map(|way| after.strip_prefix(way))?;
+        let made = made.trim_start();
+        let made = made.strip_prefix("format!(").unwrap_or(made).trim_start();
+        let code = made.strip_prefix('"')?.split([' ', '"']).next()?;
+        code.bytes()
+            .all(|byte| byte.is_ascii_uppercase())
+            .then_some(code)
     }
 }

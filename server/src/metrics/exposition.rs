@@ -149,8 +149,8 @@ impl Page<'_> {
         self.register("redis_commands", calls);
         self.register("redis_commands_duration_seconds", durations);
         let errors = Family::<Labels, Counter>::default();
-        for (code, count) in node.statistics.error_codes.all() {
-            let labels = vec![("err", code)];
+        for (code, count) in node.statistics.error_codes.public() {
+            let labels = vec![("err", code.to_owned())];
             errors.get_or_create(&labels).inc_by(count);
         }
         self.register("redis_errors", errors);

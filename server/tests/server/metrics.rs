@@ -154,6 +154,43 @@ fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
     });
 }
 
+/// Scripts choose the words of their errors: a lock's name, a password, a line of its own.
+#[test]
+fn errors_have_the_nodes_own_codes_or_other() {
+    run(async {
+        let machine = Machine::new();
+        let node = machine.start(METRICS).await;
+        let mut client = wire(&node);
+        for number in 0..200 {
+            let script = format!("return redis.error_reply('hunter{number} x')");
+            assert!(
+                client
+                    .ask_words(&["EVAL", &script, "0"])
+                    .starts_with("-hunter")
+            );
+        }
+        for word in ["a\\n1", "\\\"} 7", "\\\"}\\nhunter2"] {
+            let script = format!("return redis.error_reply(\"{word} x\")");
+            client.ask_words(&["EVAL", &script, "0"]);
+        }
+        client.ask("LPUSH a x");
+        assert!(client.ask("GET a").starts_with("-WRONGTYPE"));
+        let text = get(at(&node), "/metrics").body;
+        assert!(!text.contains("hunter"), "{text}");
+        let errors = text
+            .lines()
+            .filter(|line| line.starts_with("redis_errors_total"));
+        let mut errors: Vec<_> = errors.collect();
+        errors.sort_unstable();
+        let expected = ["{err=\"WRONGTYPE\"} 1", "{err=\"other\"} 203"];
+        assert_eq!(
+            errors,
+            expected.map(|rest| format!("redis_errors_total{rest}"))
+        );
+        every_line_is_well_formed(&text);
+    });
+}
+
 /// The book said so, and nothing showed it.
 #[test]
 fn a_nodes_name_is_shown_in_info_and_metrics() {

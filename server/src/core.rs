@@ -19,6 +19,7 @@ pub(crate) mod error_codes;
 pub(crate) mod executor;
 #[cfg(test)]
 mod executor_tests;
+pub(crate) mod line_rate;
 pub(crate) mod linger;
 pub(crate) mod log_duties;
 pub(crate) mod log_queue;

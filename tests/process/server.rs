@@ -171,6 +171,68 @@ fn a_socket_that_every_user_may_replace_is_warned_of() {
 }
 
 #[test]
+fn a_password_comes_from_a_file_and_wrong_ones_are_told_with_the_address() {
+    let shell = Shell::new();
+    fs::write(shell.file("password"), "visible\n").unwrap();
+    fs::set_permissions(shell.file("password"), fs::Permissions::from_mode(0o600)).unwrap();
+    let port = free_port();
+    let words = [
+        "--port",
+        &port.to_string(),
+        "--requirepass-file",
+        "password",
+    ];
+    let mut node = start(&shell, &words);
+    await_ready(&shell);
+    assert!(ask(port, "PING").starts_with("-NOAUTH"));
+    assert!(ask(port, "AUTH visible").starts_with("+OK"));
+    let mut address = String::new();
+    for _ in 0..30 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        address = stream.local_addr().unwrap().to_string();
+        stream
+            .write_all(&b"AUTH gue\xc3\xa9ss\r\n".repeat(10))
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer.matches("-WRONGPASS").count(), 10, "{answer}");
+    }
+    assert!(!address.is_empty());
+    send(&node, Signal::TERM);
+    await_end(&mut node);
+    let told = output(&shell);
+    let lines: Vec<_> = told
+        .lines()
+        .filter(|line| line.contains("AUTH failed"))
+        .collect();
+    assert!((1..30).contains(&lines.len()), "{told}");
+    assert!(lines[0].contains(" addr=127.0.0.1:"), "{told}");
+    assert!(lines[0].contains("after 10 its connection ends"), "{told}");
+    for secret in ["visible", "gu", "ps)"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+    // Among the arguments it is not safe, and an empty file is no password.
+    let mut node = start(&shell, &["--port", "0", "--requirepass", "visible"]);
+    await_ready(&shell);
+    send(&node, Signal::TERM);
+    await_end(&mut node);
+    let told = output(&shell);
+    assert!(
+        told.contains("requirepass") && told.contains("arguments of a process (ps)"),
+        "{told}"
+    );
+    assert!(!told.contains("visible"), "{told}");
+    fs::write(shell.file("password"), "").unwrap();
+    let mut node = start(&shell, &["--port", "0", "--requirepass-file", "password"]);
+    assert_eq!(await_end(&mut node).code(), Some(64));
+    assert!(
+        output(&shell).contains("one line of UTF-8"),
+        "{}",
+        output(&shell)
+    );
+}
+
+#[test]
 fn shutdown_ends_the_process() {
     let shell = Shell::new();
     let port = free_port();

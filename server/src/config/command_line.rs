@@ -111,7 +111,7 @@ Examples:
        quorlock server                                   127.0.0.1:6379, data in this directory
        quorlock server --port 7777 --dir /var/lib/quorlock
        quorlock server configs/node.conf --appendfsync always
-       quorlock server --bind 127.0.0.1 10.0.0.5 --requirepass secret
+       quorlock server --bind 127.0.0.1 10.0.0.5 --requirepass-file /etc/quorlock/password
        echo 'port 7777' | quorlock server -
 
 Every directive is explained in configs/node.conf.

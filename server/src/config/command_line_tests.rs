@@ -63,6 +63,11 @@ fn values_are_read_as_redis_reads_them() {
     .unwrap();
     assert_eq!(config.value_of("bind").as_deref(), Some("127.0.0.1 -::1"));
     assert_eq!(config.port, 7777);
+    let notices: Vec<_> = config.notices().iter().map(|one| &*one.directive).collect();
+    assert_eq!(notices, ["requirepass"], "others can read it there");
+    assert!(config.notices()[0].text.contains("requirepass-file"));
+    assert_eq!(serve(&["-"], "requirepass x").unwrap().notices(), []);
+    assert_eq!(serve(&["--requirepass", ""], "").unwrap().notices(), []);
     assert_eq!(config.requirepass.unwrap().as_str(), "--x y");
     for arguments in [
         &["--save"][..],

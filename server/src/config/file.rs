@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::catalogue::named;
 use super::directive::INCLUDE;
 use super::error::{ConfigError, Origin, Problem};
+use super::password::IN_ARGUMENTS;
 use super::{Config, value};
 use quorlock_engine::words;
 
@@ -76,6 +77,12 @@ impl Reader {
         };
         if !name.eq_ignore_ascii_case(INCLUDE) {
             let outcome = config.set(name, values).map_err(refuse);
+            if name.eq_ignore_ascii_case("requirepass")
+                && origin == Origin::CommandLine
+                && config.requirepass.is_some()
+            {
+                config.replace_notice(name, Some(IN_ARGUMENTS.to_owned()));
+            }
             return self.settle(name, outcome);
         }
         let path = value::one(values)

@@ -15,6 +15,7 @@ mod error;
 mod file;
 mod first_try;
 mod kept;
+mod password;
 mod redis;
 mod settings;
 mod suggest;
@@ -38,8 +39,9 @@ pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse_command_line};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
+pub use password::Password;
 pub use settings::{
-    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay,
+    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
     RestartDelayReply, Supervised,
 };
 
@@ -78,6 +80,8 @@ pub struct Config {
     pub maxclients: usize,
     /// The password of AUTH.
     pub requirepass: Option<Password>,
+    /// The file that it was read from, if it was.
+    pub requirepass_file: Option<PathBuf>,
     /// Longest argument of a request that is read, in bytes.
     pub proto_max_bulk_len: usize,
     /// Most memory that the reply to one request may take, in bytes.
@@ -189,15 +193,16 @@ impl Config {
             .collect();
         let directive = catalogue::named(name).ok_or_else(|| catalogue::unknown(name))?;
         let notice = directive.apply(self, &values)?;
-        let name = name.to_ascii_lowercase();
-        self.notices.retain(|notice| notice.directive != name);
-        if let Some(text) = notice {
-            self.notices.push(Notice {
-                directive: name,
-                text,
-            });
-        }
+        self.replace_notice(name, notice);
         Ok(())
+    }
+
+    fn replace_notice(&mut self, name: &str, notice: Option<String>) {
+        let directive = name.to_ascii_lowercase();
+        self.notices.retain(|notice| notice.directive != directive);
+        if let Some(text) = notice {
+            self.notices.push(Notice { directive, text });
+        }
     }
 
     /// Whether CONFIG SET can change this directive. `name` in any case.
@@ -242,6 +247,7 @@ impl Default for Config {
             send_timeout: Some(Duration::from_secs(60)),
             maxclients: 10_000,
             requirepass: None,
+            requirepass_file: None,
             proto_max_bulk_len: 512 * 1024 * 1024,
             proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,

@@ -1,6 +1,5 @@
 //! The values that have names: each enum lists its spellings once, for reading and for showing.
 
-use std::fmt;
 use std::time::Duration;
 
 /// When the log is made to survive a power loss (`appendfsync`).
@@ -147,26 +146,4 @@ pub enum NoTtlDurability {
 impl NoTtlDurability {
     pub(super) const NAMES: &'static [(&'static str, Self)] =
         &[("sync", Self::Sync), ("as-mode", Self::AsMode)];
-}
-
-/// The password of AUTH. It appears in no message, not even a debug one.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(String);
-
-impl Password {
-    /// None when it is empty: then nobody has to authenticate.
-    pub(super) fn new(password: String) -> Option<Self> {
-        (!password.is_empty()).then_some(Self(password))
-    }
-
-    /// The password itself.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(hidden)")
-    }
 }

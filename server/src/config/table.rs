@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clients::ClientMemory;
 use super::directive::Directive;
 use super::settings::{
-    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, Password, RestartDelay,
+    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
     RestartDelayReply, Supervised,
 };
 use super::times::{
@@ -17,7 +17,7 @@ use super::value::{
     events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Problem, bind};
+use super::{Problem, bind, password};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -72,12 +72,16 @@ pub(super) const USED: &[Directive] = &[
         "\"\"",
         "up to 512 bytes",
         "The password that AUTH and HELLO must give. Empty: none.",
-        |c, v| text(one(v)?, 512).map(|password| c.requirepass = Password::new(password)),
-        |c| {
-            c.requirepass
-                .as_ref()
-                .map_or_else(String::new, |it| it.as_str().to_owned())
-        },
+        password::set,
+        password::show,
+    ),
+    Directive::used(
+        "requirepass-file",
+        "\"\"",
+        "a path",
+        "A file that holds the password instead, as its only line. It is read at the start.",
+        |c, v| password::set_file(c, path(one(v)?)?),
+        |c| show_path(&c.requirepass_file),
     ),
     Directive::used(
         "tcp-backlog",

@@ -8,6 +8,7 @@ use quorlock_engine::RawTime;
 
 use crate::clock::saturated;
 use crate::core::error_codes::ErrorCodes;
+use crate::core::line_rate::LineRate;
 
 /// What the node counted since it started.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Statistics {
     pub(crate) errors: AtomicU64,
     pub(crate) error_codes: ErrorCodes,
     pub(crate) closed: ClosedClients,
+    /// The log lines about AUTHs that have failed.
+    pub(crate) failed_login_lines: Mutex<LineRate>,
     /// Clients that wait with a request right now: for an element, a sync, or the end of a pause.
     pub(crate) blocked: AtomicUsize,
     /// How many connections were made before all was last counted anew.

@@ -5,7 +5,6 @@ use std::hint::black_box;
 use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
 use crate::core::commit::Failure;
-use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -14,17 +13,24 @@ pub(crate) fn hello(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(
-        match greet(session, batch.node, &arguments[1..]) {
-            Ok(reply) => reply,
-            Err(error) => Reply::Error(error),
-        },
-    ))
+    let outcome = greet(session, batch, &arguments[1..]);
+    Ok(answer(session, outcome))
+}
+
+/// The last answer, where somebody guesses passwords.
+fn answer(session: &Session, outcome: Result<Reply, ErrorReply>) -> Answer {
+    match outcome {
+        Ok(reply) => Answer::Reply(reply),
+        Err(error) if session.failed_logins >= FAILED_LOGINS_MAX => {
+            Answer::Last(Reply::Error(error))
+        }
+        Err(error) => Answer::Reply(Reply::Error(error)),
+    }
 }
 
 fn greet(
     session: &mut Session,
-    node: &NodeState,
+    batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Reply, ErrorReply> {
     let mut protocol = session.caller.protocol;
@@ -43,7 +49,7 @@ fn greet(
         rest = match rest {
             [] => break,
             [word, user, password, others @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                log_in(session, node, user, password)?;
+                log_in(session, batch, user, password)?;
                 others
             }
             [word, given, others @ ..] if word.eq_ignore_ascii_case(b"setname") => {
@@ -98,31 +104,63 @@ pub(crate) fn auth(
             black_box(password);
             Err(NO_PASSWORD_SET)
         }
-        [_, password] => log_in(session, batch.node, b"default", password),
-        [_, user, password] => log_in(session, batch.node, user, password),
+        [_, password] => log_in(session, batch, b"default", password),
+        [_, user, password] => log_in(session, batch, user, password),
         _ => Err(ErrorReply::SYNTAX),
     };
-    Ok(Answer::Reply(match outcome {
-        Ok(()) => Reply::Ok,
-        Err(error) => Reply::Error(error),
-    }))
+    Ok(answer(session, outcome.map(|()| Reply::Ok)))
 }
 
 fn log_in(
     session: &mut Session,
-    node: &NodeState,
+    batch: &mut Batch<'_>,
     user: &[u8],
     password: &[u8],
 ) -> Result<(), ErrorReply> {
+    let node = batch.node;
     let is_right = match &node.config.requirepass {
         Some(expected) => equals_in_constant_time(expected.as_str().as_bytes(), password),
         None => true,
     };
     if user != b"default" || !is_right {
+        if node.config.requirepass.is_some() {
+            note_failed_login(session, batch);
+        }
         return Err(WRONGPASS);
     }
     session.authenticate(node);
     Ok(())
+}
+
+/// Nothing that the client has sent is written: it may be the right password with a letter too many.
+fn note_failed_login(session: &mut Session, batch: &mut Batch<'_>) {
+    session.failed_logins += 1;
+    let node = batch.node;
+    let mut lines = node
+        .statistics
+        .failed_login_lines
+        .lock()
+        .expect("none of its holders can panic");
+    let admitted = lines.admit(node.clock.raw(), FAILED_LOGIN_LINES_PER_SECOND);
+    drop(lines);
+    let Some(left_out) = admitted else {
+        return;
+    };
+    let (id, address, count) = (
+        session.client.id,
+        &session.client.address,
+        session.failed_logins,
+    );
+    let mut text = format!(
+        "AUTH failed: client id={id} addr={address} gave a wrong password or user, failure {count} in a row; after \
+         {FAILED_LOGINS_MAX} its connection ends"
+    );
+    if left_out > 0 {
+        text.push_str(&format!(
+            "; {left_out} more AUTHs failed before, of this client or others"
+        ));
+    }
+    batch.warn(text);
 }
 
 /// Takes the same time wherever the first difference is; the length is not a secret.
@@ -210,6 +248,9 @@ fn is_number(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
 }
 
+/// A client whose configuration is wrong needs one; each further connection costs a guesser more.
+const FAILED_LOGINS_MAX: u32 = 10;
+const FAILED_LOGIN_LINES_PER_SECOND: u32 = 1;
 const NAME_BYTES_MAX: usize = 1024;
 const OPTION_BYTES_SHOWN: usize = 128;
 

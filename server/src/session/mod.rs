@@ -78,6 +78,8 @@ pub(crate) struct Session {
     /// Memory of the command with which it waits for an element, if it does.
     waiting_bytes: Option<usize>,
     replies: client_replies::Replies,
+    /// How often AUTH has failed since the last one that has not.
+    failed_logins: u32,
     /// It has published something, and since then not found that little is to be handed out.
     has_published: bool,
     /// How it is told of changes of keys, if it is.
@@ -108,6 +110,7 @@ impl Session {
             listening_bytes: 0,
             waiting_bytes: None,
             replies: client_replies::Replies::default(),
+            failed_logins: 0,
             has_published: false,
             tracking: None,
         };
@@ -149,6 +152,7 @@ impl Session {
 
     fn authenticate(&mut self, node: &NodeState) {
         self.is_authenticated = true;
+        self.failed_logins = 0;
         if node.config.requirepass.is_some() {
             node.clients.note_authenticated(self.client.id);
         }

@@ -68,6 +68,43 @@ fn a_password_is_asked_for_before_anything_else() {
     });
 }
 
+/// Redis lets one connection guess without end.
+#[test]
+fn a_connection_ends_after_ten_wrong_passwords_in_a_row() {
+    with_node(&[("requirepass", &["secret"])], |node, _| {
+        for guess in [
+            "AUTH wrong",
+            "AUTH other secret",
+            "HELLO 3 AUTH default wrong",
+        ] {
+            let mut client = Wire::connect(node.address());
+            for _ in 0..9 {
+                assert!(client.ask(guess).starts_with("-WRONGPASS"), "{guess}");
+            }
+            assert_eq!(
+                client.ask("AUTH secret"),
+                "+OK",
+                "the ninth is not the last"
+            );
+            client.send(format!("{guess}\r\n").repeat(9).as_bytes());
+            assert!((0..9).all(|_| client.reply().starts_with("-WRONGPASS")));
+            // It stays who it was, and a new beginning gives no further guesses.
+            assert_eq!(client.ask("SET a token"), "+OK");
+            assert_eq!(client.ask("RESET"), "+RESET");
+            client.send(format!("{guess}\r\nAUTH secret\r\n").as_bytes());
+            assert!(client.reply().starts_with("-WRONGPASS"));
+            assert_eq!(client.reply(), "<closed>");
+        }
+    });
+    with_node(&[], |node, _| {
+        let mut client = Wire::connect(node.address());
+        for _ in 0..20 {
+            assert!(client.ask("AUTH other secret").starts_with("-WRONGPASS"));
+        }
+        assert_eq!(client.ask("PING"), "+PONG", "there is nothing to guess");
+    });
+}
+
 #[test]
 fn client_commands_show_who_is_connected() {
     with_node(&[], |node, _| {

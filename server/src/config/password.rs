@@ -1,0 +1,187 @@
+//! The password of AUTH, and the file that it may be read from.
+//!
+//! Invariant: it appears in no message. The file is read once, when its directive is.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::value::{one, text};
+use super::{Config, Problem};
+
+/// The password of AUTH. It appears in no message, not even a debug one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+impl Password {
+    /// None when it is empty: then nobody has to authenticate.
+    pub(super) fn new(password: String) -> Option<Self> {
+        (!password.is_empty()).then_some(Self(password))
+    }
+
+    /// The password itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(hidden)")
+    }
+}
+
+/// `requirepass`.
+pub(super) fn set(config: &mut Config, values: &[String]) -> Result<(), Problem> {
+    config.requirepass = Password::new(text(one(values)?, BYTES_MAX)?);
+    config.requirepass_file = None;
+    Ok(())
+}
+
+pub(super) fn show(config: &Config) -> String {
+    let password = config.requirepass.as_ref();
+    password.map_or_else(String::new, |password| password.0.clone())
+}
+
+/// `requirepass-file`. An empty name takes back what an earlier line has read.
+pub(super) fn set_file(config: &mut Config, path: Option<PathBuf>) -> Result<(), Problem> {
+    match path {
+        None if config.requirepass_file.is_none() => {}
+        None => (config.requirepass, config.requirepass_file) = (None, None),
+        Some(path) => {
+            config.requirepass = Some(read(&path)?);
+            config.requirepass_file = Some(path);
+        }
+    }
+    Ok(())
+}
+
+/// An empty file is refused: it would leave the node open to everybody.
+fn read(path: &Path) -> Result<Password, Problem> {
+    let mut bytes = Vec::new();
+    let bytes_max = BYTES_MAX + LINE_END_BYTES_MAX;
+    File::open(path)
+        .and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| Problem::new(format!("the file cannot be read: {error}")))?;
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = String::from_utf8(line.to_vec()).ok();
+    line.and_then(|line| text(&line, BYTES_MAX).ok())
+        .and_then(Password::new)
+        .ok_or_else(|| {
+            Problem::new(format!(
+                "the file must hold the password and nothing else: one line of UTF-8, 1 to {BYTES_MAX} bytes"
+            ))
+        })
+}
+
+/// Whether every user of the machine may read the file.
+pub(super) fn is_public(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
+}
+
+/// What a start says of a password among the arguments.
+pub(super) const IN_ARGUMENTS: &str = "every user of this machine can read the arguments of a process (ps), this \
+    password too, and with it take or release every lock: write it into a configuration file, or into a file for \
+    requirepass-file, that others may not read";
+
+const BYTES_MAX: usize = 512;
+const LINE_END_BYTES_MAX: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::fs::Permissions;
+
+    use super::*;
+
+    fn configured(bytes: &[u8]) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let mut config = Config::default();
+        let outcome = config.set("requirepass-file", &[path.to_str().unwrap()]);
+        outcome
+            .map(|()| config)
+            .map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_file_holds_one_line_and_nothing_else() {
+        let longest = "x".repeat(512);
+        let long = longest.as_bytes();
+        for (bytes, password) in [
+            (&b"hunter2"[..], "hunter2"),
+            (b"hunter2\n", "hunter2"),
+            (b"hunter2\r\n", "hunter2"),
+            (b" a # \"b ", " a # \"b "),
+            (long, &longest),
+            (&[long, b"\r\n"].concat(), &longest),
+        ] {
+            let config = configured(bytes).unwrap();
+            assert_eq!(config.requirepass.as_ref().unwrap().as_str(), password);
+            assert_eq!(config.notices(), []);
+            assert!(!format!("{config:?}").contains(password));
+        }
+        for bytes in [
+            &b""[..],
+            b"\n",
+            b"hunter2\n\n",
+            b"hunter2\nhunter2\n",
+            b"hunter2\0",
+            b"hunter2\xff",
+            &[long, b"x"].concat(),
+            &[long, long].concat(),
+        ] {
+            let said = configured(bytes).unwrap_err();
+            assert!(said.contains("one line of UTF-8, 1 to 512 bytes"), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_later_of_both_directives_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        fs::write(&path, "filed").unwrap();
+        let path = path.to_str().unwrap();
+        let mut config = Config::default();
+        let now = |config: &Config| {
+            let values = ["requirepass", "requirepass-file"];
+            values.map(|name| config.value_of(name).unwrap())
+        };
+        config.set("requirepass", &["said"]).unwrap();
+        config.set("requirepass-file", &[""]).unwrap();
+        assert_eq!(now(&config), ["said", ""]);
+        config.set("requirepass-file", &[path]).unwrap();
+        assert_eq!(now(&config), ["filed", path]);
+        config
+            .set("requirepass-file", &["/nonexistent"])
+            .unwrap_err();
+        assert_eq!(now(&config), ["filed", path]);
+        config.set("requirepass", &["said"]).unwrap();
+        assert_eq!(now(&config), ["said", ""]);
+        config.set("requirepass-file", &[path]).unwrap();
+        config.set("requirepass-file", &[""]).unwrap();
+        assert_eq!(now(&config), ["", ""]);
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_read_is_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        fs::write(&path, "hunter2").unwrap();
+        for (mode, notices) in [(0o644, 1), (0o640, 0), (0o600, 0)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let mut config = Config::default();
+            config
+                .set("requirepass-file", &[path.to_str().unwrap()])
+                .unwrap();
+            assert_eq!(config.notices().len(), notices, "{mode:o}");
+        }
+    }
+}

@@ -84,11 +84,12 @@ fn whole_blocks(bytes: u64) -> u64 {
 
 /// So many segments fit a small file system.
 const SHARE: u64 = 8;
-/// A length is stored in four bytes; this leaves room for the frame's header and padding.
-const FRAME_BYTES_LIMIT: u64 = 1 << 30;
-const RESERVE_BYTES_LIMIT: u64 = 1 << 30;
-/// A longer file is not read: its length must not decide how long a start takes.
-pub(crate) const SEGMENT_BYTES_LIMIT: u64 = 1 << 34;
+/// Together with the header and what a frame has besides its payload these fit the longest segment.
+const FRAME_BYTES_LIMIT: u64 = 32 << 20;
+const RESERVE_BYTES_LIMIT: u64 = 16 << 20;
+/// Four times the longest segment that a node of any version has written. A longer file is not read, whatever its
+/// header says: its length must not decide how long a start takes.
+pub(crate) const SEGMENT_BYTES_LIMIT: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -112,5 +113,20 @@ mod tests {
         for usual in [on(128), on(1 << 20), LogOptions::default().on(None)] {
             assert_eq!(usual.segment_bytes, 16 << 20);
         }
+    }
+
+    #[test]
+    fn the_largest_frame_and_reserve_fit_the_longest_segment() {
+        let largest = LogOptions {
+            first_segment_bytes: u64::MAX,
+            segment_bytes: u64::MAX,
+            frame_bytes_max: u64::MAX,
+            reserve_bytes: u64::MAX,
+            ..LogOptions::default()
+        };
+        let used = largest.in_blocks();
+        let frame = frame::bytes_for(used.frame_bytes_max);
+        assert_eq!(used.segment_bytes, SEGMENT_BYTES_LIMIT);
+        assert!(header::BLOCK_BYTES + frame + used.reserve_bytes <= used.segment_bytes);
     }
 }

@@ -171,7 +171,7 @@ fn what_has_the_name_of_a_segment_must_be_one() {
 /// Sparse: not one byte of it is on the disk.
 #[test]
 fn a_file_is_too_long_from_the_first_byte_beyond_the_longest_segment() {
-    for (bytes, is_too_long) in [(1 << 34, false), ((1 << 34) + 1, true)] {
+    for (bytes, is_too_long) in [(64 << 20, false), ((64 << 20) + 1, true), (1 << 34, true)] {
         let directory = tempfile::tempdir().unwrap();
         let file = fs::File::create(directory.path().join(FIRST)).unwrap();
         file.set_len(bytes).unwrap();

@@ -17,7 +17,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
@@ -65,14 +64,14 @@ fn serve(listeners: Vec<std::net::TcpListener>, node: &Arc<NodeState>) -> JoinSe
         .fallback(nowhere)
         .method_not_allowed_fallback(only_reading)
         .with_state(Arc::clone(node));
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = listener::Places::new(CONNECTIONS_MAX);
     let mut serving = JoinSet::new();
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
                 serving.spawn(listener::serve(
                     listener,
-                    Arc::clone(&permits),
+                    Arc::clone(&places),
                     router.clone(),
                 ));
             }

@@ -327,7 +327,11 @@ impl Explorer<'_> {
             if is_other_boot {
                 clock.reboot(options.rate_ppm);
             }
+            // The clock of another boot may be faster, and let go of a limited delay sooner.
+            let limits = limit_from(&clock, &options).into_iter();
+            let may_serve_from = limits.chain(how.may_serve_from).min();
             let again = Reopening {
+                may_serve_from,
                 clock,
                 is_other_boot,
                 today_ns: match how.gone_back {
@@ -409,12 +413,9 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
     }
     // A start that is under way may have put on record how long it waits.
     let is_starting = world.ahead_ns.is_none();
-    let from = |clock: &WorldClock, options: &Options| {
-        let limit_ns = options.limit_ns()?;
-        Some(clock.true_ns() + clock.true_for_raw(limit_ns))
-    };
-    let under_way = from(&world.clock, &world.options).filter(|_| is_starting);
-    let may_serve_from = from(&clock, &options).into_iter().chain(under_way).min();
+    let under_way = limit_from(&world.clock, &world.options).filter(|_| is_starting);
+    let limits = limit_from(&clock, &options).into_iter().chain(under_way);
+    let may_serve_from = limits.min();
     let is_moved = options.directory == Directory::Moved;
     let gone_back = match changed.is_older {
         true => Some(changed.cap_ns),
@@ -444,6 +445,12 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
             && world.ahead_ns.is_some(),
     };
     (changed.disk, how)
+}
+
+/// Until when a start now waits where the operator has limited the delay, in true time.
+fn limit_from(clock: &WorldClock, options: &Options) -> Option<u64> {
+    let limit_ns = options.limit_ns()?;
+    Some(clock.true_ns() + clock.true_for_raw(limit_ns))
 }
 
 /// The wall clock has no say in anything that a restart decides.

@@ -130,7 +130,8 @@ impl Assembly<'_> {
     }
 
     /// A start that ended before its first frame was durable cut the segment before, and nothing
-    /// tells what its verdict was. What follows the cut is still there to be judged again.
+    /// tells what its verdict was. What follows the cut is still there to be judged again, also where
+    /// only a segment that this start left out says that something followed.
     fn look_behind_cut(
         &mut self,
         newer: &VecDeque<Scan>,
@@ -141,6 +142,14 @@ impl Assembly<'_> {
             return Ok(());
         }
         let uncut = self.scan(number, None)?;
+        let follower = newer.front().map_or(number, |scan| scan.header.number);
+        let mut left_out = self
+            .directory
+            .segments
+            .range(number.saturating_add(1)..follower);
+        if left_out.next().is_some() {
+            self.note_break(number, uncut.end() as u64, LEFT_OUT);
+        }
         if let Some(reason) = uncut.flaw {
             self.note_break(number, uncut.end() as u64, reason);
         }
@@ -218,4 +227,5 @@ impl Assembly<'_> {
     }
 }
 
+const LEFT_OUT: &str = "zeros where a frame should be, and a later segment that is left out";
 const HEADER_LOST: &str = "a segment whose header never reached the disk";

@@ -355,16 +355,22 @@ fn what_was_cut_never_comes_back() {
 /// A start that dies before its first record is durable must not make the tear it saw look clean.
 #[test]
 fn a_start_without_a_record_hides_no_break() {
-    let (disk, _) = unsynced_log(20, 300);
-    let (begin, end) = frame_ranges(&disk, FIRST)[3];
-    disk.edit(FIRST, |bytes| bytes[begin..end].fill(0));
-    for _ in 0..3 {
-        assert!(!read(&disk).summary().only_zeros_follow);
-        drop(open(&disk));
+    const THIRD: &str = "segment-0000000003.segment";
+    let (disk, _) = unsynced_log(40, 300);
+    let frames = frame_ranges(&disk, FIRST);
+    let (among, last) = (frames[3], frames[frames.len() - 1]);
+    // Where the last frame of a segment is lost, or the header of one, nothing but a segment that is left out tells of it.
+    for (name, (begin, end)) in [(FIRST, among), (FIRST, last), (THIRD, (0, BLOCK))] {
+        let disk = broken(&disk, name, |bytes| bytes[begin..end].fill(0));
+        for start in 0..3 {
+            let is_whole = read(&disk).summary().only_zeros_follow;
+            assert!(!is_whole, "start {start}, {name} from {begin}");
+            drop(open(&disk));
+        }
+        let mut log = open(&disk);
+        commit(&mut log, b"judged");
+        assert!(read(&disk).summary().only_zeros_follow);
     }
-    let mut log = open(&disk);
-    commit(&mut log, b"judged");
-    assert!(read(&disk).summary().only_zeros_follow);
 }
 
 proptest! {

@@ -32,17 +32,10 @@ impl Log {
         refused: WriteError,
     ) -> Result<Log, WriteError> {
         let options = options.in_blocks();
-        let Some(tail) = Tail::read(&disk, &options)? else {
+        let Some(mut tail) = Tail::read(&disk, &options)? else {
             return Err(refused);
         };
-        // What was read is durable only where the log had come to its new segment.
-        let is_for_new_segment = match &refused {
-            WriteError::NoSpace(error) => {
-                error.file == disk.describe(&segment_name::unfinished(tail.next_number()))
-            }
-            _ => false,
-        };
-        if !is_for_new_segment {
+        if !tail.lacks_segment(&*disk, &refused) {
             return Err(refused);
         }
         let file = tail.open(&*disk)?;
@@ -52,9 +45,14 @@ impl Log {
         if tail.free_unneeded(&*disk)? {
             let recovery = Recovery::read(Arc::clone(&disk), &options);
             let recovery = recovery.map_err(|error| read_again(&*disk, error))?;
-            match recovery.into_log(identity) {
-                Err(WriteError::NoSpace(_)) => {}
+            let refused = match recovery.into_log(identity) {
+                Err(refused @ WriteError::NoSpace(_)) => refused,
                 opened => return opened,
+            };
+            // This one may have failed elsewhere.
+            match Tail::read(&disk, &options)? {
+                Some(now) if now.lacks_segment(&*disk, &refused) => tail = now,
+                _ => return Err(refused),
             }
         }
         match tail.room() < START_BYTES {
@@ -134,6 +132,15 @@ impl Tail {
             summary: judgement.summary,
             segments,
         }))
+    }
+
+    /// Whether a start was refused because there is no space for the segment that would follow, and none has come into
+    /// being: what was read is durable only then, and a segment that has its name already says where this one ends.
+    fn lacks_segment(&self, disk: &dyn Disk, refused: &WriteError) -> bool {
+        let WriteError::NoSpace(error) = refused else {
+            return false;
+        };
+        error.file == disk.describe(&segment_name::unfinished(self.next_number()))
     }
 
     /// The number that a new segment would have.

@@ -4,7 +4,9 @@
 use crate::full_disk::fill;
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Disk, Fault, Log, MemoryDisk, Operation, StartSpace, WriteError};
+use quorlock_persistence::{
+    Disk, Fault, FrameKind, Log, MemoryDisk, Operation, StartSpace, WriteError,
+};
 use std::sync::Arc;
 
 /// A start as a node makes it.
@@ -88,6 +90,38 @@ fn what_was_read_and_could_not_be_written_again_is_not_built_on() {
     let error = start(&disk, 2).unwrap_err();
     assert!(matches!(error, WriteError::NoSpace(_)), "{error}");
     assert!(error.to_string().contains("write again"), "{error}");
+}
+
+/// A new segment that has its name already says where the one before it ends, and the last one is not gone on with.
+#[test]
+fn a_new_segment_whose_name_could_not_be_synced_is_not_gone_on_beside() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    commit_many(&mut log, 8, 1500);
+    log.appender.append(FrameKind::checkpoint_begin(2), 0, b"");
+    log.appender.append(FrameKind::checkpoint_end(4), 0, b"");
+    write(&mut log);
+    log.writer.sync().unwrap();
+    drop(log);
+    // What the checkpoint has made superfluous is not removed yet, and makes room for a segment.
+    assert_eq!(names(&disk).len(), 3);
+    let mut started = 0;
+    for syncs in 0..8 {
+        let disk = disk.after_process_end();
+        fill(&disk);
+        let full = Fault::Error(28);
+        disk.plan_fault(&[Operation::SyncDirectory], syncs, full);
+        let Ok(mut log) = start(&disk, 2) else {
+            continue;
+        };
+        started += 1;
+        commit(&mut log, b"acknowledged");
+        drop(log);
+        let found = payloads(&read(&disk));
+        let last = found.last().map(Vec::as_slice);
+        assert_eq!(last, Some(&b"acknowledged"[..]), "{syncs}");
+    }
+    assert!(started > 0, "without a fault at least");
 }
 
 /// Behind a break lie whole frames, in this segment and in a later one.

@@ -6,16 +6,17 @@
 //! verdict, is durable. Frames are only written where synced zeros are, so that nothing that was left out comes back.
 
 use crate::appender::Appender;
-use crate::disk::{Disk, File};
+use crate::disk::{DirectoryEntry, Disk, File};
 use crate::error::{DiskError, RecoveryError, WriteError};
 use crate::frame::Salt;
 use crate::header::{BLOCK_BYTES, LogIdentity, SegmentHeader};
 use crate::look::OlderSegment;
 use crate::options::LogOptions;
 use crate::recovery::{Inspection, LogSummary, Recovery, SegmentFile};
-use crate::segment_name;
+use crate::segment_name::{self, Name};
 use crate::space::{Preparer, Space};
 use crate::writer::{ActiveSegment, END_MARK, EndMark, Log, Writer};
+use std::io;
 use std::sync::Arc;
 
 impl Log {
@@ -75,12 +76,15 @@ impl Log {
         let Some(volume) = measured.map_err(WriteError::Segment)? else {
             return Ok(StartSpace::Segment);
         };
+        let unfinished = unfinished_bytes(&**disk).map_err(DiskError::at(&**disk, "list", ""));
         let freed = tail.as_ref().map_or(0, Tail::unneeded_bytes);
+        let freed = freed.saturating_add(unfinished.map_err(WriteError::Segment)?);
+        let free_bytes = volume.free_bytes.saturating_add(freed);
         let needed = options.first_segment_bytes;
         Ok(match tail {
-            _ if volume.free_bytes.saturating_add(freed) >= needed => StartSpace::Segment,
+            _ if free_bytes >= needed => StartSpace::Segment,
             Some(tail) if tail.room() >= START_BYTES => StartSpace::LastSegment,
-            _ => StartSpace::None(needed.saturating_sub(volume.free_bytes)),
+            _ => StartSpace::None(needed.saturating_sub(free_bytes)),
         })
     }
 }
@@ -150,9 +154,12 @@ impl Tail {
     }
 
     /// What a start would free: segments that a checkpoint has made superfluous, and those behind the stream, used or not.
+    /// Where a break has no place for its mark, those behind it stay.
     fn unneeded_bytes(&self) -> u64 {
         let is_unneeded = |segment: &&SegmentFile| {
-            segment.number < self.needed_from || segment.number > self.header.number
+            let is_behind = segment.number > self.header.number;
+            let is_freed = self.room() > 0 || self.summary.break_at.is_none();
+            segment.number < self.needed_from || is_behind && is_freed
         };
         let unneeded = self.segments.iter().filter(is_unneeded);
         unneeded.map(|segment| segment.bytes).sum()
@@ -300,10 +307,23 @@ impl Tail {
     }
 }
 
+/// What segments take that were being made when a process ended: every start removes them.
+fn unfinished_bytes(disk: &dyn Disk) -> io::Result<u64> {
+    let entries = disk.list()?.into_iter();
+    let unfinished = entries.filter(|entry| {
+        let name = segment_name::parse(&entry.name);
+        entry.is_file && matches!(name, Name::Unfinished(_))
+    });
+    // One that cannot be measured is not counted on.
+    let length = |entry: DirectoryEntry| disk.open(&entry.name).and_then(|file| file.len());
+    let lengths = unfinished.map(|entry| length(entry).unwrap_or(0));
+    Ok(lengths.fold(0, u64::saturating_add))
+}
+
 /// It was read a moment ago, so this is about the disk, or somebody has changed it.
 fn read_again(disk: &dyn Disk, error: RecoveryError) -> WriteError {
     let failed = DiskError::at(disk, "read the log again in", "");
-    WriteError::Segment(failed(std::io::Error::other(error)))
+    WriteError::Segment(failed(io::Error::other(error)))
 }
 
 /// What the records of a start and of its end take at most: with less a start would have to end before it is on record.

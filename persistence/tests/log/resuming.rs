@@ -124,6 +124,44 @@ fn a_new_segment_whose_name_could_not_be_synced_is_not_gone_on_beside() {
     assert!(started > 0, "without a fault at least");
 }
 
+/// A process that was killed while it made a segment leaves one that is not whole, and the next start removes it.
+#[test]
+fn what_a_start_would_free_counts_as_space() {
+    let disk = MemoryDisk::new();
+    drop(open(&disk));
+    let unfinished = disk.create("segment-0000000002.new").unwrap();
+    unfinished.write_at(0, &[0; 12 << 10]).unwrap();
+    fill(&disk);
+    let seen: Arc<dyn Disk> = Arc::new(disk.clone());
+    let space = Log::start_space(&seen, &options()).unwrap();
+    assert_eq!(space, StartSpace::Segment);
+    assert!(!start(&disk, 2).unwrap().appender.is_full());
+    assert_eq!(names(&disk), [FIRST, SECOND]);
+}
+
+/// The segment behind the break is what tells of it, and no mark could take its place.
+#[test]
+fn what_a_start_has_to_leave_does_not_count_as_space() {
+    let disk = MemoryDisk::with_power_loss();
+    let mut log = open(&disk);
+    commit_many(&mut log, 4, 1960);
+    commit(&mut log, &payload(4, 152));
+    let end = frame_ranges(&disk, FIRST)[4].1;
+    assert_eq!(end, content(&disk, FIRST).len(), "it is full");
+    append(&mut log, b"in the next one");
+    write(&mut log);
+    let disk = disk.after_power_loss(true, |_, sector| sector >= 8);
+    fill(&disk);
+    let used = disk.volume().unwrap().unwrap().total_bytes;
+    disk.set_capacity(Some(used + (6 << 10)));
+    let seen: Arc<dyn Disk> = Arc::new(disk.clone());
+    let space = Log::start_space(&seen, &options()).unwrap();
+    assert_eq!(space, StartSpace::None(6 << 10));
+    let error = start(&disk, 2).unwrap_err();
+    assert!(matches!(error, WriteError::NoSpace(_)), "{error}");
+    assert_eq!(names(&disk), [FIRST, SECOND]);
+}
+
 /// Behind a break lie whole frames, in this segment and in a later one.
 fn broken(random: &mut u64) -> (MemoryDisk, Vec<Vec<u8>>) {
     let disk = MemoryDisk::with_power_loss();

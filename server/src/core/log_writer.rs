@@ -3,7 +3,7 @@
 //! Shared by the workers and the log thread. Lock order: the writer first, then the executor (briefly, to
 //! take what was appended). A sync runs without either, so that writing goes on beside it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
 
@@ -22,8 +22,8 @@ pub(crate) struct LogWriter {
     clock: Arc<dyn Clock>,
     commit: Arc<Commit>,
     writing: Mutex<Writing>,
-    /// What the directory has to keep for as long as the node runs; none while it starts.
-    belongings: OnceLock<Belongings>,
+    /// What the directory has to keep for as long as the node runs; none while it starts or ends.
+    belongings: Mutex<Option<Belongings>>,
     /// When they were last looked at, in nanoseconds of the raw clock.
     checked_raw_ns: AtomicU64,
 }
@@ -77,7 +77,7 @@ impl LogWriter {
                 newest: Sample::default(),
                 write_ns: 0,
             }),
-            belongings: OnceLock::new(),
+            belongings: Mutex::new(None),
             checked_raw_ns: AtomicU64::new(0),
         };
         (log_writer, commit)
@@ -195,10 +195,13 @@ impl LogWriter {
         })
     }
 
-    /// From now on syncs fail where one of these was replaced.
-    pub(crate) fn watch(&self, belongings: Belongings) {
-        // A node starts once.
-        let _ = self.belongings.set(belongings);
+    /// From now on syncs fail where one of these was replaced. With `None` none is missed once this returns: a node that
+    /// ends changes them itself.
+    pub(crate) fn watch(&self, belongings: Option<Belongings>) {
+        // A thread that panicked while it looked ends the node.
+        if let Ok(mut watched) = self.belongings.lock() {
+            *watched = belongings;
+        }
     }
 
     /// Looks once a second: what is synced into a directory that is another one's meanwhile, or behind a segment that is
@@ -206,16 +209,16 @@ impl LogWriter {
     fn look_at_directory(&self, now_raw: RawTime) -> Result<(), Failure> {
         let now_ns = now_raw.as_nanos();
         let checked_ns = self.checked_raw_ns.load(Ordering::Relaxed);
-        let Some(belongings) = self.belongings.get() else {
-            return Ok(());
-        };
         if now_ns.saturating_sub(checked_ns) < CHECK_EVERY_NS {
             return Ok(());
         }
+        match self.belongings.lock().as_deref() {
+            Ok(Some(belongings)) => belongings
+                .check()
+                .map_err(|error| self.commit.fail(error))?,
+            _ => return Ok(()),
+        }
         self.checked_raw_ns.store(now_ns, Ordering::Relaxed);
-        belongings
-            .check()
-            .map_err(|error| self.commit.fail(error))?;
         let look = self.lock()?.writer.begin_look();
         look.run().map_err(|error| self.commit.fail(error))
     }

@@ -14,7 +14,7 @@ use crate::core::clients::Addresses;
 use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::Jobs;
 use crate::core::state::NodeState;
-use crate::node::start::{Plan, Reach, begin, system_random};
+use crate::node::start::{Begun, Plan, Reach, begin, system_random};
 use crate::past::Fingerprint;
 use crate::session::Session;
 
@@ -29,27 +29,40 @@ pub(crate) fn started(
 
 /// The same with a log of these sizes.
 pub(crate) fn started_with(
-    mut config: Config,
+    config: Config,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     sizes: LogOptions,
 ) -> (Arc<NodeState>, Preparer, Jobs) {
-    config.first_start = FirstStart::Serve;
     let plan = Plan {
+        sizes,
+        ..plan(config, disk, clock)
+    };
+    let begun = begun(plan);
+    (begun.node, begun.preparer, begun.jobs)
+}
+
+/// What such a node starts from.
+pub(crate) fn plan(mut config: Config, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Plan {
+    config.first_start = FirstStart::Serve;
+    Plan {
         config,
         clock,
         disk,
         fingerprint: Fingerprint::named(0),
-        sizes,
+        sizes: LogOptions::default(),
         part_bytes: PART_BYTES,
         random: Arc::new(system_random),
-    };
+    }
+}
+
+/// All of a start.
+pub(crate) fn begun(plan: Plan) -> Begun {
     let reach = Reach {
         port: 0,
         metrics: None,
     };
-    let begun = begin(plan, reach).unwrap();
-    (begun.node, begun.preparer, begun.jobs)
+    begin(plan, reach).unwrap()
 }
 
 /// One with `appendfsync always` on a disk whose direct writes take so long and whose syncs have nothing left to do.

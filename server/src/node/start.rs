@@ -194,7 +194,7 @@ fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartEr
     let settled = plan.fingerprint.remove_older(&*plan.disk, incarnation);
     settled.map_err(StartError::Disk)?;
     let belongings = Belongings::of(Arc::clone(&plan.disk), incarnation);
-    node.log_writer.watch(belongings);
+    node.log_writer.watch(Some(belongings));
     Ok(())
 }
 

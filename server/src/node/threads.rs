@@ -128,6 +128,8 @@ fn last_words(
         return Ok(());
     }
     node.shut_down(maintenance)?;
+    // The log thread may still be in a sync that the one of SHUTDOWN has overtaken.
+    node.log_writer.watch(None);
     stop_mark.leave();
     Ok(())
 }
@@ -224,3 +226,45 @@ fn runtime() -> std::io::Result<Runtime> {
 /// Of a node that listens on a Unix socket only.
 const NO_ADDRESS: std::net::SocketAddr =
     std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::time::Duration;
+
+    use quorlock_engine::control::Record;
+    use quorlock_persistence::RealDisk;
+
+    use super::*;
+    use crate::clock::SettableClock;
+    use crate::config::Config;
+    use crate::node::for_tests;
+    use crate::past::Fingerprint;
+
+    #[test]
+    fn a_sync_that_the_last_one_has_overtaken_does_not_miss_the_marker() {
+        let home = tempfile::tempdir().unwrap();
+        let (disk, clock) = (RealDisk::open(home.path()).unwrap(), SettableClock::new());
+        let clock = Arc::new(clock);
+        let mut plan = for_tests::plan(Config::default(), disk, clock.clone());
+        plan.fingerprint = Fingerprint::of(home.path());
+        let Begun {
+            node,
+            mut maintenance,
+            stop_mark,
+            ..
+        } = for_tests::begun(plan);
+        {
+            let mut executor = node.lock().unwrap();
+            let now = executor.time.node_now(&*node.clock);
+            executor.append(now, &Record::Tick);
+        }
+        node.log_writer.write(&node.executor).unwrap();
+        let overtaken = node.log_writer.begin_sync().unwrap().unwrap();
+        last_words(&node, &mut maintenance, &stop_mark).unwrap();
+        assert!(!home.path().join("incarnation-0000000001").exists());
+        clock.advance(Duration::from_secs(2));
+        drop(node.log_writer.run_sync(overtaken).unwrap());
+    }
+}

@@ -68,8 +68,8 @@ pub(crate) struct Executor {
     was_refused: bool,
     /// A client that waits needs a segment of the log for what it is served.
     has_unserved: bool,
-    /// The maintenance task sleeps without a timer and wants to hear of the next write.
-    is_idle: bool,
+    /// When the maintenance comes back by itself, where it sleeps until then.
+    maintained_at: Option<NodeTime>,
 }
 
 /// An answer to a client that waited.
@@ -149,18 +149,31 @@ impl Executor {
             reply_bytes: 0,
             was_refused: false,
             has_unserved: false,
-            is_idle: false,
+            maintained_at: None,
         }
     }
 
-    /// Asks to be woken by the next write.
-    pub(crate) fn request_wake(&mut self) {
-        self.is_idle = true;
+    /// The maintenance sleeps until `at`, and asks to be woken by a write of a key that ends before that.
+    pub(crate) fn sleep_until(&mut self, at: NodeTime) {
+        self.maintained_at = Some(at);
     }
 
-    /// Whether the maintenance task asked to hear of a write, and there was one.
+    /// The maintenance is awake.
+    pub(crate) fn awake(&mut self) {
+        self.maintained_at = None;
+    }
+
+    /// Whether the maintenance asked to be woken, and there is a reason: a key ends well before it comes back. Says so once.
     pub(crate) fn take_wake_request(&mut self) -> bool {
-        self.is_idle && self.engine.next_deadline().is_some() && std::mem::take(&mut self.is_idle)
+        let Some(at) = self.maintained_at else {
+            return false;
+        };
+        let next = self.engine.next_deadline();
+        let is_early = next.is_some_and(|next| next.saturating_add(WAKE_SLACK) <= at);
+        if is_early {
+            self.maintained_at = None;
+        }
+        is_early
     }
 
     /// The moment for the next batch of commands; to be read after their bytes were read.
@@ -446,4 +459,6 @@ impl Executor {
 /// Those of a few hundred deadlines; the steps of fewer are taken before the engine is released.
 const OWED_STEPS_MAX: usize = 1024;
 
+/// A key that ends so little before the maintenance comes back is not worth a wake-up.
+const WAKE_SLACK: Duration = Duration::from_millis(5);
 const LONG_REPLY_BYTES: usize = 64 * 1024;

@@ -244,11 +244,16 @@ fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_en
 }
 
 #[test]
-fn the_next_key_with_a_deadline_wakes_whoever_asked_once() {
+fn a_key_that_ends_before_the_maintenance_comes_back_wakes_it_once() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    executor.request_wake();
+    let now = executor.now(&clock).node;
+    executor.sleep_until(now.saturating_add(Duration::from_secs(1)));
     assert!(!executor.take_wake_request(), "there is nothing to expire");
-    ask(&mut executor, &clock, "SET key value PX 1000");
+    ask(&mut executor, &clock, "SET long value PX 3600000");
+    while executor.reclaim(now, 64) {}
+    ask(&mut executor, &clock, "SET later value PX 60000");
+    assert!(!executor.take_wake_request(), "it comes back before");
+    ask(&mut executor, &clock, "SET key value PX 990");
     assert!(executor.take_wake_request());
     assert!(!executor.take_wake_request(), "nobody has asked again");
 }

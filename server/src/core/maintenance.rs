@@ -228,6 +228,7 @@ impl Maintenance {
     }
 
     fn live(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
+        executor.awake();
         let now = executor.time.node_now(view.clock);
         let raw = executor.time.raw;
         let is_due = raw.nanos_since(self.kept_up_raw) >= TICK_NS;
@@ -248,6 +249,14 @@ impl Maintenance {
         }
         if self.compaction.is_some() {
             step.wake = Wake::Soon;
+        } else if let Wake::At { raw: wakes_at, .. } = step.wake {
+            // While nothing with a deadline lives, the next write of one wakes this, whenever that ends.
+            let pause = Duration::from_nanos(wakes_at.nanos_since(raw));
+            let has_deadlines = executor.engine.next_deadline().is_some();
+            executor.sleep_until(match has_deadlines {
+                true => now.saturating_add(pause),
+                false => NodeTime::from_nanos(u64::MAX),
+            });
         }
         step
     }
@@ -385,11 +394,7 @@ fn reclaim(executor: &mut Executor, now: NodeTime) -> Duration {
             let left_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
             Duration::from_nanos(left_ns).clamp(RECLAIM_PAUSE, TICK)
         }
-        None => {
-            // Nothing with a deadline lives: the next write of one wakes this.
-            executor.request_wake();
-            IDLE_PAUSE
-        }
+        None => IDLE_PAUSE,
     }
 }
 

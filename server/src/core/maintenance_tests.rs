@@ -218,6 +218,32 @@ fn time_is_on_record_each_second_while_a_key_with_a_ttl_lives_and_once_after() {
 }
 
 #[test]
+fn a_key_that_ends_sooner_than_those_that_lived_is_freed_when_it_ends() {
+    let mut node = Node::serving(Durability::Everysec);
+    node.execute(&[b"SET", b"long", b"1", b"PX", b"3600000"]);
+    let step = node.next();
+    assert_eq!(node.pause(&step), SECOND);
+    node.clock.advance(Duration::from_millis(100));
+    node.execute(&[b"SET", b"later", b"1", b"PX", b"5000"]);
+    assert!(!node.executor.take_wake_request(), "it comes back before");
+    node.execute(&[b"SET", b"short", b"1", b"PX", b"300"]);
+    assert!(node.executor.take_wake_request());
+    let (mut passed, mut steps) = (Duration::ZERO, 0);
+    loop {
+        let step = node.next();
+        if node.executor.engine.statistics().expired > 0 {
+            break;
+        }
+        let pause = node.pause(&step);
+        node.clock.advance(pause);
+        (passed, steps) = (passed + pause, steps + 1);
+    }
+    let late = passed.checked_sub(Duration::from_millis(300)).unwrap();
+    assert!(late < Duration::from_millis(10), "{late:?}");
+    assert!(steps < 4, "{steps} wake-ups");
+}
+
+#[test]
 fn time_is_on_record_after_a_key_that_came_and_went_between_two_steps_or_was_deleted() {
     let ticks = |node: &mut Node| {
         let before = node.position();

@@ -74,6 +74,10 @@ impl NodeState {
         let mut executor = self.lock()?;
         let mut step = maintenance.next(&mut executor, view);
         executor.serve_postponed(&*self.clock);
+        // Who waited for the expiry may have set a deadline before the next one.
+        if executor.take_wake_request() {
+            step.wake = Wake::Soon;
+        }
         if executor.has_postponed() {
             step.wake = Wake::After(POSTPONED_PAUSE);
         }

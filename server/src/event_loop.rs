@@ -42,6 +42,8 @@ pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod waits;
+#[cfg(test)]
+mod workers_tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -32,6 +32,8 @@ pub(crate) struct Client {
     is_spared: AtomicBool,
     is_killed: AtomicBool,
     waiting: AtomicU8,
+    /// It is among the clients that INFO shows as blocked.
+    counts_as_blocked: AtomicBool,
     introduction: Mutex<Introduction>,
 }
 
@@ -200,13 +202,28 @@ impl Client {
         self.is_spared.store(is_spared, Ordering::Relaxed);
     }
 
-    /// Notes that somebody wants it closed, so that a worker that does not serve it yet will.
+    /// Notes that somebody wants it closed: it executes nothing from now on, and a worker that does not serve it yet will
+    /// close it. To be called while the engine is locked, so that none of its requests is under way.
     pub(crate) fn kill(&self) {
         self.is_killed.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::SeqCst)
+    }
+
+    /// Adds it to the blocked clients, once.
+    pub(crate) fn count_as_blocked(&self, blocked: &AtomicUsize) {
+        if !self.counts_as_blocked.swap(true, Ordering::SeqCst) {
+            blocked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes it out of them, once.
+    pub(crate) fn discount_as_blocked(&self, blocked: &AtomicUsize) {
+        if self.counts_as_blocked.swap(false, Ordering::SeqCst) {
+            blocked.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Notes what it waits for, if for anything.
@@ -334,6 +351,7 @@ impl Clients {
             is_spared: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             waiting: AtomicU8::new(Waiting::None as u8),
+            counts_as_blocked: AtomicBool::new(false),
             introduction: Mutex::new(Introduction::default()),
         });
         lock(&self.by_id).insert(client.id, Arc::clone(&client));
@@ -341,11 +359,14 @@ impl Clients {
         client
     }
 
-    pub(crate) fn remove(&self, id: u64) {
-        if lock(&self.by_id).remove(&id).is_some() {
+    /// It is shown no more. False if it was not.
+    pub(crate) fn remove(&self, id: u64) -> bool {
+        let was_here = lock(&self.by_id).remove(&id).is_some();
+        if was_here {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
         self.note_authenticated(id);
+        was_here
     }
 
     /// Notes a client that has to send the password.

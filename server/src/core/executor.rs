@@ -176,6 +176,13 @@ impl Executor {
         is_early
     }
 
+    /// A client has gone, or is to go: it listens to nothing, waits for no element and is told of no change any more.
+    pub(crate) fn forget_client(&mut self, client: u64) {
+        self.engine.channels().leave(client);
+        self.engine.stop_waiting(client);
+        self.engine.tracking().stop(client);
+    }
+
     /// The moment for the next batch of commands; to be read after their bytes were read.
     pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
         self.time.now(clock)

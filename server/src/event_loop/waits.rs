@@ -21,8 +21,8 @@ use crate::session::{Blocked, Next};
 impl<S: Stream> EventLoop<S> {
     pub(super) fn block(&mut self, slot: usize, blocked: Blocked) {
         let connection = &mut self.connections[slot];
-        let counter = &self.node.statistics.blocked;
-        counter.fetch_add(1, Ordering::Relaxed);
+        let client = &connection.session.client;
+        client.count_as_blocked(&self.node.statistics.blocked);
         connection.stage = Stage::Blocked;
         connection.blocked = Some(blocked);
         let client_id = connection.session.client.id;
@@ -92,8 +92,8 @@ impl<S: Stream> EventLoop<S> {
     /// Answers a client that is blocked; nobody waits with it any more.
     fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait) {
         let connection = &mut self.connections[slot];
-        let counter = &self.node.statistics.blocked;
-        counter.fetch_sub(1, Ordering::Relaxed);
+        let client = &connection.session.client;
+        client.discount_as_blocked(&self.node.statistics.blocked);
         connection.blocked = None;
         connection.answer(reply, wait);
         connection.session.end_wait(wait.position());
@@ -150,7 +150,7 @@ impl<S: Stream> EventLoop<S> {
         connection.then = Next::Wait(blocked);
         let client = &connection.session.client;
         client.note_waiting(Waiting::None);
-        self.node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
+        client.discount_as_blocked(&self.node.statistics.blocked);
         self.tasks.push(Task::StopWaiting {
             client_id: client.id,
         });
@@ -197,9 +197,9 @@ impl<S: Stream> EventLoop<S> {
     pub(super) fn wait_for_pause(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Paused;
-        connection.session.client.note_waiting(Waiting::Paused);
-        let counter = &self.node.statistics.blocked;
-        counter.fetch_add(1, Ordering::Relaxed);
+        let client = &connection.session.client;
+        client.note_waiting(Waiting::Paused);
+        client.count_as_blocked(&self.node.statistics.blocked);
         self.paused.push(slot);
         if connection.has_work() {
             self.receive_blocked(slot);
@@ -221,9 +221,9 @@ impl<S: Stream> EventLoop<S> {
         for slot in std::mem::take(&mut self.paused) {
             let connection = &mut self.connections[slot];
             connection.stage = Stage::Reading;
-            connection.session.client.note_waiting(Waiting::None);
-            let counter = &self.node.statistics.blocked;
-            counter.fetch_sub(1, Ordering::Relaxed);
+            let client = &connection.session.client;
+            client.note_waiting(Waiting::None);
+            client.discount_as_blocked(&self.node.statistics.blocked);
             self.iteration.queue(slot, connection);
         }
     }
@@ -254,10 +254,9 @@ pub(super) fn leave<S: Stream>(
     connection: &mut Connection<S>,
 ) {
     connection.session.leave(node);
-    let client_id = connection.session.client.id;
-    if matches!(connection.stage, Stage::Blocked | Stage::Paused) {
-        node.statistics.blocked.fetch_sub(1, Ordering::Relaxed);
-    }
+    let client = &connection.session.client;
+    client.discount_as_blocked(&node.statistics.blocked);
+    let client_id = client.id;
     if matches!(connection.stage, Stage::Blocked) {
         tasks.push(Task::StopWaiting { client_id });
     }

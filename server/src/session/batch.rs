@@ -11,6 +11,7 @@ use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
 use crate::core::calls::Table;
+use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::core::deliveries::Post;
 use crate::core::durable_counts::Counts;
@@ -46,6 +47,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) node: &'a Arc<NodeState>,
     /// The worker whose iteration this is, and which looks for what was published afterwards.
     worker: Option<usize>,
+    /// The client whose requests are executed.
+    client: Option<Arc<Client>>,
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
     /// The raw clock at the last moment, once there was one.
     raw: Option<RawTime>,
@@ -133,6 +136,7 @@ impl<'a> Batch<'a> {
         Self {
             node,
             worker: None,
+            client: None,
             calls: node.calls.table(0),
             call: Call::NONE,
             executor: None,
@@ -155,6 +159,11 @@ impl<'a> Batch<'a> {
         batch.worker = Some(worker);
         batch.calls = node.calls.table(worker);
         batch
+    }
+
+    /// Executes requests of this client until the next call; of none for requests whose client is not known.
+    pub(crate) fn serve(&mut self, client: Option<&Arc<Client>>) {
+        self.client = client.map(Arc::clone);
     }
 
     /// How many keys each database holds, as far as the reply may reveal it without waiting for more
@@ -355,12 +364,24 @@ impl<'a> Batch<'a> {
     }
 
     /// The engine, locked, and the moment of this iteration.
+    ///
+    /// # Errors
+    /// When the node has failed, or another client has killed the one that is served: whoever is told so by the reply to
+    /// CLIENT KILL relies on it.
     pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
         if self.executor.is_none() {
             let mut executor = self.node.lock()?;
             let now = executor.now(&*self.node.clock);
             self.raw = Some(executor.time.raw);
             self.executor = Some((executor, now));
+        }
+        // While the engine is locked here it cannot be killed.
+        if self
+            .client
+            .as_ref()
+            .is_some_and(|client| client.is_killed())
+        {
+            return Err(Failure::new("the client was killed"));
         }
         let (executor, now) = self.executor.as_mut().expect("locked on the lines above");
         Ok((&mut *executor, *now))

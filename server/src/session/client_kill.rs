@@ -118,11 +118,17 @@ pub(super) fn kill(
     killed.retain(|client| filter.matches(client, caller, now_raw));
     let is_caller = |client: &Arc<Client>| client.id == caller;
     let (executor, _) = batch.executor()?;
+    // One that has gone meanwhile, or that another client has killed, is not found.
+    killed.retain(|client| is_caller(client) || node.clients.remove(client.id));
     for client in killed.iter().filter(|client| !is_caller(client)) {
-        // What is pushed from now on is not for it, though its worker has yet to close it.
-        executor.engine.stop_waiting(client.id);
+        // Nobody finds it any more when the reply is sent, though its worker has yet to close it.
         client.kill();
+        executor.forget_client(client.id);
+        client.discount_as_blocked(&node.statistics.blocked);
         node.deliveries.order(client, What::Close);
+    }
+    if executor.engine.tracking().has_departed() {
+        node.signals.activity.notify_one();
     }
     node.deliveries.wake();
     let reply = match (is_old_form, killed.len()) {

@@ -23,6 +23,9 @@ impl Batch<'_> {
         wait: &mut Wait,
         replies: &mut Output,
     ) -> Next {
+        if session.client.is_killed() {
+            return Next::Close;
+        }
         self.commands += 1;
         self.under_lock += 1;
         let answer = self.answer(session, arguments, wait);
@@ -94,6 +97,7 @@ impl Batch<'_> {
             Ok(Answer::HeldBack) => return Next::HeldBack,
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
+            Err(_) if session.client.is_killed() => return Next::Close,
             Err(failure) => (
                 Reply::Error(ErrorReply::new(format!("ERR {failure}. The node stops"))),
                 Next::Close,

@@ -213,9 +213,10 @@ impl Session {
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
             self.unwatch(&mut executor);
-            self.stop_listening(&mut executor);
-            executor.engine.stop_waiting(self.client.id);
-            self.stop_tracking(&mut executor, node);
+            executor.forget_client(self.client.id);
+            if executor.engine.tracking().has_departed() {
+                node.signals.activity.notify_one();
+            }
         }
     }
 

@@ -85,6 +85,12 @@ impl<S: Stream> Connection<S> {
         posts: &mut Posts,
     ) {
         self.session.query = self.query();
+        batch.serve(Some(&self.session.client));
+        self.execute_all(requests, batch, posts);
+        batch.serve(None);
+    }
+
+    fn execute_all(&mut self, requests: &mut [Request], batch: &mut Batch<'_>, posts: &mut Posts) {
         for request in requests {
             if self.then == Next::Read {
                 self.catch_up(batch, posts);

@@ -1,0 +1,173 @@
+//! Several workers of one node, whose iterations a test takes in the order that it wants: what the clients of one see of
+//! what those of another do.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quorlock_engine::RawTime;
+use quorlock_persistence::{MemoryDisk, Preparer};
+
+use super::EventLoop;
+use super::pipe::{Pipe, PipeStream};
+use super::tests::request;
+use crate::clock::SettableClock;
+use crate::config::Config;
+use crate::core::clients::{Addresses, Client};
+use crate::core::log_queue::Jobs;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
+use crate::node::for_tests;
+use crate::protocol::Output;
+use crate::session::{Batch, Next, Session};
+
+struct Workers {
+    node: Arc<NodeState>,
+    loops: Vec<EventLoop<PipeStream>>,
+    clients: Vec<(usize, usize, Pipe)>,
+    _kept: (Preparer, Jobs),
+}
+
+impl Workers {
+    fn new(count: usize) -> Self {
+        let mut config = Config::default();
+        (config.appendonly, config.workers) = (false, count);
+        let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
+        let (node, preparer, jobs) = for_tests::started(config, disk, clock);
+        let loops = (0..count).map(|number| EventLoop::new(Arc::clone(&node), number));
+        Self {
+            loops: loops.collect(),
+            node,
+            clients: Vec::new(),
+            _kept: (preparer, jobs),
+        }
+    }
+
+    fn client(&mut self, worker: usize) -> (Pipe, Arc<Client>) {
+        let client = self
+            .node
+            .clients
+            .add(Addresses::NONE, RawTime::ZERO, worker);
+        let pipe = Pipe::new(usize::MAX, None);
+        let slot = self.loops[worker].next_slot();
+        self.loops[worker].open(pipe.stream(), Arc::clone(&client));
+        self.clients.push((worker, slot, pipe.clone()));
+        (pipe, client)
+    }
+
+    fn iterate(&mut self, worker: usize) {
+        for (of, slot, pipe) in &self.clients {
+            if *of == worker
+                && let Some(ready) = pipe.take_readiness()
+            {
+                self.loops[worker].note_ready(*slot, ready.is_readable, ready.is_ending);
+            }
+        }
+        self.loops[worker].iterate();
+    }
+
+    /// What a client is sent in an iteration of its worker behind this request.
+    fn ask(&mut self, worker: usize, client: &Pipe, requests: &str) -> String {
+        client.send(requests.as_bytes());
+        self.iterate(worker);
+        String::from_utf8(client.take_received()).unwrap()
+    }
+}
+
+fn words(line: &str) -> String {
+    request(&line.split(' ').collect::<Vec<_>>())
+}
+
+/// Planted: the worker of the client that is killed takes it out of what others see, when it closes it.
+#[test]
+fn a_client_is_gone_when_the_reply_to_client_kill_is_sent() {
+    let mut workers = Workers::new(2);
+    let (killer, _) = workers.client(0);
+    for preparation in [
+        "SUBSCRIBE channel",
+        "PSUBSCRIBE ch*",
+        "SSUBSCRIBE channel",
+        "BLPOP list 0",
+        "CLIENT TRACKING ON BCAST",
+        "PING",
+    ] {
+        let (victim, client) = workers.client(1);
+        let id = client.id;
+        workers.ask(1, &victim, &words(preparation));
+        let kill = format!("CLIENT KILL ID {id}");
+        let requests = [
+            kill.as_str(),
+            "PUBLISH channel message",
+            "SPUBLISH channel message",
+            "RPUSH list element",
+            "LLEN list",
+            "DEL list",
+            &kill,
+            &format!("CLIENT LIST ID {id}"),
+            &format!("CLIENT UNBLOCK {id}"),
+            "PUBSUB NUMPAT",
+            &format!("CLIENT TRACKING ON REDIRECT {id}"),
+        ];
+        let requests = requests.map(words).concat();
+        let replies = workers.ask(0, &killer, &requests);
+        let expected = ":1\r\n:0\r\n:0\r\n:1\r\n:1\r\n:1\r\n:0\r\n$0\r\n\r\n:0\r\n:0\r\n\
+            -ERR The client ID you want redirect to does not exist\r\n";
+        assert_eq!(replies, expected, "{preparation}");
+        let node = &workers.node;
+        assert_eq!(node.clients.count(), 1, "{preparation}");
+        assert_eq!(node.statistics.blocked.load(Ordering::Relaxed), 0);
+        assert_eq!(node.lock().unwrap().engine.tracking().clients(), 0);
+        // What its worker does afterwards changes nothing of that.
+        workers.iterate(1);
+        assert!(victim.is_closed(), "{preparation}");
+        assert!(victim.take_received().is_empty(), "{preparation}");
+        assert_eq!(workers.node.clients.count(), 1);
+        let blocked = &workers.node.statistics.blocked;
+        assert_eq!(blocked.load(Ordering::Relaxed), 0);
+    }
+}
+
+/// Planted: a request looks whether its client was killed when it begins, and not when it gets the engine.
+#[test]
+fn a_client_that_was_killed_executes_nothing_more() {
+    let workers = Workers::new(2);
+    let node = &workers.node;
+    let victim = |node: &NodeState| {
+        let client = node.clients.add(Addresses::NONE, RawTime::ZERO, 1);
+        Session::new(client, node)
+    };
+    let kill = |id: u64| {
+        let mut killer = for_tests::session(node);
+        let mut batch = Batch::of_worker(node, 0);
+        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let id = id.to_string();
+        let arguments: [&[u8]; 4] = [b"CLIENT", b"KILL", b"ID", id.as_bytes()];
+        batch.execute(&mut killer, &arguments, &mut wait, &mut replies);
+        assert_eq!(replies.single_run().unwrap(), b":1\r\n");
+    };
+    let requests: [&[&[u8]]; 4] = [
+        &[b"SET", b"key", b"value"],
+        &[b"SUBSCRIBE", b"channel"],
+        &[b"CLIENT", b"TRACKING", b"ON"],
+        &[b"WATCH", b"key"],
+    ];
+    for request in requests {
+        let mut session = victim(node);
+        let mut batch = Batch::of_worker(node, 1);
+        batch.serve(Some(&session.client));
+        kill(session.client.id);
+        // A request that is under way does not get the engine.
+        assert!(batch.executor().is_err());
+        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let next = batch.execute(&mut session, request, &mut wait, &mut replies);
+        assert_eq!(next, Next::Close, "{request:?}");
+        assert!(replies.is_empty(), "{request:?}");
+        batch.serve(None);
+        let (executor, _) = batch.executor().unwrap();
+        assert_eq!(executor.engine.count(0).keys, 0);
+        assert_eq!(executor.engine.channels().clients(), 0);
+        assert_eq!(executor.engine.tracking().clients(), 0);
+        assert_eq!(executor.watching, 0);
+    }
+}

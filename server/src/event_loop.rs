@@ -45,7 +45,7 @@ mod waits;
 #[cfg(test)]
 mod workers_tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,6 +55,7 @@ use slab::Slab;
 
 use crate::core::clients::Client;
 use crate::core::commit_queue::{CommitQueue, Plan, Released};
+use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
 use crate::event_loop::connection::{Connection, Stage};
@@ -107,8 +108,8 @@ pub(crate) struct EventLoop<S> {
     asked_to_leave_next: Vec<Arc<Client>>,
     /// Connections whose next request waits for a segment of the log.
     lacking_segment: Vec<usize>,
-    /// Connections whose next request waits for the end of a pause.
-    paused: Vec<usize>,
+    /// Connections whose next request waits for the end of a pause, in the order in which they came.
+    paused: BTreeMap<Ticket, usize>,
     /// Connections whose next request waits until enough of what was published is handed out.
     held_back: Vec<usize>,
     /// For others to do.
@@ -143,7 +144,7 @@ impl<S: Stream> EventLoop<S> {
             asked_to_leave: Vec::new(),
             asked_to_leave_next: Vec::new(),
             lacking_segment: Vec::new(),
-            paused: Vec::new(),
+            paused: BTreeMap::new(),
             held_back: Vec::new(),
             tasks: Vec::new(),
             coalescing: WakeUpCoalescing::default(),
@@ -267,12 +268,11 @@ impl<S: Stream> EventLoop<S> {
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
         let guard = self.guard.pause(|| self.node.clock.raw());
-        let paused = match self.paused.is_empty() {
-            true => None,
-            false => Some(self.pause_left().unwrap_or_default()),
-        };
         let held_back = (!self.held_back.is_empty()).then_some(HELD_BACK_PAUSE);
-        let all = draining.into_iter().chain(guard).chain(paused);
+        let all = draining
+            .into_iter()
+            .chain(guard)
+            .chain(self.until_resumed());
         all.chain(held_back).min()
     }
 
@@ -332,6 +332,10 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
             connection.append_messages();
+            if connection.ticket.is_some() && connection.then != Next::Paused {
+                self.give_up_ticket(slot);
+            }
+            let connection = &mut self.connections[slot];
             // Nobody waits for what it has executed, and others may read it.
             self.has_abandoned |= connection.session.take_unanswered();
 
@@ -432,8 +436,7 @@ impl<S: Stream> EventLoop<S> {
             }
             Stage::HeldBack => self.held_back.retain(|held_back| *held_back != slot),
             Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
-            Stage::Paused => self.paused.retain(|paused| *paused != slot),
-            Stage::Reading | Stage::Blocked | Stage::Closed => {}
+            Stage::Reading | Stage::Blocked | Stage::Paused | Stage::Closed => {}
         }
         if connection.is_queued {
             self.iteration.forget(slot);
@@ -441,6 +444,7 @@ impl<S: Stream> EventLoop<S> {
         self.guard.discount(connection);
         leave(&self.node, &mut self.tasks, connection);
         connection.stage = Stage::Closed;
+        self.give_up_ticket(slot);
         self.closed.push(slot);
     }
 

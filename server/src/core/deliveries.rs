@@ -267,6 +267,13 @@ impl Deliveries {
         self.wake();
     }
 
+    /// Wakes a worker: something that concerns it has changed.
+    pub(crate) fn wake_worker(&self, worker: usize) {
+        if let Some(wake) = self.queues.get(worker).and_then(|queue| queue.wake.get()) {
+            wake();
+        }
+    }
+
     /// Takes what is there for a worker's connections.
     pub(crate) fn take(&self, worker: usize) -> Vec<Post> {
         let queue = self.queues.get(worker);

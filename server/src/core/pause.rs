@@ -1,7 +1,11 @@
 //! CLIENT PAUSE: until when requests wait, and which.
 //!
 //! A request that waits is not executed: its connection keeps it and asks again. Deadlines go on meanwhile.
+//!
+//! Invariant: of those that wait, whichever worker serves them, one that came later is executed later. Requests of other
+//! connections that come once the pause is over do not queue behind them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,7 +19,20 @@ pub(crate) struct Pause {
     /// So that requests of a node that is not paused read one word.
     is_on: AtomicBool,
     current: Mutex<Option<Current>>,
+    queue: Mutex<Queue>,
 }
+
+/// The connections that wait, in the order in which they came.
+#[derive(Default)]
+struct Queue {
+    /// Whose worker each is.
+    workers: BTreeMap<Ticket, usize>,
+    last: u64,
+}
+
+/// A connection's place among those that wait. It is kept until its request was executed, or the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
 
 #[derive(Clone, Copy)]
 struct Current {
@@ -71,8 +88,36 @@ impl Pause {
         (!left.is_zero()).then_some(left)
     }
 
+    /// Lets a connection of a worker wait behind all others.
+    pub(crate) fn enqueue(&self, worker: usize) -> Ticket {
+        let mut queue = self.lock_queue();
+        queue.last += 1;
+        let ticket = Ticket(queue.last);
+        queue.workers.insert(ticket, worker);
+        ticket
+    }
+
+    /// The last of the connections of this worker before which none of another one waits. None where the first is of another
+    /// worker.
+    pub(crate) fn last_due(&self, worker: usize) -> Option<Ticket> {
+        let queue = self.lock_queue();
+        let own = queue.workers.iter().take_while(|(_, of)| **of == worker);
+        own.last().map(|(ticket, _)| *ticket)
+    }
+
+    /// A connection waits no longer. Says which worker is to be woken: that of the one which is first now.
+    pub(crate) fn leave(&self, ticket: Ticket) -> Option<usize> {
+        let mut queue = self.lock_queue();
+        queue.workers.remove(&ticket);
+        queue.workers.first_key_value().map(|(_, worker)| *worker)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Current>> {
         self.current.lock().expect("no holder of a pause can panic")
+    }
+
+    fn lock_queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("no holder of a queue can panic")
     }
 }
 
@@ -101,5 +146,18 @@ mod tests {
         assert!(!pause.holds_up(at(25), false), "the one before is over");
         pause.end();
         assert!(!pause.may_be_on() && pause.left(at(25)).is_none());
+    }
+
+    #[test]
+    fn those_of_one_worker_are_due_together_up_to_the_first_of_another() {
+        let pause = Pause::default();
+        let [a, b, c, d] = [1, 1, 0, 1].map(|worker| pause.enqueue(worker));
+        assert_eq!((pause.last_due(1), pause.last_due(0)), (Some(b), None));
+        assert_eq!(pause.leave(b), Some(1), "the first one is still there");
+        assert_eq!(pause.last_due(0), None);
+        assert_eq!(pause.leave(a), Some(0));
+        assert_eq!((pause.last_due(1), pause.last_due(0)), (None, Some(c)));
+        assert_eq!((pause.leave(c), pause.leave(d)), (Some(1), None));
+        assert!(pause.enqueue(0) > d);
     }
 }

@@ -10,6 +10,7 @@ mod told;
 
 use std::collections::VecDeque;
 
+use crate::core::pause::Ticket;
 use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::OverSoftLimit;
@@ -34,6 +35,8 @@ pub(crate) struct Connection<S> {
     pub(crate) is_queued: bool,
     /// It is among those that are sent more in the next iterations.
     pub(crate) is_to_be_sent_more: bool,
+    /// Its place among those that a pause holds up, until the request is executed.
+    pub(crate) ticket: Option<Ticket>,
     /// What it waits for, while it is blocked.
     pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
@@ -141,6 +144,7 @@ impl<S: Stream> Connection<S> {
             wait: Wait::default(),
             is_queued: false,
             is_to_be_sent_more: false,
+            ticket: None,
             blocked: None,
             served: Served::default(),
             received: Vec::new(),

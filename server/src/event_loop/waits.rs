@@ -200,7 +200,12 @@ impl<S: Stream> EventLoop<S> {
         let client = &connection.session.client;
         client.note_waiting(Waiting::Paused);
         client.count_as_blocked(&self.node.statistics.blocked);
-        self.paused.push(slot);
+        // Another pause does not send it to the end of the queue.
+        let pause = &self.node.pause;
+        let ticket = connection.ticket;
+        let ticket = ticket.unwrap_or_else(|| pause.enqueue(self.number));
+        connection.ticket = Some(ticket);
+        self.paused.insert(ticket, slot);
         if connection.has_work() {
             self.receive_blocked(slot);
         } else {
@@ -213,18 +218,44 @@ impl<S: Stream> EventLoop<S> {
         self.node.pause.left(self.node.clock.raw())
     }
 
-    /// Executes what a pause has held up, once it is over.
+    /// After how long connections are to be resumed, unless another worker comes before.
+    pub(super) fn until_resumed(&self) -> Option<Duration> {
+        let (first, _) = self.paused.first_key_value()?;
+        let is_due = || self.node.pause.last_due(self.number) >= Some(*first);
+        self.pause_left()
+            .or_else(|| is_due().then_some(Duration::ZERO))
+    }
+
+    /// Executes what a pause has held up, once it is over: of all workers in the order in which it came. The next iteration
+    /// executes connections in the order in which they are queued here.
     pub(super) fn resume_paused(&mut self) {
         if self.paused.is_empty() || self.pause_left().is_some() {
             return;
         }
-        for slot in std::mem::take(&mut self.paused) {
+        let Some(last) = self.node.pause.last_due(self.number) else {
+            return;
+        };
+        let due = self.paused.extract_if(..=last, |_, _| true);
+        for (_, slot) in due {
             let connection = &mut self.connections[slot];
             connection.stage = Stage::Reading;
             let client = &connection.session.client;
             client.note_waiting(Waiting::None);
             client.discount_as_blocked(&self.node.statistics.blocked);
             self.iteration.queue(slot, connection);
+        }
+    }
+
+    /// A connection has had its turn behind a pause, or ends: the next one's worker is woken.
+    pub(super) fn give_up_ticket(&mut self, slot: usize) {
+        let Some(ticket) = self.connections[slot].ticket.take() else {
+            return;
+        };
+        self.paused.remove(&ticket);
+        if let Some(next) = self.node.pause.leave(ticket)
+            && next != self.number
+        {
+            self.node.deliveries.wake_worker(next);
         }
     }
 

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use quorlock_engine::RawTime;
 use quorlock_persistence::{MemoryDisk, Preparer};
@@ -25,7 +26,10 @@ use crate::session::{Batch, Next, Session};
 struct Workers {
     node: Arc<NodeState>,
     loops: Vec<EventLoop<PipeStream>>,
+    clock: Arc<SettableClock>,
     clients: Vec<(usize, usize, Pipe)>,
+    /// Which of them others have woken.
+    woken: Arc<[AtomicBool]>,
     _kept: (Preparer, Jobs),
 }
 
@@ -34,10 +38,18 @@ impl Workers {
         let mut config = Config::default();
         (config.appendonly, config.workers) = (false, count);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (node, preparer, jobs) = for_tests::started(config, disk, clock);
+        let (node, preparer, jobs) = for_tests::started(config, disk, clock.clone());
         let loops = (0..count).map(|number| EventLoop::new(Arc::clone(&node), number));
+        let woken: Arc<[AtomicBool]> = (0..count).map(|_| AtomicBool::new(false)).collect();
+        for number in 0..count {
+            let woken = Arc::clone(&woken);
+            let wake = move || woken[number].store(true, Ordering::Relaxed);
+            node.deliveries.wake_with(number, Box::new(wake));
+        }
         Self {
+            woken,
             loops: loops.collect(),
+            clock,
             node,
             clients: Vec::new(),
             _kept: (preparer, jobs),
@@ -65,6 +77,24 @@ impl Workers {
             }
         }
         self.loops[worker].iterate();
+    }
+
+    /// Iterates each worker as long as it has something to do by itself, and from then on when another one wakes it.
+    fn run(&mut self) {
+        let mut sleeps = vec![false; self.loops.len()];
+        for _ in 0..1_000 {
+            let is_due = |worker: &usize| {
+                let is_woken = self.woken[*worker].swap(false, Ordering::Relaxed);
+                let has_more = || self.loops[*worker].pause() == Some(Duration::ZERO);
+                sleeps[*worker] = !is_woken && (sleeps[*worker] || !has_more());
+                !sleeps[*worker]
+            };
+            let Some(worker) = (0..self.loops.len()).find(is_due) else {
+                return;
+            };
+            self.iterate(worker);
+        }
+        panic!("workers find no end");
     }
 
     /// What a client is sent in an iteration of its worker behind this request.
@@ -169,5 +199,46 @@ fn a_client_that_was_killed_executes_nothing_more() {
         assert_eq!(executor.engine.channels().clients(), 0);
         assert_eq!(executor.engine.tracking().clients(), 0);
         assert_eq!(executor.watching, 0);
+    }
+}
+
+/// Planted: each worker executes what it has held up when the pause is over.
+#[test]
+fn what_a_pause_has_held_up_is_executed_in_the_order_in_which_it_came() {
+    for ends_early in [false, true] {
+        let mut workers = Workers::new(3);
+        let (owner, _) = workers.client(0);
+        workers.ask(0, &owner, &words("CLIENT PAUSE 1000 WRITE"));
+        let of_workers = [2, 0, 0, 1, 2, 2, 1, 0];
+        let clients: Vec<_> = of_workers
+            .iter()
+            .map(|worker| workers.client(*worker).0)
+            .collect();
+        for (number, (worker, client)) in of_workers.iter().zip(&clients).enumerate() {
+            let push = words(&format!("RPUSH list {number}"));
+            assert_eq!(workers.ask(*worker, client, &push.repeat(2)), "");
+        }
+        // One of those in the middle goes.
+        clients[3].reset();
+        workers.iterate(1);
+        for event_loop in &workers.loops {
+            assert_eq!(event_loop.until_resumed(), Some(Duration::from_secs(1)));
+        }
+        match ends_early {
+            true => drop(workers.ask(0, &owner, &words("CLIENT UNPAUSE"))),
+            false => workers.clock.advance(Duration::from_secs(1)),
+        }
+        // Only the worker of the first has something to do, until that is done.
+        let until = workers.loops.iter().map(EventLoop::until_resumed);
+        let expected = [None, None, Some(Duration::ZERO)];
+        assert_eq!(until.collect::<Vec<_>>(), expected);
+        workers.run();
+        let range = workers.ask(0, &owner, &words("LRANGE list 0 -1"));
+        let order: Vec<&str> = range.lines().skip(2).step_by(2).collect();
+        assert_eq!(order.concat(), "00112244556677", "{ends_early}");
+        let replies = clients.iter().map(Pipe::take_received);
+        assert_eq!(replies.filter(|reply| !reply.is_empty()).count(), 7);
+        assert!(workers.loops.iter().all(|one| one.paused.is_empty()));
+        assert_eq!(workers.node.pause.last_due(0), None);
     }
 }

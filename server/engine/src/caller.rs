@@ -21,4 +21,6 @@ pub struct Caller {
     pub protocol: Protocol,
     /// It keeps what it reads, and is to be told of changes of it.
     pub keeps_reads: bool,
+    /// The command is one that its script calls.
+    pub is_in_script: bool,
 }

@@ -27,12 +27,23 @@ pub struct TrackingOptions {
     pub broadcasts: bool,
 }
 
+/// Who changes a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Author {
+    pub(crate) client: ClientId,
+    /// Its script does. As in Redis a client that broadcasts is told of that also where it ignores what it changes
+    /// itself.
+    pub(crate) is_script: bool,
+}
+
 /// Who keeps what.
 #[derive(Debug)]
 pub struct Tracking {
     clients: BTreeMap<ClientId, Tracker>,
     table: Table,
     prefixes: Prefixes,
+    /// What clients keep that are told of nothing now: as in Redis they are told of it once they are told of changes again.
+    silent: BTreeMap<ClientId, BTreeSet<Position>>,
     /// Clients that have gone and whose entries are still being taken out, a bounded number at a time.
     departed: BTreeMap<ClientId, BTreeSet<Position>>,
     discarded: Vec<DiscardedKeys>,
@@ -63,6 +74,7 @@ impl Tracking {
             clients: BTreeMap::new(),
             table: Table::new(seed),
             prefixes: Prefixes::default(),
+            silent: BTreeMap::new(),
             departed: BTreeMap::new(),
             discarded: Vec::new(),
             keys_max: TRACKED_KEYS_MAX,
@@ -71,8 +83,7 @@ impl Tracking {
 
     /// Tells a client of changes from now on, or in another way than before.
     pub fn start(&mut self, client: ClientId, options: TrackingOptions) {
-        // Where entries of it are still here, it is told of them again.
-        let keys = self.departed.remove(&client);
+        let keys = self.silent.remove(&client);
         let tracker = self.clients.entry(client).or_insert(Tracker {
             options: TrackingOptions::default(),
             keys: keys.unwrap_or_default(),
@@ -102,13 +113,23 @@ impl Tracking {
         self.prefixes.len()
     }
 
-    /// The client has gone, or wants to hear of nothing any more.
+    /// The client is told of nothing until it starts again.
     pub fn stop(&mut self, client: ClientId) {
         if let Some(tracker) = self.clients.remove(&client) {
             for prefix in &tracker.prefixes {
                 self.prefixes.remove(prefix, client);
             }
-            self.departed.insert(client, tracker.keys);
+            if !tracker.keys.is_empty() {
+                self.silent.insert(client, tracker.keys);
+            }
+        }
+    }
+
+    /// The client has gone.
+    pub fn leave(&mut self, client: ClientId) {
+        self.stop(client);
+        if let Some(keys) = self.silent.remove(&client) {
+            self.departed.insert(client, keys);
             self.forget_departed(ENTRIES_PER_STOP);
         }
     }
@@ -133,9 +154,10 @@ impl Tracking {
         self.keys_max = keys;
     }
 
-    /// Whether nobody is told of anything.
+    /// Whether nobody is told of anything, and nobody keeps a key of which it may be told later.
+    #[inline]
     pub(crate) fn is_off(&self) -> bool {
-        self.clients.is_empty()
+        self.clients.is_empty() && self.silent.is_empty()
     }
 
     /// Whether entries of clients that have gone are still here: [`Engine::reclaim`](crate::Engine::reclaim) takes
@@ -197,9 +219,11 @@ impl Tracking {
             };
             for client in self.table.clients_at(to) {
                 left = left.saturating_sub(1);
+                let silent = &mut self.silent;
+                let departed = &mut self.departed;
                 let keys = match self.clients.get_mut(client) {
                     Some(tracker) => Some(&mut tracker.keys),
-                    None => self.departed.get_mut(client),
+                    None => silent.get_mut(client).or_else(|| departed.get_mut(client)),
                 };
                 if let Some(keys) = keys {
                     keys.remove(&from);
@@ -228,14 +252,15 @@ impl Tracking {
     pub(crate) fn invalidate(
         &mut self,
         key: &[u8],
-        by: Option<ClientId>,
+        by: Option<Author>,
         published: &mut Vec<Published>,
     ) {
-        if self.prefixes.note(key, by) {
+        let itself = by.filter(|by| !by.is_script).map(|by| by.client);
+        if self.prefixes.note(key, itself) {
             self.take_broadcasts(published);
         }
         if let Some(position) = self.table.position_of(key) {
-            self.invalidate_at(position, by, published);
+            self.invalidate_at(position, by.map(|by| by.client), published);
         }
     }
 
@@ -262,6 +287,12 @@ impl Tracking {
         let (key, mut receivers) = self.table.remove(position)?;
         receivers.retain(|client| {
             let Some(tracker) = self.clients.get_mut(client) else {
+                if let Some(keys) = self.silent.get_mut(client) {
+                    keys.remove(&position);
+                    if keys.is_empty() {
+                        self.silent.remove(client);
+                    }
+                }
                 return false;
             };
             tracker.keys.remove(&position);
@@ -307,9 +338,10 @@ impl Tracking {
     /// Tells everybody that no key is what it was, and remembers none.
     pub(crate) fn flush(&mut self, published: &mut Vec<Published>) {
         let departed = std::mem::take(&mut self.departed).into_values();
+        let silent = std::mem::take(&mut self.silent).into_values();
         let trackers = self.clients.values_mut();
         let of_trackers = trackers.map(|tracker| std::mem::take(&mut tracker.keys));
-        let of_clients = departed.chain(of_trackers).collect();
+        let of_clients = departed.chain(silent).chain(of_trackers).collect();
         if self.table.len() > 0 {
             self.discard(of_clients);
         }

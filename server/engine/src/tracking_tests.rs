@@ -8,7 +8,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::reply::Reply;
 use crate::time::NodeTime;
 use crate::tracking::eviction::TABLE_BYTES_MAX;
-use crate::tracking::{ENTRIES_PER_STOP, Tracking, TrackingOptions};
+use crate::tracking::{Author, ENTRIES_PER_STOP, Tracking, TrackingOptions};
 
 fn told(published: &[Published]) -> Vec<ClientId> {
     let mut all: Vec<ClientId> = published
@@ -20,6 +20,13 @@ fn told(published: &[Published]) -> Vec<ClientId> {
         .collect();
     all.sort_unstable();
     all
+}
+
+fn by(client: ClientId) -> Author {
+    Author {
+        client,
+        is_script: false,
+    }
 }
 
 fn engine_with(clients: u64) -> Engine {
@@ -43,7 +50,9 @@ fn who_keeps_a_key_is_told_once() {
     );
     engine.tracking().invalidate(b"b", None, &mut published);
     assert!(published.is_empty());
-    engine.tracking().invalidate(b"a", Some(2), &mut published);
+    engine
+        .tracking()
+        .invalidate(b"a", Some(by(2)), &mut published);
     assert_eq!(told(&published), [0, 2]);
     engine.tracking().invalidate(b"a", None, &mut published);
     assert_eq!(told(&published), [0, 2]);
@@ -51,6 +60,43 @@ fn who_keeps_a_key_is_told_once() {
         (engine.tracking().keys(), engine.tracking().items()),
         (0, 0)
     );
+}
+
+/// Planted: what a client keeps is forgotten when it wants to be told of nothing, or is not forgotten when it changes meanwhile.
+#[test]
+fn who_is_told_again_is_told_of_what_it_has_read_before() {
+    let mut engine = engine_with(2);
+    let mut published = Vec::new();
+    for key in [b"a", b"b", b"c"] {
+        engine.keyspace.remember_read(0, key, &mut published);
+        engine.keyspace.remember_read(1, key, &mut published);
+    }
+    let tracking = engine.tracking();
+    tracking.leave(1);
+    tracking.stop(0);
+    assert_eq!((tracking.clients(), tracking.keys()), (0, 3));
+    assert!(!tracking.is_off(), "it keeps keys");
+    tracking.invalidate(b"b", None, &mut published);
+    assert!(published.is_empty(), "it is told of nothing");
+    // Another key is where that was.
+    tracking.start(1, TrackingOptions::default());
+    tracking.remember(1, b"d");
+    tracking.start(0, TrackingOptions::default());
+    for key in [b"a", b"b", b"d"] {
+        tracking.invalidate(key, None, &mut published);
+    }
+    assert_eq!(told(&published), [0, 1], "0 of a, and 1 of d");
+    tracking.leave(1);
+    tracking.stop(0);
+    assert!(!tracking.is_off());
+    tracking.invalidate(b"c", None, &mut published);
+    assert!(tracking.is_off(), "it keeps nothing any more");
+    tracking.start(0, TrackingOptions::default());
+    tracking.remember(0, b"a");
+    tracking.stop(0);
+    tracking.flush(&mut published);
+    assert_eq!((tracking.keys(), tracking.items()), (0, 0));
+    assert!(tracking.is_off() && !tracking.has_departed());
 }
 
 #[test]
@@ -68,7 +114,7 @@ fn clients_that_go_leave_nothing_behind() {
     }
     assert_eq!(engine.tracking().items(), 1000 * (ENTRIES_PER_STOP - 1));
     for client in 0..1000 {
-        engine.tracking().stop(client);
+        engine.tracking().leave(client);
     }
     let tracking = engine.tracking();
     assert_eq!(tracking.clients(), 0);
@@ -92,7 +138,7 @@ fn the_entries_of_who_has_gone_are_never_taken_for_those_of_others() {
             .keyspace
             .remember_read(0, &key.to_be_bytes(), &mut published);
     }
-    engine.tracking().stop(0);
+    engine.tracking().leave(0);
     assert!(engine.tracking().has_departed());
     for key in 0..keys {
         engine
@@ -253,7 +299,7 @@ fn keys_that_move_are_still_kept_by_those_who_read_them() {
         keyspace.remember_read((key + 1) % 3, &key.to_be_bytes(), &mut published);
     }
     // It leaves, and its entries are taken out meanwhile.
-    engine.tracking().stop(2);
+    engine.tracking().leave(2);
     let kept = |key: &u64| key.is_multiple_of(1000);
     for key in (0..9_000_u64).filter(|key| !kept(key)) {
         engine
@@ -275,7 +321,7 @@ fn keys_that_move_are_still_kept_by_those_who_read_them() {
     }
     assert_eq!(engine.tracking().keys(), 4);
     for client in [0, 1] {
-        engine.tracking().stop(client);
+        engine.tracking().leave(client);
     }
     while engine.reclaim(NodeTime::from_nanos(1), 64).more {}
     let tracking = engine.tracking();
@@ -288,7 +334,7 @@ fn many_keys_are_never_freed_on_the_way() {
     let ways: [fn(&mut Tracking, &mut Vec<Published>); 3] = [
         Tracking::flush,
         |tracking, _| {
-            tracking.stop(0);
+            tracking.leave(0);
             while tracking.forget_departed(64) {}
         },
         |tracking, published| {
@@ -344,22 +390,28 @@ fn who_broadcasts_is_told_of_prefixes_and_leaves_nothing() {
     assert!(tracking.prefixes_of(2).eq([b"".as_slice(), &own]));
     assert!(!tracking.is_off());
     let mut published = Vec::new();
-    tracking.invalidate(b"abc", Some(3), &mut published);
+    tracking.invalidate(b"abc", Some(by(3)), &mut published);
     tracking.invalidate(b"b", None, &mut published);
     assert!(published.is_empty() && tracking.has_broadcasts());
     tracking.take_broadcasts(&mut published);
     assert!(!tracking.has_broadcasts());
-    let told = told(&published);
-    assert!(!told.contains(&3), "it has changed this itself");
-    assert_eq!(told.len(), 998);
+    let reached = told(&published);
+    assert!(!reached.contains(&3), "it has changed this itself");
+    assert_eq!(reached.len(), 998);
     assert_eq!(published.len(), 2, "one message for each prefix");
+    // Its script is not itself, where it broadcasts.
+    published.clear();
+    let is_script = true;
+    tracking.invalidate(b"abc", Some(Author { is_script, ..by(3) }), &mut published);
+    tracking.take_broadcasts(&mut published);
+    assert!(told(&published).contains(&3));
     // Much that has changed does not wait.
     let long = vec![b'a'; 1 << 20];
     tracking.invalidate(&long, None, &mut published);
     assert!(published.len() > 2 && !tracking.has_broadcasts());
     tracking.invalidate(b"abc", None, &mut published);
     for client in 0..1000 {
-        tracking.stop(client);
+        tracking.leave(client);
     }
     assert_eq!((tracking.prefixes(), tracking.clients()), (0, 0));
     assert!(!tracking.has_broadcasts());

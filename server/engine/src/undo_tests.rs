@@ -35,10 +35,10 @@ fn context_at<'e>(
 ) -> CommandContext<'e> {
     let node = NodeTime::from_nanos((now_ms + 1) * 1_000_000);
     let caller = Caller {
-        keeps_reads: false,
         database: 0,
         client_id: 1,
         protocol: Protocol::Resp2,
+        ..Caller::default()
     };
     CommandContext {
         keyspace,

@@ -180,7 +180,7 @@ impl Executor {
     pub(crate) fn forget_client(&mut self, client: u64) {
         self.engine.channels().leave(client);
         self.engine.stop_waiting(client);
-        self.engine.tracking().stop(client);
+        self.engine.tracking().leave(client);
     }
 
     /// The moment for the next batch of commands; to be read after their bytes were read.

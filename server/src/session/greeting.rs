@@ -221,11 +221,10 @@ pub(crate) fn reset(
     batch: &mut Batch<'_>,
     _: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let node = batch.node;
     let (executor, _) = batch.executor()?;
     session.end_transaction(executor);
     session.stop_listening(executor);
-    session.stop_tracking(executor, node);
+    session.stop_tracking(executor);
     session.reset(batch.node);
     Ok(Answer::Reply(Reply::status("RESET")))
 }

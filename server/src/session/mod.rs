@@ -84,6 +84,8 @@ pub(crate) struct Session {
     has_published: bool,
     /// How it is told of changes of keys, if it is.
     tracking: Option<Box<Tracks>>,
+    /// It was told of them at some time: the engine may remember what it has read.
+    has_tracked: bool,
 }
 
 impl Session {
@@ -113,6 +115,7 @@ impl Session {
             failed_logins: 0,
             has_published: false,
             tracking: None,
+            has_tracked: false,
         };
         if node.config.requirepass.is_none() {
             session.authenticate(node);
@@ -206,7 +209,7 @@ impl Session {
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        let is_kept = self.is_listening() || self.is_tracking() || self.waiting_bytes.is_some();
+        let is_kept = self.is_listening() || self.has_tracked || self.waiting_bytes.is_some();
         if self.watched.is_empty() && !is_kept {
             return;
         }

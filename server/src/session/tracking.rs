@@ -49,16 +49,12 @@ impl Session {
         self.client.introduction().tracking.redirection()
     }
 
-    /// Is told of nothing from now on. Much of what it kept is taken out by maintenance.
-    pub(super) fn stop_tracking(&mut self, executor: &mut Executor, node: &NodeState) {
+    /// Is told of nothing from now on.
+    pub(super) fn stop_tracking(&mut self, executor: &mut Executor) {
         if self.tracking.take().is_some() {
             self.caller.keeps_reads = false;
             self.client.introduction().tracking = TrackingShown::default();
-            let tracking = executor.engine.tracking();
-            tracking.stop(self.client.id);
-            if tracking.has_departed() {
-                node.signals.activity.notify_one();
-            }
+            executor.engine.tracking().stop(self.client.id);
         }
     }
 
@@ -104,9 +100,8 @@ pub(super) fn tracking(
         Err(error) => return Ok(Reply::Error(error)),
     };
     if switch.eq_ignore_ascii_case(b"off") {
-        let node = batch.node;
         let (executor, _) = batch.executor()?;
-        session.stop_tracking(executor, node);
+        session.stop_tracking(executor);
         return Ok(Reply::Ok);
     }
     if !switch.eq_ignore_ascii_case(b"on") {
@@ -139,6 +134,7 @@ pub(super) fn tracking(
         prefix_bytes,
         is_exception,
     }));
+    session.has_tracked = true;
     session.choose_reads();
     session.client.introduction().tracking = TrackingShown {
         is_on: true,

@@ -152,7 +152,7 @@ fn thousands_of_clients_that_vanish_leave_nothing() {
     });
 }
 
-/// More keys than one hold of the engine takes out, of a client that goes or wants to hear nothing more.
+/// More keys than one hold of the engine takes out, of a client that goes; also of one that was told of nothing any more.
 #[test]
 fn one_client_with_very_many_keys_leaves_nothing() {
     with_node(&[("workers", &["2"])], |node, _| {
@@ -167,8 +167,10 @@ fn one_client_with_very_many_keys_leaves_nothing() {
             match way {
                 "CLIENT TRACKING OFF" => assert_eq!(client.ask(way), "+OK"),
                 "RESET" => assert_eq!(client.ask(way), "+RESET"),
-                _ => client.reset(),
+                _ => {}
             }
+            assert_eq!(other.info("tracking_total_items"), "20000", "{way}");
+            client.reset();
             await_info(&mut other, "tracking_total_keys", "0");
             await_info(&mut other, "tracking_total_items", "0");
         }
@@ -292,5 +294,45 @@ fn so_has_one_whose_earlier_replies_wait() {
         }
         client.send(b"ECHO end\r\n");
         assert_eq!(client.reply(), "end");
+    });
+}
+
+/// As redis-server 7.0.15 and 7.2. Planted: what a client has read is forgotten when it wants to be told of nothing.
+#[test]
+fn what_was_read_before_is_told_of_once_tracking_is_on_again() {
+    with_node(&[], |node, _| {
+        let (mut client, mut writer) = (tracking(node, ""), wire(node));
+        for between in ["CLIENT TRACKING OFF", "RESET"] {
+            for key in ["a", "b", "c"] {
+                client.ask(&format!("GET {key}"));
+            }
+            client.ask(between);
+            assert_eq!(writer.ask("SET b 1"), "+OK");
+            client.ask("HELLO 3");
+            assert_eq!(client.ask("CLIENT TRACKING ON"), "+OK");
+            for key in ["b", "c"] {
+                assert_eq!(writer.ask(&format!("SET {key} 2")), "+OK");
+            }
+            assert_eq!(client.reply(), "[invalidate, [c]]", "{between}");
+            writer.ask("SET a 2");
+            assert_eq!(client.reply(), "[invalidate, [a]]", "{between}");
+        }
+    });
+}
+
+/// As redis-server 7.0.15 and 7.2. Planted: what a script writes counts as its caller's.
+#[test]
+fn who_ignores_what_it_changes_itself_is_told_of_its_scripts_where_it_broadcasts() {
+    with_node(&[], |node, _| {
+        let script = "redis.call('SET', 'a', '1') return redis.call('INCR', 'b')";
+        let mut client = tracking(node, " BCAST NOLOOP");
+        assert_eq!(client.ask("SET a 1"), "+OK");
+        assert_eq!(client.ask_words(&["EVAL", script, "0"]), ":1");
+        assert_eq!(client.reply(), "[invalidate, [a, b]]");
+        client.ask("CLIENT TRACKING OFF");
+        assert_eq!(client.ask("CLIENT TRACKING ON NOLOOP"), "+OK");
+        client.ask("MGET a b");
+        assert_eq!(client.ask_words(&["EVAL", script, "0"]), ":2");
+        assert_eq!(client.ask("PING"), "+PONG", "nothing came before");
     });
 }

@@ -42,7 +42,7 @@ fn at<T>(
             database: 0,
             client_id: 1,
             protocol: Protocol::Resp2,
-            keeps_reads: false,
+            ..Caller::default()
         },
         effects,
     })

@@ -1,9 +1,11 @@
 //! What a command tells of keys beside its reply: events, and what clients that keep keys have to hear.
 
+use crate::caller::Caller;
 use crate::context::CommandContext;
 use crate::keyspace::KeySlot;
 use crate::mutation::Mutations;
 use crate::notifications::Class;
+use crate::tracking::Author;
 
 impl CommandContext<'_> {
     /// Whether anybody is told of changes.
@@ -35,7 +37,7 @@ impl CommandContext<'_> {
             debug_assert!(mutation.is_ok(), "it was written just now");
             // A flush was told when it began.
             if let Some(key) = mutation.ok().and_then(|mutation| mutation.key()) {
-                let by = Some(self.caller.client_id);
+                let by = Some(author(self.caller));
                 let published = &mut effects.published;
                 self.keyspace.tracking.invalidate(key, by, published);
             }
@@ -50,7 +52,7 @@ impl CommandContext<'_> {
     pub(crate) fn note_rewritten(&mut self, found: &KeySlot, key: &[u8]) {
         self.note_change(found);
         if !self.keyspace.tracking.is_off() {
-            let (by, published) = (Some(self.caller.client_id), &mut self.effects.published);
+            let (by, published) = (Some(author(self.caller)), &mut self.effects.published);
             self.keyspace.tracking.invalidate(key, by, published);
         }
     }
@@ -92,6 +94,13 @@ impl CommandContext<'_> {
         let client = self.caller.client_id;
         let published = &mut self.effects.published;
         self.keyspace.remember_read(client, key, published);
+    }
+}
+
+fn author(caller: Caller) -> Author {
+    Author {
+        client: caller.client_id,
+        is_script: caller.is_in_script,
     }
 }
 

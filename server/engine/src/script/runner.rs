@@ -397,6 +397,7 @@ impl Running {
 fn of_script(caller: Caller) -> Caller {
     Caller {
         protocol: Protocol::Resp2,
+        is_in_script: true,
         ..caller
     }
 }

@@ -14,7 +14,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 pub use crate::keyspace::watches::WatchedKey;
 use crate::reply::Reply;
-use crate::time::{Moment, NodeTime};
+use crate::time::{Deadline, Moment, NodeTime};
 
 /// A transaction that has begun and must end.
 #[derive(Debug)]
@@ -27,8 +27,10 @@ impl Engine {
     /// Watches a key from now on.
     pub fn watch(&mut self, now: NodeTime, database: u8, key: &[u8]) -> WatchedKey {
         let found = self.keyspace.locate(now, database, key);
+        let live = found.live.map(|slot| self.keyspace.entry(slot).deadline);
+        let deadline = live.unwrap_or(Deadline::NEVER);
         let watches = &mut self.keyspace.watches;
-        watches.watch(found.hash, database, key, found.live.is_some())
+        watches.watch(found.hash, database, key, deadline)
     }
 
     /// Ends the watching of keys.
@@ -42,15 +44,6 @@ impl Engine {
     /// How many keys are watched.
     pub fn watched(&self) -> usize {
         self.keyspace.watches.len()
-    }
-
-    /// Whether a watched key was written, deleted or flushed, or has expired, since it was watched.
-    pub fn has_changed(&self, now: NodeTime, watched: &WatchedKey) -> bool {
-        let is_live = || {
-            let found = self.keyspace.locate(now, watched.database, &watched.key);
-            found.live.is_some()
-        };
-        watched.has_changed() || (watched.was_live && !is_live())
     }
 
     /// Begins a transaction. `effects` must have been begun for it.

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorlock_engine::RawTime;
 use quorlock_engine::channels::Listener;
+use quorlock_engine::{NodeTime, RawTime, WatchedKey};
 use tokio::sync::Notify;
 
 /// One connected client.
@@ -35,6 +35,7 @@ pub(crate) struct Client {
     /// It is among the clients that INFO shows as blocked.
     counts_as_blocked: AtomicBool,
     introduction: Mutex<Introduction>,
+    watched: Mutex<Vec<WatchedKey>>,
 }
 
 /// One end of a connection.
@@ -152,6 +153,18 @@ impl Client {
             .expect("no holder of an introduction can panic")
     }
 
+    /// The keys that it watches, which are to be given back to the engine.
+    pub(crate) fn watched(&self) -> MutexGuard<'_, Vec<WatchedKey>> {
+        self.watched
+            .lock()
+            .expect("no holder of watched keys can panic")
+    }
+
+    /// Whether a key that it watches has changed, so that EXEC will fail.
+    pub(crate) fn is_dirty(&self, now: NodeTime) -> bool {
+        self.watched().iter().any(|one| one.has_changed(now))
+    }
+
     /// When it connected.
     pub(crate) fn connected_raw(&self) -> RawTime {
         self.connected_raw
@@ -251,7 +264,7 @@ impl Client {
     }
 
     /// The line CLIENT LIST prints for it, without a line end. `query`: what it has of requests.
-    pub(crate) fn line(&self, now_raw: RawTime, query: (usize, usize)) -> String {
+    pub(crate) fn line(&self, now: NodeTime, now_raw: RawTime, query: (usize, usize)) -> String {
         let (query_bytes, query_free_bytes) = query;
         let introduction = self.introduction().clone();
         let seconds_since = |then_raw: RawTime| now_raw.nanos_since(then_raw) / 1_000_000_000;
@@ -276,6 +289,7 @@ impl Client {
             ('t', tracking.is_on),
             ('R', tracking.is_broken),
             ('B', tracking.broadcasts),
+            ('d', self.is_dirty(now)),
             ('U', matches!(self.address, Address::Unix(_))),
             ('e', self.is_spared()),
             ('T', introduction.is_untouching),
@@ -353,6 +367,7 @@ impl Clients {
             waiting: AtomicU8::new(Waiting::None as u8),
             counts_as_blocked: AtomicBool::new(false),
             introduction: Mutex::new(Introduction::default()),
+            watched: Mutex::default(),
         });
         lock(&self.by_id).insert(client.id, Arc::clone(&client));
         self.count.fetch_add(1, Ordering::Relaxed);

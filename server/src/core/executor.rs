@@ -24,6 +24,7 @@ use quorlock_engine::{
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
 use crate::clock::{Clock, saturated_nanos};
+use crate::core::clients::Client;
 use crate::core::durable_counts::Sample;
 use crate::core::executor::room::GROUP_BYTES_MAX;
 pub(crate) use crate::core::executor::service::needs_service;
@@ -176,11 +177,21 @@ impl Executor {
         is_early
     }
 
-    /// A client has gone, or is to go: it listens to nothing, waits for no element and is told of no change any more.
-    pub(crate) fn forget_client(&mut self, client: u64) {
+    /// A client has gone, or is to go: it watches nothing, listens to nothing, waits for no element and is told of no change
+    /// any more.
+    pub(crate) fn forget_client(&mut self, client: &Client) {
+        self.unwatch(client);
+        let client = client.id;
         self.engine.channels().leave(client);
         self.engine.stop_waiting(client);
         self.engine.tracking().leave(client);
+    }
+
+    /// A client watches no key any more.
+    pub(crate) fn unwatch(&mut self, client: &Client) {
+        let watched = std::mem::take(&mut *client.watched());
+        self.watching -= usize::from(!watched.is_empty());
+        self.engine.unwatch(watched);
     }
 
     /// The moment for the next batch of commands; to be read after their bytes were read.

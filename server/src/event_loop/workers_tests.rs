@@ -105,6 +105,12 @@ impl Workers {
     }
 }
 
+fn field(line: &str, name: &str) -> String {
+    let mut fields = line.split([' ', '\n']);
+    let found = fields.find(|field| field.starts_with(name));
+    found.unwrap().to_owned()
+}
+
 fn words(line: &str) -> String {
     request(&line.split(' ').collect::<Vec<_>>())
 }
@@ -120,7 +126,7 @@ fn a_client_is_gone_when_the_reply_to_client_kill_is_sent() {
         "SSUBSCRIBE channel",
         "BLPOP list 0",
         "CLIENT TRACKING ON BCAST",
-        "PING",
+        "WATCH key",
     ] {
         let (victim, client) = workers.client(1);
         let id = client.id;
@@ -147,7 +153,10 @@ fn a_client_is_gone_when_the_reply_to_client_kill_is_sent() {
         let node = &workers.node;
         assert_eq!(node.clients.count(), 1, "{preparation}");
         assert_eq!(node.statistics.blocked.load(Ordering::Relaxed), 0);
-        assert_eq!(node.lock().unwrap().engine.tracking().clients(), 0);
+        let mut executor = node.lock().unwrap();
+        assert_eq!(executor.engine.tracking().clients(), 0);
+        assert_eq!((executor.watching, executor.engine.watched()), (0, 0));
+        drop(executor);
         // What its worker does afterwards changes nothing of that.
         workers.iterate(1);
         assert!(victim.is_closed(), "{preparation}");
@@ -200,6 +209,74 @@ fn a_client_that_was_killed_executes_nothing_more() {
         assert_eq!(executor.engine.tracking().clients(), 0);
         assert_eq!(executor.watching, 0);
     }
+}
+
+/// As redis-server 7.0.15. Planted: the command is noted when it is executed. Planted: the time of a watched key does not
+/// count.
+#[test]
+fn client_list_shows_what_was_asked_last_and_whose_transaction_will_fail() {
+    let mut workers = Workers::new(2);
+    let (other, _) = workers.client(0);
+    let (client, identity) = workers.client(1);
+    let list = words(&format!("CLIENT LIST ID {}", identity.id));
+    let set = words("SET key value");
+    let steps = [
+        ("WATCH key other", None, "flags=N", "cmd=watch"),
+        (
+            "PING",
+            Some(words("SET third value")),
+            "flags=N",
+            "cmd=ping",
+        ),
+        ("MULTI", Some(set.clone()), "flags=xd", "cmd=multi"),
+        ("NONE", None, "flags=xd", "cmd=NULL"),
+        ("EXEC", None, "flags=N", "cmd=exec"),
+        ("CLIENT NONE", None, "flags=N", "cmd=NULL"),
+        ("WATCH key", Some(set.clone()), "flags=d", "cmd=watch"),
+        ("UNWATCH", None, "flags=N", "cmd=unwatch"),
+        (
+            "WATCH none",
+            Some(words("FLUSHALL")),
+            "flags=N",
+            "cmd=watch",
+        ),
+        (
+            "WATCH none",
+            Some(words("SET none v PX 10")),
+            "flags=d",
+            "cmd=watch",
+        ),
+        ("RESET", None, "flags=N", "cmd=reset"),
+        ("WATCH none", None, "flags=N", "cmd=watch"),
+        ("GET", None, "flags=N", "cmd=get"),
+    ];
+    let shown = |workers: &mut Workers| {
+        let line = workers.ask(0, &other, &list);
+        [field(&line, "flags="), field(&line, "cmd=")]
+    };
+    for (request, of_other, flags, command) in steps {
+        workers.ask(1, &client, &words(request));
+        if let Some(of_other) = of_other {
+            workers.ask(0, &other, &of_other);
+        }
+        assert_eq!(shown(&mut workers), [flags, command], "{request}");
+    }
+    workers.clock.advance(Duration::from_millis(10));
+    assert_eq!(
+        shown(&mut workers),
+        ["flags=d", "cmd=get"],
+        "it has expired"
+    );
+    workers.ask(1, &client, &words("RESET"));
+    // What is held up, or refused of who listens, was asked all the same.
+    workers.ask(0, &other, &words("CLIENT PAUSE 1000 WRITE"));
+    workers.ask(1, &client, &set);
+    assert_eq!(shown(&mut workers), ["flags=b", "cmd=set"]);
+    workers.ask(0, &other, &words("CLIENT UNPAUSE"));
+    workers.run();
+    workers.ask(1, &client, &words("SUBSCRIBE channel"));
+    workers.ask(1, &client, &words("LLEN list"));
+    assert_eq!(shown(&mut workers), ["flags=P", "cmd=llen"]);
 }
 
 /// Planted: each worker executes what it has held up when the pause is over.

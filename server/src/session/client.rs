@@ -32,8 +32,8 @@ pub(crate) fn client(
         },
         (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
         (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
-        (b"info", []) => text(session.client.line(now_raw, session.query) + "\n"),
-        (b"list", filter) => list(session, batch, filter, now_raw),
+        (b"info", []) => info(session, batch, now_raw)?,
+        (b"list", filter) => list(session, batch, filter, now_raw)?,
         (b"no-evict" | b"no-touch", [switch])
             if [b"on".as_slice(), b"off"]
                 .iter()
@@ -113,14 +113,28 @@ fn text(lines: String) -> Reply {
     Reply::Verbatim(*b"txt", lines.into_bytes())
 }
 
-fn list(session: &Session, batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime) -> Reply {
+fn info(session: &Session, batch: &mut Batch<'_>, now_raw: RawTime) -> Result<Reply, Failure> {
+    let (_, now) = batch.executor()?;
+    let line = session.client.line(now.node, now_raw, session.query);
+    Ok(text(line + "\n"))
+}
+
+fn list(
+    session: &Session,
+    batch: &mut Batch<'_>,
+    filter: &[&[u8]],
+    now_raw: RawTime,
+) -> Result<Reply, Failure> {
+    let (_, now) = batch.executor()?;
+    // Others may execute while many clients are listed.
+    batch.release();
     let clients = &batch.node.clients;
     let listed = match filter {
         [] => clients.all(),
         [word, kind] if word.eq_ignore_ascii_case(b"type") => {
             let kind = match ClientType::named(kind) {
                 Ok(kind) => kind,
-                Err(error) => return Reply::Error(error),
+                Err(error) => return Ok(Reply::Error(error)),
             };
             let mut of_kind = clients.all();
             of_kind.retain(|client| kind.is_of(client));
@@ -129,7 +143,7 @@ fn list(session: &Session, batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
             let ids: Option<Vec<i64>> = ids.iter().map(|id| parse_integer(id)).collect();
             let Some(ids) = ids else {
-                return Reply::Error(ErrorReply::fixed("ERR Invalid client ID"));
+                return Ok(Reply::Error(ErrorReply::fixed("ERR Invalid client ID")));
             };
             // Each once, in the order given: a list of names must not multiply what it names.
             let mut named = HashSet::new();
@@ -137,7 +151,7 @@ fn list(session: &Session, batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime
             let ids = ids.filter(|id| named.insert(*id));
             clients.with_ids_in(&ids.collect::<Vec<_>>())
         }
-        _ => return Reply::Error(ErrorReply::SYNTAX),
+        _ => return Ok(Reply::Error(ErrorReply::SYNTAX)),
     };
     let mut budget = batch.node.settings.reply_budget();
     let mut lines = String::new();
@@ -147,14 +161,14 @@ fn list(session: &Session, batch: &Batch<'_>, filter: &[&[u8]], now_raw: RawTime
             true => session.query,
             false => client.query(),
         };
-        let line = client.line(now_raw, query);
+        let line = client.line(now.node, now_raw, query);
         if let Err(error) = budget.charge_memory(line.len() + 1) {
-            return Reply::Error(error.of_command());
+            return Ok(Reply::Error(error.of_command()));
         }
         lines.push_str(&line);
         lines.push('\n');
     }
-    text(lines)
+    Ok(text(lines))
 }
 
 fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Reply {

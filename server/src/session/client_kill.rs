@@ -123,7 +123,7 @@ pub(super) fn kill(
     for client in killed.iter().filter(|client| !is_caller(client)) {
         // Nobody finds it any more when the reply is sent, though its worker has yet to close it.
         client.kill();
-        executor.forget_client(client.id);
+        executor.forget_client(client);
         client.discount_as_blocked(&node.statistics.blocked);
         node.deliveries.order(client, What::Close);
     }

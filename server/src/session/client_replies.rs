@@ -89,6 +89,14 @@ impl Session {
         };
     }
 
+    /// RESET: all replies are wanted again, as in Redis behind its own where CLIENT REPLY SKIP came before it.
+    pub(super) fn reset_replies(&mut self) {
+        self.replies.wanted = match self.replies.wanted {
+            Wanted::AllButThis => Wanted::AllButThis,
+            _ => Wanted::All,
+        };
+    }
+
     /// Whether a reply was not sent since the last call: nothing waits for the log then.
     pub(crate) fn take_unanswered(&mut self) -> bool {
         std::mem::take(&mut self.replies.has_suppressed)

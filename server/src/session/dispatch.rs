@@ -137,6 +137,7 @@ impl Batch<'_> {
         if session.refuses_while_listening(name)
             && let Some(called) = called(arguments)
         {
+            session.note_unexecuted(arguments);
             self.refuse_call(numbers::of_request(arguments));
             let error = ErrorReply::new(format!(
                 "ERR Can't execute '{called}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
@@ -145,9 +146,11 @@ impl Batch<'_> {
             return Ok(Answer::Reply(session.refuse(&called, error, self)?));
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
+            session.note_unexecuted(arguments);
             return Ok(Answer::Paused);
         }
         if self.is_held_back(session, arguments) {
+            session.note_unexecuted(arguments);
             return Ok(Answer::HeldBack);
         }
         if session.queues(name) {
@@ -155,8 +158,7 @@ impl Batch<'_> {
         }
         if let Some((number, spec)) = numbered_spec(name) {
             if !session.is_authenticated {
-                self.refuse_call(Some(number));
-                return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+                return Ok(self.refuse_unauthenticated(session, number, arguments));
             }
             let parts = spec.about.subcommands;
             let place = session.note_command(spec.name, parts, arguments);
@@ -164,6 +166,7 @@ impl Batch<'_> {
             return self.answer_from_engine(session, spec, arguments, wait);
         }
         let Some((number, row)) = numbers::numbered_row(name) else {
+            session.note_unexecuted(arguments);
             let unknown = absent::refusal(arguments);
             return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
                 unknown
@@ -172,8 +175,7 @@ impl Batch<'_> {
             })));
         };
         if !session.is_authenticated && !row.before_auth {
-            self.refuse_call(Some(number));
-            return Ok(Answer::Reply(Reply::Error(NOAUTH)));
+            return Ok(self.refuse_unauthenticated(session, number, arguments));
         }
         let place = session.note_command(row.name, row.parts(), arguments);
         self.begin_call_of(number, row.parts(), place, arguments);
@@ -220,6 +222,18 @@ impl Batch<'_> {
             self.begin_call(number);
             self.note_refused();
         }
+    }
+
+    #[cold]
+    fn refuse_unauthenticated(
+        &mut self,
+        session: &mut Session,
+        number: usize,
+        arguments: &[&[u8]],
+    ) -> Answer {
+        session.note_unexecuted(arguments);
+        self.refuse_call(Some(number));
+        Answer::Reply(Reply::Error(NOAUTH))
     }
 
     fn answer_from_engine(
@@ -344,6 +358,7 @@ impl Batch<'_> {
         let name = arguments.first().copied().unwrap_or_default();
         let Some(spec) = spec_named(name) else {
             let Some(row) = introspection::named(name) else {
+                session.note_unexecuted(arguments);
                 return Ok(Err(absent::refusal(arguments)));
             };
             session.note_command(row.name, row.parts(), arguments);
@@ -410,7 +425,18 @@ fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
 }
 
 impl Session {
-    /// Returns the place of its subcommand.
+    /// Notes the command of a request that is not executed, or not yet.
+    #[cold]
+    fn note_unexecuted(&mut self, arguments: &[&[u8]]) {
+        let name = arguments.first().copied().unwrap_or_default();
+        match (spec_named(name), introspection::named(name)) {
+            (Some(spec), _) => self.note_command(spec.name, spec.about.subcommands, arguments),
+            (None, Some(row)) => self.note_command(row.name, row.parts(), arguments),
+            (None, None) => self.note_command("", &[], arguments),
+        };
+    }
+
+    /// Notes the command for CLIENT LIST. Returns the place of its subcommand.
     pub(super) fn note_command(
         &mut self,
         name: &'static str,
@@ -419,6 +445,9 @@ impl Session {
     ) -> Option<usize> {
         let named = part_of(parts, arguments);
         let part = named.map_or("", |(_, part)| part.name);
+        // As in Redis a subcommand that is unknown makes the command unknown.
+        let is_unknown = named.is_none() && !parts.is_empty() && arguments.len() > 1;
+        let name = if is_unknown { "" } else { name };
         // By address: names are static, and to write the same name once more does no harm.
         let (last_name, last_part) = self.last_command;
         if !std::ptr::eq(last_name, name) || !std::ptr::eq(last_part, part) {

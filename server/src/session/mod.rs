@@ -36,7 +36,7 @@ mod waitaof;
 
 use std::sync::Arc;
 
-use quorlock_engine::{Caller, Protocol, RawTime, WatchedKey};
+use quorlock_engine::{Caller, Protocol, RawTime};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
@@ -69,8 +69,7 @@ pub(crate) struct Session {
     position: Position,
     /// What was queued since MULTI.
     transaction: Option<Transaction>,
-    watched: Vec<WatchedKey>,
-    /// Memory of them.
+    /// Memory of the keys that it watches.
     watched_bytes: usize,
     listening: Listening,
     /// Memory of the names it listens to.
@@ -106,7 +105,6 @@ impl Session {
             last_command: ("", ""),
             position: Position::ZERO,
             transaction: None,
-            watched: Vec::new(),
             watched_bytes: 0,
             listening: Listening::default(),
             listening_bytes: 0,
@@ -185,7 +183,7 @@ impl Session {
             client_id: self.client.id,
             ..Caller::default()
         };
-        self.replies = client_replies::Replies::default();
+        self.reset_replies();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
         if node.config.requirepass.is_none() {
             self.authenticate(node);
@@ -210,13 +208,12 @@ impl Session {
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
         let is_kept = self.is_listening() || self.has_tracked || self.waiting_bytes.is_some();
-        if self.watched.is_empty() && !is_kept {
+        if self.watched_bytes == 0 && !is_kept {
             return;
         }
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
-            self.unwatch(&mut executor);
-            executor.forget_client(self.client.id);
+            executor.forget_client(&self.client);
             if executor.engine.tracking().has_departed() {
                 node.signals.activity.notify_one();
             }

@@ -6,7 +6,7 @@
 use std::mem::size_of;
 use std::ops::DerefMut;
 
-use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec, WatchedKey};
+use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec};
 use smallvec::SmallVec;
 
 use crate::core::clients::Introduction;
@@ -165,8 +165,7 @@ impl Session {
     }
 
     pub(super) fn unwatch(&mut self, executor: &mut Executor) {
-        executor.watching -= usize::from(!self.watched.is_empty());
-        executor.engine.unwatch(std::mem::take(&mut self.watched));
+        executor.unwatch(&self.client);
         self.watched_bytes = 0;
     }
 
@@ -269,16 +268,16 @@ fn watch(
     let keys = &arguments[1..];
     let key_bytes = keys.iter().map(|key| key.len() + WATCHED_BYTES);
     let bytes = session.watched_bytes + key_bytes.sum::<usize>();
-    if session.watched.len() + keys.len() > WATCHED_MAX || bytes > QUEUED_BYTES_MAX {
+    if session.client.watched().len() + keys.len() > WATCHED_MAX || bytes > QUEUED_BYTES_MAX {
         return Ok(Answer::Reply(Reply::Error(TOO_MANY_WATCHED)));
     }
     session.watched_bytes = bytes;
     let database = session.caller.database;
     let (executor, now) = batch.executor()?;
-    executor.watching += usize::from(session.watched.is_empty());
+    let mut watched = session.client.watched();
+    executor.watching += usize::from(watched.is_empty());
     for key in keys {
-        let watched = executor.engine.watch(now.node, database, key);
-        session.watched.push(watched);
+        watched.push(executor.engine.watch(now.node, database, key));
     }
     Ok(Answer::Reply(Reply::Ok))
 }
@@ -292,8 +291,7 @@ fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Ans
         session.end_transaction(executor);
         return Ok(Answer::Reply(Reply::Error(SPOILT)));
     }
-    let has_changed = |watched: &WatchedKey| executor.engine.has_changed(now.node, watched);
-    if session.watched.iter().any(has_changed) {
+    if session.client.is_dirty(now.node) {
         session.end_transaction(executor);
         return Ok(Answer::Reply(Reply::NilArray));
     }

@@ -274,6 +274,12 @@ fn replies_are_left_out_as_the_client_wants_and_what_it_did_is_written() {
         assert_eq!(client.reply(), "1");
         client.send(b"CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nECHO 1\r\nECHO 2\r\n");
         assert_eq!(client.reply(), "2");
+        // As in Redis RESET wants all replies again; its own is skipped where that was said before it.
+        client.send(b"CLIENT REPLY SKIP\r\nRESET\r\nCLIENT REPLY OFF\r\nRESET\r\nECHO 3\r\n");
+        assert_eq!(
+            (client.reply(), client.reply()),
+            ("+RESET".into(), "3".into())
+        );
         client.send(b"CLIENT REPLY OFF\r\nPING\r\nNONE\r\nCLIENT REPLY SKIP\r\nINCR b\r\n");
         eventually("it was executed", || other.ask("GET b") == "1");
         client.send(b"SUBSCRIBE channel\r\n");

@@ -148,3 +148,30 @@ fn an_event_waits_for_the_change_it_tells_of() {
         assert_eq!(client.reply(), ":1");
     });
 }
+
+/// As redis-server 7.0.15. Planted: all keys of ZINTERSTORE and its kin are looked for before any of their types.
+#[test]
+fn what_comes_behind_a_key_of_another_type_is_not_told_of_as_missing() {
+    with_node(&[("notify-keyspace-events", &["Em"])], |node, _| {
+        let (mut client, mut listener) = (wire(node), listener(node));
+        client.ask("SET text 1");
+        for command in [
+            "ZINTERSTORE to 3 a text b",
+            "ZUNION 3 a text b",
+            "ZDIFFSTORE to 3 a text b",
+            "ZINTERCARD 3 a text b",
+            "SINTERSTORE to a text b",
+            "SUNION a text b",
+        ] {
+            let reply = client.ask(command);
+            assert!(reply.starts_with("-WRONGTYPE"), "{command}: {reply}");
+            let told = events(&mut listener, &mut client);
+            assert_eq!(told, ["0 keymiss a"], "{command}");
+        }
+        // The types come before the options, and the number of keys before both.
+        client.ask("ZINTERSTORE to 2 a b WEIGHTS 1");
+        client.ask("ZINTERSTORE to 3 a b");
+        let expected = ["0 keymiss a", "0 keymiss b"];
+        assert_eq!(events(&mut listener, &mut client), expected);
+    });
+}

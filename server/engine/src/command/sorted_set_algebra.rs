@@ -225,9 +225,12 @@ impl Request {
         }
         let number = usize::try_from(number).map_err(|_| ErrorReply::SYNTAX)?;
         let (keys, rest) = rest.split_at_checked(number).ok_or(ErrorReply::SYNTAX)?;
-        let found: Vec<KeySlot> = keys.iter().map(|key| context.lookup(key)).collect();
-        for one in &found {
-            Input::of(context, one)?;
+        // As in Redis what comes behind a key of another type is not looked for, nor told of as missing.
+        let mut found: Vec<KeySlot> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let one = context.lookup(key);
+            Input::of(context, &one)?;
+            found.push(one);
         }
         let options = Options::parse(rest, keys.len(), operation, purpose)?;
         Ok(Request { found, options })

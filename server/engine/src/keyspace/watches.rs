@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::time::{Deadline, NodeTime};
+
 /// A key at the moment from which a client watches it. It is to be given back to
 /// [`Engine::unwatch`](crate::Engine::unwatch).
 #[derive(Debug)]
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct WatchedKey {
     pub(crate) database: u8,
     pub(crate) key: Arc<[u8]>,
-    /// It existed: so it has changed when it has expired.
-    pub(crate) was_live: bool,
+    /// If it existed: then it has changed when it has expired. Whatever gives it another deadline is a change.
+    deadline: Deadline,
     changes: Arc<AtomicU64>,
     changes_before: u64,
 }
@@ -39,9 +41,10 @@ impl Watched {
 }
 
 impl WatchedKey {
-    /// Whether it was written, deleted or flushed since.
-    pub(crate) fn has_changed(&self) -> bool {
-        self.changes.load(Ordering::Relaxed) != self.changes_before
+    /// Whether it was written, deleted or flushed, or has expired, since it was watched.
+    pub fn has_changed(&self, now: NodeTime) -> bool {
+        let is_touched = self.changes.load(Ordering::Relaxed) != self.changes_before;
+        is_touched || !self.deadline.is_after(now)
     }
 }
 
@@ -55,7 +58,7 @@ impl Watches {
         hash: u64,
         database: u8,
         key: &[u8],
-        was_live: bool,
+        deadline: Deadline,
     ) -> WatchedKey {
         let watched = self.keys.entry(hash).or_insert_with(|| Watched {
             database,
@@ -73,7 +76,7 @@ impl Watches {
         WatchedKey {
             database,
             key,
-            was_live,
+            deadline,
             changes: Arc::clone(&watched.changes),
             changes_before: watched.changes.load(Ordering::Relaxed),
         }
@@ -133,15 +136,15 @@ mod tests {
 
     #[test]
     fn a_key_leaves_the_table_with_the_last_who_watches_it() {
-        let mut watches = Watches::default();
-        let one = watches.watch(1, 0, b"one", true);
-        let again = watches.watch(1, 0, b"one", true);
-        let other = watches.watch(2, 0, b"other", true);
+        let (mut watches, now) = (Watches::default(), NodeTime::ZERO);
+        let one = watches.watch(1, 0, b"one", Deadline::NEVER);
+        let again = watches.watch(1, 0, b"one", Deadline::NEVER);
+        let other = watches.watch(2, 0, b"other", Deadline::NEVER);
         watches.touch(1);
         watches.touch(3);
-        assert!(one.has_changed() && again.has_changed() && !other.has_changed());
-        let since = watches.watch(1, 0, b"one", true);
-        assert!(!since.has_changed());
+        assert!(one.has_changed(now) && again.has_changed(now) && !other.has_changed(now));
+        let since = watches.watch(1, 0, b"one", Deadline::NEVER);
+        assert!(!since.has_changed(now));
         for watched in [one, again, since] {
             assert_eq!(watches.len(), 2);
             watches.unwatch(1, watched);

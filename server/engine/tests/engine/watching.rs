@@ -20,7 +20,7 @@ fn a_watched_key_is_touched_by_the_commands_that_touch_it_in_redis() {
         node.run(command);
         let mut found = String::new();
         for (key, watched) in &watched {
-            if node.engine.has_changed(node.now.node, watched) {
+            if watched.has_changed(node.now.node) {
                 found.push_str(key);
             }
         }

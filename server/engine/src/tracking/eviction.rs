@@ -1,7 +1,7 @@
 //! Forgetting keys where more are remembered than may be.
 //!
 //! Keys are forgotten some at a time, neighbours from a position that is drawn: neighbours were mostly read one after the
-//! other by the same client, so that one message tells it of all of them, and their memory lies together.
+//! other by the same client, so that one message tells it of all of them, and their memory lies together. Where few may be remembered, each is told by itself.
 
 use crate::channels::{ClientIds, Published};
 use crate::reply::Reply;
@@ -19,6 +19,7 @@ impl Tracking {
     pub(crate) fn evict(&mut self, start: Position, published: &mut Vec<Published>) {
         let end = self.end();
         let mut left = (self.keys_max / KEYS_PER_EVICTED).min(EVICTED_MAX);
+        let together_max = left.saturating_add(1);
         let mut group: (ClientIds, Vec<Reply>) = Default::default();
         let items_min = self.items().saturating_sub(ITEMS_PER_EVICTION);
         for position in (start..end).chain(0..start).take(POSITIONS_TRIED) {
@@ -30,7 +31,7 @@ impl Tracking {
                 continue;
             };
             left = left.saturating_sub(1);
-            if receivers != group.0 {
+            if receivers != group.0 || group.1.len() >= together_max {
                 let (receivers, keys) = std::mem::replace(&mut group, (receivers, Vec::new()));
                 self.tell_evicted(keys, receivers, published);
             }

@@ -1,12 +1,13 @@
 //! Opens the log of a start for writing, and says what an operator should know of it.
 //!
 //! Invariant: nothing that was read is served before it is durable. On a full disk the log goes on in its last segment: what
-//! is there is served and can be released, and grants are refused as on any full disk.
+//! is there is served, can be released as far as the segment has room, and grants are refused as on any full disk.
 
 use std::sync::Arc;
 
 use quorlock_persistence::{Disk, Log, LogIdentity, LogOptions, Recovery, WriteError};
 
+use crate::core::executor::room::CHECKPOINT_BYTES;
 use crate::node::error::StartError;
 use crate::past::fingerprint::is_own;
 
@@ -25,9 +26,13 @@ pub(super) fn open_log(
     };
     let log = opened.map_err(StartError::Write)?;
     if log.appender.is_full() {
+        let releases = match log.appender.room() > CHECKPOINT_BYTES {
+            true => "and can be released",
+            false => "but nothing can be released or extended until there is space",
+        };
         tracing::warn!(
             "the disk of {} has no space for another segment of the log, so it goes on in its last one. What is there is served \
-             and can be released; free some space there, or make the volume larger",
+             {releases}; free some space there, or make the volume larger",
             disk.describe("")
         );
     }

@@ -91,6 +91,7 @@ pub(crate) fn run(
         }
         Traffic::Replay
         | Traffic::Probe(_)
+        | Traffic::ExpiredEvents { .. }
         | Traffic::Start
         | Traffic::Idle
         | Traffic::IdleConnections

@@ -6,6 +6,7 @@
 mod clock;
 mod cores;
 mod environment;
+mod expired;
 mod failure;
 mod listeners;
 mod load;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::cores::{self, Cores};
+use crate::expired;
 use crate::failure::Failure;
 use crate::load::{self, Seen, Writers};
 use crate::options::Options;
@@ -82,7 +83,10 @@ fn measure_once(
             figures.start_ms.push(start.as_secs_f64() * 1e3);
             (Duration::ZERO, true)
         }
-        Traffic::Probe(_) | Traffic::Idle | Traffic::IdleConnections => {
+        Traffic::Probe(_)
+        | Traffic::ExpiredEvents { .. }
+        | Traffic::Idle
+        | Traffic::IdleConnections => {
             measure_quiet(options, workload, &server, operations, figures)?
         }
         _ => measure_load(options, workload, &server, operations, figures)?,
@@ -121,6 +125,12 @@ fn measure_quiet(
                 Probed::LivingKeys => operations,
             };
             return Ok((before, count(server)? == left));
+        }
+        Traffic::ExpiredEvents { writers } => {
+            let start = |count| Writers::start(&options.load, server, count);
+            let _writers = (writers > 0).then(|| start(writers)).transpose()?;
+            let latest = expired::latest_event(server, operations)?;
+            figures.stall_ms.push(latest.as_secs_f64() * 1e3);
         }
         Traffic::Idle => {
             let seconds = match options.quick {

@@ -252,6 +252,10 @@ fn describe(workload: &Workload) -> String {
                 Probed::Nobody => "a thread that sleeps to every millisecond, no PING".to_owned(),
             }
         }
+        Traffic::ExpiredEvents { writers } => {
+            let keys = workload.operations;
+            format!("events of {keys} expired keys, {writers} connections take locks")
+        }
         Traffic::Start => "from exec to PONG, an empty folder".to_owned(),
         Traffic::Idle => "nothing, without clients".to_owned(),
         Traffic::IdleConnections => {
@@ -290,6 +294,7 @@ fn is_told_whole(traffic: Traffic) -> bool {
         traffic,
         Traffic::Replay
             | Traffic::Probe(_)
+            | Traffic::ExpiredEvents { .. }
             | Traffic::Start
             | Traffic::Idle
             | Traffic::IdleConnections

@@ -38,6 +38,8 @@ pub(crate) enum Traffic {
     Replay,
     /// A PING every millisecond, or the least that one could have to wait.
     Probe(Probed),
+    /// Keys that end one after the other, beside so many connections that take locks; measured is when a listener is told.
+    ExpiredEvents { writers: u32 },
     /// Nothing; measured is the start.
     Start,
     /// Nothing, for a while.
@@ -340,7 +342,7 @@ fn resources() -> Vec<Workload> {
     use Figure::{BytesPerConnection, BytesPerLock, EmptyStart, IdleCpu, Stall, StartTime};
     use Log::{EverySecond, None};
     use Probed::{ExpiringKeys, LivingKeys, Nobody};
-    use Traffic::{Fill, Idle, IdleConnections, Probe, Replay, Start};
+    use Traffic::{ExpiredEvents, Fill, Idle, IdleConnections, Probe, Replay, Start};
     let row = Workload::new;
     vec![
         row("P10", Fill, None, (50, 64))
@@ -363,6 +365,17 @@ fn resources() -> Vec<Workload> {
             // As many milliseconds as the row above is probed.
             .operations(6_500)
             .showing(Stall),
+        row("P12 events", ExpiredEvents { writers: 0 }, None, (1, 1))
+            .operations(100)
+            .target_of(Stall, 20.0),
+        row(
+            "P12 events busy",
+            ExpiredEvents { writers: 50 },
+            None,
+            (1, 1),
+        )
+        .operations(100)
+        .target_of(Stall, 100.0),
         row("P13 start", Start, None, (1, 1)).target_of(EmptyStart, 10.0),
         row("P13 idle", Idle, None, (1, 1))
             .operations(60)

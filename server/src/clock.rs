@@ -37,7 +37,13 @@ pub trait Clock: Send + Sync + 'static {
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         Box::pin(tokio::time::sleep(raw.saturating_since(self.raw())))
     }
+    /// Has this called each time a test has moved the clock: whoever sleeps for so long by the machine's time looks again.
+    /// A clock that time alone moves never calls it.
+    fn when_moved(&self, _look_again: LookAgain) {}
 }
+
+/// What [`Clock::when_moved`] calls. It returns whether somebody still looks; else it is dropped.
+pub type LookAgain = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The length of a duration in nanoseconds. One of more than 584 years is longer than a node lives:
 /// it becomes the longest that 64 bits can count, which stands for "without end".

@@ -23,6 +23,7 @@ mod limits;
 mod memory;
 pub(crate) mod message;
 mod messages;
+mod pending;
 #[cfg(any(test, feature = "simulation"))]
 #[cfg_attr(
     not(feature = "simulation"),
@@ -45,7 +46,7 @@ mod waits;
 #[cfg(test)]
 mod workers_tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,7 +56,6 @@ use slab::Slab;
 
 use crate::core::clients::Client;
 use crate::core::commit_queue::{CommitQueue, Plan, Released};
-use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
 use crate::event_loop::connection::{Connection, Stage};
@@ -66,10 +66,11 @@ use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
 use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
+use crate::event_loop::pending::PendingRequests;
 use crate::event_loop::posts::Posts;
 use crate::event_loop::stream::Stream;
 use crate::event_loop::waits::leave;
-use crate::session::{Next, Session};
+use crate::session::{Condition, Next, Pending, Session};
 
 /// The connections of one worker.
 pub(crate) struct EventLoop<S> {
@@ -106,12 +107,12 @@ pub(crate) struct EventLoop<S> {
     /// such a connection may be so new that what it has sent was not read yet.
     asked_to_leave: Vec<Arc<Client>>,
     asked_to_leave_next: Vec<Arc<Client>>,
-    /// Connections whose next request waits for a segment of the log.
-    lacking_segment: Vec<usize>,
-    /// Connections whose next request waits for the end of a pause, in the order in which they came.
-    paused: BTreeMap<Ticket, usize>,
-    /// Connections whose next request waits until enough of what was published is handed out.
-    held_back: Vec<usize>,
+    /// Requests that have no reply yet.
+    pending: PendingRequests,
+    /// How often a segment of the log was made for them, or could not be.
+    segments_made: u64,
+    /// How many requests have ever waited until enough of what was published is handed out.
+    held_back: u64,
     /// For others to do.
     tasks: Vec<Task>,
     pub(crate) coalescing: WakeUpCoalescing,
@@ -143,9 +144,9 @@ impl<S: Stream> EventLoop<S> {
             counted_sent_bytes: 0,
             asked_to_leave: Vec::new(),
             asked_to_leave_next: Vec::new(),
-            lacking_segment: Vec::new(),
-            paused: BTreeMap::new(),
-            held_back: Vec::new(),
+            pending: PendingRequests::default(),
+            segments_made: 0,
+            held_back: 0,
             tasks: Vec::new(),
             coalescing: WakeUpCoalescing::default(),
             draining: None,
@@ -183,27 +184,18 @@ impl<S: Stream> EventLoop<S> {
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
             Stage::Sending => self.queue_sending(slot),
-            Stage::Blocked | Stage::Paused => self.receive_blocked(slot),
-            Stage::Reading
-            | Stage::Held
-            | Stage::LacksSegment
-            | Stage::HeldBack
-            | Stage::Closed => {}
+            Stage::Pending(_) => self.receive_pending(slot),
+            Stage::Reading | Stage::Held | Stage::Closed => {}
         }
     }
 
     /// Takes in what others say.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Unblocked {
-                connection,
-                client_id,
-                blocked,
-            } => self.end_wait(connection, client_id, blocked),
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
-            // The next iteration sends the replies that may leave.
-            Message::Synced | Message::Published => {}
-            Message::SegmentMade => self.retry_with_segment(),
+            // The next iteration sends the replies that may leave, and looks what else has come.
+            Message::Synced | Message::Published | Message::TimeMoved => {}
+            Message::SegmentMade => self.segments_made += 1,
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
                 let now_raw = self.node.clock.raw();
@@ -217,8 +209,7 @@ impl<S: Stream> EventLoop<S> {
     pub(crate) fn iterate(&mut self) {
         self.send_more();
         self.follow_orders();
-        self.resume_paused();
-        self.resume_held_back();
+        self.resume_pending();
         self.execute();
         self.deliver();
         self.release();
@@ -268,12 +259,8 @@ impl<S: Stream> EventLoop<S> {
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
         let guard = self.guard.pause(|| self.node.clock.raw());
-        let held_back = (!self.held_back.is_empty()).then_some(HELD_BACK_PAUSE);
-        let all = draining
-            .into_iter()
-            .chain(guard)
-            .chain(self.until_resumed());
-        all.chain(held_back).min()
+        let all = draining.into_iter().chain(guard);
+        all.chain(self.until_pending()).min()
     }
 
     /// Whether no reply waits for the log.
@@ -292,16 +279,16 @@ impl<S: Stream> EventLoop<S> {
     /// Closes all connections.
     pub(crate) fn close_all(&mut self) {
         for mut connection in self.connections.drain() {
-            leave(&self.node, &mut self.tasks, &mut connection);
+            leave(&self.node, &mut connection);
         }
+        self.pending = PendingRequests::default();
     }
 
     /// Whether a client waits for a reply that is on its way. The last sync has ended every wait for
     /// one.
     fn owes_replies(&self) -> bool {
         let is_waiting = |connection: &Connection<S>| match connection.stage {
-            Stage::Blocked => !connection.is_blocked_for_element(),
-            Stage::LacksSegment => true,
+            Stage::Pending(pending) => pending.condition.is_owed_at_stop(),
             _ => false,
         };
         let has_unsent = self.unsent > 0 || !self.posts.is_empty();
@@ -332,7 +319,7 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
             connection.append_messages();
-            if connection.ticket.is_some() && connection.then != Next::Paused {
+            if connection.ticket.is_some() && connection.then != Next::Wait(PAUSED) {
                 self.give_up_ticket(slot);
             }
             let connection = &mut self.connections[slot];
@@ -369,10 +356,7 @@ impl<S: Stream> EventLoop<S> {
             return self.hold(slot);
         }
         match connection.take_next() {
-            Next::Wait(blocked) => self.block(slot, blocked),
-            Next::LacksSegment => self.wait_for_segment(slot),
-            Next::Paused => self.wait_for_pause(slot),
-            Next::HeldBack => self.hold_back(slot),
+            Next::Wait(pending) => self.wait_for(slot, pending),
             Next::Close => {
                 self.iteration.close_half(connection);
                 self.close(slot);
@@ -434,15 +418,14 @@ impl<S: Stream> EventLoop<S> {
                     self.sending.retain(|sending| *sending != slot);
                 }
             }
-            Stage::HeldBack => self.held_back.retain(|held_back| *held_back != slot),
-            Stage::LacksSegment => self.lacking_segment.retain(|lacking| *lacking != slot),
-            Stage::Reading | Stage::Blocked | Stage::Paused | Stage::Closed => {}
+            Stage::Pending(_) => self.pending.remove(slot),
+            Stage::Reading | Stage::Closed => {}
         }
         if connection.is_queued {
             self.iteration.forget(slot);
         }
         self.guard.discount(connection);
-        leave(&self.node, &mut self.tasks, connection);
+        leave(&self.node, connection);
         connection.stage = Stage::Closed;
         self.give_up_ticket(slot);
         self.closed.push(slot);
@@ -484,8 +467,7 @@ impl<S: Stream> EventLoop<S> {
     }
 }
 
-/// How often a worker looks whether others have handed out what holds up its clients.
-const HELD_BACK_PAUSE: Duration = Duration::from_millis(1);
+const PAUSED: Pending = Pending::on(Condition::PauseOver);
 
 /// How often an event loop that was told to stop looks whether its replies have left.
 const DRAINING_PAUSE: Duration = Duration::from_millis(1);

@@ -27,6 +27,7 @@ use shuttle::{Config as Shuttle, Runner};
 
 use crate::clock::SettableClock;
 use crate::config::Config;
+use crate::core::clients::{Addresses, Clients};
 use crate::core::commit_queue::{CommitQueue, Plan};
 use crate::core::linger::Linger;
 use crate::core::log_queue::{Job, Jobs, LogQueue};
@@ -37,7 +38,6 @@ use crate::core::wait::Wait;
 use crate::event_loop::message::Message;
 use crate::node::for_tests;
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
-use crate::session::{Awaited, Blocked};
 
 /// Runs a test in many orders of its threads: all of them random, and with few switches.
 fn explore(test: fn()) {
@@ -74,21 +74,16 @@ impl WakeUp {
     }
 }
 
-fn message(client_id: u64) -> Message {
-    let blocked = Blocked {
-        awaited: Awaited::Sync(Position::ZERO),
-        until_raw: None,
-    };
-    Message::Unblocked {
-        connection: 0,
-        client_id,
-        blocked,
-    }
+/// A message that is known by a number.
+fn message(number: u64) -> Message {
+    let clients = Clients::default();
+    let add = |_| clients.add(Addresses::NONE, RawTime::ZERO, 0);
+    Message::MakeRoom((0..=number).map(add).last().unwrap())
 }
 
-fn client_id(incoming: Incoming) -> u64 {
+fn number(incoming: Incoming) -> u64 {
     match incoming {
-        Incoming::Message(Message::Unblocked { client_id, .. }) => client_id,
+        Incoming::Message(Message::MakeRoom(client)) => client.id,
         other => panic!("nobody sent {other:?}"),
     }
 }
@@ -119,7 +114,7 @@ fn nothing_stays_in_an_inbox_while_its_worker_sleeps() {
         while seen.len() < 6 {
             wake_up.wait();
             while let Ok(incoming) = incoming.try_recv() {
-                assert!(seen.insert(client_id(incoming)), "sent once");
+                assert!(seen.insert(number(incoming)), "sent once");
             }
         }
         assert_eq!(
@@ -338,22 +333,24 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     }
 }
 
-/// A client that waits for a sync, as with WAITAOF.
+/// A worker with a client that waits for a sync, as with WAITAOF: it asks for a commit once.
 fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let position = append(node);
-    node.log_queue.ask_for_commit(CommitRequest::URGENT);
-    let blocked = Blocked {
-        awaited: Awaited::Sync(position),
-        until_raw: None,
-    };
-    block_on(blocked.over(node));
+    let wake_up = Arc::new(WakeUp::default());
+    let (inbox, _incoming) = Inbox::waking(Arc::clone(&wake_up));
+    let told = inbox.told_on_drop(Message::Synced);
+    let done = || Box::new(move || drop(told)) as Done;
+    let number = thread_rng().r#gen();
+    node.log_queue
+        .commit_for(number, CommitRequest::URGENT, done);
+    wake_up.wait();
     let mut synced = Position::ZERO;
     assert_synced(node, disk, &mut synced);
     assert!(synced >= position || node.commit.failure().is_some());
 }
 
 /// Planted, one at a time: what is written when a sync ends counts as synced; a sync that ends late sets the position
-/// back; who waits for a sync looks first and asks to be told then.
+/// back.
 #[test]
 fn nobody_is_told_of_a_sync_that_has_not_covered_what_they_wait_for() {
     explore(|| {

@@ -4,21 +4,23 @@
 //! of it: each runs at a rate of its own, stops, is set, or belongs to another boot. A test
 //! compares what a node did with [`SettableClock::true_time`].
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, Pause, saturated, saturated_nanos};
+use crate::clock::{Clock, LookAgain, Pause, saturated, saturated_nanos};
 use quorlock_engine::{BootTime, RawTime};
 
 /// A clock that tests move by hand. Clones of the `Arc` around it share one time.
-#[derive(Debug)]
 pub struct SettableClock {
     clocks: Mutex<Clocks>,
     /// Notified at each move.
     moved: Notify,
+    /// Called at each move.
+    watchers: Mutex<Vec<LookAgain>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,7 @@ impl SettableClock {
                 is_strobed: false,
             }),
             moved: Notify::new(),
+            watchers: Mutex::default(),
         }
     }
 
@@ -139,6 +142,8 @@ impl SettableClock {
     fn change(&self, change: impl FnOnce(&mut Clocks)) {
         change(&mut self.lock());
         self.moved.notify_waiters();
+        let mut watchers = self.watchers.lock().expect("no watcher panics");
+        watchers.retain(|look_again| look_again());
     }
 
     fn read(&self) -> Clocks {
@@ -149,6 +154,16 @@ impl SettableClock {
         self.clocks
             .lock()
             .expect("no holder of the clocks can panic")
+    }
+}
+
+impl fmt::Debug for SettableClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clocks = self.read();
+        formatter
+            .debug_struct("SettableClock")
+            .field("clocks", &clocks)
+            .finish_non_exhaustive()
     }
 }
 
@@ -180,6 +195,11 @@ impl Clock for SettableClock {
 
     fn boot(&self) -> Boot {
         self.read().boot
+    }
+
+    fn when_moved(&self, look_again: LookAgain) {
+        let mut watchers = self.watchers.lock().expect("no watcher panics");
+        watchers.push(look_again);
     }
 
     /// Time passes only where a test moves it; a clock that was set back ends the pause.

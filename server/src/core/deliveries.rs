@@ -72,6 +72,8 @@ struct Queue {
     orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
     is_unwoken: AtomicBool,
+    /// The worker is to be woken once enough is handed out.
+    awaits_less: AtomicBool,
     wake: OnceLock<Wake>,
 }
 
@@ -210,9 +212,32 @@ impl Deliveries {
         self.cost.load(Ordering::Relaxed)
     }
 
-    /// Notes that a worker has handed out a post.
+    /// Notes that a worker has handed out a post. Those who wait for less are woken when half of what may be there is
+    /// reached.
     pub(crate) fn note_handed_out(&self, post: &Post) {
-        self.cost.fetch_sub(post.cost(), Ordering::Relaxed);
+        let cost = post.cost();
+        let before = self.cost.fetch_sub(cost, Ordering::SeqCst);
+        if !is_little(before) && is_little(before - cost) {
+            for queue in &self.queues {
+                if queue.awaits_less.swap(false, Ordering::SeqCst)
+                    && let Some(wake) = queue.wake.get()
+                {
+                    wake();
+                }
+            }
+        }
+    }
+
+    /// Whether so little is not handed out that those go on who were held back for it.
+    pub(crate) fn is_below(&self) -> bool {
+        is_little(self.cost.load(Ordering::SeqCst))
+    }
+
+    /// Wakes this worker once that is so. Who asks looks afterwards whether it is so already.
+    pub(crate) fn await_less(&self, worker: usize) {
+        if let Some(queue) = self.queues.get(worker) {
+            queue.awaits_less.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Wakes the workers for whom something was queued. Called once the engine is released.
@@ -300,6 +325,14 @@ impl Post {
             .is_ok()
     }
 }
+
+fn is_little(cost: usize) -> bool {
+    cost <= PUBLISHED_COST_MAX / 2
+}
+
+/// Beyond this cost of what is published and not handed out, those who have published wait: as bytes of messages, 64 for
+/// each receiver of each.
+pub(crate) const PUBLISHED_COST_MAX: usize = 16 << 20;
 
 /// In the order that [`Deliveries::post`] asks for.
 fn listeners(clients: &[Arc<Client>]) -> Arc<[Listener]> {

@@ -34,6 +34,13 @@ struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
+impl Ticket {
+    /// Those of earlier places are smaller; the smallest is 1.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Current {
     until_raw: RawTime,

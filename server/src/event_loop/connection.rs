@@ -10,7 +10,9 @@ mod told;
 
 use std::collections::VecDeque;
 
+use crate::core::clients::Waiting;
 use crate::core::pause::Ticket;
+use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::event_loop::coalescing::Served;
 use crate::event_loop::limits::OverSoftLimit;
@@ -19,7 +21,7 @@ use crate::event_loop::messages::Messages;
 use crate::event_loop::posts::Looked;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser};
-use crate::session::{Blocked, Next, Session};
+use crate::session::{Next, Pending, Session};
 use quorlock_engine::{RawTime, Reply};
 
 /// One client's connection.
@@ -37,8 +39,6 @@ pub(crate) struct Connection<S> {
     pub(crate) is_to_be_sent_more: bool,
     /// Its place among those that a pause holds up, until the request is executed.
     pub(crate) ticket: Option<Ticket>,
-    /// What it waits for, while it is blocked.
-    pub(crate) blocked: Option<Blocked>,
     /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
@@ -97,14 +97,8 @@ pub(crate) enum Stage {
     Held,
     /// Its replies wait for the client to read.
     Sending,
-    /// It waits with the client until that is over.
-    Blocked,
-    /// Its next request waits for a segment of the log.
-    LacksSegment,
-    /// Its next request waits for the end of a pause.
-    Paused,
-    /// Its next request waits until enough of what was published is handed out.
-    HeldBack,
+    /// Its last request has no reply yet.
+    Pending(Pending),
     /// It goes at the end of this iteration.
     Closed,
 }
@@ -145,7 +139,6 @@ impl<S: Stream> Connection<S> {
             is_queued: false,
             is_to_be_sent_more: false,
             ticket: None,
-            blocked: None,
             served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
@@ -287,12 +280,23 @@ impl<S: Stream> Connection<S> {
 
     /// Whether nobody would get what it waits for once the client sends no more: an element, or the end of a pause.
     pub(crate) fn waits_for_itself_only(&self) -> bool {
-        self.is_blocked_for_element() || matches!(self.stage, Stage::Paused)
+        matches!(self.stage, Stage::Pending(pending) if pending.condition.is_for_client_alone())
     }
 
-    /// Whether it waits for an element of a key.
-    pub(crate) fn is_blocked_for_element(&self) -> bool {
-        matches!(self.stage, Stage::Blocked) && self.blocked.is_some_and(Blocked::is_for_element)
+    /// Its request waits no longer, or not until it was told something.
+    pub(crate) fn note_waited(&self, node: &NodeState) {
+        let client = &self.session.client;
+        client.note_waiting(Waiting::None);
+        client.discount_as_blocked(&node.statistics.blocked);
+    }
+
+    /// Keeps an answer that comes before the replies to earlier requests have left.
+    pub(crate) fn answer_early(&mut self, reply: Reply, wait: Wait) {
+        self.early_answer = Some(EarlyAnswer {
+            reply,
+            wait,
+            messages_before: self.messages.len(),
+        });
     }
 
     /// Whether the client has gone, or sends no more: what it has sent before may still be here, or unread.

@@ -6,21 +6,16 @@ use std::sync::Arc;
 
 use crate::core::clients::Client;
 use crate::core::next_commit::CommitRequest;
-use crate::session::Blocked;
 
 /// What an event loop is told by others than its streams.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// What this client waited for is over.
-    Unblocked {
-        connection: usize,
-        client_id: u64,
-        blocked: Blocked,
-    },
     /// A commit that was asked for has ended, in one way or the other.
     Synced,
     /// Something was published for clients of this worker.
     Published,
+    /// A test has moved the clock.
+    TimeMoved,
     /// The same for a segment.
     SegmentMade,
     /// Close this client if it has not authenticated, so that another one can be served.
@@ -36,12 +31,4 @@ pub(crate) enum Task {
     Commit(CommitRequest),
     /// Make the next segment, or find that there is no room for it: [`Message::SegmentMade`].
     MakeSegment,
-    /// Say when this is over: [`Message::Unblocked`].
-    Wait {
-        connection: usize,
-        client_id: u64,
-        blocked: Blocked,
-    },
-    /// This client has gone: nobody waits with it any more.
-    StopWaiting { client_id: u64 },
 }

@@ -8,7 +8,6 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::connection::Stage;
 use crate::event_loop::posts::{BYTES_PER_ITERATION, Posts};
 use crate::event_loop::stream::Stream;
-use crate::session::PUBLISHED_COST_MAX;
 
 impl<S: Stream> EventLoop<S> {
     /// Hands out what was published for clients of this worker, and the answers to those who waited.
@@ -74,34 +73,14 @@ impl<S: Stream> EventLoop<S> {
         if let Some(reason) = self.guard.judge_output(&self.node, connection) {
             return self.close_because(slot, reason);
         }
-        if matches!(connection.stage, Stage::Blocked) {
-            return self.tell_while_blocked(slot);
+        if let Stage::Pending(pending) = connection.stage {
+            return self.tell_while_pending(slot, pending);
         }
         // Elsewhere they follow the replies that are here or will be.
         if is_free {
             self.go_on(slot);
         } else {
             self.guard.count(connection);
-        }
-    }
-
-    /// A request that may publish is kept, with what came after it, while much of what was published is not handed out.
-    pub(super) fn hold_back(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::HeldBack;
-        self.guard.count(connection);
-        self.held_back.push(slot);
-    }
-
-    /// Executes what was held back, once most is handed out.
-    pub(super) fn resume_held_back(&mut self) {
-        if self.held_back.is_empty() || self.node.deliveries.cost() > PUBLISHED_COST_MAX / 2 {
-            return;
-        }
-        for slot in self.held_back.drain(..) {
-            let connection = &mut self.connections[slot];
-            connection.stage = Stage::Reading;
-            self.iteration.queue(slot, connection);
         }
     }
 }

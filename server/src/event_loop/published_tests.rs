@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::pipe::Pipe;
 use super::tests::{Stepped, request};
 use crate::config::ClientMemory;
-use crate::session::PUBLISHED_COST_MAX;
+use crate::core::deliveries::PUBLISHED_COST_MAX;
 
 /// So many who listen to `channel`, the last of them first in no list.
 fn listeners(node: &mut Stepped, count: usize) -> Vec<Pipe> {

@@ -214,32 +214,24 @@ fn one_iteration_sends_a_bounded_part_of_long_replies() {
 /// Found by the crash states: its worker ended, and the node with it.
 #[test]
 fn a_client_may_vanish_in_the_moment_in_which_its_wait_ends() {
-    for word in ["WAITAOF 1 0 0", "BLPOP list 1"] {
+    for word in ["WAITAOF 1 0 1000", "BLPOP list 1"] {
         let mut node = Stepped::new(|config| config.set("appendfsync", &["everysec"]).unwrap());
-        let (client, identity) = node.connect();
+        let client = node.client();
         let words: Vec<&str> = word.split(' ').collect();
         client.send((request(&["SET", "a", "token", "PX", "9000"]) + &request(&words)).as_bytes());
         node.iterate();
-        node.iterate();
-        let waits = node.event_loop.take_tasks().find_map(|task| match task {
-            Task::Wait { blocked, .. } => Some(blocked),
-            _ => None,
-        });
-        let ended = Message::Unblocked {
-            connection: identity.connection(),
-            client_id: identity.id,
-            blocked: waits.expect("it is blocked"),
-        };
+        let blocked = Arc::clone(&node.event_loop.node);
+        let blocked = || blocked.statistics.blocked.load(Ordering::Relaxed);
+        assert_eq!(blocked(), 1, "{word}");
         client.reset();
         let (slot, pipe) = &node.pipes[0];
         let ready = pipe.take_readiness().expect("it has gone");
         node.event_loop
             .note_ready(*slot, ready.is_readable, ready.is_ending);
-        node.event_loop.receive(ended);
+        node.clock.advance(Duration::from_secs(1));
         node.iterate();
         assert_eq!(node.event_loop.connections.len(), 0, "{word}");
-        let blocked = &node.event_loop.node.statistics.blocked;
-        assert_eq!(blocked.load(Ordering::Relaxed), 0, "{word}");
+        assert_eq!(blocked(), 0, "{word}");
     }
 }
 

@@ -1,57 +1,164 @@
-//! Clients that wait for more than their replies: until something is synced, for an element of a key, for a segment
-//! of the log, or for the end of a pause; and what other clients make of that.
+//! Connections whose requests have no reply yet: how they begin to wait, how they go on, and what other clients make of
+//! that.
 //!
-//! Others do that, as tasks; a message says when it is over. Meanwhile the event loop goes on.
+//! Whoever changes what they wait for wakes this worker; each iteration looks what is met by then.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{ErrorReply, RawTime, Reply};
 
 use crate::core::clients::Waiting;
 use crate::core::deliveries::What;
+use crate::core::next_commit::CommitRequest;
+use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::event_loop::EventLoop;
-use crate::event_loop::connection::{Connection, EarlyAnswer, Received, Stage};
+use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::message::Task;
+use crate::event_loop::pending::Awaited;
 use crate::event_loop::stream::Stream;
-use crate::session::{Blocked, Next};
+use crate::session::{Condition, Next, Outcome, Pending};
 
 impl<S: Stream> EventLoop<S> {
-    pub(super) fn block(&mut self, slot: usize, blocked: Blocked) {
+    /// A connection's request has no reply yet.
+    pub(super) fn wait_for(&mut self, slot: usize, pending: Pending) {
         let connection = &mut self.connections[slot];
-        let client = &connection.session.client;
-        client.count_as_blocked(&self.node.statistics.blocked);
-        connection.stage = Stage::Blocked;
-        connection.blocked = Some(blocked);
-        let client_id = connection.session.client.id;
-        connection
-            .session
-            .client
-            .note_waiting(match blocked.is_for_element() {
-                // Who waits for an element is on the engine's list: only who takes it off ends the wait.
-                true => Waiting::Element,
-                false => Waiting::Blocked,
-            });
+        connection.stage = Stage::Pending(pending);
+        if let Some(waiting) = pending.condition.shown_as() {
+            let client = &connection.session.client;
+            client.count_as_blocked(&self.node.statistics.blocked);
+            client.note_waiting(waiting);
+        }
         if let Some(early) = connection.early_answer.take() {
             return self.answer(slot, &early.reply, early.wait);
         }
-        if !blocked.is_for_element() || blocked.until_raw.is_some() {
-            self.tasks.push(Task::Wait {
-                connection: slot,
-                client_id,
-                blocked,
-            });
-        }
-        if connection.has_work() {
-            self.receive_blocked(slot);
+        let awaited = self.awaited(slot, pending.condition);
+        self.pending.insert(slot, awaited, pending.until_raw);
+        if self.connections[slot].has_work() {
+            self.receive_pending(slot);
         } else {
-            self.guard.count(connection);
+            self.guard.count(&mut self.connections[slot]);
         }
     }
 
-    pub(super) fn receive_blocked(&mut self, slot: usize) {
+    /// Which number has to be reached for a condition. Others are asked for what has to be done for it.
+    fn awaited(&mut self, slot: usize, condition: Condition) -> Option<(Awaited, u64)> {
+        match condition {
+            Condition::Element | Condition::Time => None,
+            Condition::Synced(position) => {
+                if self.node.commit.synced() < position {
+                    self.tasks.push(Task::Commit(CommitRequest::URGENT));
+                }
+                Some((Awaited::Synced, position.get()))
+            }
+            Condition::Segment => {
+                if self.pending.first(Awaited::Segment).is_none() {
+                    self.tasks.push(Task::MakeSegment);
+                }
+                Some((Awaited::Segment, self.segments_made + 1))
+            }
+            Condition::PauseOver => {
+                // Another pause does not send it to the end of the queue.
+                let ticket = &mut self.connections[slot].ticket;
+                let ticket = *ticket.get_or_insert_with(|| self.node.pause.enqueue(self.number));
+                Some((Awaited::PauseOver, ticket.number()))
+            }
+            Condition::BacklogBelow => {
+                self.held_back += 1;
+                Some((Awaited::BacklogBelow, self.held_back))
+            }
+        }
+    }
+
+    /// The number that is reached by now.
+    fn reached(&self, awaited: Awaited) -> u64 {
+        match awaited {
+            Awaited::Synced => match self.node.commit.failure() {
+                Some(_) => u64::MAX,
+                None => self.node.commit.synced().get(),
+            },
+            Awaited::Segment => self.segments_made,
+            // Of all workers in the order in which they came.
+            Awaited::PauseOver if self.pause_left().is_some() => 0,
+            Awaited::PauseOver => {
+                let last = self.node.pause.last_due(self.number);
+                last.map_or(0, Ticket::number)
+            }
+            Awaited::BacklogBelow if self.node.deliveries.is_below() => u64::MAX,
+            Awaited::BacklogBelow => 0,
+        }
+    }
+
+    /// How long until a pending request goes on, unless somebody wakes this worker before.
+    pub(super) fn until_pending(&self) -> Option<Duration> {
+        let is_met = |awaited: &Awaited| {
+            let first = self.pending.first(*awaited);
+            first.is_some_and(|first| first <= self.reached(*awaited))
+        };
+        if self.pending.is_empty() {
+            return None;
+        }
+        if self.pending.first(Awaited::BacklogBelow).is_some() {
+            // Before it is looked at: who makes it less in between wakes this worker.
+            self.node.deliveries.await_less(self.number);
+        }
+        if Awaited::ALL.iter().any(is_met) {
+            return Some(Duration::ZERO);
+        }
+        let until = |until: RawTime| until.saturating_since(self.node.clock.raw());
+        let paused = self.pending.first(Awaited::PauseOver);
+        let pause = paused.and_then(|_| self.pause_left());
+        let deadline = self.pending.next_deadline().map(until);
+        pause.into_iter().chain(deadline).min()
+    }
+
+    /// What is left of a pause.
+    fn pause_left(&self) -> Option<Duration> {
+        self.node.pause.left(self.node.clock.raw())
+    }
+
+    /// Goes on with what has got what it waited for, and with what has waited long enough. The next iteration executes
+    /// connections in the order in which they are queued here.
+    pub(super) fn resume_pending(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        for awaited in Awaited::ALL {
+            if self.pending.first(awaited).is_none() {
+                continue;
+            }
+            let reached = self.reached(awaited);
+            while let Some(slot) = self.pending.take_met(awaited, reached) {
+                self.go_on_after_wait(slot);
+            }
+        }
+        if self.pending.next_deadline().is_some() {
+            let now_raw = self.node.clock.raw();
+            while let Some(slot) = self.pending.take_due(now_raw) {
+                self.go_on_after_wait(slot);
+            }
+        }
+    }
+
+    fn go_on_after_wait(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let Stage::Pending(pending) = connection.stage else {
+            debug_assert!(false, "{:?} waits for nothing", connection.stage);
+            return;
+        };
+        match pending.condition.outcome() {
+            Outcome::Answer => self.end_wait(slot, pending),
+            Outcome::Execute => {
+                connection.stage = Stage::Reading;
+                connection.note_waited(&self.node);
+                self.iteration.queue(slot, connection);
+            }
+        }
+    }
+
+    pub(super) fn receive_pending(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
@@ -63,41 +170,31 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    /// What a client waited for is over, in one way or the other.
-    pub(super) fn end_wait(&mut self, slot: usize, client_id: u64, blocked: Blocked) {
-        let Some(connection) = self.connections.get(slot) else {
-            return;
-        };
-        let client = &connection.session.client;
-        // The end of an earlier wait may still be on its way; and where somebody else has ended this one,
-        // that is on its way.
-        let is_closed = matches!(connection.stage, Stage::Closed);
-        if is_closed || client.id != client_id || connection.blocked != Some(blocked) {
-            return;
-        }
+    /// What a client waited for is over, in one way or the other. Where somebody else has ended it, that is on its way.
+    fn end_wait(&mut self, slot: usize, pending: Pending) {
+        let client = &self.connections[slot].session.client;
+        let client_id = client.id;
         let mut wait = Wait::default();
-        let is_ended_here = match blocked.is_for_element() {
-            false => client.claim_wait(Waiting::None),
+        let is_ended_here = match pending.condition {
             // A node whose lock is poisoned stops.
-            true => self.node.lock().is_ok_and(|mut executor| {
+            Condition::Element => self.node.lock().is_ok_and(|mut executor| {
                 wait = executor.sample().wait;
                 executor.engine.stop_waiting(client_id)
             }),
+            _ => client.claim_wait(Waiting::None),
         };
         if is_ended_here {
-            self.answer(slot, &blocked.reply(&self.node), wait);
+            self.answer(slot, &pending.reply(&self.node), wait);
         }
     }
 
-    /// Answers a client that is blocked; nobody waits with it any more.
+    /// Answers a pending request.
     fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait) {
+        self.pending.remove(slot);
         let connection = &mut self.connections[slot];
-        let client = &connection.session.client;
-        client.discount_as_blocked(&self.node.statistics.blocked);
-        connection.blocked = None;
+        connection.note_waited(&self.node);
         connection.answer(reply, wait);
         connection.session.end_wait(wait.position());
-        connection.session.client.note_waiting(Waiting::None);
         connection.session.client.touch(self.node.clock.raw());
         if let Reply::Error(error) = reply {
             self.count_error(slot, error);
@@ -121,39 +218,22 @@ impl<S: Stream> EventLoop<S> {
     /// An element has come for a client that waits, or is about to.
     pub(super) fn answer_with_element(&mut self, slot: usize, reply: Reply, wait: Wait) {
         let connection = &mut self.connections[slot];
-        let Some(blocked) = connection.blocked else {
-            connection.early_answer = Some(EarlyAnswer {
-                reply,
-                wait,
-                messages_before: connection.messages.len(),
-            });
-            return;
-        };
-        if blocked.until_raw.is_some() {
-            let client_id = connection.session.client.id;
-            self.tasks.push(Task::StopWaiting { client_id });
+        if !matches!(connection.stage, Stage::Pending(_)) {
+            return connection.answer_early(reply, wait);
         }
         connection.append_messages();
         self.answer(slot, &reply, wait);
     }
 
     /// A client that waits is told what others are told at once: its wait is interrupted for as long as that takes.
-    pub(super) fn tell_while_blocked(&mut self, slot: usize) {
+    pub(super) fn tell_while_pending(&mut self, slot: usize, pending: Pending) {
         let connection = &mut self.connections[slot];
-        let Some(blocked) = connection.blocked else {
-            return self.guard.count(connection);
-        };
         if !connection.append_messages() {
             return self.guard.count(connection);
         }
-        connection.blocked = None;
-        connection.then = Next::Wait(blocked);
-        let client = &connection.session.client;
-        client.note_waiting(Waiting::None);
-        client.discount_as_blocked(&self.node.statistics.blocked);
-        self.tasks.push(Task::StopWaiting {
-            client_id: client.id,
-        });
+        self.pending.remove(slot);
+        connection.then = Next::Wait(pending);
+        connection.note_waited(&self.node);
         self.hold(slot);
     }
 
@@ -177,72 +257,13 @@ impl<S: Stream> EventLoop<S> {
     fn unblock(&mut self, slot: usize, is_error: bool) {
         let connection = &mut self.connections[slot];
         let error = is_error.then_some(Reply::Error(UNBLOCKED));
-        let Some(blocked) = connection.blocked else {
+        match connection.stage {
+            Stage::Pending(pending) => {
+                let reply = error.unwrap_or_else(|| pending.reply(&self.node));
+                self.answer(slot, &reply, Wait::default());
+            }
             // It is about to wait for an element: the engine's list had it already.
-            let reply = error.unwrap_or(Reply::NilArray);
-            connection.early_answer = Some(EarlyAnswer {
-                reply,
-                wait: Wait::default(),
-                messages_before: connection.messages.len(),
-            });
-            return;
-        };
-        let client_id = connection.session.client.id;
-        self.tasks.push(Task::StopWaiting { client_id });
-        let reply = error.unwrap_or_else(|| blocked.reply(&self.node));
-        self.answer(slot, &reply, Wait::default());
-    }
-
-    /// A request that a pause holds up is kept with what came after it.
-    pub(super) fn wait_for_pause(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::Paused;
-        let client = &connection.session.client;
-        client.note_waiting(Waiting::Paused);
-        client.count_as_blocked(&self.node.statistics.blocked);
-        // Another pause does not send it to the end of the queue.
-        let pause = &self.node.pause;
-        let ticket = connection.ticket;
-        let ticket = ticket.unwrap_or_else(|| pause.enqueue(self.number));
-        connection.ticket = Some(ticket);
-        self.paused.insert(ticket, slot);
-        if connection.has_work() {
-            self.receive_blocked(slot);
-        } else {
-            self.guard.count(connection);
-        }
-    }
-
-    /// What is left of a pause.
-    pub(super) fn pause_left(&self) -> Option<Duration> {
-        self.node.pause.left(self.node.clock.raw())
-    }
-
-    /// After how long connections are to be resumed, unless another worker comes before.
-    pub(super) fn until_resumed(&self) -> Option<Duration> {
-        let (first, _) = self.paused.first_key_value()?;
-        let is_due = || self.node.pause.last_due(self.number) >= Some(*first);
-        self.pause_left()
-            .or_else(|| is_due().then_some(Duration::ZERO))
-    }
-
-    /// Executes what a pause has held up, once it is over: of all workers in the order in which it came. The next iteration
-    /// executes connections in the order in which they are queued here.
-    pub(super) fn resume_paused(&mut self) {
-        if self.paused.is_empty() || self.pause_left().is_some() {
-            return;
-        }
-        let Some(last) = self.node.pause.last_due(self.number) else {
-            return;
-        };
-        let due = self.paused.extract_if(..=last, |_, _| true);
-        for (_, slot) in due {
-            let connection = &mut self.connections[slot];
-            connection.stage = Stage::Reading;
-            let client = &connection.session.client;
-            client.note_waiting(Waiting::None);
-            client.discount_as_blocked(&self.node.statistics.blocked);
-            self.iteration.queue(slot, connection);
+            _ => connection.answer_early(error.unwrap_or(Reply::NilArray), Wait::default()),
         }
     }
 
@@ -251,47 +272,20 @@ impl<S: Stream> EventLoop<S> {
         let Some(ticket) = self.connections[slot].ticket.take() else {
             return;
         };
-        self.paused.remove(&ticket);
         if let Some(next) = self.node.pause.leave(ticket)
             && next != self.number
         {
             self.node.deliveries.wake_worker(next);
         }
     }
-
-    pub(super) fn wait_for_segment(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::LacksSegment;
-        self.guard.count(connection);
-        if self.lacking_segment.is_empty() {
-            self.tasks.push(Task::MakeSegment);
-        }
-        self.lacking_segment.push(slot);
-    }
-
-    pub(super) fn retry_with_segment(&mut self) {
-        for slot in self.lacking_segment.drain(..) {
-            let connection = &mut self.connections[slot];
-            connection.stage = Stage::Reading;
-            self.iteration.queue(slot, connection);
-        }
-    }
 }
 
-/// Takes a client off the node's list and ends what waits for it.
-pub(super) fn leave<S: Stream>(
-    node: &NodeState,
-    tasks: &mut Vec<Task>,
-    connection: &mut Connection<S>,
-) {
+/// Takes a client off the node's list.
+pub(super) fn leave<S: Stream>(node: &NodeState, connection: &mut Connection<S>) {
     connection.session.leave(node);
     let client = &connection.session.client;
     client.discount_as_blocked(&node.statistics.blocked);
-    let client_id = client.id;
-    if matches!(connection.stage, Stage::Blocked) {
-        tasks.push(Task::StopWaiting { client_id });
-    }
-    node.clients.remove(client_id);
+    node.clients.remove(client.id);
 }
 
 const UNBLOCKED: ErrorReply = ErrorReply::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");

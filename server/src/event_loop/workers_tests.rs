@@ -299,14 +299,14 @@ fn what_a_pause_has_held_up_is_executed_in_the_order_in_which_it_came() {
         clients[3].reset();
         workers.iterate(1);
         for event_loop in &workers.loops {
-            assert_eq!(event_loop.until_resumed(), Some(Duration::from_secs(1)));
+            assert_eq!(event_loop.until_pending(), Some(Duration::from_secs(1)));
         }
         match ends_early {
             true => drop(workers.ask(0, &owner, &words("CLIENT UNPAUSE"))),
             false => workers.clock.advance(Duration::from_secs(1)),
         }
         // Only the worker of the first has something to do, until that is done.
-        let until = workers.loops.iter().map(EventLoop::until_resumed);
+        let until = workers.loops.iter().map(EventLoop::until_pending);
         let expected = [None, None, Some(Duration::ZERO)];
         assert_eq!(until.collect::<Vec<_>>(), expected);
         workers.run();
@@ -315,7 +315,7 @@ fn what_a_pause_has_held_up_is_executed_in_the_order_in_which_it_came() {
         assert_eq!(order.concat(), "00112244556677", "{ends_early}");
         let replies = clients.iter().map(Pipe::take_received);
         assert_eq!(replies.filter(|reply| !reply.is_empty()).count(), 7);
-        assert!(workers.loops.iter().all(|one| one.paused.is_empty()));
+        assert!(workers.loops.iter().all(|one| one.pending.is_empty()));
         assert_eq!(workers.node.pause.last_due(0), None);
     }
 }

@@ -145,11 +145,10 @@ impl Threads {
     /// Starts the workers; each says when it ends.
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
-        let runtime = runtime.handle();
-        let half_closed = HalfClosed::new(runtime.clone());
+        let half_closed = HalfClosed::new(runtime.handle().clone());
         for number in 0..self.node.facts.workers {
             let node = Arc::clone(&self.node);
-            let worker = Worker::new(node, number, runtime.clone(), half_closed.clone())?;
+            let worker = Worker::new(node, number, half_closed.clone())?;
             let inbox = worker.inbox();
             let (end, ended) = oneshot::channel::<()>();
             self.handles.push(

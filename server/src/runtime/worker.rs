@@ -1,6 +1,5 @@
 //! A worker: one thread that waits for the sockets of its own connections and drives their event loop.
 
-use std::collections::HashMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -11,8 +10,6 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use rustix::fd::AsRawFd;
 use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
 use crate::core::commit::PollError;
 use crate::core::log_queue::Job;
@@ -24,7 +21,6 @@ use crate::event_loop::message::{Message, Task};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
-use crate::session::Blocked;
 use crate::sync::mpsc::Receiver;
 
 /// One worker.
@@ -35,10 +31,6 @@ pub(crate) struct Worker {
     inbox: Inbox,
     incoming: Receiver<Incoming>,
     event_loop: EventLoop<OwnedFd>,
-    /// Where tasks run that wait with a client.
-    runtime: Handle,
-    /// Those tasks, by the client's id.
-    waiting: HashMap<u64, AbortHandle>,
     half_closed: HalfClosed,
 }
 
@@ -50,7 +42,6 @@ impl Worker {
     pub(crate) fn new(
         node: Arc<NodeState>,
         number: usize,
-        runtime: Handle,
         half_closed: HalfClosed,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -61,6 +52,10 @@ impl Worker {
             let _ = told.send(Incoming::Message(Message::Published));
         };
         node.deliveries.wake_with(number, Box::new(wake));
+        let told = inbox.clone();
+        node.clock.when_moved(Box::new(move || {
+            told.send(Incoming::Message(Message::TimeMoved))
+        }));
         Ok(Self {
             event_loop: EventLoop::new(Arc::clone(&node), number),
             node,
@@ -69,8 +64,6 @@ impl Worker {
             inbox,
             incoming,
             half_closed,
-            runtime,
-            waiting: HashMap::new(),
         })
     }
 
@@ -159,12 +152,7 @@ impl Worker {
         while let Ok(incoming) = self.incoming.try_recv() {
             match incoming {
                 Incoming::Connection(handover) => self.open(handover),
-                Incoming::Message(message) => {
-                    if let Message::Unblocked { client_id, .. } = message {
-                        self.waiting.remove(&client_id);
-                    }
-                    self.event_loop.receive(message);
-                }
+                Incoming::Message(message) => self.event_loop.receive(message),
             }
         }
     }
@@ -208,40 +196,9 @@ impl Worker {
                     log_thread.commit_for(self.number, request, || told(Message::Synced));
                 }
                 Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
-                Task::Wait {
-                    connection,
-                    client_id,
-                    blocked,
-                } => {
-                    let (node, inbox) = (Arc::clone(&self.node), self.inbox.clone());
-                    let waited = wait(node, inbox, connection, client_id, blocked);
-                    let task = self.runtime.spawn(waited);
-                    self.waiting.insert(client_id, task.abort_handle());
-                }
-                Task::StopWaiting { client_id } => {
-                    if let Some(task) = self.waiting.remove(&client_id) {
-                        task.abort();
-                    }
-                }
             }
         }
     }
-}
-
-/// Waits with a client, and tells its worker when that is over.
-async fn wait(
-    node: Arc<NodeState>,
-    inbox: Inbox,
-    connection: usize,
-    client_id: u64,
-    blocked: Blocked,
-) {
-    blocked.over(&node).await;
-    inbox.send(Incoming::Message(Message::Unblocked {
-        connection,
-        client_id,
-        blocked,
-    }));
 }
 
 /// Sleeps whatever comes, or less after a signal.

@@ -19,9 +19,9 @@ use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::session::Session;
-use crate::session::blocked::Blocked;
 use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
+use crate::session::pending::{Outcome, Pending};
 use crate::sync::MutexGuard;
 
 /// What the connection does after a request.
@@ -29,17 +29,17 @@ use crate::sync::MutexGuard;
 pub(crate) enum Next {
     /// Everything that arrived is executed.
     Read,
-    /// Send what there is, and execute nothing more until this is over and answered.
-    Wait(Blocked),
-    /// The request was not executed: it may need a segment of the log that is not made yet. It is to be
-    /// executed again once one was made, or could not be.
-    LacksSegment,
-    /// The request was not executed: it is to be executed again once the pause of the node is over.
-    Paused,
-    /// The request was not executed: it is to be executed again once enough of what was published is handed out.
-    HeldBack,
+    /// Send what there is, and execute nothing more until this is over.
+    Wait(Pending),
     /// Send what there is and close.
     Close,
+}
+
+impl Next {
+    /// Whether the request was not executed, and is to be executed again.
+    pub(crate) fn comes_again(self) -> bool {
+        matches!(self, Self::Wait(pending) if pending.condition.outcome() == Outcome::Execute)
+    }
 }
 
 /// One iteration's access to the node.
@@ -116,13 +116,7 @@ pub(crate) enum Answer {
     /// The replies to the commands of a transaction.
     Executed(Executed),
     /// No reply yet.
-    Wait(Blocked),
-    /// Not executed yet.
-    LacksSegment,
-    /// Not executed before a pause is over.
-    Paused,
-    /// Not executed before enough of what was published is handed out.
-    HeldBack,
+    Wait(Pending),
     /// No reply.
     Nothing,
     /// This reply, then close.

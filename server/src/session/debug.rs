@@ -13,7 +13,7 @@ use crate::core::clients::Address;
 use crate::core::commit::Failure;
 use crate::core::pause::HeldUp;
 use crate::session::batch::{Answer, Batch};
-use crate::session::{Awaited, Blocked, Session};
+use crate::session::{Condition, Pending, Session};
 
 pub(super) fn debug(
     session: &mut Session,
@@ -54,8 +54,8 @@ fn sleep(batch: &Batch<'_>, seconds: &[u8]) -> Answer {
     let now_raw = batch.node.clock.raw();
     let until_raw = now_raw.plus_nanos(saturated_nanos(time));
     batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
-    Answer::Wait(Blocked {
-        awaited: Awaited::Time,
+    Answer::Wait(Pending {
+        condition: Condition::Time,
         until_raw: Some(until_raw),
     })
 }

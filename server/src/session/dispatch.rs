@@ -7,12 +7,15 @@ use quorlock_engine::{
 
 use crate::clock::saturated_nanos;
 use crate::core::commit::Failure;
+use crate::core::deliveries::PUBLISHED_COST_MAX;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::introspection::{check, part_of};
 use crate::session::transaction::Step;
-use crate::session::{Awaited, Blocked, Session, absent, client, debug, introspection, numbers};
+use crate::session::{
+    Condition, Outcome, Pending, Session, absent, client, debug, introspection, numbers,
+};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -29,7 +32,9 @@ impl Batch<'_> {
         self.commands += 1;
         self.under_lock += 1;
         let answer = self.answer(session, arguments, wait);
-        if session.is_tracking() && !matches!(answer, Ok(Answer::LacksSegment)) {
+        let lacks_segment =
+            matches!(&answer, Ok(Answer::Wait(pending)) if pending.condition == Condition::Segment);
+        if session.is_tracking() && !lacks_segment {
             session.note_executed(arguments);
         }
         self.respond(session, answer, wait, replies)
@@ -87,14 +92,11 @@ impl Batch<'_> {
                     false => Next::Read,
                 };
             }
-            Ok(Answer::Wait(blocked)) => {
+            Ok(Answer::Wait(pending)) => {
                 // The replies before it are on its way, with their sync.
-                wait.urgent = wait.urgent.max(blocked.urgent());
-                return Next::Wait(blocked);
+                wait.urgent = wait.urgent.max(pending.urgent());
+                return Next::Wait(pending);
             }
-            Ok(Answer::LacksSegment) => return Next::LacksSegment,
-            Ok(Answer::Paused) => return Next::Paused,
-            Ok(Answer::HeldBack) => return Next::HeldBack,
             Ok(Answer::Last(reply)) => (reply, Next::Close),
             Ok(Answer::Close) => return Next::Close,
             Err(_) if session.client.is_killed() => return Next::Close,
@@ -110,7 +112,7 @@ impl Batch<'_> {
     /// Counts a request, unless it was not executed and will come again.
     fn count(&mut self, answer: &Result<Answer, Failure>) {
         match answer {
-            Ok(Answer::LacksSegment | Answer::Paused | Answer::HeldBack) => {
+            Ok(Answer::Wait(pending)) if pending.condition.outcome() == Outcome::Execute => {
                 self.commands -= 1;
                 self.forget_call();
             }
@@ -147,11 +149,11 @@ impl Batch<'_> {
         }
         if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
             session.note_unexecuted(arguments);
-            return Ok(Answer::Paused);
+            return Ok(Answer::Wait(Pending::on(Condition::PauseOver)));
         }
         if self.is_held_back(session, arguments) {
             session.note_unexecuted(arguments);
-            return Ok(Answer::HeldBack);
+            return Ok(Answer::Wait(Pending::on(Condition::BacklogBelow)));
         }
         if session.queues(name) {
             return self.queue(session, arguments);
@@ -285,7 +287,7 @@ impl Batch<'_> {
     pub(super) fn lacks_segment(&self) -> Result<Answer, Failure> {
         match self.node.commit.failure() {
             Some(failure) => Err(failure.clone()),
-            None => Ok(Answer::LacksSegment),
+            None => Ok(Answer::Wait(Pending::on(Condition::Segment))),
         }
     }
 
@@ -295,12 +297,12 @@ impl Batch<'_> {
         session: &mut Session,
         limit: WaitLimit,
         arguments: &[&[u8]],
-    ) -> Blocked {
+    ) -> Pending {
         let bytes = |argument: &&[u8]| 2 * (argument.len() + WAITING_ARGUMENT_BYTES);
         session.waiting_bytes = Some(arguments.iter().map(bytes).sum());
         let now_raw = self.raw();
-        Blocked {
-            awaited: Awaited::Element,
+        Pending {
+            condition: Condition::Element,
             until_raw: limit
                 .0
                 .map(|limit| now_raw.plus_nanos(saturated_nanos(limit))),
@@ -461,9 +463,6 @@ impl Session {
 /// Memory of an argument of a command that waits, beside its bytes.
 const WAITING_ARGUMENT_BYTES: usize = 96;
 
-/// Beyond this cost of what is published and not handed out, those who have published wait: as bytes of messages, 64 for
-/// each receiver of each.
-pub(crate) const PUBLISHED_COST_MAX: usize = 16 << 20;
 /// So many times as much, and all who may publish wait: thousands may publish once each.
 const PUBLISHED_COST_FACTOR: usize = 4;
 

@@ -194,7 +194,7 @@ impl Queued {
                 Content::One(reply)
             }
             // As in Redis nothing waits within a transaction.
-            Answer::Wait(blocked) => Content::One(blocked.reply(batch.node)),
+            Answer::Wait(pending) => Content::One(pending.reply(batch.node)),
             Answer::Last(reply) => {
                 executed.closes = true;
                 if let Some(part) = executed.parts.get_mut(index) {

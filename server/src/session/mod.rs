@@ -8,7 +8,6 @@ mod absent;
 mod batch;
 #[cfg(test)]
 mod batch_tests;
-mod blocked;
 #[cfg(test)]
 mod book_tests;
 mod client;
@@ -26,6 +25,7 @@ mod introspection;
 mod made_once;
 mod numbers;
 mod oversized;
+mod pending;
 mod request_keys;
 mod subscriptions;
 mod syntax;
@@ -40,10 +40,9 @@ use quorlock_engine::{Caller, Protocol, RawTime};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
-pub(crate) use blocked::{Awaited, Blocked};
 pub(crate) use config::follow;
-pub(crate) use dispatch::PUBLISHED_COST_MAX;
 pub(crate) use numbers::names as command_names;
+pub(crate) use pending::{Condition, Outcome, Pending};
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;

@@ -1,13 +1,11 @@
 //! WAIT and WAITAOF: how durable is what this connection has written?
 
-use quorlock_engine::control::Durability;
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
 use crate::core::commit::Failure;
-use crate::core::next_commit::CommitRequest;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
-use crate::session::blocked::{Awaited, Blocked, acknowledged};
+use crate::session::pending::{Condition, Pending, acknowledged, is_synced};
 
 pub(crate) fn waitaof(
     session: &mut Session,
@@ -29,21 +27,18 @@ pub(crate) fn waitaof(
             acknowledged(false)
         }));
     }
-    let blocked = Blocked {
-        awaited: Awaited::Sync(session.position),
+    let pending = Pending {
+        condition: Condition::Synced(session.position),
         until_raw: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
             node.clock.raw().plus_nanos(timeout_ns)
         }),
     };
-    if !wants_local || blocked.is_synced(node) {
-        return Ok(Answer::Reply(acknowledged(blocked.is_synced(node))));
+    let is_synced = is_synced(node, session.position);
+    if !wants_local || is_synced {
+        return Ok(Answer::Reply(acknowledged(is_synced)));
     }
-    // In `always` the replies before this one have asked for the sync already.
-    if node.durability() != Durability::Always {
-        node.log_queue.ask_for_commit(CommitRequest::URGENT);
-    }
-    Ok(Answer::Wait(blocked))
+    Ok(Answer::Wait(pending))
 }
 
 pub(crate) fn wait(

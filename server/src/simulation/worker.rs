@@ -11,7 +11,6 @@ use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::pipe::{Pipe, PipeStream};
-use crate::session::Blocked;
 
 /// One event loop, its connections, and what it was told and has asked for.
 pub(crate) struct Worker {
@@ -21,18 +20,10 @@ pub(crate) struct Worker {
     inbox: Inbox,
     /// By slot.
     pipes: BTreeMap<usize, Pipe>,
-    waiting: Vec<Waiting>,
 }
 
 /// What a real worker's inbox holds.
 type Inbox = Arc<Mutex<VecDeque<Message>>>;
-
-/// A client that is blocked.
-struct Waiting {
-    connection: usize,
-    client_id: u64,
-    blocked: Blocked,
-}
 
 impl Worker {
     pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Worker {
@@ -46,7 +37,6 @@ impl Worker {
             number,
             inbox,
             pipes: BTreeMap::new(),
-            waiting: Vec::new(),
         }
     }
 
@@ -76,7 +66,6 @@ impl Worker {
                     .note_ready(*slot, ready.is_readable, ready.is_ending);
             }
         }
-        self.end_waits();
         while let Some(message) = take(&self.inbox) {
             self.event_loop.receive(message);
         }
@@ -90,18 +79,6 @@ impl Worker {
     /// Whether it was told to stop, and has nothing to do any more.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.event_loop.has_ended()
-    }
-
-    fn end_waits(&mut self) {
-        let node = &self.node;
-        let is_over = |waiting: &mut Waiting| waiting.blocked.is_over(node);
-        for over in self.waiting.extract_if(.., is_over) {
-            self.event_loop.receive(Message::Unblocked {
-                connection: over.connection,
-                client_id: over.client_id,
-                blocked: over.blocked,
-            });
-        }
     }
 
     fn hand_over_tasks(&mut self) {
@@ -118,18 +95,6 @@ impl Worker {
                     log_thread.commit_for(self.number, request, || told(Message::Synced));
                 }
                 Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
-                Task::Wait {
-                    connection,
-                    client_id,
-                    blocked,
-                } => self.waiting.push(Waiting {
-                    connection,
-                    client_id,
-                    blocked,
-                }),
-                Task::StopWaiting { client_id } => {
-                    self.waiting.retain(|one| one.client_id != client_id);
-                }
             }
         }
     }

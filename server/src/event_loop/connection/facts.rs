@@ -18,12 +18,7 @@ impl<S: Stream> Connection<S> {
                 Stage::Sending => Activity::Sending {
                     since: self.sending_since,
                 },
-                Stage::Held
-                | Stage::Blocked
-                | Stage::LacksSegment
-                | Stage::Paused
-                | Stage::HeldBack
-                | Stage::Closed => Activity::Busy,
+                Stage::Held | Stage::Pending(_) | Stage::Closed => Activity::Busy,
             },
             unauthenticated_since: self.session.unauthenticated_since(),
             active_at: self.session.client.active_raw(),

@@ -114,10 +114,7 @@ impl<S: Stream> Connection<S> {
                     oversized.words().into_iter().collect()
                 }
             };
-            if matches!(
-                self.then,
-                Next::LacksSegment | Next::Paused | Next::HeldBack
-            ) {
+            if self.then.comes_again() {
                 self.backlog.push_back(std::mem::take(request));
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
-use quorlock_server::clock::{Clock, Pause, SettableClock};
+use quorlock_server::clock::{Clock, LookAgain, Pause, SettableClock};
 
 /// A settable clock with a hook before each reading of its raw time.
 pub(crate) struct HookedClock {
@@ -32,6 +32,9 @@ impl Clock for HookedClock {
     }
     fn boot(&self) -> Boot {
         self.settable.boot()
+    }
+    fn when_moved(&self, look_again: LookAgain) {
+        self.settable.when_moved(look_again);
     }
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         self.settable.pause_until(raw)

@@ -1,0 +1,163 @@
+//! The requests of one worker that have no reply yet: by what they wait for, and by the end of their time.
+//!
+//! What is waited for comes in an order, and so is a number that grows: a position of the log, a place in a queue.
+//! An entry is met once what has come has reached its number. Nothing here knows what the numbers are.
+
+use std::collections::{BTreeSet, HashMap};
+
+use quorlock_engine::RawTime;
+
+/// What a connection's request waits for besides time. A connection waits for one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Awaited {
+    Synced,
+    Segment,
+    PauseOver,
+    BacklogBelow,
+}
+
+impl Awaited {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Synced,
+        Self::Segment,
+        Self::PauseOver,
+        Self::BacklogBelow,
+    ];
+}
+
+/// The pending requests, each known by its connection.
+#[derive(Debug, Default)]
+pub(crate) struct PendingRequests {
+    /// With the number that has to be reached.
+    queued: BTreeSet<(Awaited, u64, usize)>,
+    deadlines: BTreeSet<(RawTime, usize)>,
+    entries: HashMap<usize, Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    awaited: Option<(Awaited, u64)>,
+    until_raw: Option<RawTime>,
+}
+
+impl PendingRequests {
+    /// Whether none waits for a number or a time.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Lets a connection's request wait until a number is reached, or until the end of its time. One that waits for
+    /// neither is ended by others alone, and is not kept here.
+    pub(crate) fn insert(
+        &mut self,
+        connection: usize,
+        awaited: Option<(Awaited, u64)>,
+        until_raw: Option<RawTime>,
+    ) {
+        if let Some((awaited, number)) = awaited {
+            self.queued.insert((awaited, number, connection));
+        }
+        if let Some(until_raw) = until_raw {
+            self.deadlines.insert((until_raw, connection));
+        }
+        if awaited.is_some() || until_raw.is_some() {
+            let entry = Entry { awaited, until_raw };
+            let before = self.entries.insert(connection, entry);
+            debug_assert!(before.is_none(), "a connection waits for one thing");
+        }
+    }
+
+    /// Forgets the request of a connection, if it has one here.
+    pub(crate) fn remove(&mut self, connection: usize) {
+        let Some(entry) = self.entries.remove(&connection) else {
+            return;
+        };
+        if let Some((awaited, number)) = entry.awaited {
+            self.queued.remove(&(awaited, number, connection));
+        }
+        if let Some(until_raw) = entry.until_raw {
+            self.deadlines.remove(&(until_raw, connection));
+        }
+    }
+
+    /// The smallest number that a request waits for.
+    pub(crate) fn first(&self, awaited: Awaited) -> Option<u64> {
+        let mut queued = self.queued.range((awaited, 0, 0)..);
+        let (kind, number, _) = queued.next()?;
+        (*kind == awaited).then_some(*number)
+    }
+
+    /// Takes the connection that waits for the smallest number, if that is reached.
+    pub(crate) fn take_met(&mut self, awaited: Awaited, reached: u64) -> Option<usize> {
+        let mut queued = self
+            .queued
+            .range((awaited, 0, 0)..=(awaited, reached, usize::MAX));
+        let (_, _, connection) = *queued.next()?;
+        self.remove(connection);
+        Some(connection)
+    }
+
+    /// When the time of the next one ends.
+    pub(crate) fn next_deadline(&self) -> Option<RawTime> {
+        self.deadlines.first().map(|(until_raw, _)| *until_raw)
+    }
+
+    /// Takes the connection whose time has ended first.
+    pub(crate) fn take_due(&mut self, now_raw: RawTime) -> Option<usize> {
+        let (until_raw, connection) = *self.deadlines.first()?;
+        if until_raw > now_raw {
+            return None;
+        }
+        self.remove(connection);
+        Some(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> RawTime {
+        RawTime::from_nanos(nanos)
+    }
+
+    #[test]
+    fn those_whose_number_is_reached_come_in_the_order_of_their_numbers() {
+        let mut pending = PendingRequests::default();
+        for (connection, awaited, number) in [
+            (0, Awaited::Synced, 9),
+            (1, Awaited::PauseOver, 2),
+            (2, Awaited::Synced, 4),
+            (3, Awaited::PauseOver, 1),
+        ] {
+            pending.insert(connection, Some((awaited, number)), None);
+        }
+        assert_eq!(pending.first(Awaited::Synced), Some(4));
+        assert_eq!(pending.first(Awaited::Segment), None);
+        assert_eq!(pending.take_met(Awaited::Synced, 3), None);
+        assert_eq!(pending.take_met(Awaited::Synced, 9), Some(2));
+        assert_eq!(pending.take_met(Awaited::PauseOver, u64::MAX), Some(3));
+        pending.remove(0);
+        assert_eq!(pending.take_met(Awaited::Synced, u64::MAX), None);
+        assert_eq!(pending.take_met(Awaited::PauseOver, u64::MAX), Some(1));
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn what_is_met_has_no_deadline_any_more_and_what_is_due_waits_for_no_number() {
+        let mut pending = PendingRequests::default();
+        pending.insert(0, Some((Awaited::Synced, 5)), Some(at(7)));
+        pending.insert(1, None, Some(at(6)));
+        pending.insert(2, Some((Awaited::Synced, 5)), Some(at(9)));
+        pending.insert(3, None, None);
+        assert_eq!(pending.take_met(Awaited::Synced, 5), Some(0));
+        assert_eq!(
+            (pending.next_deadline(), pending.take_due(at(5))),
+            (Some(at(6)), None)
+        );
+        assert_eq!(pending.take_due(at(9)), Some(1));
+        assert_eq!(pending.take_due(at(9)), Some(2));
+        assert_eq!(pending.take_met(Awaited::Synced, u64::MAX), None);
+        assert!(pending.is_empty() && pending.next_deadline().is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! A request without a reply yet: what it waits for, until when, and what comes of it then.
+//!
+//! Of what is durable the answer is true in every mode: the local count is 1 only when everything that the
+//! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
+//! cannot happen would only end with the timeout.
+
+use quorlock_engine::{ErrorReply, RawTime, Reply};
+use quorlock_persistence::Position;
+
+use crate::core::clients::Waiting;
+use crate::core::state::NodeState;
+
+/// A request without a reply yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) condition: Condition,
+    /// Raw-clock reading at which it is answered whatever has happened; `None`: there is no end.
+    pub(crate) until_raw: Option<RawTime>,
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// The log is synced up to this position, or has failed.
+    Synced(Position),
+    /// A key has an element for it, which comes as a delivery.
+    Element,
+    /// Nothing but the end of its time.
+    Time,
+    /// A segment of the log was made, or could not be.
+    Segment,
+    /// The pause of the node is over, and all who came before have had their turn.
+    PauseOver,
+    /// Enough of what was published is handed out.
+    BacklogBelow,
+}
+
+/// What comes once the condition is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The request is answered.
+    Answer,
+    /// The request was not executed: it is now, as if it had just come.
+    Execute,
+}
+
+impl Condition {
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Synced(_) | Self::Element | Self::Time => Outcome::Answer,
+            Self::Segment | Self::PauseOver | Self::BacklogBelow => Outcome::Execute,
+        }
+    }
+
+    /// What other clients see of it, and may end; nothing where the node alone is to blame for the wait.
+    pub(crate) fn shown_as(self) -> Option<Waiting> {
+        match self {
+            // Who waits for an element is on the engine's list: only who takes it off ends the wait.
+            Self::Element => Some(Waiting::Element),
+            Self::Synced(_) | Self::Time => Some(Waiting::Blocked),
+            Self::PauseOver => Some(Waiting::Paused),
+            Self::Segment | Self::BacklogBelow => None,
+        }
+    }
+
+    /// Whether nobody would get what it waits for once the client sends no more.
+    pub(crate) fn is_for_client_alone(self) -> bool {
+        matches!(self, Self::Element | Self::PauseOver)
+    }
+
+    /// Whether a node that stops still answers it: what it waits for comes without another client.
+    pub(crate) fn is_owed_at_stop(self) -> bool {
+        matches!(self, Self::Synced(_) | Self::Time | Self::Segment)
+    }
+}
+
+impl Pending {
+    /// Without an end but the condition.
+    pub(crate) const fn on(condition: Condition) -> Self {
+        Self {
+            condition,
+            until_raw: None,
+        }
+    }
+
+    /// Until where the log has to be synced at once for this.
+    pub(crate) fn urgent(self) -> Position {
+        match self.condition {
+            Condition::Synced(position) => position,
+            _ => Position::ZERO,
+        }
+    }
+
+    /// What the client is told if it has not got what it waits for by now.
+    pub(crate) fn reply(self, node: &NodeState) -> Reply {
+        let Condition::Synced(position) = self.condition else {
+            return match self.condition {
+                Condition::Element => Reply::NilArray,
+                _ => Reply::Ok,
+            };
+        };
+        let is_synced = is_synced(node, position);
+        match node.commit.failure() {
+            Some(failure) if !is_synced => Reply::Error(ErrorReply::new(format!(
+                "MISCONF {failure}. Whether what this connection has written is on disk is \
+                 unknown: treat its locks as not granted. The node stops"
+            ))),
+            _ => acknowledged(is_synced),
+        }
+    }
+}
+
+/// Whether a power loss loses nothing up to this position.
+pub(super) fn is_synced(node: &NodeState, position: Position) -> bool {
+    node.commit.synced() >= position
+}
+
+/// The reply of WAITAOF: whether this node has synced it, and how many replicas have, of which there are none.
+pub(super) fn acknowledged(is_synced: bool) -> Reply {
+    Reply::Array(vec![
+        Reply::Integer(i64::from(is_synced)),
+        Reply::Integer(0),
+    ])
+}

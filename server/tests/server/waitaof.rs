@@ -44,6 +44,20 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
     });
 }
 
+/// Nobody else asks for that sync: time stands still, and there is no reply that needs it.
+#[test]
+fn what_was_written_without_a_reply_is_synced_for_who_waits_for_it() {
+    run(async {
+        for mode in MODES {
+            let machine = Machine::new();
+            let node = machine.start_in(mode).await;
+            let mut client = wire(&node);
+            client.send(b"CLIENT REPLY SKIP\r\nSET a b\r\nWAITAOF 1 0 0\r\n");
+            assert_eq!(client.reply(), "[:1, :0]", "{mode}");
+        }
+    });
+}
+
 /// Waiting is not being idle: `timeout` begins anew with the reply.
 #[test]
 fn a_long_wait_does_not_count_as_silence() {

@@ -28,6 +28,7 @@ pub(crate) mod log_writer;
 pub(crate) mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
+pub(crate) mod maintenance_work;
 pub(crate) mod next_commit;
 pub(crate) mod outbox;
 pub(crate) mod pause;

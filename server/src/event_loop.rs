@@ -51,6 +51,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use quorlock_engine::RawTime;
 use quorlock_engine::control::Durability;
 use slab::Slab;
 
@@ -159,7 +160,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Serves a client.
-    pub(crate) fn open(&mut self, stream: S, client: Arc<Client>) {
+    pub(crate) fn open(&mut self, stream: S, client: Arc<Client>, now_raw: RawTime) {
         let entry = self.connections.vacant_entry();
         client.note_connection(entry.key());
         let session = Session::new(client, &self.node);
@@ -168,13 +169,19 @@ impl<S: Stream> EventLoop<S> {
         // Whoever killed it before could not say where it is.
         if connection.session.client.is_killed() {
             let slot = connection.session.client.connection();
-            self.close(slot);
+            self.close(slot, now_raw);
         }
     }
 
     /// Notes that a connection's stream has bytes or its end to read where `is_readable` says so, and
     /// that it takes bytes again.
-    pub(crate) fn note_ready(&mut self, slot: usize, is_readable: bool, is_ending: bool) {
+    pub(crate) fn note_ready(
+        &mut self,
+        slot: usize,
+        is_readable: bool,
+        is_ending: bool,
+        now_raw: RawTime,
+    ) {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
@@ -184,13 +191,13 @@ impl<S: Stream> EventLoop<S> {
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
             Stage::Sending => self.queue_sending(slot),
-            Stage::Pending(_) => self.receive_pending(slot),
+            Stage::Pending(_) => self.receive_pending(slot, now_raw),
             Stage::Reading | Stage::Held | Stage::Closed => {}
         }
     }
 
     /// Takes in what others say.
-    pub(crate) fn receive(&mut self, message: Message) {
+    pub(crate) fn receive(&mut self, message: Message, now_raw: RawTime) {
         match message {
             Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
             // The next iteration sends the replies that may leave, and looks what else has come.
@@ -198,7 +205,6 @@ impl<S: Stream> EventLoop<S> {
             Message::SegmentMade => self.segments_made += 1,
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
-                let now_raw = self.node.clock.raw();
                 self.draining
                     .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw));
             }
@@ -206,22 +212,22 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Does all that has come since the last time.
-    pub(crate) fn iterate(&mut self) {
-        self.send_more();
-        self.follow_orders();
-        self.resume_pending();
-        self.execute();
-        self.deliver();
-        self.release();
+    pub(crate) fn iterate(&mut self, now_raw: RawTime) {
+        self.send_more(now_raw);
+        self.follow_orders(now_raw);
+        self.resume_pending(now_raw);
+        self.execute(now_raw);
+        self.deliver(now_raw);
+        self.release(now_raw);
         if self.wants_another_look() {
             return;
         }
-        self.commit();
+        self.commit(now_raw);
         let counted = std::mem::replace(&mut self.counted_sent_bytes, self.sent_bytes);
         let counter = &self.node.statistics.bytes_out;
         counter.fetch_add(self.sent_bytes - counted, Ordering::Relaxed);
         // What has arrived is executed now: nobody goes who has just done what was missing.
-        self.enforce_limits();
+        self.enforce_limits(now_raw);
         for slot in self.closed.drain(..) {
             let mut connection = self.connections.remove(slot);
             let messages = std::mem::take(&mut connection.messages);
@@ -245,7 +251,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// How long nothing is to be done unless something comes; without end where nothing is due.
-    pub(crate) fn pause(&self) -> Option<Duration> {
+    pub(crate) fn pause(&self, now_raw: RawTime) -> Option<Duration> {
         let is_more = self.has_looked_again
             || !self.iteration.is_empty()
             || !self.sending.is_empty()
@@ -258,9 +264,9 @@ impl<S: Stream> EventLoop<S> {
             return Some(Duration::ZERO);
         }
         let draining = self.draining.is_some().then_some(DRAINING_PAUSE);
-        let guard = self.guard.pause(|| self.node.clock.raw());
+        let guard = self.guard.pause(now_raw);
         let all = draining.into_iter().chain(guard);
-        all.chain(self.until_pending()).min()
+        all.chain(self.until_pending(now_raw)).min()
     }
 
     /// Whether no reply waits for the log.
@@ -269,11 +275,11 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Whether it was told to stop, and every reply has left that can.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self, now_raw: RawTime) -> bool {
         let owes_replies = self.owes_replies();
-        self.draining.as_mut().is_some_and(|draining| {
-            !owes_replies || draining.is_over(self.sent_bytes, self.node.clock.raw())
-        })
+        self.draining
+            .as_mut()
+            .is_some_and(|draining| !owes_replies || draining.is_over(self.sent_bytes, now_raw))
     }
 
     /// Closes all connections.
@@ -305,7 +311,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Reads and executes, and queues the replies for the commit.
-    fn execute(&mut self) {
+    fn execute(&mut self, now_raw: RawTime) {
         if self.iteration.is_empty() {
             return;
         }
@@ -327,17 +333,17 @@ impl<S: Stream> EventLoop<S> {
             self.has_abandoned |= connection.session.take_unanswered();
 
             if connection.has_replies() {
-                if let Some(reason) = self.guard.judge_output(&self.node, connection) {
+                if let Some(reason) = self.guard.judge_output(connection, now_raw) {
                     self.has_abandoned = true;
-                    self.close_because(slot, reason);
+                    self.close_because(slot, reason, now_raw);
                     continue;
                 }
                 self.hold(slot);
             } else {
-                self.go_on(slot);
+                self.go_on(slot, now_raw);
             }
         }
-        self.coalescing.measure(|| self.node.clock.raw());
+        self.coalescing.measure(now_raw);
         self.iteration.give_back(slots);
     }
 
@@ -350,16 +356,16 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// What comes after an iteration of which no reply is left.
-    fn go_on(&mut self, slot: usize) {
+    fn go_on(&mut self, slot: usize, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         if connection.append_messages() {
             return self.hold(slot);
         }
         match connection.take_next() {
-            Next::Wait(pending) => self.wait_for(slot, pending),
+            Next::Wait(pending) => self.wait_for(slot, pending, now_raw),
             Next::Close => {
                 self.iteration.close_half(connection);
-                self.close(slot);
+                self.close(slot, now_raw);
             }
             Next::Read => {
                 connection.stage = Stage::Reading;
@@ -372,14 +378,13 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Makes the log as durable as the replies need, and sends those that may leave.
-    fn commit(&mut self) {
+    fn commit(&mut self, now_raw: RawTime) {
         if self.queue.is_empty() && !self.has_abandoned {
             return;
         }
         let node = &self.node;
         // With other modes what waits for a sync is on record for all: a bound, a mode.
         let may_linger = node.durability() == Durability::Always && self.draining.is_none();
-        let now_raw = || node.clock.raw();
         let plan = self.queue.plan(&node.commit, may_linger, now_raw);
         let has_abandoned = std::mem::take(&mut self.has_abandoned);
         if let (Plan::Nothing, true) = (plan, has_abandoned)
@@ -391,10 +396,10 @@ impl<S: Stream> EventLoop<S> {
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
             self.tasks.push(Task::Commit(request));
         }
-        self.release();
+        self.release(now_raw);
     }
 
-    fn close(&mut self, slot: usize) {
+    fn close(&mut self, slot: usize, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         debug_assert!(
             !matches!(connection.stage, Stage::Closed),
@@ -402,7 +407,8 @@ impl<S: Stream> EventLoop<S> {
         );
         if let Some(error) = connection.told_error() {
             let client = &connection.session.client;
-            self.guard.note_protocol_error(&self.node, client, error);
+            self.guard
+                .note_protocol_error(&self.node, client, error, now_raw);
         }
         match connection.stage {
             Stage::Held => {
@@ -432,23 +438,23 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Closes a connection because of a limit.
-    fn close_because(&mut self, slot: usize, reason: Reason) {
+    fn close_because(&mut self, slot: usize, reason: Reason, now_raw: RawTime) {
         let client = &self.connections[slot].session.client;
-        self.guard.note_closed(&self.node, client, reason);
-        self.close(slot);
+        self.guard.note_closed(&self.node, client, reason, now_raw);
+        self.close(slot, now_raw);
     }
 
     /// Closes the connections that have been here for too long or hold too much, and counts what the
     /// others keep.
-    fn enforce_limits(&mut self) {
+    fn enforce_limits(&mut self, now_raw: RawTime) {
         for slot in self.queue.take_new() {
             self.guard.count(&mut self.connections[slot]);
         }
-        for due in self.guard.due(&self.node, &mut self.connections) {
-            self.close_because(due.connection, due.reason);
+        for due in self.guard.due(&self.node, &mut self.connections, now_raw) {
+            self.close_because(due.connection, due.reason, now_raw);
         }
         for one in self.guard.excessive(&self.node, &self.connections) {
-            self.close_because(one.connection, one.reason);
+            self.close_because(one.connection, one.reason, now_raw);
         }
         let next = std::mem::take(&mut self.asked_to_leave_next);
         for client in std::mem::replace(&mut self.asked_to_leave, next) {
@@ -459,7 +465,7 @@ impl<S: Stream> EventLoop<S> {
                     && !matches!(connection.stage, Stage::Closed)
             });
             if is_here {
-                self.close_because(slot, Reason::MakesRoom);
+                self.close_because(slot, Reason::MakesRoom, now_raw);
             }
             self.node.clients.room.notify_one();
         }

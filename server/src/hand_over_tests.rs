@@ -314,7 +314,7 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     };
     queue.push(0, wait);
     loop {
-        let plan = queue.plan(&node.commit, may_linger, || node.clock.raw());
+        let plan = queue.plan(&node.commit, may_linger, node.clock.raw());
         node.carry_out(plan);
         queue.release(&node.commit, &mut released);
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {

@@ -8,9 +8,11 @@ mod arrows;
 mod checks;
 mod circles;
 mod folders;
+mod impls;
 mod imports;
 mod links;
 mod promises;
+mod readings;
 mod scan;
 mod skipped;
 mod tree;
@@ -74,6 +76,16 @@ fn names_say_something() {
 #[test]
 fn a_node_reads_the_clock_it_was_given() {
     every_file(checks::clock_seam);
+}
+
+#[test]
+fn what_decides_is_told_the_time() {
+    whole_tree(readings::readings);
+}
+
+#[test]
+fn the_methods_of_a_type_are_in_its_folder() {
+    whole_tree(impls::impls);
 }
 
 #[test]

@@ -103,12 +103,7 @@ impl CommitQueue {
 
     /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
     /// log thread when they are long. `may_linger` says that none of the replies must be kept waiting for others.
-    pub(crate) fn plan(
-        &mut self,
-        commit: &Commit,
-        may_linger: bool,
-        now_raw: impl FnOnce() -> RawTime,
-    ) -> Plan {
+    pub(crate) fn plan(&mut self, commit: &Commit, may_linger: bool, now_raw: RawTime) -> Plan {
         let lacks_sync = |one: &Waiting| commit.lacks_sync(one.wait);
         let only_write = !self.waiting.iter().all(lacks_sync);
         let otherwise = match only_write {
@@ -132,7 +127,7 @@ impl CommitQueue {
         let mut request = CommitRequest {
             replies: 0,
             is_urgent: !may_linger || only_write,
-            asked_raw: now_raw(),
+            asked_raw: now_raw,
         };
         for one in self.waiting.iter_mut().filter(|one| is_unasked(one)) {
             one.is_handed_over = true;
@@ -223,7 +218,7 @@ mod tests {
     }
 
     fn plan(queue: &mut CommitQueue, commit: &Commit) -> Plan {
-        queue.plan(commit, true, || NOW)
+        queue.plan(commit, true, NOW)
     }
 
     fn released(queue: &mut CommitQueue, commit: &Commit) -> Vec<(usize, bool)> {
@@ -320,7 +315,7 @@ mod tests {
         let mut of_a_record = queue(&[until_synced(2), at_once, until_synced(2)]);
         assert_eq!(plan(&mut of_a_record, &commit), urgent(3));
         let mut of_a_worker = queue(&[until_synced(2)]);
-        assert_eq!(of_a_worker.plan(&commit, false, || NOW), urgent(1));
+        assert_eq!(of_a_worker.plan(&commit, false, NOW), urgent(1));
     }
 
     #[test]

@@ -175,9 +175,9 @@ impl NextCommit {
     }
 
     /// Whether clients that the last commit has answered are expected back before this one begins.
-    pub(crate) fn is_lingering(&self, now_raw: impl FnOnce() -> RawTime) -> bool {
+    pub(crate) fn is_lingering(&self, now_raw: RawTime) -> bool {
         let until_raw = RawTime::from_nanos(self.lingers_until_raw_ns.load(Ordering::Relaxed));
-        until_raw > RawTime::ZERO && now_raw() < until_raw
+        now_raw < until_raw
     }
 
     fn lock(&self) -> MutexGuard<'_, Requests> {

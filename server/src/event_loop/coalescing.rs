@@ -59,13 +59,12 @@ impl WakeUpCoalescing {
     }
 
     /// Measures the pace, once for every `THRESHOLD` connections that were served.
-    pub(crate) fn measure(&mut self, raw: impl FnOnce() -> RawTime) {
+    pub(crate) fn measure(&mut self, now: RawTime) {
         let (served, since) = self.measured_at;
         let count = self.served - served;
         if count < THRESHOLD {
             return;
         }
-        let now = raw();
         let took_ns = now.nanos_since(since);
         let passes_over = self.back_off.passes_over();
         self.is_quick = !passes_over && took_ns <= count.saturating_mul(QUICK_NS);
@@ -127,7 +126,7 @@ mod tests {
             for _ in 0..count {
                 self.now = self.now.plus_nanos(pace_ns);
                 coalescing.note(&mut self.connections[self.next]);
-                coalescing.measure(|| self.now);
+                coalescing.measure(self.now);
                 self.next = (self.next + 1) % self.connections.len();
             }
         }

@@ -254,9 +254,9 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Notes that the stream did not take all there is, and whether it took anything.
-    pub(crate) fn note_unsent(&mut self, has_taken: bool, now: impl FnOnce() -> RawTime) {
+    pub(crate) fn note_unsent(&mut self, has_taken: bool, now_raw: RawTime) {
         if has_taken || !matches!(self.stage, Stage::Sending) {
-            self.sending_since = now();
+            self.sending_since = now_raw;
         }
         self.stage = Stage::Sending;
     }

@@ -55,7 +55,7 @@ impl Guard {
     }
 
     /// How long the worker may wait for events.
-    pub(crate) fn pause(&self, now: impl FnOnce() -> RawTime) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: RawTime) -> Option<Duration> {
         if self.looks_again {
             return Some(Duration::ZERO);
         }
@@ -87,14 +87,13 @@ impl Guard {
     /// Why a connection whose replies have just been made has to go, if it has to.
     pub(crate) fn judge_output<S: Stream>(
         &self,
-        node: &NodeState,
         connection: &mut Connection<S>,
+        now: RawTime,
     ) -> Option<Reason> {
         let output_bytes = connection.output_bytes();
         if output_bytes <= self.unlimited_output_bytes {
             return None;
         }
-        let now = node.clock.raw();
         self.limits
             .output_verdict(now, &connection.facts(), &mut connection.over_soft_limit)
     }
@@ -104,12 +103,12 @@ impl Guard {
         &mut self,
         node: &NodeState,
         connections: &mut Slab<Connection<S>>,
+        now: RawTime,
     ) -> Vec<Closing> {
         self.follow_settings(node);
         if !self.idle_reaper.is_running() {
             return Vec::new();
         }
-        let now = node.clock.raw();
         let Some(part) = self.idle_reaper.take_due(now, connections.capacity()) else {
             return Vec::new();
         };
@@ -214,8 +213,13 @@ impl Guard {
     }
 
     /// Counts a client that is closed because of a limit, and says so.
-    pub(crate) fn note_closed(&mut self, node: &NodeState, client: &Client, reason: Reason) {
-        let now = node.clock.raw();
+    pub(crate) fn note_closed(
+        &mut self,
+        node: &NodeState,
+        client: &Client,
+        reason: Reason,
+        now: RawTime,
+    ) {
         let closed = &node.statistics.closed;
         self.lines.note(reason, client, closed, now);
     }
@@ -226,8 +230,9 @@ impl Guard {
         node: &NodeState,
         client: &Client,
         error: &ProtocolError,
+        now: RawTime,
     ) {
-        let (closed, now) = (&node.statistics.closed, node.clock.raw());
+        let closed = &node.statistics.closed;
         self.lines.note_protocol_error(error, client, closed, now);
     }
 

@@ -30,9 +30,9 @@ impl IdleReaper {
     }
 
     /// How long until the next look; without end where none is wanted.
-    pub(crate) fn pause(&self, now: impl FnOnce() -> RawTime) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: RawTime) -> Option<Duration> {
         let due = self.due?;
-        Some(due.saturating_since(now()))
+        Some(due.saturating_since(now))
     }
 
     /// Sets the timer of a round that was asked for, unless one is under way.
@@ -76,7 +76,7 @@ mod tests {
     fn nothing_to_look_after_needs_no_timer() {
         let mut idle_reaper = IdleReaper::default();
         assert_eq!(idle_reaper.take_due(LAST, 10), None);
-        assert_eq!(idle_reaper.pause(|| START), None);
+        assert_eq!(idle_reaper.pause(START), None);
         assert!(!idle_reaper.is_running());
     }
 
@@ -87,7 +87,7 @@ mod tests {
         assert!(idle_reaper.is_running());
         assert_eq!(idle_reaper.take_due(START.plus_nanos(7), 10), None);
         assert_eq!(
-            idle_reaper.pause(|| START.plus_nanos(7)),
+            idle_reaper.pause(START.plus_nanos(7)),
             Some(Duration::from_millis(500))
         );
         assert_eq!(
@@ -96,7 +96,7 @@ mod tests {
         );
         assert_eq!(idle_reaper.take_due(DUE.plus_nanos(7), 10), Some(0..10));
         assert_eq!(idle_reaper.take_due(LAST, 10), None);
-        assert_eq!(idle_reaper.pause(|| START), None);
+        assert_eq!(idle_reaper.pause(START), None);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let now = DUE;
         let mut part = |count| {
             let part = idle_reaper.take_due(now, count);
-            (part, idle_reaper.pause(|| now))
+            (part, idle_reaper.pause(now))
         };
         let at_once = Some(Duration::ZERO);
         assert_eq!(part(2 * PART + 1), (Some(0..PART), at_once));
@@ -134,9 +134,9 @@ mod tests {
         idle_reaper.take_due(START, 1);
         idle_reaper.request_round();
         assert_eq!(idle_reaper.take_due(DUE, 1), Some(0..1));
-        assert_eq!(idle_reaper.pause(|| DUE), None);
+        assert_eq!(idle_reaper.pause(DUE), None);
         idle_reaper.arm(DUE);
-        let pause = idle_reaper.pause(|| DUE);
+        let pause = idle_reaper.pause(DUE);
         assert_eq!(
             pause,
             Some(Duration::from_millis(500)),

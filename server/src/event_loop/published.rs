@@ -1,6 +1,7 @@
 //! Messages for clients that listen, which come behind the replies of a connection and wait for the log as those do;
 //! and answers for clients that wait.
 
+use quorlock_engine::RawTime;
 use quorlock_engine::channels::Listener;
 
 use crate::core::deliveries::Answer;
@@ -11,16 +12,16 @@ use crate::event_loop::stream::Stream;
 
 impl<S: Stream> EventLoop<S> {
     /// Hands out what was published for clients of this worker, and the answers to those who waited.
-    pub(super) fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self, now_raw: RawTime) {
         let mut posts = std::mem::take(&mut self.posts);
         // In this order: what was published before an answer is here then.
         let answers = self.node.deliveries.take_answers(self.number);
         posts.extend(self.node.deliveries.take(self.number));
         for answer in answers {
-            self.deliver_answer(answer, &posts);
+            self.deliver_answer(answer, &posts, now_raw);
         }
         if !self.gathers(&posts) {
-            self.hand_out(&mut posts);
+            self.hand_out(&mut posts, now_raw);
         }
         self.posts = posts;
     }
@@ -33,11 +34,11 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// As much as an iteration may.
-    fn hand_out(&mut self, posts: &mut Posts) {
+    fn hand_out(&mut self, posts: &mut Posts, now_raw: RawTime) {
         let mut budget = BYTES_PER_ITERATION;
         while let Some(part) = posts.next_part(&mut budget) {
             for listener in &part.receivers[part.range.clone()] {
-                self.deliver_part(*listener, posts);
+                self.deliver_part(*listener, posts, now_raw);
             }
             posts.note_handed_out(&part, &self.node.deliveries);
         }
@@ -45,7 +46,7 @@ impl<S: Stream> EventLoop<S> {
 
     /// A client that waited has its answer behind what was published before it was served, and before what its own
     /// command has published.
-    fn deliver_answer(&mut self, answer: Answer, posts: &Posts) {
+    fn deliver_answer(&mut self, answer: Answer, posts: &Posts, now_raw: RawTime) {
         let slot = answer.connection;
         let is_here = self.connections.get(slot).is_some_and(|connection| {
             connection.session.client.id == answer.client_id
@@ -53,11 +54,11 @@ impl<S: Stream> EventLoop<S> {
         });
         if is_here {
             self.connections[slot].catch_up_to(posts, answer.behind);
-            self.answer_with_element(slot, answer.reply, answer.wait);
+            self.answer_with_element(slot, answer.reply, answer.wait, now_raw);
         }
     }
 
-    fn deliver_part(&mut self, listener: Listener, posts: &Posts) {
+    fn deliver_part(&mut self, listener: Listener, posts: &Posts, now_raw: RawTime) {
         let slot = listener.connection;
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
@@ -70,15 +71,15 @@ impl<S: Stream> EventLoop<S> {
         let is_free = matches!(connection.stage, Stage::Reading) && !connection.is_queued;
         connection.take_part(posts, is_free);
         // Who does not read must not keep what everybody else is sent.
-        if let Some(reason) = self.guard.judge_output(&self.node, connection) {
-            return self.close_because(slot, reason);
+        if let Some(reason) = self.guard.judge_output(connection, now_raw) {
+            return self.close_because(slot, reason, now_raw);
         }
         if let Stage::Pending(pending) = connection.stage {
             return self.tell_while_pending(slot, pending);
         }
         // Elsewhere they follow the replies that are here or will be.
         if is_free {
-            self.go_on(slot);
+            self.go_on(slot, now_raw);
         } else {
             self.guard.count(connection);
         }

@@ -63,7 +63,7 @@ fn one_iteration_reaches_a_bounded_number_of_listeners_and_others_are_served() {
             break;
         }
         // What is left is no reason to wait.
-        assert_eq!(node.event_loop.pause(), Some(Duration::ZERO));
+        assert_eq!(node.pause(), Some(Duration::ZERO));
     }
     assert_eq!(publisher.take_received(), b":3000\r\n:3000\r\n");
     node.iterate();
@@ -267,7 +267,7 @@ fn messages_of_who_has_gone_are_freed_in_parts_and_no_longer_count() {
         let freed = left.last().unwrap().saturating_sub(shared);
         assert!(freed < 1_000 * 1_000, "{freed}");
         left.push(shared);
-        let is_more = node.event_loop.pause() == Some(Duration::ZERO);
+        let is_more = node.pause() == Some(Duration::ZERO);
         assert_eq!(is_more, shared > 0);
     }
     assert!(left.len() > 10, "{left:?}");
@@ -321,7 +321,7 @@ fn a_node_that_stops_waits_for_no_messages() {
     let mut node = unlogged();
     let listeners = listeners(&mut node, 100);
     let publisher = node.client();
-    node.event_loop.receive(super::message::Message::Stop);
+    node.receive(super::message::Message::Stop);
     node.ask(&publisher, &publish("last"), b":100\r\n");
     let last = message("last");
     assert!(listeners.iter().all(|one| one.take_received() == last));

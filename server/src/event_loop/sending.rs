@@ -3,13 +3,15 @@
 //! A stream is sent a bounded part in one iteration, and so are all of them together that did not take everything, each
 //! in its turn: who reads slowly holds up nobody.
 
+use quorlock_engine::RawTime;
+
 use crate::core::commit_queue::refusal;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Sent, Stage};
 use crate::event_loop::stream::Stream;
 
 impl<S: Stream> EventLoop<S> {
-    pub(super) fn release(&mut self) {
+    pub(super) fn release(&mut self, now_raw: RawTime) {
         let until = self.sent_bytes.saturating_add(SENT_AGAIN_PER_ITERATION);
         let mut released = std::mem::take(&mut self.released);
         loop {
@@ -19,7 +21,7 @@ impl<S: Stream> EventLoop<S> {
                 if let (true, Some(failure)) = (replies.is_withheld, self.node.commit.failure()) {
                     self.connections[replies.connection].withhold(&refusal(failure));
                 }
-                self.send(replies.connection);
+                self.send(replies.connection, now_raw);
             }
             // Connections that have sent everything may have had messages that were kept, and that leave as well.
             self.is_release_due = self.queue.len() > waiting;
@@ -30,20 +32,19 @@ impl<S: Stream> EventLoop<S> {
         self.released = released;
     }
 
-    pub(super) fn send(&mut self, slot: usize) {
+    pub(super) fn send(&mut self, slot: usize, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         let sent_before = self.sent_bytes;
         match connection.send(&mut self.sent_bytes) {
             Sent::All => {
                 if matches!(connection.stage, Stage::Sending) {
                     // It was reading all the while.
-                    let now_raw = self.node.clock.raw();
                     connection.session.client.touch(now_raw);
                 }
                 self.unsent -= 1;
-                connection.renew_partial(|| self.node.clock.raw());
+                connection.renew_partial(now_raw);
                 connection.stage = Stage::Reading;
-                self.go_on(slot);
+                self.go_on(slot, now_raw);
             }
             sent @ (Sent::Partly | Sent::Enough) => {
                 if sent == Sent::Enough {
@@ -51,10 +52,10 @@ impl<S: Stream> EventLoop<S> {
                 }
                 let connection = &mut self.connections[slot];
                 let has_taken = self.sent_bytes > sent_before;
-                connection.note_unsent(has_taken, || self.node.clock.raw());
+                connection.note_unsent(has_taken, now_raw);
                 self.guard.count(connection);
             }
-            Sent::Broken => self.close(slot),
+            Sent::Broken => self.close(slot, now_raw),
         }
     }
 
@@ -67,7 +68,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Sends more of the replies that streams have not taken whole, and that they may take now.
-    pub(super) fn send_more(&mut self) {
+    pub(super) fn send_more(&mut self, now_raw: RawTime) {
         let until = self.sent_bytes.saturating_add(SENT_MORE_PER_ITERATION);
         for _ in 0..self.sending.len().min(SENDS_PER_ITERATION) {
             let Some(slot) = self.sending.pop_front() else {
@@ -76,7 +77,7 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             debug_assert!(matches!(connection.stage, Stage::Sending));
             connection.is_to_be_sent_more = false;
-            self.send(slot);
+            self.send(slot, now_raw);
             if self.sent_bytes >= until {
                 return;
             }

@@ -7,7 +7,7 @@ use quorlock_persistence::{MemoryDisk, Preparer};
 
 use super::pipe::{Pipe, PipeStream};
 use super::*;
-use crate::clock::SettableClock;
+use crate::clock::{Clock, SettableClock};
 use crate::config::{ClientMemory, Config};
 use crate::core::clients::Addresses;
 use crate::core::log_queue::Jobs;
@@ -44,7 +44,9 @@ impl Stepped {
         }
         let pipe = Pipe::new(usize::MAX, None);
         let slot = self.event_loop.next_slot();
-        self.event_loop.open(pipe.stream(), Arc::clone(&client));
+        let now_raw = self.now_raw();
+        self.event_loop
+            .open(pipe.stream(), Arc::clone(&client), now_raw);
         self.pipes.push((slot, pipe.clone()));
         (pipe, client)
     }
@@ -53,14 +55,28 @@ impl Stepped {
         self.connect().0
     }
 
+    fn now_raw(&self) -> RawTime {
+        self.clock.raw()
+    }
+
+    /// How long nothing is to be done by itself.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.event_loop.pause(self.now_raw())
+    }
+
+    pub(super) fn receive(&mut self, message: Message) {
+        self.event_loop.receive(message, self.clock.raw());
+    }
+
     pub(super) fn iterate(&mut self) {
+        let now_raw = self.now_raw();
         for (slot, pipe) in &self.pipes {
             if let Some(ready) = pipe.take_readiness() {
                 self.event_loop
-                    .note_ready(*slot, ready.is_readable, ready.is_ending);
+                    .note_ready(*slot, ready.is_readable, ready.is_ending, now_raw);
             }
         }
-        self.event_loop.iterate();
+        self.event_loop.iterate(now_raw);
     }
 
     /// Asks, and iterates until the reply is here.
@@ -131,11 +147,11 @@ fn who_sent_the_password_at_once_does_not_make_room_and_others_do() {
     let mut pipes = Vec::new();
     for bytes in [&b"AUTH secret\r\n"[..], b"PING\r\n"] {
         let (pipe, client) = node.connect();
-        node.event_loop.receive(Message::MakeRoom(client));
+        node.receive(Message::MakeRoom(client));
         pipes.push((pipe, bytes));
     }
     // The poll tells of what has come only once it knows of a connection.
-    node.event_loop.iterate();
+    node.event_loop.iterate(node.clock.raw());
     for (pipe, bytes) in &pipes {
         pipe.send(bytes);
     }
@@ -148,7 +164,7 @@ fn who_sent_the_password_at_once_does_not_make_room_and_others_do() {
         1,
         "the other one has gone"
     );
-    assert_ne!(node.event_loop.pause(), Some(Duration::ZERO), "all is done");
+    assert_ne!(node.pause(), Some(Duration::ZERO), "all is done");
 }
 
 /// Found from outside: each connection that sent no request wrote a line, 1,999 in 0.35 s.
@@ -201,7 +217,7 @@ fn one_iteration_sends_a_bounded_part_of_long_replies() {
         longest = longest.max(sent);
         received += sent;
         let is_done = received > 5 * value.len();
-        assert_eq!(node.event_loop.pause() == Some(Duration::ZERO), !is_done);
+        assert_eq!(node.pause() == Some(Duration::ZERO), !is_done);
         if is_done {
             break;
         }
@@ -227,7 +243,7 @@ fn a_client_may_vanish_in_the_moment_in_which_its_wait_ends() {
         let (slot, pipe) = &node.pipes[0];
         let ready = pipe.take_readiness().expect("it has gone");
         node.event_loop
-            .note_ready(*slot, ready.is_readable, ready.is_ending);
+            .note_ready(*slot, ready.is_readable, ready.is_ending, node.clock.raw());
         node.clock.advance(Duration::from_secs(1));
         node.iterate();
         assert_eq!(node.event_loop.connections.len(), 0, "{word}");

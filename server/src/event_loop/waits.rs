@@ -23,7 +23,7 @@ use crate::session::{Condition, Next, Outcome, Pending};
 
 impl<S: Stream> EventLoop<S> {
     /// A connection's request has no reply yet.
-    pub(super) fn wait_for(&mut self, slot: usize, pending: Pending) {
+    pub(super) fn wait_for(&mut self, slot: usize, pending: Pending, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Pending(pending);
         if let Some(waiting) = pending.condition.shown_as() {
@@ -32,12 +32,12 @@ impl<S: Stream> EventLoop<S> {
             client.note_waiting(waiting);
         }
         if let Some(early) = connection.early_answer.take() {
-            return self.answer(slot, &early.reply, early.wait);
+            return self.answer(slot, &early.reply, early.wait, now_raw);
         }
         let awaited = self.awaited(slot, pending.condition);
         self.pending.insert(slot, awaited, pending.until_raw);
         if self.connections[slot].has_work() {
-            self.receive_pending(slot);
+            self.receive_pending(slot, now_raw);
         } else {
             self.guard.count(&mut self.connections[slot]);
         }
@@ -73,7 +73,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// The number that is reached by now.
-    fn reached(&self, awaited: Awaited) -> u64 {
+    fn reached(&self, awaited: Awaited, now_raw: RawTime) -> u64 {
         match awaited {
             Awaited::Synced => match self.node.commit.failure() {
                 Some(_) => u64::MAX,
@@ -81,7 +81,7 @@ impl<S: Stream> EventLoop<S> {
             },
             Awaited::Segment => self.segments_made,
             // Of all workers in the order in which they came.
-            Awaited::PauseOver if self.pause_left().is_some() => 0,
+            Awaited::PauseOver if self.pause_left(now_raw).is_some() => 0,
             Awaited::PauseOver => {
                 let last = self.node.pause.last_due(self.number);
                 last.map_or(0, Ticket::number)
@@ -92,10 +92,10 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// How long until a pending request goes on, unless somebody wakes this worker before.
-    pub(super) fn until_pending(&self) -> Option<Duration> {
+    pub(super) fn until_pending(&self, now_raw: RawTime) -> Option<Duration> {
         let is_met = |awaited: &Awaited| {
             let first = self.pending.first(*awaited);
-            first.is_some_and(|first| first <= self.reached(*awaited))
+            first.is_some_and(|first| first <= self.reached(*awaited, now_raw))
         };
         if self.pending.is_empty() {
             return None;
@@ -107,21 +107,21 @@ impl<S: Stream> EventLoop<S> {
         if Awaited::ALL.iter().any(is_met) {
             return Some(Duration::ZERO);
         }
-        let until = |until: RawTime| until.saturating_since(self.node.clock.raw());
+        let until = |until: RawTime| until.saturating_since(now_raw);
         let paused = self.pending.first(Awaited::PauseOver);
-        let pause = paused.and_then(|_| self.pause_left());
+        let pause = paused.and_then(|_| self.pause_left(now_raw));
         let deadline = self.pending.next_deadline().map(until);
         pause.into_iter().chain(deadline).min()
     }
 
     /// What is left of a pause.
-    fn pause_left(&self) -> Option<Duration> {
-        self.node.pause.left(self.node.clock.raw())
+    fn pause_left(&self, now_raw: RawTime) -> Option<Duration> {
+        self.node.pause.left(now_raw)
     }
 
     /// Goes on with what has got what it waited for, and with what has waited long enough. The next iteration executes
     /// connections in the order in which they are queued here.
-    pub(super) fn resume_pending(&mut self) {
+    pub(super) fn resume_pending(&mut self, now_raw: RawTime) {
         if self.pending.is_empty() {
             return;
         }
@@ -129,27 +129,26 @@ impl<S: Stream> EventLoop<S> {
             if self.pending.first(awaited).is_none() {
                 continue;
             }
-            let reached = self.reached(awaited);
+            let reached = self.reached(awaited, now_raw);
             while let Some(slot) = self.pending.take_met(awaited, reached) {
-                self.go_on_after_wait(slot);
+                self.go_on_after_wait(slot, now_raw);
             }
         }
         if self.pending.next_deadline().is_some() {
-            let now_raw = self.node.clock.raw();
             while let Some(slot) = self.pending.take_due(now_raw) {
-                self.go_on_after_wait(slot);
+                self.go_on_after_wait(slot, now_raw);
             }
         }
     }
 
-    fn go_on_after_wait(&mut self, slot: usize) {
+    fn go_on_after_wait(&mut self, slot: usize, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         let Stage::Pending(pending) = connection.stage else {
             debug_assert!(false, "{:?} waits for nothing", connection.stage);
             return;
         };
         match pending.condition.outcome() {
-            Outcome::Answer => self.end_wait(slot, pending),
+            Outcome::Answer => self.end_wait(slot, pending, now_raw),
             Outcome::Execute => {
                 connection.stage = Stage::Reading;
                 connection.note_waited(&self.node);
@@ -158,7 +157,7 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    pub(super) fn receive_pending(&mut self, slot: usize) {
+    pub(super) fn receive_pending(&mut self, slot: usize, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         let received = self.iteration.receive_waiting(&self.node, connection);
         self.guard.count(connection);
@@ -166,12 +165,12 @@ impl<S: Stream> EventLoop<S> {
         // that is so for one that sends no more. What it has sent may fill all that is read of it.
         let has_gone = connection.has_ended() && connection.waits_for_itself_only();
         if received == Received::Broken || has_gone {
-            self.close(slot);
+            self.close(slot, now_raw);
         }
     }
 
     /// What a client waited for is over, in one way or the other. Where somebody else has ended it, that is on its way.
-    fn end_wait(&mut self, slot: usize, pending: Pending) {
+    fn end_wait(&mut self, slot: usize, pending: Pending, now_raw: RawTime) {
         let client = &self.connections[slot].session.client;
         let client_id = client.id;
         let mut wait = Wait::default();
@@ -184,18 +183,18 @@ impl<S: Stream> EventLoop<S> {
             _ => client.claim_wait(Waiting::None),
         };
         if is_ended_here {
-            self.answer(slot, &pending.reply(&self.node), wait);
+            self.answer(slot, &pending.reply(&self.node), wait, now_raw);
         }
     }
 
     /// Answers a pending request.
-    fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait) {
+    fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait, now_raw: RawTime) {
         self.pending.remove(slot);
         let connection = &mut self.connections[slot];
         connection.note_waited(&self.node);
         connection.answer(reply, wait);
         connection.session.end_wait(wait.position());
-        connection.session.client.touch(self.node.clock.raw());
+        connection.session.client.touch(now_raw);
         if let Reply::Error(error) = reply {
             self.count_error(slot, error);
         }
@@ -216,13 +215,19 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// An element has come for a client that waits, or is about to.
-    pub(super) fn answer_with_element(&mut self, slot: usize, reply: Reply, wait: Wait) {
+    pub(super) fn answer_with_element(
+        &mut self,
+        slot: usize,
+        reply: Reply,
+        wait: Wait,
+        now_raw: RawTime,
+    ) {
         let connection = &mut self.connections[slot];
         if !matches!(connection.stage, Stage::Pending(_)) {
             return connection.answer_early(reply, wait);
         }
         connection.append_messages();
-        self.answer(slot, &reply, wait);
+        self.answer(slot, &reply, wait, now_raw);
     }
 
     /// A client that waits is told what others are told at once: its wait is interrupted for as long as that takes.
@@ -238,7 +243,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Does what other clients want of connections of this worker.
-    pub(super) fn follow_orders(&mut self) {
+    pub(super) fn follow_orders(&mut self, now_raw: RawTime) {
         for order in self.node.deliveries.take_orders(self.number) {
             let slot = order.connection;
             let is_here = self.connections.get(slot).is_some_and(|connection| {
@@ -247,20 +252,20 @@ impl<S: Stream> EventLoop<S> {
             });
             match order.what {
                 _ if !is_here => {}
-                What::Close => self.close(slot),
-                What::Unblock { is_error } => self.unblock(slot, is_error),
+                What::Close => self.close(slot, now_raw),
+                What::Unblock { is_error } => self.unblock(slot, is_error, now_raw),
             }
         }
     }
 
     /// CLIENT UNBLOCK. Who ordered it has claimed the wait, so that nobody else ends it.
-    fn unblock(&mut self, slot: usize, is_error: bool) {
+    fn unblock(&mut self, slot: usize, is_error: bool, now_raw: RawTime) {
         let connection = &mut self.connections[slot];
         let error = is_error.then_some(Reply::Error(UNBLOCKED));
         match connection.stage {
             Stage::Pending(pending) => {
                 let reply = error.unwrap_or_else(|| pending.reply(&self.node));
-                self.answer(slot, &reply, Wait::default());
+                self.answer(slot, &reply, Wait::default(), now_raw);
             }
             // It is about to wait for an element: the engine's list had it already.
             _ => connection.answer_early(error.unwrap_or(Reply::NilArray), Wait::default()),

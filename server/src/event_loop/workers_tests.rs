@@ -13,7 +13,7 @@ use quorlock_persistence::{MemoryDisk, Preparer};
 use super::EventLoop;
 use super::pipe::{Pipe, PipeStream};
 use super::tests::request;
-use crate::clock::SettableClock;
+use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::clients::{Addresses, Client};
 use crate::core::log_queue::Jobs;
@@ -63,20 +63,22 @@ impl Workers {
             .add(Addresses::NONE, RawTime::ZERO, worker);
         let pipe = Pipe::new(usize::MAX, None);
         let slot = self.loops[worker].next_slot();
-        self.loops[worker].open(pipe.stream(), Arc::clone(&client));
+        let now_raw = self.clock.raw();
+        self.loops[worker].open(pipe.stream(), Arc::clone(&client), now_raw);
         self.clients.push((worker, slot, pipe.clone()));
         (pipe, client)
     }
 
     fn iterate(&mut self, worker: usize) {
+        let now_raw = self.clock.raw();
         for (of, slot, pipe) in &self.clients {
             if *of == worker
                 && let Some(ready) = pipe.take_readiness()
             {
-                self.loops[worker].note_ready(*slot, ready.is_readable, ready.is_ending);
+                self.loops[worker].note_ready(*slot, ready.is_readable, ready.is_ending, now_raw);
             }
         }
-        self.loops[worker].iterate();
+        self.loops[worker].iterate(now_raw);
     }
 
     /// Iterates each worker as long as it has something to do by itself, and from then on when another one wakes it.
@@ -85,7 +87,8 @@ impl Workers {
         for _ in 0..1_000 {
             let is_due = |worker: &usize| {
                 let is_woken = self.woken[*worker].swap(false, Ordering::Relaxed);
-                let has_more = || self.loops[*worker].pause() == Some(Duration::ZERO);
+                let has_more =
+                    || self.loops[*worker].pause(self.clock.raw()) == Some(Duration::ZERO);
                 sleeps[*worker] = !is_woken && (sleeps[*worker] || !has_more());
                 !sleeps[*worker]
             };
@@ -299,14 +302,19 @@ fn what_a_pause_has_held_up_is_executed_in_the_order_in_which_it_came() {
         clients[3].reset();
         workers.iterate(1);
         for event_loop in &workers.loops {
-            assert_eq!(event_loop.until_pending(), Some(Duration::from_secs(1)));
+            assert_eq!(
+                event_loop.until_pending(workers.clock.raw()),
+                Some(Duration::from_secs(1))
+            );
         }
         match ends_early {
             true => drop(workers.ask(0, &owner, &words("CLIENT UNPAUSE"))),
             false => workers.clock.advance(Duration::from_secs(1)),
         }
         // Only the worker of the first has something to do, until that is done.
-        let until = workers.loops.iter().map(EventLoop::until_pending);
+        let now_raw = workers.clock.raw();
+        let until = workers.loops.iter();
+        let until = until.map(|one| one.until_pending(now_raw));
         let expected = [None, None, Some(Duration::ZERO)];
         assert_eq!(until.collect::<Vec<_>>(), expected);
         workers.run();

@@ -1,14 +1,10 @@
 //! Carries out what the maintenance asks for: on the node's thread, with timers and the log thread.
 
-use std::time::Duration;
-
-use quorlock_engine::Discarded;
 use tokio::sync::oneshot;
 
 use crate::core::commit::Failure;
 use crate::core::log_queue::Job;
-use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
-use crate::core::report::StartReport;
+use crate::core::maintenance::{Maintenance, Wake, Work};
 use crate::core::state::NodeState;
 
 /// Runs until the node is asked to stop.
@@ -33,8 +29,8 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
             tokio::task::spawn_blocking(move || drop(discarded));
         }
         match step.work {
-            Work::Sync => node.synced().await?,
-            Work::MakeSegment => node.segment_made().await?,
+            Work::Sync => synced(node).await?,
+            Work::MakeSegment => segment_made(node).await?,
             work @ (Work::None | Work::Write | Work::Commit) => node.perform(work)?,
         }
         node.conclude(&step);
@@ -54,156 +50,39 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
     }
 }
 
-impl NodeState {
-    /// Takes the next step of the maintenance. What is to be freed besides is better dropped elsewhere.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn next_step(
-        &self,
-        maintenance: &mut Maintenance,
-    ) -> Result<(Step, Discarded), Failure> {
-        self.statistics.sample_rate(self.clock.raw());
-        let view = View {
-            clock: &*self.clock,
-            settings: &self.settings,
-            rewrites: &self.rewrites,
-            log: self.commit.size(),
-            synced: self.commit.synced(),
-        };
-        let mut executor = self.lock()?;
-        let mut step = maintenance.next(&mut executor, view);
-        executor.serve_postponed(&*self.clock);
-        // Who waited for the expiry may have set a deadline before the next one.
-        if executor.take_wake_request() {
-            step.wake = Wake::Soon;
-        }
-        if executor.has_postponed() {
-            step.wake = Wake::After(POSTPONED_PAUSE);
-        }
-        let has_published = self.deliveries.publish(&mut executor, &self.clients);
-        let discarded = executor.engine.take_discarded();
-        drop(executor);
-        if has_published {
-            self.deliveries.wake();
-        }
-        Ok((step, discarded))
-    }
-
-    /// Puts START on record, and SERVING where there is nothing to wait for.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn begin(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
-        let step = maintenance.start(&mut *self.lock()?, &*self.clock);
-        self.perform(step.work)?;
-        if maintenance.is_about_to_serve() {
-            let (step, _) = self.next_step(maintenance)?;
-            self.perform(step.work)?;
-            self.conclude(&step);
-        }
-        Ok(())
-    }
-
-    /// The orderly stop.
-    ///
-    /// # Errors
-    /// When the log failed, now or before.
-    pub(crate) fn shut_down(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
-        let step = maintenance.stop(&mut *self.lock()?, &*self.clock);
-        self.perform(step.work)
-    }
-
-    /// Waits until everything appended so far is written and synced, without holding up this thread.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) async fn synced(&self) -> Result<(), Failure> {
-        let (done, finished) = oneshot::channel();
-        // A receiver that is gone needs no answer.
-        let done = move || {
-            let _ = done.send(());
-        };
-        self.log_queue.commit(Box::new(done));
-        self.done(finished).await
-    }
-
-    /// Waits until the log thread has made the segment ahead, or found that it cannot, without
-    /// holding up this thread.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) async fn segment_made(&self) -> Result<(), Failure> {
-        let (done, finished) = oneshot::channel();
-        // A receiver that is gone needs no answer.
-        let done = move || {
-            let _ = done.send(());
-        };
-        self.log_queue.send(Job::PrepareNow(Box::new(done)));
-        self.done(finished).await
-    }
-
-    async fn done(&self, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
-        match (finished.await, self.commit.failure()) {
-            (Ok(()), None) => Ok(()),
-            (_, Some(failure)) => Err(failure.clone()),
-            (Err(_), None) => Err(self.commit.fail("the log thread ended")),
-        }
-    }
-
-    /// Does work on the log that holds up this thread.
-    ///
-    /// # Errors
-    /// When the log failed.
-    pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
-        match work {
-            Work::None => return Ok(()),
-            Work::Write => self.write_without_waiting()?,
-            Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
-            Work::MakeSegment => self.log_queue.send(Job::Prepare),
-        }
-        self.after_write();
-        Ok(())
-    }
-
-    /// What is left of a step once its work is done.
-    pub(crate) fn conclude(&self, step: &Step) {
-        if step.prepares {
-            self.log_queue.send(Job::Prepare);
-        }
-        if let Some(announcement) = step.announcement {
-            self.tell(announcement);
-        }
-    }
-
-    fn tell(&self, announcement: Announcement) {
-        match announcement {
-            Announcement::Serves { now, unlogged } => {
-                let id = self.shown_id();
-                StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
-                self.facts.report.served(&id, now);
-                self.signals.serving.send_replace(true);
-            }
-            Announcement::WallClockSet { off_by_us } => {
-                tell_of_wall(off_by_us, self.config.clock_drift_millionths);
-            }
-            Announcement::NoRoomForCheckpoint => {
-                tracing::warn!("compaction was given up: the log has no room for it");
-            }
-        }
-    }
+/// Waits until everything appended so far is written and synced, without holding up this thread.
+///
+/// # Errors
+/// When the log failed.
+async fn synced(node: &NodeState) -> Result<(), Failure> {
+    let (done, finished) = oneshot::channel();
+    // A receiver that is gone needs no answer.
+    let done = move || {
+        let _ = done.send(());
+    };
+    node.log_queue.commit(Box::new(done));
+    ended(node, finished).await
 }
 
-fn tell_of_wall(off_by_us: u64, drift_ppm: u32) {
-    let seconds = off_by_us / 1_000_000;
-    let until_there = off_by_us / u64::from(drift_ppm.max(1));
-    tracing::warn!(
-        "the wall clock was set: it is {seconds} s off what TIME shows. No lock and no delay \
-         changes. TIME follows within the drift bound and is there in about {until_there} s; until \
-         then EXAT, PXAT, EXPIREAT and PEXPIREAT mean another moment than the wall clock does. \
-         Relative TTLs are not concerned"
-    );
+/// Waits until the log thread has made the segment ahead, or found that it cannot, without
+/// holding up this thread.
+///
+/// # Errors
+/// When the log failed.
+async fn segment_made(node: &NodeState) -> Result<(), Failure> {
+    let (done, finished) = oneshot::channel();
+    // A receiver that is gone needs no answer.
+    let done = move || {
+        let _ = done.send(());
+    };
+    node.log_queue.send(Job::PrepareNow(Box::new(done)));
+    ended(node, finished).await
 }
 
-/// Until the next look whether the log has room for clients that could be served.
-const POSTPONED_PAUSE: Duration = Duration::from_millis(5);
+async fn ended(node: &NodeState, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
+    match (finished.await, node.commit.failure()) {
+        (Ok(()), None) => Ok(()),
+        (_, Some(failure)) => Err(failure.clone()),
+        (Err(_), None) => Err(node.commit.fail("the log thread ended")),
+    }
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use quorlock_engine::RawTime;
 use rustix::fd::AsRawFd;
 use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 
@@ -78,8 +79,12 @@ impl Worker {
         let node = Arc::clone(&self.node);
         let _alarm = Alarm::new(&node, "a worker");
         let mut events = Events::with_capacity(EVENTS);
-        while !self.event_loop.has_ended() {
-            if let Err(error) = self.step(&mut events) {
+        loop {
+            let now_raw = node.clock.raw();
+            if self.event_loop.has_ended(now_raw) {
+                break;
+            }
+            if let Err(error) = self.step(&mut events, now_raw) {
                 self.node.fail(&self.node.commit.fail(PollError(error)));
                 break;
             }
@@ -89,8 +94,9 @@ impl Worker {
     }
 
     /// Waits for something to do, and does it.
-    fn step(&mut self, events: &mut Events) -> io::Result<()> {
-        self.wait(events)?;
+    fn step(&mut self, events: &mut Events, now_raw: RawTime) -> io::Result<()> {
+        self.wait(events, now_raw)?;
+        let now_raw = self.node.clock.raw();
         let mut has_incoming = false;
         for event in &*events {
             match event.token() {
@@ -98,14 +104,14 @@ impl Worker {
                 Token(slot) => {
                     let is_ending = event.is_read_closed() || event.is_error();
                     self.event_loop
-                        .note_ready(slot, event.is_readable(), is_ending);
+                        .note_ready(slot, event.is_readable(), is_ending, now_raw);
                 }
             }
         }
         if has_incoming {
-            self.take_incoming();
+            self.take_incoming(now_raw);
         }
-        self.event_loop.iterate();
+        self.event_loop.iterate(now_raw);
         self.carry_out_tasks();
         self.close_half();
         Ok(())
@@ -113,16 +119,16 @@ impl Worker {
 
     /// Waits for events, where it coalesces wake-ups after a sleep. While clients are expected to share the next sync,
     /// it does so as well: each of them would have to wake it. Elsewhere not while replies wait for the log.
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Events, now_raw: RawTime) -> io::Result<()> {
         if self.event_loop.gathering.is_waiting() {
             sleep(SLEEP);
             return self.poll(events, Some(Duration::ZERO));
         }
-        let pause = self.event_loop.pause();
+        let pause = self.event_loop.pause(now_raw);
         let coalesces =
             self.event_loop.is_committed() && self.event_loop.coalescing.is_worthwhile();
         let next_commit = &self.node.log_queue.next_commit;
-        let may_sleep = coalesces || next_commit.is_lingering(|| self.node.clock.raw());
+        let may_sleep = coalesces || next_commit.is_lingering(now_raw);
         if may_sleep && pause != Some(Duration::ZERO) {
             self.poll(events, Some(Duration::ZERO))?;
             if events.is_empty() {
@@ -148,23 +154,23 @@ impl Worker {
         }
     }
 
-    fn take_incoming(&mut self) {
+    fn take_incoming(&mut self, now_raw: RawTime) {
         while let Ok(incoming) = self.incoming.try_recv() {
             match incoming {
-                Incoming::Connection(handover) => self.open(handover),
-                Incoming::Message(message) => self.event_loop.receive(message),
+                Incoming::Connection(handover) => self.open(handover, now_raw),
+                Incoming::Message(message) => self.event_loop.receive(message, now_raw),
             }
         }
     }
 
-    fn open(&mut self, Handover { stream, client }: Handover) {
+    fn open(&mut self, Handover { stream, client }: Handover, now_raw: RawTime) {
         let registered = self.poll.registry().register(
             &mut SourceFd(&stream.as_raw_fd()),
             Token(self.event_loop.next_slot()),
             Interest::READABLE | Interest::WRITABLE,
         );
         match registered {
-            Ok(()) => self.event_loop.open(stream, client),
+            Ok(()) => self.event_loop.open(stream, client, now_raw),
             Err(error) => {
                 tracing::warn!("cannot serve a client: {error}");
                 self.node.clients.remove(client.id);

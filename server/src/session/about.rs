@@ -98,7 +98,7 @@ pub(crate) fn lastsave(
 ) -> Result<Answer, Failure> {
     let node = batch.node;
     let (_, now) = batch.executor()?;
-    let since_ns = node.clock.raw().nanos_since(node.commit.last_sync_raw());
+    let since_ns = batch.raw().nanos_since(node.commit.last_sync_raw());
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
     Ok(Answer::Reply(Reply::Integer(
         i64::try_from(seconds).expect("microseconds of 64 bits are fewer seconds"),

@@ -18,7 +18,7 @@ pub(crate) fn client(
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let now_raw = batch.node.clock.raw();
+    let now_raw = batch.raw();
     // Who asks is not idle; the iteration notes it only at its end.
     session.client.touch(now_raw);
     let subcommand = arguments[1].to_ascii_lowercase();

@@ -112,7 +112,7 @@ pub(super) fn kill(
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
     let node = batch.node;
-    let now_raw = node.clock.raw();
+    let now_raw = batch.raw();
     let caller = session.client.id;
     let mut killed: Vec<Arc<Client>> = node.clients.all();
     killed.retain(|client| filter.matches(client, caller, now_raw));

@@ -44,14 +44,14 @@ pub(super) fn allowed(session: &Session, batch: &Batch<'_>) -> Result<(), ErrorR
     }
 }
 
-fn sleep(batch: &Batch<'_>, seconds: &[u8]) -> Answer {
+fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answer {
     let text = std::str::from_utf8(seconds).ok();
     let seconds = text.and_then(|text| text.trim().parse::<f64>().ok());
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let Some(time) = time.filter(|time| *time <= SLEEP_MAX) else {
         return Answer::Reply(Reply::Error(NO_TIME));
     };
-    let now_raw = batch.node.clock.raw();
+    let now_raw = batch.raw();
     let until_raw = now_raw.plus_nanos(saturated_nanos(time));
     batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
     Answer::Wait(Pending {

@@ -135,13 +135,13 @@ fn log_in(
 /// Nothing that the client has sent is written: it may be the right password with a letter too many.
 fn note_failed_login(session: &mut Session, batch: &mut Batch<'_>) {
     session.failed_logins += 1;
-    let node = batch.node;
+    let (node, now_raw) = (batch.node, batch.raw());
     let mut lines = node
         .statistics
         .failed_login_lines
         .lock()
         .expect("none of its holders can panic");
-    let admitted = lines.admit(node.clock.raw(), FAILED_LOGIN_LINES_PER_SECOND);
+    let admitted = lines.admit(now_raw, FAILED_LOGIN_LINES_PER_SECOND);
     drop(lines);
     let Some(left_out) = admitted else {
         return;
@@ -225,7 +225,7 @@ pub(crate) fn reset(
     session.end_transaction(executor);
     session.stop_listening(executor);
     session.stop_tracking(executor);
-    session.reset(batch.node);
+    session.reset(batch.node, batch.raw());
     Ok(Answer::Reply(Reply::status("RESET")))
 }
 

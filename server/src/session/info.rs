@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::channels::Subscription;
-use quorlock_engine::{ErrorReply, Moment, Reply, ScriptCounts, Statistics};
+use quorlock_engine::{ErrorReply, Moment, RawTime, Reply, ScriptCounts, Statistics};
 
 use crate::core::commit::Failure;
 use crate::core::durable_counts::Counts;
@@ -61,6 +61,7 @@ pub(crate) fn info(
 /// What only the engine knows.
 struct EngineFacts {
     now: Moment,
+    raw: RawTime,
     phase: Phase,
     ttl_bound_ns: u64,
     cap_ns: u64,
@@ -85,6 +86,7 @@ impl EngineFacts {
     /// One short hold of the engine.
     fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
         let counts = batch.counts_shown()?;
+        let raw = batch.raw();
         let (executor, now) = batch.executor()?;
         let channels = executor.engine.channels();
         let listened = Subscription::ALL.map(|to| channels.len(to));
@@ -99,6 +101,7 @@ impl EngineFacts {
         ];
         let facts = Self {
             now,
+            raw,
             phase: executor.phase.clone(),
             ttl_bound_ns: executor.ttl_bound.on_record_ns,
             cap_ns: executor.mode.cap_ns(),
@@ -245,7 +248,7 @@ fn restart(page: &mut Page<'_>) {
         _ => 0,
     };
     let estimate = (left_ns > 0)
-        .then(|| report.end_estimate(now.node, node.clock.wall_us()))
+        .then(|| report.end_estimate(now.node, now.wall_us))
         .flatten();
     let ms = |ns: u64| ns.div_ceil(1_000_000);
     page.title("Restart");
@@ -376,7 +379,7 @@ fn stats(page: &mut Page<'_>) {
         page.node.connections_received(),
     );
     page.count("total_commands_processed", &statistics.commands);
-    let rate = statistics.commands_per_second(page.node.clock.raw());
+    let rate = statistics.commands_per_second(page.engine.raw);
     page.field("instantaneous_ops_per_sec", rate);
     page.count("total_net_input_bytes", &statistics.bytes_in);
     page.count("total_net_output_bytes", &statistics.bytes_out);

@@ -177,7 +177,7 @@ impl Session {
     }
 
     /// Back to the state of a new connection (RESET), whose transaction, subscriptions and tracking have ended.
-    fn reset(&mut self, node: &NodeState) {
+    fn reset(&mut self, node: &NodeState, now_raw: RawTime) {
         self.caller = Caller {
             client_id: self.client.id,
             ..Caller::default()
@@ -189,7 +189,7 @@ impl Session {
         } else {
             // Who never had authenticated gains no time by this.
             if was_authenticated {
-                self.unauthenticated_since = node.clock.raw();
+                self.unauthenticated_since = now_raw;
                 node.clients.note_unauthenticated(&self.client);
             }
             self.limits = Limits::UNAUTHENTICATED;

@@ -31,7 +31,7 @@ pub(crate) fn waitaof(
         condition: Condition::Synced(session.position),
         until_raw: (timeout_ms > 0).then(|| {
             let timeout_ns = timeout_ms.saturating_mul(1_000_000);
-            node.clock.raw().plus_nanos(timeout_ns)
+            batch.raw().plus_nanos(timeout_ns)
         }),
     };
     let is_synced = is_synced(node, session.position);

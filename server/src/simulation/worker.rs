@@ -49,7 +49,7 @@ impl Worker {
             clients.note_unauthenticated(&client);
         }
         let slot = self.event_loop.next_slot();
-        self.event_loop.open(pipe.stream(), client);
+        self.event_loop.open(pipe.stream(), client, now_raw);
         self.pipes.insert(slot, pipe.clone());
     }
 
@@ -60,25 +60,26 @@ impl Worker {
 
     /// One iteration with all that has come. Returns whether the next one is to follow at once.
     pub(crate) fn iterate(&mut self) -> bool {
+        let now_raw = self.node.clock.raw();
         for (slot, pipe) in &self.pipes {
             if let Some(ready) = pipe.take_readiness() {
                 self.event_loop
-                    .note_ready(*slot, ready.is_readable, ready.is_ending);
+                    .note_ready(*slot, ready.is_readable, ready.is_ending, now_raw);
             }
         }
         while let Some(message) = take(&self.inbox) {
-            self.event_loop.receive(message);
+            self.event_loop.receive(message, now_raw);
         }
-        self.event_loop.iterate();
+        self.event_loop.iterate(now_raw);
         self.pipes.retain(|_, pipe| !pipe.is_closed());
         self.hand_over_tasks();
         let has_changed = self.pipes.values().any(Pipe::has_changed);
-        has_changed || self.event_loop.pause() == Some(Duration::ZERO)
+        has_changed || self.event_loop.pause(now_raw) == Some(Duration::ZERO)
     }
 
     /// Whether it was told to stop, and has nothing to do any more.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.event_loop.has_ended()
+        self.event_loop.has_ended(self.node.clock.raw())
     }
 
     fn hand_over_tasks(&mut self) {

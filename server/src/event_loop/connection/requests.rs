@@ -170,9 +170,9 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Gives such a request its whole time again: until now the client waited for this node.
-    pub(crate) fn renew_partial(&mut self, now: impl FnOnce() -> RawTime) {
+    pub(crate) fn renew_partial(&mut self, now_raw: RawTime) {
         if self.request_began.is_some() {
-            self.request_began = Some(now());
+            self.request_began = Some(now_raw);
         }
     }
 }

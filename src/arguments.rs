@@ -72,3 +72,55 @@ Exit codes:
   74 released, but not on all nodes (release --require-all),
   127 and 126 the command to run does not exist or cannot be executed,
   66 a directory cannot be read. `log check` has codes of its own: see its help.";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Command, CommandFactory as _};
+
+    use super::*;
+
+    /// The long flags that people may give to a command or to one below it.
+    fn add_flags(command: &Command, flags: &mut BTreeSet<String>) {
+        let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+        flags.extend(shown.filter_map(|it| it.get_long().map(str::to_owned)));
+        command
+            .get_subcommands()
+            .for_each(|below| add_flags(below, flags));
+    }
+
+    /// What stands behind two dashes in a text.
+    fn named(text: &str) -> BTreeSet<String> {
+        let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
+        let behind = text.split("--").skip(1);
+        let names = behind.map(|rest| rest.split(|c| !is_part(c)).next().unwrap_or_default());
+        names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn the_book_names_every_flag_and_no_other() {
+        let mut known = BTreeSet::from(["help".to_owned()]);
+        add_flags(&Arguments::command(), &mut known);
+        let named = named(concat!(
+            include_str!("../docs/book/command-line.md"),
+            include_str!("../docs/book/cluster.md"),
+            include_str!("../docs/book/log-tools.md"),
+        ));
+        let unnamed: Vec<_> = known
+            .difference(&named)
+            .filter(|it| *it != "version")
+            .collect();
+        assert!(unnamed.is_empty(), "no page names {unnamed:?}");
+        // A directive of a node, and a flag of somebody else's program.
+        let others = BTreeSet::from(["port", "full"].map(str::to_owned));
+        let unknown: Vec<_> = named
+            .difference(&known)
+            .filter(|it| !others.contains(*it))
+            .collect();
+        assert!(unknown.is_empty(), "no command has {unknown:?}");
+    }
+}

@@ -90,15 +90,15 @@ mod tests {
             .for_each(|below| add_flags(below, flags));
     }
 
-    /// What stands behind two dashes in a text.
+    /// What stands behind two dashes in a text. Lines of a table are none.
     fn named(text: &str) -> BTreeSet<String> {
-        let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
         let behind = text.split("--").skip(1);
-        let names = behind.map(|rest| rest.split(|c| !is_part(c)).next().unwrap_or_default());
-        names
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect()
+        let names = behind.map(|rest| {
+            let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
+            rest.split(|c| !is_part(c)).next().unwrap_or_default()
+        });
+        let is_flag = |name: &&str| name.starts_with(|c: char| c.is_ascii_lowercase());
+        names.filter(is_flag).map(str::to_owned).collect()
     }
 
     #[test]

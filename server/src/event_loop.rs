@@ -13,6 +13,7 @@ pub(crate) mod coalescing;
 pub(crate) mod connection;
 mod discarded;
 mod draining;
+mod ended_connections;
 mod gathering;
 mod guard;
 mod idle_reaper;
@@ -46,7 +47,6 @@ mod waits;
 #[cfg(test)]
 mod workers_tests;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,8 +60,8 @@ use crate::core::commit_queue::{CommitQueue, Plan, Released};
 use crate::core::state::NodeState;
 use crate::event_loop::coalescing::WakeUpCoalescing;
 use crate::event_loop::connection::{Connection, Stage};
-use crate::event_loop::discarded::DiscardedMessages;
 use crate::event_loop::draining::Draining;
+use crate::event_loop::ended_connections::EndedConnections;
 use crate::event_loop::gathering::Gathering;
 use crate::event_loop::guard::Guard;
 use crate::event_loop::iteration::Iteration;
@@ -69,6 +69,7 @@ use crate::event_loop::limits::Reason;
 use crate::event_loop::message::{Message, Task};
 use crate::event_loop::pending::PendingRequests;
 use crate::event_loop::posts::Posts;
+use crate::event_loop::sending::Sending;
 use crate::event_loop::stream::Stream;
 use crate::event_loop::waits::leave;
 use crate::session::{Condition, Next, Pending, Session};
@@ -84,36 +85,24 @@ pub(crate) struct EventLoop<S> {
     released: Vec<Released>,
     /// Some of what waits may leave: it came after others of its connection had left.
     is_release_due: bool,
-    /// Connections that end with this iteration. Their slots are not used again before.
-    closed: Vec<usize>,
-    /// Streams of those whose clients may still send: to be closed in the node's direction first.
-    half_closed: Vec<S>,
-    discarded: DiscardedMessages,
+    ended: EndedConnections<S>,
     /// The streams have been looked at once more since replies were made.
     has_looked_again: bool,
-    /// Connections whose replies have not left.
-    unsent: usize,
-    /// Connections whose streams may take more of their replies, each once.
-    sending: VecDeque<usize>,
+    sending: Sending,
     /// What was published for connections and has not reached them.
     posts: Posts,
     pub(crate) gathering: Gathering,
     /// A connection was closed while its replies waited for the log, or wants no replies: what it has
     /// executed is to be written all the same, since others may read it.
     has_abandoned: bool,
-    sent_bytes: u64,
-    counted_sent_bytes: u64,
     guard: Guard,
     /// Clients that are to make room for others, and those that are after one more look at the streams:
     /// such a connection may be so new that what it has sent was not read yet.
-    asked_to_leave: Vec<Arc<Client>>,
-    asked_to_leave_next: Vec<Arc<Client>>,
+    asked_to_leave: [Vec<Arc<Client>>; 2],
     /// Requests that have no reply yet.
     pending: PendingRequests,
     /// How often a segment of the log was made for them, or could not be.
     segments_made: u64,
-    /// How many requests have ever waited until enough of what was published is handed out.
-    held_back: u64,
     /// For others to do.
     tasks: Vec<Task>,
     pub(crate) coalescing: WakeUpCoalescing,
@@ -132,22 +121,15 @@ impl<S: Stream> EventLoop<S> {
             queue: CommitQueue::default(),
             released: Vec::new(),
             is_release_due: false,
-            closed: Vec::new(),
-            half_closed: Vec::new(),
-            discarded: DiscardedMessages::default(),
+            ended: EndedConnections::default(),
             has_looked_again: false,
-            unsent: 0,
-            sending: VecDeque::new(),
+            sending: Sending::default(),
             posts: Posts::default(),
             gathering: Gathering::default(),
             has_abandoned: false,
-            sent_bytes: 0,
-            counted_sent_bytes: 0,
-            asked_to_leave: Vec::new(),
-            asked_to_leave_next: Vec::new(),
+            asked_to_leave: Default::default(),
             pending: PendingRequests::default(),
             segments_made: 0,
-            held_back: 0,
             tasks: Vec::new(),
             coalescing: WakeUpCoalescing::default(),
             draining: None,
@@ -199,14 +181,14 @@ impl<S: Stream> EventLoop<S> {
     /// Takes in what others say.
     pub(crate) fn receive(&mut self, message: Message, now_raw: RawTime) {
         match message {
-            Message::MakeRoom(client) => self.asked_to_leave_next.push(client),
+            Message::MakeRoom(client) => self.asked_to_leave[1].push(client),
             // The next iteration sends the replies that may leave, and looks what else has come.
             Message::Synced | Message::Published | Message::TimeMoved => {}
             Message::SegmentMade => self.segments_made += 1,
             Message::Stop => {
                 let at_most = self.node.config.shutdown_timeout;
                 self.draining
-                    .get_or_insert_with(|| Draining::new(at_most, self.sent_bytes, now_raw));
+                    .get_or_insert_with(|| Draining::new(at_most, self.sending.bytes, now_raw));
             }
         }
     }
@@ -223,20 +205,12 @@ impl<S: Stream> EventLoop<S> {
             return;
         }
         self.commit(now_raw);
-        let counted = std::mem::replace(&mut self.counted_sent_bytes, self.sent_bytes);
         let counter = &self.node.statistics.bytes_out;
-        counter.fetch_add(self.sent_bytes - counted, Ordering::Relaxed);
+        counter.fetch_add(self.sending.take_uncounted(), Ordering::Relaxed);
         // What has arrived is executed now: nobody goes who has just done what was missing.
         self.enforce_limits(now_raw);
-        for slot in self.closed.drain(..) {
-            let mut connection = self.connections.remove(slot);
-            let messages = std::mem::take(&mut connection.messages);
-            self.discarded.add(messages, &self.node.clients);
-            if connection.is_half_closed {
-                self.half_closed.push(connection.into_stream());
-            }
-        }
-        self.discarded.free_some(&self.node.clients);
+        self.ended
+            .remove_from(&mut self.connections, &self.node.clients);
     }
 
     /// What others are asked for since the last call.
@@ -247,19 +221,19 @@ impl<S: Stream> EventLoop<S> {
     /// The streams of clients that have been sent everything and may still send, since the last call: they lose the last
     /// replies where a stream is closed with bytes unread.
     pub(crate) fn take_half_closed(&mut self) -> impl Iterator<Item = S> + '_ {
-        self.half_closed.drain(..)
+        self.ended.half_closed.drain(..)
     }
 
     /// How long nothing is to be done unless something comes; without end where nothing is due.
     pub(crate) fn pause(&self, now_raw: RawTime) -> Option<Duration> {
         let is_more = self.has_looked_again
             || !self.iteration.is_empty()
-            || !self.sending.is_empty()
+            || !self.sending.queue.is_empty()
             || !self.posts.is_empty()
-            || !self.discarded.is_empty()
+            || !self.ended.messages.is_empty()
             || self.is_release_due
             || self.has_abandoned
-            || !self.asked_to_leave.is_empty();
+            || !self.asked_to_leave[0].is_empty();
         if is_more {
             return Some(Duration::ZERO);
         }
@@ -279,7 +253,7 @@ impl<S: Stream> EventLoop<S> {
         let owes_replies = self.owes_replies();
         self.draining
             .as_mut()
-            .is_some_and(|draining| !owes_replies || draining.is_over(self.sent_bytes, now_raw))
+            .is_some_and(|draining| !owes_replies || draining.is_over(self.sending.bytes, now_raw))
     }
 
     /// Closes all connections.
@@ -297,7 +271,7 @@ impl<S: Stream> EventLoop<S> {
             Stage::Pending(pending) => pending.condition.is_owed_at_stop(),
             _ => false,
         };
-        let has_unsent = self.unsent > 0 || !self.posts.is_empty();
+        let has_unsent = self.sending.unsent > 0 || !self.posts.is_empty();
         has_unsent || self.connections.iter().any(|(_, one)| is_waiting(one))
     }
 
@@ -352,7 +326,7 @@ impl<S: Stream> EventLoop<S> {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Held;
         self.queue.push(slot, connection.wait);
-        self.unsent += 1;
+        self.sending.unsent += 1;
     }
 
     /// What comes after an iteration of which no reply is left.
@@ -412,16 +386,16 @@ impl<S: Stream> EventLoop<S> {
         }
         match connection.stage {
             Stage::Held => {
-                self.unsent -= 1;
+                self.sending.unsent -= 1;
                 self.has_abandoned = true;
                 if self.queue.forget(slot) {
                     self.node.log_queue.next_commit.note_gone();
                 }
             }
             Stage::Sending => {
-                self.unsent -= 1;
+                self.sending.unsent -= 1;
                 if std::mem::take(&mut connection.is_to_be_sent_more) {
-                    self.sending.retain(|sending| *sending != slot);
+                    self.sending.queue.retain(|sending| *sending != slot);
                 }
             }
             Stage::Pending(_) => self.pending.remove(slot),
@@ -434,7 +408,7 @@ impl<S: Stream> EventLoop<S> {
         leave(&self.node, connection);
         connection.stage = Stage::Closed;
         self.give_up_ticket(slot);
-        self.closed.push(slot);
+        self.ended.slots.push(slot);
     }
 
     /// Closes a connection because of a limit.
@@ -456,8 +430,8 @@ impl<S: Stream> EventLoop<S> {
         for one in self.guard.excessive(&self.node, &self.connections) {
             self.close_because(one.connection, one.reason, now_raw);
         }
-        let next = std::mem::take(&mut self.asked_to_leave_next);
-        for client in std::mem::replace(&mut self.asked_to_leave, next) {
+        self.asked_to_leave.swap(0, 1);
+        for client in std::mem::take(&mut self.asked_to_leave[1]) {
             let slot = client.connection();
             let is_here = self.connections.get(slot).is_some_and(|connection| {
                 connection.session.client.id == client.id

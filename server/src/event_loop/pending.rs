@@ -32,6 +32,8 @@ pub(crate) struct PendingRequests {
     queued: BTreeSet<(Awaited, u64, usize)>,
     deadlines: BTreeSet<(RawTime, usize)>,
     entries: HashMap<usize, Entry>,
+    /// The last place that was given.
+    place: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,12 @@ impl PendingRequests {
     /// Whether none waits for a number or a time.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// A number behind all that were given before, for what is met for all at once.
+    pub(crate) fn next_place(&mut self) -> u64 {
+        self.place += 1;
+        self.place
     }
 
     /// Lets a connection's request wait until a number is reached, or until the end of its time. One that waits for

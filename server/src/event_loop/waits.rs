@@ -65,10 +65,7 @@ impl<S: Stream> EventLoop<S> {
                 let ticket = *ticket.get_or_insert_with(|| self.node.pause.enqueue(self.number));
                 Some((Awaited::PauseOver, ticket.number()))
             }
-            Condition::BacklogBelow => {
-                self.held_back += 1;
-                Some((Awaited::BacklogBelow, self.held_back))
-            }
+            Condition::BacklogBelow => Some((Awaited::BacklogBelow, self.pending.next_place())),
         }
     }
 

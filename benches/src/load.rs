@@ -95,6 +95,7 @@ pub(crate) fn run(
         | Traffic::Start
         | Traffic::Idle
         | Traffic::IdleConnections
+        | Traffic::Crowd
         | Traffic::Redlock { .. } => Err(Failure::new("this load is a program of its own")),
     }
 }

@@ -84,6 +84,7 @@ fn run(options: &Options) -> Result<String, Failure> {
             Traffic::Redlock { broken } => {
                 redlock::row(options, &workload, broken, cores, scratch.path())?
             }
+            Traffic::Crowd => redlock::crowd(options, &workload, cores, scratch.path())?,
             _ => measure::row(options, &workload, &ours, cores, scratch.path())?,
         };
         println!("{}", row.line());

@@ -46,7 +46,7 @@ pub(crate) fn row(
     let sides = [
         setup(ours, workload.log),
         match workload.opponent {
-            Opponent::Peer | Opponent::Rslock | Opponent::AllWell => {
+            Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
                 setup(&options.peer, workload.log)
             }
             Opponent::Ours(log) => setup(ours, log),

@@ -27,6 +27,15 @@ struct Seen {
     failed: u64,
 }
 
+/// What the load prints of callers that give up together.
+#[derive(Deserialize)]
+struct SeenCrowd {
+    busy: u32,
+    thread_busy_ms: f64,
+    longest_unanswered_ms: f64,
+    lock_beside_lives: bool,
+}
+
 /// One side of a row.
 #[derive(Clone, Copy)]
 struct Side {
@@ -85,6 +94,71 @@ pub(crate) fn row(
     Ok(Row::new(workload, ours, peer))
 }
 
+/// Measures callers that give up together: many, and a hundredth of them.
+pub(crate) fn crowd(
+    options: &Options,
+    workload: &Workload,
+    cores: Cores,
+    scratch: &Path,
+) -> Result<Row, Failure> {
+    let load = build()?;
+    let setup = Setup {
+        program: options.peer.clone(),
+        log: workload.log,
+        is_interpreted: false,
+        sync_delay: None,
+        cores,
+        scratch: scratch.to_owned(),
+    };
+    let many = match options.quick {
+        true => workload.connections / 20,
+        false => workload.connections,
+    };
+    let mut figures = [Figures::default(), Figures::default()];
+    for round in 0..options.rounds {
+        for turn in 0..2 {
+            let side = (round + turn) % 2;
+            let callers = [many, many / 100][side];
+            let seen = crowd_once(&load, &setup, callers)?;
+            let cpu_us = seen.thread_busy_ms * 1e3 / f64::from(callers);
+            figures[side].cpu_us_per_operation.push(cpu_us);
+            figures[side].stall_ms.push(seen.longest_unanswered_ms);
+        }
+    }
+    let [ours, peer] = figures;
+    Ok(Row::new(workload, ours, peer))
+}
+
+fn crowd_once(load: &Path, setup: &Setup, callers: u32) -> Result<SeenCrowd, Failure> {
+    let servers: Vec<_> = (0..NODES)
+        .map(|_| Server::start(setup))
+        .collect::<Result<_, _>>()?;
+    cores::pin(setup.cores.load)?;
+    let doing = "running callers that give up together";
+    let callers_text = callers.to_string();
+    let output = Command::new(load)
+        .args(["crowd", &addresses(&servers), &callers_text, "0"])
+        .stderr(Stdio::inherit())
+        .output()
+        .doing(doing)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let seen: SeenCrowd = serde_json::from_str(text.trim()).doing(doing)?;
+    if seen.busy != callers || !seen.lock_beside_lives {
+        let (busy, lives) = (seen.busy, seen.lock_beside_lives);
+        return Err(Failure::new(format!(
+            "{busy} of {callers} callers were told that the lock is held, and the lock beside it lives: {lives}"
+        )));
+    }
+    Ok(seen)
+}
+
+fn addresses(servers: &[Server]) -> String {
+    let addresses = servers
+        .iter()
+        .map(|server| format!("redis://127.0.0.1:{}", server.port()));
+    addresses.collect::<Vec<_>>().join(",")
+}
+
 fn measure_once(
     load: &Path,
     setup: &Setup,
@@ -96,10 +170,7 @@ fn measure_once(
     for _ in 0..NODES {
         servers.push(Server::start(setup)?);
     }
-    let nodes = servers
-        .iter()
-        .map(|server| format!("redis://127.0.0.1:{}", server.port()));
-    let nodes = nodes.collect::<Vec<_>>().join(",");
+    let nodes = addresses(&servers);
     cores::pin(setup.cores.load)?;
     let doing = "running the load of a Redlock client";
     let mut process = Command::new(load)

@@ -223,6 +223,13 @@ fn describe(workload: &Workload) -> String {
     if let Traffic::Redlock { broken } = workload.traffic {
         return describe_redlock(workload, broken);
     }
+    if workload.traffic == Traffic::Crowd {
+        let callers = workload.connections;
+        return format!(
+            "our client: {callers} callers wait for one name and give up together beside a lock of 3 s, which lives; as peer a \
+             hundredth of the callers; CPU is that of the client's thread for each caller"
+        );
+    }
     let traffic = match workload.traffic {
         Traffic::Acquire => "SET NX PX".to_owned(),
         Traffic::Refused => "SET NX PX on 10 keys, refused".to_owned(),
@@ -262,14 +269,16 @@ fn describe(workload: &Workload) -> String {
             let count = workload.operations;
             format!("resident memory of one of {count} idle connections")
         }
-        Traffic::Redlock { .. } => "Redlock".to_owned(),
+        Traffic::Redlock { .. } | Traffic::Crowd => "Redlock".to_owned(),
         Traffic::Replay => {
             let millions = workload.operations / 1_000_000;
             format!("from exec to PONG, {millions} million SET NX PX and DEL in the log")
         }
     };
     let log = match workload.opponent {
-        Opponent::Peer | Opponent::Rslock | Opponent::AllWell => log_name(workload.log).to_owned(),
+        Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
+            log_name(workload.log).to_owned()
+        }
         Opponent::Ours(log) => {
             let (ours, other) = (log_name(workload.log), log_name(log));
             format!("our own {ours} (as ours) and {other} (as peer)")

@@ -48,6 +48,8 @@ pub(crate) enum Traffic {
     IdleConnections,
     /// A Redlock client acquires and releases on five of the peer's servers.
     Redlock { broken: Broken },
+    /// Callers of one Redlock client wait for one lock and give up together; measured is the client's thread.
+    Crowd,
 }
 
 /// Beside what something is timed every millisecond.
@@ -104,6 +106,8 @@ pub(crate) enum Opponent {
     Rslock,
     /// Our own Redlock client while all nodes are well.
     AllWell,
+    /// Our own Redlock client with a hundredth of the callers.
+    Fewer,
 }
 
 /// Which figure the target is about.
@@ -412,6 +416,10 @@ fn redlock() -> Vec<Workload> {
         broken("P16 dead 64", Dead, 64).operations(100_000),
         broken("P16 hung 64", Hung, 64).operations(100_000),
     ]);
+    let mut crowd = Workload::new("P16 crowd", Traffic::Crowd, Log::None, (100_000, 1));
+    crowd.opponent = Opponent::Fewer;
+    // A lease of 3 s is renewed after one.
+    rows.push(crowd.target_of(Figure::Stall, 1_000.0).cpu_target(1.5));
     rows
 }
 

@@ -39,6 +39,9 @@ struct Arguments {
     /// Clients whose clocks stand still.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back"])]
     stopped_clocks: bool,
+    /// Three nodes far away, and connections that swallow everything.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks"])]
+    silence: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -83,6 +86,7 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
                 Some(spare_votes) => Plan::forgetful(seed, spare_votes),
                 None if arguments.rolled_back => Plan::rolled_back(seed),
                 None if arguments.stopped_clocks => Plan::stopped_clocks(seed),
+                None if arguments.silence => Plan::silence(seed),
                 None => Plan::of(seed),
             };
             scope.spawn(move || {

@@ -243,6 +243,25 @@ impl Plan {
         }
     }
 
+    /// The same seed with three nodes that are 100 ms away, leases of a few of such ways, and connections that swallow
+    /// everything: answers to renewals are under way while connections are given up.
+    pub fn silence(seed: u64) -> Plan {
+        let plan = Plan::of(seed);
+        Plan {
+            nodes: 3,
+            callers: plan.callers.min(4),
+            latency_us: 100_000,
+            ttl_ms: 4_000,
+            faults: Faults::Silence,
+            away: 1,
+            is_together: false,
+            length_s: 60,
+            is_crowded: false,
+            is_in_step: false,
+            ..plan
+        }
+    }
+
     /// Half of the time so many nodes are away as leave a majority, and, of addresses that lead to another cluster than
     /// the one that clients are told, sometimes more.
     fn with_away(self, random: &mut Random) -> Plan {

@@ -54,6 +54,18 @@ fn who_stood_still_with_all_clocks_learns_of_the_loss_by_the_next_renewal() {
 }
 
 #[test]
+fn a_lock_outlives_connections_that_are_given_up_while_answers_to_a_renewal_are_under_way() {
+    let mut renewed = 0;
+    let plans = (0..SEEDS).map(Plan::silence);
+    for plan in plans.chain(SILENCE.map(Plan::of)) {
+        let report = run(&plan, false);
+        let report = report.unwrap_or_else(|violation| panic!("seed {}: {violation}", plan.seed));
+        renewed += report.renewed;
+    }
+    assert!(renewed > SEEDS * 20, "{renewed} renewals");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);
@@ -62,7 +74,9 @@ fn the_same_seed_is_the_same_run() {
 }
 
 const SEEDS: u64 = 16;
+/// A lock was lost in these although a majority was well.
+const SILENCE: [u64; 1] = [1_021_834];
 /// Two holders are found with these: others where the client's rules or the simulation change, by `cluster-seeds --forgetful 0`.
-const FORGETFUL: [u64; 3] = [282, 651, 676];
+const FORGETFUL: [u64; 2] = [282, 862];
 /// Two holders are found with these where clients let a node vote that has gone back.
 const ROLLED_BACK: [u64; 3] = [97, 393, 1199];

@@ -312,7 +312,7 @@ impl World {
                     }
                 }
                 Action::Waiting(operation, waiting) => self.waits(number, operation, &waiting),
-                Action::RenewalFailing { .. } => {}
+                Action::RenewalFailing { .. } | Action::Log(_) => {}
                 Action::Tell(operation, outcome) => self.told(number, operation, outcome),
                 Action::Renewed { held, valid_until } => {
                     self.renewed(number, held, valid_until);

@@ -2,11 +2,14 @@
 //!
 //! usage: quorlock-redlock-load quorlock|rslock NODES CALLERS CYCLES
 //!        quorlock-redlock-load turns NODES CLIENTS TURNS
+//!        quorlock-redlock-load crowd NODES CALLERS 0
 //!
 //! It warms up, says `warm`, waits for a line on standard input, runs that many cycles, and prints what they took as
 //! one line of JSON. Each caller has a name of its own, so nobody waits for anybody else. With `turns` all want the same
-//! lock, and how long they wait is printed.
+//! lock, and how long they wait is printed. With `crowd` all are callers of one client that give up together, and what that
+//! costs the client and its other locks is printed.
 
+mod crowd;
 mod cycles;
 mod library;
 mod turns;
@@ -33,6 +36,10 @@ async fn main() -> Outcome<()> {
             "{}",
             turns::run(&nodes, callers.parse()?, cycles.parse()?).await?
         );
+        return Ok(());
+    }
+    if library == "crowd" {
+        println!("{}", crowd::run(&nodes, callers.parse()?).await?);
         return Ok(());
     }
     let library = Arc::new(Library::open(library, &nodes)?);

@@ -40,6 +40,11 @@ impl<K: Copy + Ord + Hash> Timers<K> {
         self.by_whole.insert((at.whole_ns, key));
     }
 
+    /// Whether `key` will be due.
+    pub(crate) fn is_armed(&self, key: K) -> bool {
+        self.armed.contains_key(&key)
+    }
+
     pub(crate) fn disarm(&mut self, key: K) {
         if let Some(at) = self.armed.remove(&key) {
             self.by_boot.remove(&(at.boot_ns, key));

@@ -108,6 +108,8 @@ pub(crate) enum Vote {
     Awaited(ClientInstant),
     /// Asked, and no longer waited for; a late answer still counts.
     Overdue,
+    /// The same, and it was not silent: it is only slower than this attempt may take.
+    Left,
     /// Not asked yet; once it is, it is waited for so long.
     Unasked(Duration),
     /// Answered.
@@ -233,6 +235,20 @@ impl Acquisition {
         }
     }
 
+    /// Whether this node has not answered, and its time is up.
+    pub(crate) fn is_due(&self, node: NodeIndex, now: ClientInstant) -> bool {
+        matches!(self.votes.get(node), Some(Vote::Awaited(until)) if now.has_reached(*until))
+    }
+
+    /// This node goes on answering what was sent before: its time is up only then, unless another node has refused or the
+    /// attempt must not last longer.
+    pub(crate) fn spare(&mut self, node: NodeIndex, until: ClientInstant, is_cut: bool) {
+        self.votes[node] = match is_cut || self.is_contended {
+            true => Vote::Left,
+            false => Vote::Awaited(until),
+        };
+    }
+
     /// When the attempt began.
     pub(crate) fn started(&self) -> ClientInstant {
         self.started
@@ -294,7 +310,7 @@ impl Acquisition {
             match vote {
                 Vote::Awaited(until) => *until = until.earlier(now.after(*contended)),
                 Vote::Unasked(patience) => *patience = (*patience).min(*contended),
-                Vote::Overdue | Vote::Told(_) => {}
+                Vote::Overdue | Vote::Left | Vote::Told(_) => {}
             }
         }
     }
@@ -339,9 +355,11 @@ impl Acquisition {
                 present.add(node, by.clone());
             }
         }
-        // Nodes that refuse because they hold the lock for somebody work; only when too few work
-        // is it a matter of quorum.
-        let is_busy = present.distinct() > yes && present.distinct() + awaited + unasked >= quorum;
+        let left = self.votes.iter().filter(|vote| **vote == Vote::Left);
+        let others = awaited + unasked + left.count();
+        // Nodes that refuse because they hold the lock for somebody work, and so do those that are only slow; only
+        // when too few work is it a matter of quorum.
+        let is_busy = present.distinct() > yes && present.distinct() + others >= quorum;
         Some(if is_busy {
             Decision::Busy {
                 holder: self.holder(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::OperationId;
 use super::call::{Call, Outcome};
 use super::link::ConnectionId;
+use super::log_line::LogLine;
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss};
 use crate::wait::Waiting;
@@ -58,4 +59,6 @@ pub enum Action {
         /// Why.
         loss: Loss,
     },
+    /// There is something to log.
+    Log(LogLine),
 }

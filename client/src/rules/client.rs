@@ -6,6 +6,8 @@
 //! ends, if the client is called in time.
 
 #[cfg(test)]
+mod busy_tests;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod distance_tests;
@@ -36,6 +38,7 @@ use crate::outcome::{ExtendError, Loss};
 use crate::register::Register;
 use crate::settings::Settings;
 use crate::token::Token;
+use crate::votes::NodeIndex;
 
 #[cfg(feature = "simulation")]
 pub mod size;
@@ -58,6 +61,8 @@ pub struct Client {
     register: Register,
     operations: HashMap<OperationId, Operation>,
     timers: Timers<OperationId>,
+    /// Of locks that are held: none of them is behind those of callers.
+    watchdogs: Timers<OperationId>,
     waiters: Waiters,
     refusals: Refusals,
     settling: Vec<Settling>,
@@ -90,6 +95,7 @@ impl Client {
             register,
             operations: HashMap::new(),
             timers: Timers::new(),
+            watchdogs: Timers::new(),
             waiters: Waiters::new(),
             refusals: Refusals::default(),
             settling: Vec::new(),
@@ -133,6 +139,7 @@ impl Client {
         let links = self.links.iter().filter_map(Link::next_time);
         let settling = self.settling.iter().map(|settling| settling.until);
         let all = links.chain(settling).chain(self.timers.next());
+        let all = all.chain(self.watchdogs.next());
         let all = all.chain(self.waiters.next_time());
         all.reduce(ClientInstant::earlier)
     }
@@ -147,6 +154,11 @@ impl Client {
     pub fn is_idle(&self, now: ClientInstant) -> bool {
         let is_over = |one: &Operation| matches!(one, Operation::Detached { .. });
         self.operations.values().all(is_over) && !self.links.iter().any(|link| link.owes(now))
+    }
+
+    /// The address of a node, as it is shown.
+    pub(crate) fn label(&self, node: NodeIndex) -> Arc<str> {
+        Arc::clone(&self.labels[node])
     }
 
     /// Whether a release is owed to a node that can be reached.
@@ -239,8 +251,10 @@ impl Client {
         self.follow(now, held, Next::from(step), actions);
     }
 
-    /// Delivers what nodes have answered and does what is due, until nothing follows any more.
+    /// Delivers what nodes have answered and does what is due, until nothing follows any more. Of calls that are due at the
+    /// same time only so many have their turn: what arrives meanwhile comes before the rest.
     fn settle(&mut self, now: ClientInstant, is_time: bool, actions: &mut Vec<Action>) {
+        let mut calls = 0;
         loop {
             for node in 0..self.links.len() {
                 let link = &self.links[node];
@@ -255,7 +269,13 @@ impl Client {
                 self.counting.reply(&reply);
                 let operation = reply.operation;
                 self.input(now, operation, Input::Reply(reply), actions);
-            } else if is_time && let Some(operation) = self.timers.take_due(now) {
+            } else if is_time && let Some(held) = self.watchdogs.take_due(now) {
+                self.input(now, held, Input::Timer, actions);
+            } else if is_time
+                && calls < CALLS_DUE_MAX
+                && let Some(operation) = self.timers.take_due(now)
+            {
+                calls += 1;
                 self.input(now, operation, Input::Timer, actions);
             } else if is_time && let Some(name) = self.waiters.take_due(now) {
                 self.tell_places(now, &name, actions);
@@ -270,6 +290,7 @@ impl Client {
                 LinkAction::LimitUnacknowledged(id, limit) => {
                     Action::LimitUnacknowledged(id, limit)
                 }
+                LinkAction::Log(line) => Action::Log(line),
             }));
         }
         self.end_settling(now, actions);
@@ -329,10 +350,24 @@ impl Client {
     }
 
     fn arm(&mut self, operation: OperationId) {
-        match self.operations.get(&operation).map(Operation::next_time) {
-            Some(Some(at)) => self.timers.arm(operation, at),
-            Some(None) | None => self.timers.disarm(operation),
+        let armed = self.operations.get(&operation);
+        match armed.map(|armed| (armed, armed.next_time())) {
+            // What was armed for the call that has acquired it comes first, and is good for this: it costs a lock that is
+            // released at once nothing.
+            Some((Operation::Held(_) | Operation::Detached { .. }, Some(at)))
+                if !self.timers.is_armed(operation) =>
+            {
+                self.watchdogs.arm(operation, at);
+            }
+            Some((_, Some(at))) => self.timers.arm(operation, at),
+            Some((_, None)) => self.timers.disarm(operation),
+            None => self.disarm(operation),
         }
+    }
+
+    fn disarm(&mut self, operation: OperationId) {
+        self.timers.disarm(operation);
+        self.watchdogs.disarm(operation);
     }
 
     fn with_link(
@@ -374,6 +409,9 @@ impl Client {
         }
     }
 }
+
+/// How many calls have their turn at once.
+const CALLS_DUE_MAX: usize = 128;
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -14,6 +14,7 @@ use super::counting::Counting;
 use super::link::obstacle::outsider;
 use super::link::request::{Asker, Form, Kind, Request, Subject};
 use super::link::{Link, NodeReply};
+use super::log_line::{LogLine, News};
 use super::refusals::Refusals;
 use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
@@ -105,7 +106,9 @@ impl Context<'_> {
         for node in 0..self.links.len() {
             let request = self.request(Kind::Release, subject, None);
             if let Err(cause) = self.links[node].submit(self.now, request) {
-                tracing::debug!(node = %self.labels[node], %cause, "a release was not queued");
+                let node = Arc::clone(&self.labels[node]);
+                let news = News::NotQueued(cause);
+                self.actions.push(Action::Log(LogLine { node, news }));
             }
         }
     }

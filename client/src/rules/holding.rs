@@ -1,21 +1,23 @@
 //! A lock that is held: renewal, healing, loss. A state machine without clock and I/O.
 //!
 //! Invariants: the validity only moves forward, and only when a majority of distinct nodes renewed
-//! it before the old one ended. A loss is final. After a loss or a release nothing is renewed or
-//! taken any more.
+//! it before the old one ended, in one round or in several together. A loss is final. After a loss or a
+//! release nothing is renewed or taken any more.
 
 mod grant;
+mod late;
 mod round;
 
 use std::time::Duration;
 
-use self::grant::{GrantState, without_lock};
+use self::grant::{GrantState, holders, without_lock};
+use self::late::Late;
 use self::round::{Healing, Round};
 use super::acquisition::{Acquisition, RENEWAL_PART, Terms, Vote};
 use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, Loss, NodeAnswer};
-use crate::votes::{Ballot, Identity, NodeIndex};
+use crate::votes::NodeIndex;
 
 /// What happens to a lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +94,8 @@ pub struct Holding {
     grants: Vec<GrantState>,
     /// The last round; that of the acquisition is number 0.
     round: Round,
+    /// What rounds before it still bring.
+    late: Late,
     healing: Healing,
     end: Option<Loss>,
 }
@@ -126,6 +130,7 @@ impl Holding {
             next_renewal: attempt.started().after(terms.ttl / RENEWAL_PART),
             grants: grants.collect(),
             round: Round::of_attempt(attempt),
+            late: Late::default(),
             healing: Healing::default(),
             end: None,
         };
@@ -219,6 +224,9 @@ impl Holding {
         patience: Duration,
         actions: &mut Vec<HoldingAction>,
     ) {
+        if self.round.renewed.distinct() < self.terms.quorum() {
+            self.late.follow(&self.round);
+        }
         self.round = self.round.next(now, patience);
         self.healing = Healing::default();
         let round = self.round.number;
@@ -283,6 +291,7 @@ impl Holding {
                 renewed = Some(identity);
             }
             ExtendAnswer::Gone(identity) => {
+                self.late.withdraw(node);
                 told = NodeAnswer::Not(Cause::NotOurs);
                 *grant = without_lock(grant, identity, now, lease);
                 wants_take = match grant {
@@ -293,6 +302,7 @@ impl Holding {
                 };
             }
             ExtendAnswer::Other(identity) => {
+                self.late.withdraw(node);
                 told = NodeAnswer::Busy { holder: None };
                 *grant = match without_lock(grant, identity.clone(), now, lease) {
                     // Somebody took the node after it had forgotten us.
@@ -306,6 +316,9 @@ impl Holding {
             ExtendAnswer::Not(cause) => told = NodeAnswer::Not(cause),
         }
         let Some(round) = self.round.numbered(number) else {
+            if let Some(by) = renewed {
+                self.late.renewed(node, by, number);
+            }
             return;
         };
         round.answers[node] = Some(told);
@@ -366,7 +379,7 @@ impl Holding {
 
     fn settle(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
         let quorum = self.terms.quorum();
-        if self.ballot(true).distinct() < quorum {
+        if holders(&self.grants, true).distinct() < quorum {
             return self.end(Loss::BelowMajority, actions);
         }
         let validity = self.terms.drift.validity(self.terms.ttl);
@@ -376,23 +389,40 @@ impl Holding {
             let next_renewal = round.started.after(self.terms.ttl / RENEWAL_PART);
             let is_first = !round.is_settled || self.next_renewal != next_renewal;
             round.is_settled = true;
+            self.late.clear();
             if is_first {
                 self.next_renewal = next_renewal;
-                let until = self.capped(until);
-                // Forward only: both clocks' parts, whatever the order of rounds.
-                if !self.valid_until.has_reached(until) {
-                    let is_over = now.has_reached(self.valid_until);
-                    debug_assert!(!is_over, "what has ended is not renewed");
-                    self.valid_until = until;
-                }
+                self.move_on(now, until);
                 actions.push(HoldingAction::Renewed {
                     valid_until: self.valid_until,
                 });
             }
-        } else if !round.is_settled && !round.may_find(quorum) {
+            return;
+        }
+        if let Some(since) = self.late.held_since(round, quorum)
+            && self.move_on(now, since.after(validity))
+        {
+            actions.push(HoldingAction::Renewed {
+                valid_until: self.valid_until,
+            });
+        }
+        let round = &mut self.round;
+        if !round.is_settled && !round.may_find(quorum) {
             round.is_settled = true;
             self.fail_round(now, actions);
         }
+    }
+
+    /// Moves the validity on, if that is forward: both clocks' parts, whatever the order of rounds.
+    fn move_on(&mut self, now: ClientInstant, until: ClientInstant) -> bool {
+        let until = self.capped(until);
+        let is_forward = !self.valid_until.has_reached(until);
+        if is_forward {
+            let is_over = now.has_reached(self.valid_until);
+            debug_assert!(!is_over, "what has ended is not renewed");
+            self.valid_until = until;
+        }
+        is_forward
     }
 
     fn expire_round(&mut self, now: ClientInstant, actions: &mut Vec<HoldingAction>) {
@@ -419,27 +449,6 @@ impl Holding {
             actions.push(HoldingAction::Lost(loss));
         }
         actions.push(HoldingAction::ReleaseEverywhere);
-    }
-
-    fn ballot(&self, with_restarted: bool) -> Ballot {
-        let mut ballot = Ballot::default();
-        for (node, grant) in self.grants.iter().enumerate() {
-            match grant {
-                GrantState::Held { identity, .. } => ballot.add(node, identity.clone()),
-                // It may still be in its restart delay, which protects us; taking it again tells.
-                GrantState::Restarted if with_restarted => {
-                    let id = std::sync::Arc::from(format!("restarted node {node}"));
-                    let identity = Identity {
-                        id,
-                        incarnation: 0,
-                        cluster: None,
-                    };
-                    ballot.add(node, identity);
-                }
-                _ => {}
-            }
-        }
-        ballot
     }
 
     fn capped(&self, until: ClientInstant) -> ClientInstant {

@@ -20,6 +20,7 @@ mod extending;
 mod held;
 pub mod holding;
 pub(crate) mod link;
+pub mod log_line;
 mod operation;
 mod place;
 mod probing;

@@ -35,6 +35,16 @@ struct Queue {
     next_seat: u64,
     /// The places are not counted before this: that takes a look at every call.
     counts_at: ClientInstant,
+    /// Those in front of this seat were told with the last count.
+    tells_from: u64,
+}
+
+impl Queue {
+    /// How many times as long it is between two counts of a long queue: to count takes a time that grows with it.
+    fn length_factor(&self) -> u32 {
+        let more = self.calls.len() / CALLS_AT_ONCE;
+        u32::try_from(more).map_or(u32::MAX, |more| more.saturating_add(1))
+    }
 }
 
 #[derive(Debug)]
@@ -73,6 +83,7 @@ impl Waiters {
                 seats: HashMap::new(),
                 next_seat: 0,
                 counts_at: now,
+                tells_from: 0,
             }
         });
         let ahead = queue.calls.len();
@@ -85,7 +96,8 @@ impl Waiters {
     }
 
     /// The calls behind the first whose place is to be told now, with how many came before each; what is to be told later
-    /// is [due](Self::take_due) then. Where many leave at once their queue is not counted for each of them.
+    /// is [due](Self::take_due) then. Where many leave at once their queue is not counted for each of them, and of a long
+    /// queue a part is told at a time.
     pub(super) fn take_news(
         &mut self,
         name: &Bytes,
@@ -98,12 +110,21 @@ impl Waiters {
         };
         let mut next = None;
         if now.has_reached(queue.counts_at) {
-            queue.counts_at = now.after(every / COUNTS_IN_EVERY);
-            for (ahead, waiter) in queue.calls.values_mut().enumerate().skip(1) {
+            let pause = (every / COUNTS_IN_EVERY).saturating_mul(queue.length_factor());
+            queue.counts_at = now.after(pause);
+            let from = std::mem::take(&mut queue.tells_from);
+            for (ahead, (seat, waiter)) in queue.calls.iter_mut().enumerate().skip(1) {
                 let Some(place) = &mut waiter.place else {
                     continue;
                 };
                 place.moved(ahead);
+                if *seat < from {
+                    continue;
+                }
+                if news.len() == NEWS_MAX {
+                    queue.tells_from = *seat;
+                    break;
+                }
                 match place.take_news(now, every) {
                     Some(ahead) => news.push((ahead, waiter.operation)),
                     None => next = earlier(next, place.due_at()),
@@ -112,6 +133,9 @@ impl Waiters {
             #[cfg(test)]
             {
                 self.looks += queue.calls.len();
+            }
+            if queue.tells_from > 0 || from > 0 {
+                next = earlier(next, Some(queue.counts_at));
             }
         } else {
             next = Some(queue.counts_at);
@@ -164,6 +188,10 @@ impl Waiters {
 
 /// How often a queue is counted, at most, while a call may tell its place once.
 const COUNTS_IN_EVERY: u32 = 8;
+/// A queue of so many is counted half as often as a short one.
+const CALLS_AT_ONCE: usize = 20_000;
+/// So many are told at once, which wakes each of them: the others with the next count.
+const NEWS_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -172,6 +200,32 @@ mod tests {
 
     const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
     const EVERY: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn a_long_queue_is_told_in_parts_and_all_of_it() {
+        let mut waiters = Waiters::new();
+        let name = Bytes::from_static(b"a");
+        let calls = 5 * NEWS_MAX as u64;
+        for number in 0..calls {
+            waiters.join(&name, OperationId(number), Some(EVERY), START);
+        }
+        let mut now = START.after(EVERY);
+        waiters.leave(&name, OperationId(0));
+        let mut told: Vec<_> = waiters.take_news(&name, now, EVERY);
+        assert_eq!(told.len(), NEWS_MAX);
+        while let Some(next) = waiters.next_time() {
+            now = next;
+            assert_eq!(waiters.take_due(now), Some(name.clone()));
+            let more = waiters.take_news(&name, now, EVERY);
+            assert!(more.len() <= NEWS_MAX, "{}", more.len());
+            told.extend(more);
+        }
+        // All but the first, whose turn it is, once.
+        let expected =
+            (2..calls).map(|number| (usize::try_from(number).unwrap() - 1, OperationId(number)));
+        assert_eq!(told, expected.collect::<Vec<_>>());
+        assert!(now.since(START) < 3 * EVERY);
+    }
 
     #[test]
     fn turns_are_passed_on_in_order_whoever_leaves() {

@@ -8,6 +8,7 @@
 mod dial;
 mod dropped;
 pub(crate) mod handle;
+mod log;
 pub(crate) mod process;
 mod socket;
 mod stream;
@@ -61,7 +62,9 @@ pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handl
             let runtime = runtime.started();
             let work = async move {
                 let mut thread = Thread::new(nodes, settings, received, released);
-                std::future::poll_fn(|context| thread.poll(context)).await;
+                let work = std::future::poll_fn(|context| thread.poll(context));
+                // Calls must not use up what sockets and timers may take: the thread bounds each by itself.
+                tokio::task::unconstrained(work).await;
             };
             LocalSet::new().block_on(&runtime, work);
         })

@@ -1,4 +1,7 @@
 //! The loop of the client's thread.
+//!
+//! Invariant: each pass takes a bounded part of what callers want and of what nodes have answered, so that nobody's renewal
+//! waits behind callers. A deadline counts as missed only when the sockets were read after it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,6 +18,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::dial::{Addresses, dial};
 use super::dropped::Dropped;
 use super::handle::{Acquired, Command, LeaseState, ReplyTo};
+use super::log::Log;
 use super::socket::Socket;
 use super::stream::Stream;
 use crate::address::{Endpoint, NodeAddress};
@@ -25,6 +29,7 @@ use crate::rules::action::{Action, Event};
 use crate::rules::call::{Call, Outcome};
 use crate::rules::client::Client;
 use crate::rules::link::ConnectionId;
+use crate::rules::log_line::{LogLine, News};
 use crate::settings::Settings;
 
 pub(super) struct Thread {
@@ -41,10 +46,25 @@ pub(super) struct Thread {
     replies: HashMap<OperationId, ReplyTo>,
     leases: HashMap<OperationId, watch::Sender<LeaseState>>,
     actions: Vec<Action>,
+    log: Log,
     buffer: Vec<u8>,
     sleep: Pin<Box<Sleep>>,
     /// What the sleep is on its way to.
     asleep_until: Option<ClientInstant>,
+    /// When a deadline was seen to have come: what arrived before is read first.
+    due_at: Option<ClientInstant>,
+    /// How many passes have read since then and left something.
+    unread_passes: usize,
+}
+
+/// What is left of the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Commands {
+    /// More may be there at once.
+    More,
+    NoneNow,
+    /// None can come any more.
+    Closed,
 }
 
 /// How making a connection went.
@@ -76,24 +96,37 @@ impl Thread {
             replies: HashMap::new(),
             leases: HashMap::new(),
             actions: Vec::new(),
+            log: Log::default(),
             buffer: vec![0; READ_BYTES],
             sleep: Box::pin(sleep(Duration::ZERO)),
             asleep_until: None,
+            due_at: None,
+            unread_passes: 0,
         }
     }
 
     /// Does all there is to do; ready when the thread has nothing to do any more.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // The runtime has looked at the sockets just before: what it has not seen by then is late.
+        if let Some(due_at) = self.due_at {
+            self.tell_time(context, due_at);
+        }
         for _ in 0..PASSES {
-            let is_closed = self.take_commands(context);
+            let commands = self.take_commands(context);
             self.take_dialled(context);
-            self.read_all(context);
+            let is_read = self.read_all(context);
             self.act();
-            let has_written = self.write_all(context);
+            let is_written = self.write_all(context);
+            let is_closed = commands == Commands::Closed;
             if is_closed && self.client.is_idle(self.clock.now()) {
                 return Poll::Ready(());
             }
-            if has_written && self.is_asleep(context, is_closed) {
+            let is_done = is_read && is_written && commands != Commands::More;
+            let is_asleep = self.is_asleep(context, is_closed);
+            if self.due_at.is_some() {
+                break;
+            }
+            if is_done && is_asleep {
                 return Poll::Pending;
             }
         }
@@ -102,13 +135,24 @@ impl Thread {
         Poll::Pending
     }
 
-    /// Says whether no command can come any more.
-    fn take_commands(&mut self, context: &mut Context<'_>) -> bool {
-        loop {
+    /// Tells the rules that this time has come, once everything was read that had arrived by then. A node that never stops
+    /// talking does not keep the time from them.
+    fn tell_time(&mut self, context: &mut Context<'_>, due_at: ClientInstant) {
+        let is_read = self.read_all(context);
+        self.unread_passes += usize::from(!is_read);
+        if is_read || self.unread_passes >= UNREAD_PASSES_MAX {
+            self.client.handle(due_at, Event::Timer, &mut self.actions);
+            self.due_at = None;
+            self.unread_passes = 0;
+        }
+    }
+
+    fn take_commands(&mut self, context: &mut Context<'_>) -> Commands {
+        for _ in 0..COMMANDS_PER_PASS {
             let command = match self.commands.poll_recv(context) {
                 Poll::Ready(Some(command)) => command,
-                Poll::Ready(None) => return true,
-                Poll::Pending => return false,
+                Poll::Ready(None) => return Commands::Closed,
+                Poll::Pending => return Commands::NoneNow,
             };
             let event = match command {
                 Command::Call(operation, call, reply) => {
@@ -127,6 +171,7 @@ impl Thread {
             self.client
                 .handle(self.clock.now(), event, &mut self.actions);
         }
+        Commands::More
     }
 
     fn take_dialled(&mut self, context: &mut Context<'_>) {
@@ -150,14 +195,19 @@ impl Thread {
         }
     }
 
-    fn read_all(&mut self, context: &mut Context<'_>) {
-        let mut place = 0;
+    /// Says whether nothing is left to read.
+    fn read_all(&mut self, context: &mut Context<'_>) -> bool {
+        let (mut place, mut reads, mut is_read) = (0, 0, true);
         while place < self.sockets.len() {
+            if reads == READS_PER_PASS {
+                (place, reads, is_read) = (place + 1, 0, false);
+                continue;
+            }
             let socket = &mut self.sockets[place];
             let id = socket.id;
             let event = match socket.poll_read(context, &mut self.buffer) {
                 Poll::Pending => {
-                    place += 1;
+                    (place, reads) = (place + 1, 0);
                     continue;
                 }
                 Poll::Ready(Ok(0)) => Event::Closed(id, Cause::Unreachable(ended().into())),
@@ -167,13 +217,16 @@ impl Thread {
                     Event::Closed(id, Cause::Unreachable(error))
                 }
             };
+            reads += 1;
             if matches!(event, Event::Closed(..)) {
                 self.sockets.swap_remove(place).closed();
+                reads = 0;
             }
             // Read after the bytes were.
             let now = self.clock.now();
             self.client.handle(now, event, &mut self.actions);
         }
+        is_read
     }
 
     /// Hands what the rules have written over to the sockets. Says whether nothing new followed.
@@ -201,7 +254,7 @@ impl Thread {
         is_done
     }
 
-    /// Sleeps towards the next deadline. Says no if it has come.
+    /// Sleeps towards the next deadline. Says no if it has come, which is told once the sockets were read.
     fn is_asleep(&mut self, context: &mut Context<'_>, is_closed: bool) -> bool {
         loop {
             let next = self.client.next_time();
@@ -213,7 +266,7 @@ impl Thread {
                 let now = self.clock.now();
                 let left = next.map_or(Duration::MAX, |next| now.until(next));
                 if left.is_zero() {
-                    self.client.handle(now, Event::Timer, &mut self.actions);
+                    self.due_at = Some(now);
                     return false;
                 }
                 let left = if is_closed {
@@ -243,9 +296,12 @@ impl Thread {
                     if let Some(socket) = sockets.find(|socket| socket.id == id)
                         && let Err(error) = socket.limit_unacknowledged(limit)
                     {
-                        tracing::debug!(%error, "TCP_USER_TIMEOUT was refused");
+                        let node = self.client.label(id.node);
+                        let news = News::NotLimited(error.into());
+                        self.log.write(LogLine { node, news });
                     }
                 }
+                Action::Log(line) => self.log.write(line),
                 Action::Tell(operation, outcome) => self.tell(operation, outcome),
                 Action::Waiting(operation, waiting) => {
                     if let Some(ReplyTo::Acquire(_, Some(news))) = self.replies.get(&operation) {
@@ -349,5 +405,9 @@ fn ended() -> io::Error {
 }
 
 const PASSES: usize = 4;
+const COMMANDS_PER_PASS: usize = 128;
+/// Of each socket.
+const READS_PER_PASS: usize = 4;
+const UNREAD_PASSES_MAX: usize = 16;
 const READ_BYTES: usize = 64 * 1024;
 const END_CHECK_EVERY: Duration = Duration::from_millis(50);

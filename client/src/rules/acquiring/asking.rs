@@ -80,9 +80,26 @@ impl Asking {
     /// Takes an event in. Says what the attempt has come to, if that was decided now.
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Option<Decision> {
         let event = self.event(input)?;
+        if event == AttemptEvent::Timer {
+            self.spare(context);
+        }
         let mut actions = Vec::new();
         self.attempt.handle(context.now, event, &mut actions);
         self.act(actions, context)
+    }
+
+    /// A node whose time is up and that is not silent is waited for as long as it goes on answering; where that is in the
+    /// way of others, or the wait is over, it is at least not taken for silent.
+    fn spare(&mut self, context: &Context<'_>) {
+        let now = context.now;
+        let (sent, ttl) = (self.attempt.started(), self.attempt.terms().ttl);
+        for (node, link) in context.links.iter().enumerate() {
+            if self.attempt.is_due(node, now)
+                && let Some(until) = link.answers_until(sent, ttl, now)
+            {
+                self.attempt.spare(node, until, self.is_cut);
+            }
+        }
     }
 
     /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.

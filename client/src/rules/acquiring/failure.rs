@@ -118,7 +118,7 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
         },
         Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
         Vote::Overdue => NodeAnswer::Not(Cause::Silent),
-        Vote::Awaited(_) | Vote::Unasked(_) => {
+        Vote::Awaited(_) | Vote::Left | Vote::Unasked(_) => {
             NodeAnswer::Not(context.links[node].last_known(context.now))
         }
     };

@@ -21,7 +21,7 @@ impl Acquisition {
         let is_silent = |vote: &Vote| {
             matches!(
                 vote,
-                Vote::Told(Answer::Not(_)) | Vote::Awaited(_) | Vote::Overdue
+                Vote::Told(Answer::Not(_)) | Vote::Awaited(_) | Vote::Overdue | Vote::Left
             )
         };
         let is_free =

@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) keys: HashMap<String, String>,
     /// What it tells of the time left.
     pub(super) left_ms: u64,
+    /// How much longer its answers take.
+    pub(super) slow: Duration,
     connection: Option<ConnectionId>,
 }
 
@@ -159,6 +161,13 @@ impl Cluster {
         self.happens(Event::Timer);
     }
 
+    /// What the client has written for a node, which does not get it.
+    pub(super) fn take_written(&mut self, node: usize) -> String {
+        let connection = self.nodes[node].connection;
+        let output = connection.and_then(|id| self.client.output(id));
+        String::from_utf8(output.map(std::mem::take).unwrap_or_default()).unwrap()
+    }
+
     fn arrive(&mut self) {
         let Some((_, Arrival { id, replies })) = self.on_the_way.pop_front() else {
             return;
@@ -232,8 +241,13 @@ impl Cluster {
                 .collect();
             if !self.round_trip.is_zero() {
                 let replies = Some(replies);
-                let at = self.now.after(self.round_trip);
-                self.on_the_way.push_back((at, Arrival { id, replies }));
+                let at = self.now.after(self.round_trip + node.slow);
+                let later = self
+                    .on_the_way
+                    .iter()
+                    .position(|(other, _)| !at.has_reached(*other));
+                let place = later.unwrap_or(self.on_the_way.len());
+                self.on_the_way.insert(place, (at, Arrival { id, replies }));
                 return true;
             }
             let received = Event::Received(id, replies.as_bytes());

@@ -49,7 +49,7 @@ impl Client {
         let nodes = self.links.len();
         if let Some(handed_over) = self.handed_over.remove(&token) {
             self.operations.remove(&handed_over);
-            self.timers.disarm(handed_over);
+            self.disarm(handed_over);
         }
         let lock = held.and_then(|held| self.take_held(now, held, actions));
         // Whoever took another lock may have been another program: any node may hold it.
@@ -66,7 +66,7 @@ impl Client {
         let Some(Operation::Held(mut lock)) = self.operations.remove(&held) else {
             return None;
         };
-        self.timers.disarm(held);
+        self.disarm(held);
         lock.end(&mut self.context(now, held, actions));
         Some(lock.subject)
     }
@@ -94,7 +94,7 @@ impl Client {
                 else {
                     return;
                 };
-                self.timers.disarm(operation);
+                self.disarm(operation);
                 self.counting.cancelled();
                 let taken = acquiring.cancel(now);
                 if let Some(subject) = &taken {
@@ -108,7 +108,7 @@ impl Client {
             Some(Operation::Extending(_) | Operation::Probing(_)) => {
                 // What was sent has its effect.
                 self.operations.remove(&operation);
-                self.timers.disarm(operation);
+                self.disarm(operation);
             }
             // A release goes on, and is told.
             Some(Operation::Releasing(_)) => return,

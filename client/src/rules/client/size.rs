@@ -44,7 +44,7 @@ impl Client {
         Size {
             operations: self.operations.len(),
             waiting: self.waiters.size(),
-            timers: self.timers.len(),
+            timers: self.timers.len() + self.watchdogs.len(),
             settling: self.settling.len(),
             requests: self.links.iter().map(Link::size).sum(),
             undelivered: self.known.len() + self.links.iter().map(Link::undelivered).sum::<usize>(),

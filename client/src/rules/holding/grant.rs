@@ -1,9 +1,10 @@
 //! What one node is to a lock that is held.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::ClientInstant;
-use crate::votes::Identity;
+use crate::votes::{Ballot, Identity};
 
 /// What a node is to this lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,4 +63,25 @@ pub(super) fn without_lock(
             until,
         }
     }
+}
+
+/// Who holds the lock, as far as is known, by what each node is to it.
+pub(super) fn holders(grants: &[GrantState], with_restarted: bool) -> Ballot {
+    let mut ballot = Ballot::default();
+    for (node, grant) in grants.iter().enumerate() {
+        match grant {
+            GrantState::Held { identity, .. } => ballot.add(node, identity.clone()),
+            // It may still be in its restart delay, which protects us; taking it again tells.
+            GrantState::Restarted if with_restarted => {
+                let identity = Identity {
+                    id: Arc::from(format!("restarted node {node}")),
+                    incarnation: 0,
+                    cluster: None,
+                };
+                ballot.add(node, identity);
+            }
+            _ => {}
+        }
+    }
+    ballot
 }

@@ -32,7 +32,7 @@ impl Round {
                     holder: holder.clone(),
                 }),
                 Vote::Told(Answer::Not(cause)) => Some(NodeAnswer::Not(cause.clone())),
-                Vote::Awaited(_) | Vote::Overdue => {
+                Vote::Awaited(_) | Vote::Overdue | Vote::Left => {
                     awaited.insert(node);
                     None
                 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::rules::acquisition::{AttemptEvent, Decision};
 use crate::settings::Drift;
+use crate::votes::{Ballot, Identity};
 
 const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
 const TTL: Duration = Duration::from_secs(30);
@@ -67,6 +68,11 @@ impl Held {
         }
     }
 
+    /// The nodes that hold it, as far as is known.
+    fn holders(&self) -> Ballot {
+        holders(&self.holding.grants, false)
+    }
+
     /// Takes the event in and returns the actions but timers.
     fn event(&mut self, event: HoldingEvent) -> Vec<HoldingAction> {
         let mut actions = Vec::new();
@@ -121,7 +127,7 @@ fn it_renews_at_a_third_of_the_lease_on_all_nodes() {
     assert_eq!(held.holding.valid_until(), valid_until);
     // A late fourth vote tells nothing new.
     assert_eq!(held.yes(3, 1), []);
-    assert_eq!(held.holding.ballot(false).distinct(), 4);
+    assert_eq!(held.holders().distinct(), 4);
 }
 
 #[test]
@@ -139,6 +145,49 @@ fn redisson_renewed_without_a_quorum_two_of_five_renew_nothing() {
     assert_eq!(held.holding.valid_until(), before);
     // It tries again soon.
     assert_eq!(asks(&held.pass(RETRY_MAX)), 5);
+}
+
+#[test]
+fn a_late_answer_counts_from_when_its_round_began() {
+    let mut held = Held::on(&[0, 1, 2], None);
+    held.pass(THIRD);
+    let first = held.now;
+    held.yes(0, 1);
+    assert_eq!(held.pass(PATIENCE), [HoldingAction::NotRenewed]);
+    assert_eq!(asks(&held.pass(RETRY_MAX)), 5);
+    let second = held.now;
+    // Two of five in the first round, and one in the second.
+    assert_eq!(held.yes(2, 2), []);
+    let valid_until = first.after(Drift::default().validity(TTL));
+    assert_eq!(held.yes(1, 1), [HoldingAction::Renewed { valid_until }]);
+    // The same again is no news.
+    assert_eq!(held.yes(1, 1), []);
+    assert_eq!(held.yes(0, 2), []);
+    // A majority in the second round says more.
+    let valid_until = second.after(Drift::default().validity(TTL));
+    assert_eq!(held.yes(1, 2), [HoldingAction::Renewed { valid_until }]);
+    // What comes now to the first does not move it back.
+    assert_eq!(held.yes(3, 1), []);
+    assert_eq!(held.holding.valid_until(), valid_until);
+}
+
+#[test]
+fn a_late_answer_counts_once_for_a_node_and_not_where_the_lock_is_gone_by_now() {
+    let mut held = Held::on(&[0, 1, 2], None);
+    held.pass(THIRD);
+    held.yes(0, 1);
+    held.pass(PATIENCE);
+    held.pass(RETRY_MAX);
+    let valid_until = held.holding.valid_until();
+    // Another address of the first node.
+    assert_eq!(held.answer(3, 1, ExtendAnswer::Extended(identity(0))), []);
+    assert_eq!(held.yes(1, 1), []);
+    // It was removed there on purpose since.
+    held.answer(1, 2, ExtendAnswer::Gone(identity(1)));
+    assert_eq!(held.yes(2, 1), []);
+    // An answer to a round that never was is none.
+    assert_eq!(held.yes(4, 77), []);
+    assert_eq!(held.holding.valid_until(), valid_until);
 }
 
 #[test]
@@ -207,7 +256,7 @@ fn a_node_that_never_granted_is_healed_while_validity_lasts() {
         round: 1,
         answer,
     });
-    assert_eq!(held.holding.ballot(false).distinct(), 4);
+    assert_eq!(held.holders().distinct(), 4);
     // Taken after the round began, it counts as a renewal.
     held.yes(0, 1);
     assert!(matches!(
@@ -285,7 +334,7 @@ fn pauses_of_one_node_at_a_time_never_wear_a_lock_down() {
         }
         assert_eq!(held.holding.ended(), None, "after {time:?}");
         if time.as_nanos().is_multiple_of(stopped.as_nanos() * 6) {
-            assert_eq!(held.holding.ballot(false).distinct(), 5, "after {time:?}");
+            assert_eq!(held.holders().distinct(), 5, "after {time:?}");
         }
     }
 }

@@ -67,19 +67,21 @@ impl Connection {
         }
     }
 
-    /// How long nothing has been heard although something was asked.
+    /// How long nothing has been heard although something was asked, when that was last looked at.
     ///
-    /// Only time in which somebody looked counts: a client that was stopped or suspended may find
-    /// the replies as soon as it reads, and must not hold its own pause against the node.
-    pub(super) fn silence(&self, now: ClientInstant) -> Option<Duration> {
-        let unseen = now.since(self.looked_at).min(LOOK_EVERY * 2);
-        let silence = self.silence.saturating_add(unseen);
-        (!self.in_flight.is_empty()).then_some(silence)
+    /// Only time in which somebody looked counts: a client that was stopped, suspended or busy may find the replies as
+    /// soon as it reads, and must not hold its own pause against the node.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        (!self.in_flight.is_empty()).then_some(self.silence)
     }
 
-    /// Looks at the silence.
+    /// Looks at the silence: whatever has arrived until now was read.
     pub(super) fn look(&mut self, now: ClientInstant) {
-        self.silence = self.silence(now).unwrap_or(Duration::ZERO);
+        let unheard = now.since(self.looked_at).min(LOOK_EVERY);
+        self.silence = match self.in_flight.is_empty() {
+            true => Duration::ZERO,
+            false => self.silence.saturating_add(unheard),
+        };
         self.looked_at = now;
     }
 

@@ -1,7 +1,7 @@
 //! Which connection a node has: made, moved over, lost, made again.
 //!
 //! Invariant: what is owed outlives every connection; what anybody waits for is answered when its
-//! connection ends.
+//! connection ends. An extension is sent again on the next one all the same: its answer may still be in time.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -24,6 +24,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::register::Admission;
 use crate::rules::OperationId;
+use crate::rules::log_line::News;
 use crate::settings::VotesBy;
 use crate::votes::Identity;
 
@@ -178,7 +179,9 @@ impl Link {
             return self.second.failed(world.now);
         }
         self.admit(&mut peer, world);
-        self.entry.logged_in(&self.label, &peer.identity, world.now);
+        if self.entry.logged_in(&peer.identity, world.now) {
+            self.log(News::Replaced);
+        }
         let connection = Connection::new(world.now, self.index, id, peer.clone());
         if self.second.is(id) {
             return self.move_over(connection, world);
@@ -207,8 +210,7 @@ impl Link {
     /// Lets the node vote or not, by who it says it is.
     pub(super) fn admit(&mut self, peer: &mut Peer, world: &mut Surroundings<'_>) {
         let Ok(identity) = &mut peer.identity else {
-            tracing::warn!(node = %self.label, "does not tell its identity and does not vote");
-            return;
+            return self.log(News::NoIdentity);
         };
         identity.cluster.clone_from(&peer.membership.cluster_id);
         let member = world.register.admit_member(self.index, &peer.membership);
@@ -220,18 +222,22 @@ impl Link {
             Admission::Votes => {}
             Admission::OtherCluster(expected) => {
                 let cluster = peer.membership.cluster_id.clone().unwrap_or_default();
-                tracing::warn!(node = %self.label, %cluster, %expected, "belongs to another cluster");
+                self.log(News::OtherCluster {
+                    cluster: Arc::clone(&cluster),
+                    expected: Arc::clone(&expected),
+                });
                 peer.identity = Err(Cause::OtherCluster { cluster, expected });
             }
             Admission::OtherSize(size) => {
-                tracing::warn!(node = %self.label, size, "its cluster has another number of nodes");
+                self.log(News::OtherSize(size));
                 peer.identity = Err(Cause::OtherSize { size });
             }
             Admission::SameAs(other) => {
-                tracing::warn!(node = %self.label, other, "is the same node as another one listed");
+                self.log(News::SameAs(other));
             }
             Admission::WentBack => {
-                self.entry.went_back(&self.label, world.now);
+                self.entry.went_back(world.now);
+                self.log(News::WentBack);
             }
         }
     }
@@ -245,8 +251,8 @@ impl Link {
             self.actions.push(LinkAction::Close(id));
             return;
         };
-        tracing::debug!(node = %self.label, "moved to a new connection: the old one is silent");
         let first = std::mem::replace(first, connection);
+        self.log(News::MovedOver);
         self.actions.push(LinkAction::Close(first.id));
         self.peer = match &self.state {
             State::Ready(connection) => Some(connection.peer.clone()),
@@ -254,13 +260,14 @@ impl Link {
         };
         let cause = unreachable("the connection went silent and was replaced");
         for mut request in first.in_flight {
-            if request.is_owed(self.index, world.now) {
-                request.is_repeated = true;
-                self.write(world.now, request);
+            if request.is_owed(self.index, world.now) || request.is_repeatable(world.now) {
+                request.form = Form::Preferred;
+                self.waiting.push_back(request);
             } else {
                 self.answer_failure(&request, &cause);
             }
         }
+        self.write_waiting(world);
     }
 
     pub(super) fn write_waiting(&mut self, world: &mut Surroundings<'_>) {
@@ -325,7 +332,7 @@ impl Link {
     /// The connection is gone: whoever waits is told, what is owed is kept.
     pub(super) fn fail(&mut self, cause: &Cause, world: &mut Surroundings<'_>) {
         let now = world.now;
-        tracing::debug!(node = %self.label, %cause, "no connection");
+        self.log(News::NoConnection(cause.clone()));
         self.failures = self.failures.saturating_add(1);
         let rest = rest(self.failures, world.random);
         let state = match self.second.take() {
@@ -347,9 +354,10 @@ impl Link {
         let waiting = std::mem::take(&mut self.waiting);
         for mut request in ended.into_iter().chain(waiting).chain(deferred) {
             self.answer_failure(&request, cause);
-            if request.is_owed(self.index, now) {
+            let is_owed = request.is_owed(self.index, now);
+            if is_owed || request.is_repeatable(now) {
                 request.form = Form::Preferred;
-                request.asker = None;
+                request.asker = request.asker.filter(|_| !is_owed);
                 request.is_repeated = true;
                 self.waiting.push_back(request);
             }

@@ -38,31 +38,23 @@ impl Entry {
         }
     }
 
-    /// Somebody answers: the node from before, or another one.
+    /// Somebody answers: the node from before, or another one. Says whether it is another one.
     pub(super) fn logged_in(
         &mut self,
-        label: &str,
         identity: &Result<Identity, Cause>,
         now: ClientInstant,
-    ) {
-        let Ok(identity) = identity else { return };
+    ) -> bool {
+        let Ok(identity) = identity else { return false };
         let before = self.id.replace(Arc::clone(&identity.id));
-        if before.is_some_and(|before| before != identity.id) {
-            tracing::warn!(
-                node = label,
-                "another node answers here than before: it grants no lock until one of the other would have expired"
-            );
+        let is_other = before.is_some_and(|before| before != identity.id);
+        if is_other {
             self.newcomer = Some((now, Newcomer::Other));
         }
+        is_other
     }
 
     /// The node is in an earlier state than it has shown before.
-    pub(super) fn went_back(&mut self, label: &str, now: ClientInstant) {
-        tracing::warn!(
-            node = label,
-            "the node is in an earlier state than before, as if an older image of its disk had been put back: it has forgotten \
-             what it granted since, and grants no lock until one of those would have expired"
-        );
+    pub(super) fn went_back(&mut self, now: ClientInstant) {
         self.newcomer = Some((now, Newcomer::Earlier));
     }
 

@@ -41,6 +41,7 @@ use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::Register;
 use crate::rules::OperationId;
+use crate::rules::log_line::{LogLine, News};
 use crate::settings::{Settings, VotesBy};
 use crate::votes::NodeIndex;
 
@@ -62,6 +63,8 @@ pub(crate) enum LinkAction {
     Close(ConnectionId),
     /// Give it up when bytes were not acknowledged for so long.
     LimitUnacknowledged(ConnectionId, Duration),
+    /// Log this.
+    Log(LogLine),
 }
 
 /// One node's answer on its way to the operation that asked.
@@ -249,7 +252,7 @@ impl Link {
         if let State::Ready(connection) = &mut self.state {
             connection.look(now);
         }
-        if let Some(silent_for) = self.silent_for(now) {
+        if let Some(silent_for) = self.silent_for() {
             if self.is_beyond_lease(silent_for) {
                 return self.give_up("silent for longer than the ttl", world);
             }
@@ -349,7 +352,8 @@ impl Link {
             && told.info.identity.as_ref() == Some(identity)
             && world.register.has_gone_back(identity, told.info.log)
         {
-            self.entry.went_back(&self.label, now);
+            self.entry.went_back(now);
+            self.log(News::WentBack);
         }
         if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. })) = content {
             // Asked again after a second at the latest, in case the delay ended otherwise.
@@ -373,6 +377,11 @@ impl Link {
             self.actions
                 .extend(limit.map(|limit| LinkAction::LimitUnacknowledged(id, limit)));
         }
+    }
+
+    fn log(&mut self, news: News) {
+        let node = Arc::clone(&self.label);
+        self.actions.push(LinkAction::Log(LogLine { node, news }));
     }
 
     fn answer_failure(&mut self, request: &Request, cause: &Cause) {

@@ -24,7 +24,7 @@ impl Link {
         self.is_logged_in()
             && matches!(self.identity(), Some(Ok(_)))
             && !self.delayed.as_ref().is_some_and(is_delayed)
-            && self.silence(now).is_none()
+            && self.silence().is_none()
     }
 
     pub(crate) fn is_logged_in(&self) -> bool {
@@ -53,7 +53,7 @@ impl Link {
         }
         match &self.delayed {
             Some(delayed) if !now.has_reached(delayed.at) => delayed.cause.clone(),
-            _ => self.silence(now).unwrap_or(Cause::NotWaitedFor),
+            _ => self.silence().unwrap_or(Cause::NotWaitedFor),
         }
     }
 
@@ -73,7 +73,7 @@ impl Link {
             return None;
         }
         if request.kind == Kind::Release {
-            return self.silence(now);
+            return self.silence();
         }
         if let Some(Err(cause)) = self.identity() {
             let cause = cause.clone();
@@ -89,7 +89,7 @@ impl Link {
             }
             self.delayed = None;
         }
-        self.silence(now)
+        self.silence()
     }
 
     /// The node may not vote, by what others say of themselves: perhaps the entry leads elsewhere by now.
@@ -127,17 +127,31 @@ impl Link {
     }
 
     /// Requests pile up behind one that the node sits on; once it answers that one it is back.
-    pub(super) fn silence(&self, now: ClientInstant) -> Option<Cause> {
-        let silent_for = self.silent_for(now)?;
+    pub(super) fn silence(&self) -> Option<Cause> {
+        let silent_for = self.silent_for()?;
         (silent_for >= self.suspicion()).then_some(Cause::Silent)
     }
 
     /// How long nothing has been heard although something was asked.
-    pub(super) fn silent_for(&self, now: ClientInstant) -> Option<Duration> {
+    pub(super) fn silent_for(&self) -> Option<Duration> {
         match &self.state {
-            State::Ready(connection) => connection.silence(now),
+            State::Ready(connection) => connection.silence(),
             _ => None,
         }
+    }
+
+    /// Until when the answer to a request for a lease of `ttl`, sent at `sent`, is to be waited for beyond its time, if the
+    /// node is not silent: it answers what was sent before, or the client had no chance to read what it has answered.
+    pub(crate) fn answers_until(
+        &self,
+        sent: ClientInstant,
+        ttl: Duration,
+        now: ClientInstant,
+    ) -> Option<ClientInstant> {
+        let left = self.patience(ttl).checked_sub(self.silent_for()?)?;
+        let most = self.deadline_max.saturating_mul(3).min(ttl / 4 * 3);
+        let until = now.after(left.max(LEFT_LEAST)).earlier(sent.after(most));
+        (!left.is_zero() && !now.has_reached(until)).then_some(until)
     }
 
     pub(super) fn suspicion(&self) -> Duration {
@@ -170,3 +184,5 @@ const FAILURE_MEMORY: Duration = Duration::from_secs(3);
 const LOGIN_MEMORY: Duration = Duration::from_secs(5);
 const LOGIN_MEMORY_MIN: Duration = Duration::from_millis(200);
 const SILENCE_LEAST: Duration = Duration::from_secs(1);
+/// How often it is looked whether a node has answered beyond its time.
+const LEFT_LEAST: Duration = Duration::from_millis(10);

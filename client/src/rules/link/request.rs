@@ -139,6 +139,11 @@ impl Request {
             && !now.has_reached(self.until)
     }
 
+    /// Whether this is an extension that is worth sending again on another connection: done twice it is as good as once.
+    pub(super) fn is_repeatable(&self, now: ClientInstant) -> bool {
+        self.kind == Kind::Extend && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
+    }
+
     /// Encodes it for a node.
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
         let mut digits = [0; 20];

@@ -243,17 +243,54 @@ fn a_path_that_swallows_everything_is_left_for_one_that_answers() {
             .take_actions()
             .any(|action| action == LinkAction::Close(first))
     );
-    // What was asked has an unknown outcome; the release is sent again.
-    assert!(matches!(
-        node.told()[..],
-        [Content::Extended(ExtendAnswer::Not(_))]
-    ));
-    assert_eq!(node.in_flight(), [Kind::Release]);
+    // What was asked has an unknown outcome and is sent again.
+    assert_eq!(node.in_flight(), [Kind::Extend, Kind::Release]);
     node.receive(first, ":1\r\n");
     assert!(
         node.told().is_empty(),
         "a late reply of the old connection counts"
     );
+    node.receive(second, ":1\r\n");
+    assert!(matches!(
+        node.told()[..],
+        [Content::Extended(ExtendAnswer::Extended(_))]
+    ));
+}
+
+#[test]
+fn an_extension_under_way_when_its_connection_breaks_is_sent_again_and_no_third_time() {
+    let mut node = Node::ready();
+    node.submit(Kind::Extend).unwrap();
+    node.submit(Kind::Take).unwrap();
+    for _ in 0..2 {
+        node.lose();
+        let told = node.told();
+        let not = |content: &Content| {
+            matches!(
+                content,
+                Content::Extended(ExtendAnswer::Not(_)) | Content::Taken(Answer::Not(_))
+            )
+        };
+        assert!(!told.is_empty() && told.iter().all(not), "{told:?}");
+        node.now = node.now.after(Duration::from_secs(1));
+        node.link.is_wanted = true;
+        let id = node.opened();
+        node.log_in(id, "a");
+    }
+    // The node closes because of it, as far as anybody knows.
+    assert_eq!(node.in_flight(), []);
+    node.submit(Kind::Extend).unwrap();
+    node.lose();
+    drop(node.told());
+    node.now = node.now.after(Duration::from_secs(1));
+    let id = node.opened();
+    node.log_in(id, "a");
+    assert_eq!(node.in_flight(), [Kind::Extend]);
+    node.receive(id, ":1\r\n");
+    assert!(matches!(
+        node.told()[..],
+        [Content::Extended(ExtendAnswer::Extended(_))]
+    ));
 }
 
 #[test]

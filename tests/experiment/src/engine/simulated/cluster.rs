@@ -218,7 +218,8 @@ impl<Step> Cluster<Step> {
                 Action::Waiting(..)
                 | Action::RenewalFailing { .. }
                 | Action::Renewed { .. }
-                | Action::Lost { .. } => {}
+                | Action::Lost { .. }
+                | Action::Log(_) => {}
             }
         }
         let all = self.network.connections.keys().copied();

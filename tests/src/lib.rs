@@ -9,6 +9,4 @@ pub mod binary;
 pub mod crash;
 pub mod history;
 pub mod node_process;
-#[path = "../simulation/mod.rs"]
-pub mod simulation;
 pub mod waiting;

@@ -38,7 +38,7 @@ const PACKAGES: [Package; 7] = [
         examples_may_know: &[],
     },
     Package {
-        folder: "tests/experiment/",
+        folder: "experiment/",
         may_know: &[
             "experiment",
             "simulation",
@@ -50,7 +50,7 @@ const PACKAGES: [Package; 7] = [
         examples_may_know: &[],
     },
     Package {
-        folder: "tests/simulated/",
+        folder: "simulation/",
         may_know: &["simulation", "client", "server", "engine", "persistence"],
         examples_may_know: &[],
     },

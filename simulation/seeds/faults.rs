@@ -10,7 +10,7 @@ use quorlock_simulation::Wire;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A node is stopped.
     Pause,
     /// Connections swallow everything, and new ones work.

@@ -1,6 +1,7 @@
 //! Some seeds of whole clusters, and what holds for all of them.
 
-use quorlock_tests::simulation::{Plan, run};
+use crate::plan::Plan;
+use crate::world::run;
 
 #[test]
 fn no_lock_has_two_holders_or_is_lost_while_a_majority_is_well() {

@@ -25,39 +25,39 @@ use super::tokens::Tokens;
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub(crate) struct Report {
     /// Locks that callers were told they hold.
-    pub acquired: u64,
+    pub(crate) acquired: u64,
     /// Calls that ended without the lock.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// How often calls were told what they wait for.
-    pub told_waiting: u64,
+    pub(crate) told_waiting: u64,
     /// Validities that moved on.
-    pub renewed: u64,
+    pub(crate) renewed: u64,
     /// Locks that were extended, and released, by somebody who only knew their token.
-    pub extended: u64,
+    pub(crate) extended: u64,
     /// The same.
-    pub released_by_token: u64,
+    pub(crate) released_by_token: u64,
     /// Locks that were lost.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// What went wrong, and how often.
-    pub faults: BTreeMap<Fault, u64>,
+    pub(crate) faults: BTreeMap<Fault, u64>,
     /// Connections that clients made.
-    pub connects: u64,
+    pub(crate) connects: u64,
     /// How often clients wrote to nodes.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Numbers that publishers were told and listeners have heard.
-    pub heard: u64,
+    pub(crate) heard: u64,
     /// What happened, all in all.
-    pub events: u64,
+    pub(crate) events: u64,
     /// How long locks were free while callers waited, where nothing went wrong.
-    pub turns_ms: Vec<u64>,
+    pub(crate) turns_ms: Vec<u64>,
     /// Of callers that asked in step: after how many of the longest ways the first of them had the lock.
-    pub draws_ways: Vec<u64>,
+    pub(crate) draws_ways: Vec<u64>,
     /// The most requests that a client kept for its nodes at a time.
-    pub requests_kept_max: u64,
+    pub(crate) requests_kept_max: u64,
     /// Simulated time.
-    pub simulated_ms: u64,
+    pub(crate) simulated_ms: u64,
 }
 
 pub(super) struct World {
@@ -98,7 +98,7 @@ pub(super) struct World {
 ///
 /// # Errors
 /// The first promise that was not kept, and when.
-pub fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
+pub(crate) fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
     let mut world = World::new(plan, traces);
     world.prepare();
     let healed_ns = plan.length_s * SECOND_NS;

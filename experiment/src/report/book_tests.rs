@@ -8,7 +8,7 @@ use crate::report::{services_files, services_text, text};
 use crate::summary::Summary;
 
 fn book() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book")
 }
 
 fn committed(name: &str) -> String {

@@ -1,5 +1,10 @@
 //! `cluster-seeds`: runs whole clusters from seeds, or one with all that happens in it.
 //!
+//! A run is one thread: the nodes' own simulation and the client's own rules, joined by a simulated network.
+//!
+//! Invariant: no rule is mirrored here. Nodes and clients exchange bytes; time, latency, faults and callers come from
+//! the seed. What is checked is what callers were told, against true time.
+//!
 //! Its last line is `N passed, N failed, N skipped`; a seed is one check.
 
 #![allow(clippy::print_stdout, reason = "this is a command")]
@@ -11,11 +16,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use clap::Parser;
-use quorlock_tests::simulation::{Plan, run};
 
 use self::ledger::Ledger;
+use self::plan::Plan;
+use self::world::run;
 
+mod caller;
+mod calls;
+mod checks;
+mod exchange;
+mod faults;
 mod ledger;
+mod leftovers;
+mod listeners;
+mod machine;
+mod middle_box;
+mod network;
+mod outcomes;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod world;
 
 /// Simulates whole clusters: nodes, clients, callers, network, faults.
 #[derive(Debug, Parser)]

@@ -5,7 +5,7 @@ use quorlock_simulation::Random;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Faults {
+pub(crate) enum Faults {
     /// Nothing.
     None,
     /// One node at a time is stopped for longer than a lease.
@@ -114,45 +114,45 @@ const ALL: &[Fault] = &[
 
 /// One run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Where every choice comes from.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How many nodes.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// How many clients.
-    pub clients: usize,
+    pub(crate) clients: usize,
     /// Callers of each client.
-    pub callers: usize,
+    pub(crate) callers: usize,
     /// How many locks they want.
-    pub names: u64,
+    pub(crate) names: u64,
     /// How many votes besides a majority every client asks for.
-    pub spare_votes: usize,
+    pub(crate) spare_votes: usize,
     /// The length of a lease.
-    pub ttl_ms: u64,
+    pub(crate) ttl_ms: u64,
     /// The longest way from a client to a node, in microseconds.
-    pub latency_us: u64,
+    pub(crate) latency_us: u64,
     /// `appendfsync` of all nodes.
-    pub fsync: &'static str,
+    pub(crate) fsync: &'static str,
     /// What goes wrong.
-    pub faults: Faults,
+    pub(crate) faults: Faults,
     /// At how many nodes at a time, where that is one at a time or two of five.
-    pub away: usize,
+    pub(crate) away: usize,
     /// These nodes go and come back together.
-    pub is_together: bool,
+    pub(crate) is_together: bool,
     /// How long things go wrong, in seconds.
-    pub length_s: u64,
+    pub(crate) length_s: u64,
     /// Hundreds of callers wait for one lock, and hold it for a moment.
-    pub is_crowded: bool,
+    pub(crate) is_crowded: bool,
     /// Three clients that are as far from three nodes, without jitter, or two from four, ask at the same moments, again
     /// and again.
-    pub is_in_step: bool,
+    pub(crate) is_in_step: bool,
     /// Some locks are handed over to whoever knows their token, or are released by somebody else.
-    pub is_by_token: bool,
+    pub(crate) is_by_token: bool,
 }
 
 impl Plan {
     /// The run of a seed.
-    pub fn of(seed: u64) -> Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
         let mut random = Random::of(&[seed, 1]);
         let latency_us = random.pick(&[50, 1_000, 20_000, 100_000, 250_000]);
         // A lease has to outlast a few round trips, or nobody could hold a lock.
@@ -205,7 +205,7 @@ impl Plan {
     }
 
     /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for so many spare votes.
-    pub fn forgetful(seed: u64, spare_votes: usize) -> Plan {
+    pub(crate) fn forgetful(seed: u64, spare_votes: usize) -> Plan {
         Plan {
             nodes: 5,
             names: 1,
@@ -222,7 +222,7 @@ impl Plan {
     }
 
     /// The same with five nodes that sync each write, and of which one at a time is put back to an image of itself.
-    pub fn rolled_back(seed: u64) -> Plan {
+    pub(crate) fn rolled_back(seed: u64) -> Plan {
         Plan {
             fsync: "always",
             faults: Faults::RolledBack,
@@ -231,7 +231,7 @@ impl Plan {
     }
 
     /// The same seed with clients whose clocks stand still now and then.
-    pub fn stopped_clocks(seed: u64) -> Plan {
+    pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
             faults: Faults::StoppedClocks,
             away: 1,
@@ -314,7 +314,7 @@ impl Plan {
     }
 
     /// Whether a majority of the nodes holds a lock and answers in time whatever happens, so that no lock may be lost.
-    pub fn keeps_a_majority(&self) -> bool {
+    pub(crate) fn keeps_a_majority(&self) -> bool {
         let is_minority = 2 * self.away < self.nodes;
         let is_checked = matches!(
             self.faults,

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quorlock_tests::simulation::Report;
 use serde_json::{Value, json};
+
+use crate::world::Report;
 
 /// The sums over all seeds so far.
 #[derive(Debug, Default, PartialEq, Eq)]

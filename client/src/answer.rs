@@ -1,8 +1,4 @@
 //! What one node answers about one lock.
-#![cfg_attr(
-    not(feature = "simulation"),
-    allow(unreachable_pub, reason = "the rules are reached with the feature")
-)]
 
 use std::time::Duration;
 

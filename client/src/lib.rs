@@ -61,9 +61,7 @@ mod probe;
 mod protocol;
 mod redlock;
 mod register;
-#[cfg(not(feature = "simulation"))]
-mod rules;
-#[cfg(feature = "simulation")]
+#[doc(hidden)]
 pub mod rules;
 mod runtime;
 mod settings;
@@ -84,7 +82,7 @@ pub use outcome::{
     NodeReport, Release, TooShort,
 };
 pub use probe::{NodeState, NodeStatus};
-#[cfg(feature = "simulation")]
+#[doc(hidden)]
 pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use redlock::{Redlock, RedlockBuilder};
 pub use settings::{Drift, RetryDelay, VotesBy};

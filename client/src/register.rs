@@ -180,7 +180,6 @@ impl Register {
     }
 
     /// How many identities are remembered.
-    #[cfg(feature = "simulation")]
     pub(crate) fn size(&self) -> usize {
         self.latest.len() + self.present.len()
     }

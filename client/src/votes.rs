@@ -107,9 +107,9 @@ impl Identity {
     }
 }
 
-#[cfg(feature = "simulation")]
 impl Identity {
     /// The identity of a simulated node.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(id: Arc<str>, incarnation: u64) -> Self {
         let cluster = None;

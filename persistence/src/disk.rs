@@ -15,10 +15,12 @@ use std::sync::Arc;
     reason = "offsets in memory are lengths of what is there"
 )]
 mod memory;
+mod origin;
 mod real;
 mod view;
 
 pub use memory::{Fate, Fault, MemoryDisk, Operation, Point, PowerLoss, Sector, Unsynced};
+pub use origin::FileOrigin;
 pub use real::{OpenError, RealDisk};
 pub use view::{DirectoryUse, DirectoryView};
 
@@ -65,6 +67,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Which file has this name, and with an empty name: which directory has this one's path. `None` where there is none.
     fn id_of(&self, _name: &str) -> io::Result<Option<FileId>> {
         Ok(Some(FileId::default()))
+    }
+    /// What no copy has in common with the file that has this name, and with an empty name: with the directory itself. `None`
+    /// from a disk that cannot tell a file from a copy of it.
+    fn origin_of(&self, _name: &str) -> Option<FileOrigin> {
+        None
+    }
+    /// How the machine that has the directory names itself; empty where it has no name.
+    fn machine(&self) -> Vec<u8> {
+        Vec::new()
     }
     /// The file system of the directory; `None` where it does not say how large it is.
     fn volume(&self) -> io::Result<Option<Volume>> {

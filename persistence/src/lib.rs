@@ -46,8 +46,9 @@ mod writer;
 
 pub use appender::{Appender, Batch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, MemoryDisk,
-    OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced, Volume,
+    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, FileOrigin,
+    MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
+    Volume,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::{Frame, OwnedFrame};

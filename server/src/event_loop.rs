@@ -25,15 +25,6 @@ mod memory;
 pub(crate) mod message;
 mod messages;
 mod pending;
-#[cfg(any(test, feature = "simulation"))]
-#[cfg_attr(
-    not(feature = "simulation"),
-    allow(
-        dead_code,
-        unreachable_pub,
-        reason = "only a simulation uses all of it"
-    )
-)]
 pub(crate) mod pipe;
 mod posts;
 mod published;

@@ -24,7 +24,7 @@ mod past;
 pub mod protocol;
 mod runtime;
 mod session;
-#[cfg(feature = "simulation")]
+#[doc(hidden)]
 pub mod simulation;
 mod sync;
 

@@ -22,9 +22,6 @@ pub use identity::NodeId;
 
 pub(crate) use error::PastError;
 pub use error::{FrameError, Location};
-pub(crate) use fingerprint::Fingerprint;
-#[cfg(feature = "simulation")]
-pub use fingerprint::{FileNumbers, NumberOf};
 pub(crate) use frames::Log;
 pub(crate) use identity::Identity;
 
@@ -34,7 +31,6 @@ use crate::config::{Config, FirstStart, RestartDelay};
 /// A directory as it was found: who it says it is, its log, and what surrounds that.
 pub(crate) struct Directory<'a> {
     pub(crate) disk: &'a dyn Disk,
-    pub(crate) fingerprint: &'a Fingerprint,
     /// What `node.id` holds; the log was read as this node's.
     pub(crate) identity: Option<&'a Identity>,
     pub(crate) log: Log<'a>,
@@ -69,10 +65,7 @@ impl Past {
         replay: impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
     ) -> Result<Self, PastError> {
         let history = directory.log.history(replay)?;
-        let marked = directory
-            .fingerprint
-            .newest_incarnation(directory.disk)
-            .map_err(PastError::Disk)?;
+        let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
         let now = Now {
             boot: clock.boot(),
             raw: clock.raw(),
@@ -95,10 +88,8 @@ impl Past {
             raw: base_raw,
         } = history.rebase(now.boot, now.raw, now.boottime);
         let is_same_directory = history.start.is_none_or(|start| {
-            let here = directory
-                .fingerprint
-                .value(start.incarnation, history.is_shut_down);
-            start.fingerprint == here
+            let (disk, incarnation) = (directory.disk, start.incarnation);
+            start.fingerprint == fingerprint::value(disk, incarnation, history.is_shut_down)
         });
         let has_marker = marked > 0;
         let seen = Seen {
@@ -189,14 +180,12 @@ mod tests {
         ] {
             let home = tempfile::tempdir().unwrap();
             let disk = RealDisk::open(home.path()).unwrap();
-            let fingerprint = Fingerprint::of(home.path());
             if has_marker {
-                fingerprint.mark(&*disk, 7).unwrap();
+                fingerprint::mark(&*disk, 7).unwrap();
             }
             let recovery = Recovery::read(disk.clone(), &LogOptions::default()).unwrap();
             let directory = Directory {
                 disk: &*disk,
-                fingerprint: &fingerprint,
                 identity: has_identity.then_some(&identity),
                 log: Log::Recovered(&recovery),
             };

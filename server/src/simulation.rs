@@ -30,8 +30,7 @@ use crate::event_loop::pipe::Pipe;
 use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::start::{Begun, Plan, Reach, StopMark, begin};
-pub use crate::past::{FileNumbers, NumberOf};
-use crate::past::{Fingerprint, Identity};
+use crate::past::Identity;
 use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
@@ -43,10 +42,6 @@ pub struct Setup {
     pub sizes: LogOptions,
     /// Bytes of one part of a checkpoint.
     pub part_bytes: usize,
-    /// Tells machine and directory from others, as inode numbers do for a real one.
-    pub directory_fingerprint: u64,
-    /// Tells files from copies of them: then starts leave markers, as in a directory.
-    pub files: Option<FileNumbers>,
     /// Where random bytes come from: identities and hash functions are the same for the same seed.
     pub seed: u64,
 }
@@ -105,7 +100,6 @@ impl Node {
             config,
             clock,
             disk,
-            fingerprint: Fingerprint::simulated(setup.directory_fingerprint, setup.files.clone()),
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,
             random: Arc::new(move |bytes| {

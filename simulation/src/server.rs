@@ -32,8 +32,8 @@ pub struct Server {
     pub is_sync_planned: bool,
     /// When what is written is synced the next time; never where the kernel decides.
     sync_due_ns: Option<u64>,
-    /// The disk of the node that answered under the address before, and the fingerprint of its directory.
-    away: Option<(MemoryDisk, u64)>,
+    /// The disk of the node that answered under the address before.
+    away: Option<MemoryDisk>,
     /// What its file system held once, as a process that ends leaves it.
     image: Option<MemoryDisk>,
     /// The node that answers under the address may hold no lock before this time.
@@ -56,8 +56,6 @@ impl Server {
             config,
             sizes,
             part_bytes: 4096,
-            directory_fingerprint: 7,
-            files: None,
             seed,
         };
         let disk = MemoryDisk::with_power_loss();
@@ -105,12 +103,10 @@ impl Server {
         }
         let config = &mut self.setup.config;
         config.set("cluster-id", &[cluster]).expect("it exists");
-        let fingerprint = self.setup.directory_fingerprint;
-        self.setup.directory_fingerprint = fingerprint + 1;
         self.setup.seed = Random::of(&[self.setup.seed, 8]).number();
         let disk = MemoryDisk::with_power_loss();
         init(Arc::new(disk.clone()), &self.setup).expect("an empty disk takes a node");
-        self.away = Some((std::mem::replace(&mut self.disk, disk), fingerprint));
+        self.away = Some(std::mem::replace(&mut self.disk, disk));
     }
 
     /// The node of before never comes back.
@@ -120,10 +116,9 @@ impl Server {
 
     /// The node that answered under the address before does so again.
     pub fn bring_back(&mut self, cluster: &str) {
-        if let Some((disk, fingerprint)) = self.away.take() {
+        if let Some(disk) = self.away.take() {
             self.disk = disk;
             self.set_full(false);
-            self.setup.directory_fingerprint = fingerprint;
             let config = &mut self.setup.config;
             config.set("cluster-id", &[cluster]).expect("it exists");
         }

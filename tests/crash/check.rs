@@ -61,7 +61,7 @@ pub(crate) struct Reopening {
     /// Today's configuration.
     pub(crate) options: Options,
     /// The machine and the directory.
-    pub(crate) directory_fingerprint: u64,
+    pub(crate) directory_number: u64,
     /// The directory was put back or emptied: the cap that is on record there.
     pub(crate) gone_back: Option<u64>,
     /// The cap that counts beside it: today's, or that of an earlier start that is still under way.
@@ -133,9 +133,7 @@ fn makes_segment(point: &Point) -> bool {
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
-    let setup = how
-        .options
-        .setup(disk, how.directory_fingerprint, seed ^ 0x5eed);
+    let setup = how.options.setup(disk, how.directory_number, seed ^ 0x5eed);
     let started = catch_unwind(AssertUnwindSafe(|| {
         how.options.start(disk, how.clock.clone(), &setup)
     }));

@@ -426,7 +426,7 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
         clock,
         is_other_boot,
         options,
-        directory_fingerprint: world.directory_fingerprint + u64::from(is_moved),
+        directory_number: world.directory_number + u64::from(is_moved),
         gone_back,
         today_ns: match world.gone_back {
             // The start under way may have put on record what it waits for.

@@ -10,7 +10,7 @@ use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, WriteError};
 use quorlock_server::StartError;
 use quorlock_server::clock::Clock;
 use quorlock_server::config::Config;
-use quorlock_server::simulation::{FileNumbers, Node, Setup};
+use quorlock_server::simulation::{Node, Setup};
 
 use super::workload::Mode;
 use super::world::used_bytes;
@@ -177,7 +177,7 @@ impl Options {
     }
 
     /// What a node on this disk is set up with.
-    pub(crate) fn setup(&self, disk: &MemoryDisk, directory_fingerprint: u64, seed: u64) -> Setup {
+    pub(crate) fn setup(&self, disk: &MemoryDisk, directory_number: u64, seed: u64) -> Setup {
         let mut config = Config::default();
         config.workers = 1 + usize::try_from(seed % 3).unwrap_or(0);
         let (logged, fsync) = match self.mode {
@@ -214,7 +214,7 @@ impl Options {
             config.set(name, &[value]).expect("these directives exist");
         }
         disk.set_direct_blocks(self.direct_blocks);
-        let numbers = disk.clone();
+        disk.set_directory_number(directory_number);
         Setup {
             config,
             sizes: Sizes {
@@ -226,8 +226,6 @@ impl Options {
             },
             // With the smaller ones collections of a few elements go into several parts.
             part_bytes: if seed.is_multiple_of(2) { 24 } else { 256 },
-            directory_fingerprint,
-            files: Some(FileNumbers(Arc::new(move |name| numbers.file_number(name)))),
             seed,
         }
     }

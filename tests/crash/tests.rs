@@ -424,8 +424,6 @@ fn setup(directives: &[(&str, &str)]) -> Setup {
         config,
         sizes: LogOptions::default(),
         part_bytes: 256,
-        directory_fingerprint: 7,
-        files: None,
         seed: 1,
     }
 }

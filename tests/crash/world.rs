@@ -32,7 +32,7 @@ pub(crate) struct World {
     /// What the next start is given, or the running node was given.
     pub(crate) options: Options,
     /// The machine and the directory.
-    pub(crate) directory_fingerprint: u64,
+    pub(crate) directory_number: u64,
     /// What operators have put aside after each run, oldest first.
     pub(crate) backups: Vec<Backup>,
     /// The cap that each run was started with.
@@ -106,7 +106,7 @@ impl World {
             }),
             mode: workload.mode,
             options,
-            directory_fingerprint: 7,
+            directory_number: 7,
             backups: Vec::new(),
             caps: BTreeMap::new(),
             started_cap_ns: 0,
@@ -138,7 +138,7 @@ impl World {
             clock,
             disk,
         };
-        let setup = options.setup(&world.disk, world.directory_fingerprint, seed);
+        let setup = options.setup(&world.disk, world.directory_number, seed);
         quorlock_server::simulation::init(Arc::new(world.disk.clone()), &setup)
             .map_err(|error| Violation::new("a new node cannot be made", error))?;
         world.collect()?;
@@ -327,7 +327,7 @@ impl World {
     fn changed_directory(&mut self, disk: MemoryDisk) -> MemoryDisk {
         let changed = self.options.directory.change(&disk, &self.backups);
         if self.options.directory == Directory::Moved {
-            self.directory_fingerprint += 1;
+            self.directory_number += 1;
         }
         if !self.caps.is_empty() {
             self.backups.push(Backup {
@@ -348,11 +348,9 @@ impl World {
     pub(crate) fn start(&mut self) -> Result<(), Violation> {
         self.starts += 1;
         self.recorded = self.has_lied.then(|| newest_run(&self.disk));
-        let setup = self.options.setup(
-            &self.disk,
-            self.directory_fingerprint,
-            self.seed ^ self.starts,
-        );
+        let setup = self
+            .options
+            .setup(&self.disk, self.directory_number, self.seed ^ self.starts);
         self.served = 0;
         self.events = Events::new(self.disk.clone(), Arc::clone(&self.clock));
         let started = self.options.start(&self.disk, self.clock.clone(), &setup);

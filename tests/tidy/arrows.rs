@@ -70,6 +70,21 @@ const NAMES: [&str; 6] = [
     "simulation",
 ];
 
+/// The sources that a node and a client are made of.
+const DECIDERS: [&str; 4] = [
+    "server/src/",
+    "server/engine/src/",
+    "persistence/src/",
+    "client/src/",
+];
+
+/// Where the feature `shuttle` puts its locks in place of the standard library's, and the tests that use them.
+const STAND_INS: [&str; 3] = [
+    "server/src/lib.rs",
+    "server/src/sync.rs",
+    "persistence/src/sync.rs",
+];
+
 /// What the engine and the log's rules must not reach for: the world.
 const WORLD: [&str; 7] = [
     "std::fs",
@@ -116,6 +131,23 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Reports conditional code in what is shipped as a node or a client: what decides is the same in every build. Only the locks
+/// between threads have a stand-in for tests.
+pub(crate) fn features(source: &Source) -> Vec<String> {
+    let is_decider = DECIDERS.iter().any(|part| source.path.starts_with(part));
+    if !is_decider || !source.is_rust() || STAND_INS.contains(&source.path.as_str()) {
+        return Vec::new();
+    }
+    let lines = source.text.lines().enumerate();
+    let conditional = lines.filter(|(_, line)| {
+        let line = line.trim_start();
+        !line.starts_with("//") && line.contains("feature = \"")
+    });
+    conditional
+        .map(|(number, _)| format!("{}:{}: a feature decides", source.path, number + 1))
+        .collect()
 }
 
 /// Reports where the engine reaches for files, sockets, threads or a clock.
@@ -214,6 +246,21 @@ mod tests {
         assert_eq!(found("Cargo.toml", versions), 0);
         let target = "[target.'cfg(unix)'.dependencies]\nquorlock-engine = \"1\"\n";
         assert_eq!(found("Cargo.toml", target), 1);
+    }
+
+    #[test]
+    fn a_feature_in_what_decides_is_reported() {
+        let conditional = |path: &str| {
+            features(&Source {
+                path: path.into(),
+                text: "#[cfg(feature = \"more\")]\nmod more;\n".into(),
+            })
+            .len()
+        };
+        assert_eq!(conditional("server/src/past/fingerprint.rs"), 1);
+        assert_eq!(conditional("client/src/rules/mod.rs"), 1);
+        assert_eq!(conditional("server/src/sync.rs"), 0);
+        assert_eq!(conditional("src/main.rs"), 0);
     }
 
     #[test]

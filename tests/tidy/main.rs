@@ -104,6 +104,11 @@ fn arrows_between_packages_point_one_way() {
 }
 
 #[test]
+fn no_feature_changes_what_decides() {
+    every_file(arrows::features);
+}
+
+#[test]
 fn no_file_and_no_folder_uses_another_in_a_circle() {
     whole_tree(circles::circles);
 }

@@ -17,7 +17,7 @@ impl Clock for SystemClock {
 impl SystemClock {
     /// What [`now`](Clock::now) makes of a machine's clocks, in nanoseconds, for a simulation whose machines have
     /// clocks of their own: it runs the same choice of clocks.
-    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
     pub fn now_on(read: impl FnMut(ClockId) -> u64) -> ClientInstant {
         instant_of(read)
     }

@@ -70,7 +70,6 @@ impl<K: Copy + Ord + Hash> Timers<K> {
     }
 
     /// How many are armed.
-    #[cfg(feature = "simulation")]
     pub(crate) fn len(&self) -> usize {
         let by_clock = [&self.by_boot, &self.by_raw, &self.by_whole];
         let most = by_clock.into_iter().map(BTreeSet::len).max();

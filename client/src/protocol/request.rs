@@ -3,11 +3,6 @@
 //! Invariant: every request gets exactly one reply. A node that lacks an option or a script gets
 //! the plain form; nothing here decides that, the connection does.
 
-#![cfg_attr(
-    not(feature = "simulation"),
-    allow(unreachable_pub, reason = "the scripts are reached with the feature")
-)]
-
 use std::io::Write as _;
 
 /// Frees the lock if, and only if, it is held under the token.

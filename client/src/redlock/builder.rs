@@ -10,7 +10,6 @@ use super::Redlock;
 use crate::address::NodeAddress;
 use crate::clock::Clock;
 use crate::outcome::BuildError;
-#[cfg(feature = "simulation")]
 use crate::rules::client::Client;
 use crate::runtime;
 use crate::settings::{Drift, RetryDelay, Settings, VotesBy};
@@ -179,7 +178,7 @@ impl RedlockBuilder {
     ///
     /// # Errors
     /// As for [`build`](Self::build).
-    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
     pub fn build_rules(self, random: Box<dyn rand::Rng>) -> Result<Client, BuildError> {
         let (addresses, settings) = self.check()?;
         Ok(Client::new(addresses, settings, random))

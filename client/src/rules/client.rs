@@ -40,7 +40,6 @@ use crate::settings::Settings;
 use crate::token::Token;
 use crate::votes::NodeIndex;
 
-#[cfg(feature = "simulation")]
 pub mod size;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,8 @@
 //! What the client decides: state machines that take the time and an event and return actions.
 //!
 //! Invariant: nothing here reads a clock, draws random numbers of its own, or does I/O. So the same code runs
-//! on the client's thread and in a simulation. Public only with the feature `simulation`, and then without
-//! any promise.
-#![cfg_attr(
-    not(feature = "simulation"),
-    allow(unreachable_pub, dead_code, reason = "reached with the feature")
-)]
+//! on the client's thread and in a simulation. Public for the models and simulations of this workspace, hidden from the
+//! documentation and without any promise.
 
 mod acquiring;
 pub mod acquisition;
@@ -30,9 +26,7 @@ mod round;
 mod step;
 mod waiters;
 
-#[cfg(feature = "simulation")]
 pub use crate::answer::{Answer, ExtendAnswer};
-#[cfg(feature = "simulation")]
 pub use link::ConnectionId;
 
 /// One call of a handle; a lock that is held keeps the number of the call that acquired it.

@@ -113,7 +113,6 @@ impl Refusals {
     }
 
     /// How many names are remembered.
-    #[cfg(feature = "simulation")]
     pub(super) fn size(&self) -> usize {
         self.by_name.len()
     }

@@ -180,7 +180,6 @@ impl Waiters {
     }
 
     /// How many calls are in all queues; a queue without calls is not kept.
-    #[cfg(feature = "simulation")]
     pub(super) fn size(&self) -> usize {
         self.queues.values().map(|queue| queue.calls.len()).sum()
     }

@@ -43,7 +43,8 @@ fn what_is_public_is_found_and_nothing_else() {
     let file: syn::File = syn::parse_str(
         "#[derive(Clone)] #[must_use = \"why\"] pub struct A { pub a: u8, b: u8 }\n\
          impl A { pub fn one(&self) -> Option<&[u8]> { None } fn two(&self) {}\n\
-         #[cfg(feature = \"simulation\")] pub fn three() {} pub(crate) fn four() {} }\n\
+         #[cfg(feature = \"more\")] pub fn three() {} pub(crate) fn four() {}\n\
+         #[doc(hidden)] pub fn five() {} }\n\
          impl std::fmt::Display for A { }\n\
          #[non_exhaustive] pub enum B { One, Two { a: u8 }, Three(Vec<u8>) }\n\
          impl std::fmt::Display for C { }\n",

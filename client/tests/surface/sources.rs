@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use syn::{Attribute, File, Item, UseTree, Visibility};
+use syn::{Attribute, File, Item, Meta, UseTree, Visibility};
 
 /// A name that is public, and the files of the module that it comes from.
 pub(crate) struct Public {
@@ -43,10 +43,18 @@ pub(crate) fn public(sources: &Path) -> Vec<Public> {
     found
 }
 
-/// Whether something is public without any feature.
+/// Whether something is public without any feature, and in the documentation.
 pub(crate) fn is_public(visibility: &Visibility, attributes: &[Attribute]) -> bool {
-    let is_conditional = attributes.iter().any(|one| one.path().is_ident("cfg"));
-    matches!(visibility, Visibility::Public(_)) && !is_conditional
+    let is_left_out = attributes
+        .iter()
+        .any(|one| one.path().is_ident("cfg") || is_hiding(one));
+    matches!(visibility, Visibility::Public(_)) && !is_left_out
+}
+
+/// Whether an attribute is `#[doc(hidden)]`.
+fn is_hiding(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("doc")
+        && matches!(&attribute.meta, Meta::List(list) if list.tokens.to_string() == "hidden")
 }
 
 fn named(item: &Item) -> Option<String> {

@@ -7,7 +7,7 @@
 //! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
 //! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::{DirectoryEntry, Disk, File, Volume};
+use super::{DirectoryEntry, Disk, File, FileOrigin, Volume};
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
@@ -223,9 +223,10 @@ impl MemoryDisk {
         content.edit(change);
     }
 
-    /// The number of the file that has this name: it stays when the file is renamed, and no copy has it.
-    pub fn file_number(&self, name: &str) -> Option<u64> {
-        self.state().names.id_of(name).ok()
+    /// Gives the directory a number. From then on it and its files can be told from copies of them: a file keeps its origin
+    /// when it is renamed, and one that is put back has another.
+    pub fn set_directory_number(&self, number: u64) {
+        self.state().directory_number = Some(number);
     }
 
     /// The directory after `image`, an earlier state of it, was copied back over it: of the names that
@@ -345,6 +346,20 @@ impl Disk for MemoryDisk {
         state.forget_unnamed();
         state.done(Operation::SyncDirectory, "");
         Ok(())
+    }
+
+    fn origin_of(&self, name: &str) -> Option<FileOrigin> {
+        let state = self.state();
+        let directory_number = state.directory_number?;
+        let number = match name {
+            "" => Some(directory_number),
+            name => state.names.id_of(name).ok(),
+        };
+        // 0 says that there is no such file.
+        Some(FileOrigin {
+            inode: number.map_or(0, |number| u128::from(number) + 1),
+            born_ns: 0,
+        })
     }
 
     fn volume(&self) -> io::Result<Option<Volume>> {

@@ -3,6 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
+use super::origin::{FileOrigin, origin_at, this_machine};
 use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct RealDisk {
     path: PathBuf,
+    /// As it was given: a link to a directory is told from another link to it.
+    given_path: PathBuf,
     directory: OwnedFd,
     /// Closing both gives the locks back, also when the process is killed.
     _lock: fs::File,
@@ -55,9 +58,11 @@ impl RealDisk {
             let _ = lock.set_len(0);
             let _ = lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         }
+        let given_path = path.to_owned();
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Ok(Arc::new(RealDisk {
             path,
+            given_path,
             directory,
             _lock: lock,
         }))
@@ -170,6 +175,17 @@ impl Disk for RealDisk {
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(cause) => Err(cause.into()),
         }
+    }
+
+    fn origin_of(&self, name: &str) -> Option<FileOrigin> {
+        Some(match name {
+            "" => origin_at(&self.given_path),
+            name => origin_at(&self.given_path.join(name)),
+        })
+    }
+
+    fn machine(&self) -> Vec<u8> {
+        this_machine()
     }
 
     fn volume(&self) -> io::Result<Option<Volume>> {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is changed, and the directory's lock is not kept.
 
+use super::origin::{FileOrigin, origin_at, this_machine};
 use super::real::{holder_of, list_directory, open_directory, read_fully, volume_of};
 use super::{DirectoryEntry, Disk, File, OpenError, Volume};
 use crate::segment_name;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct DirectoryView {
     path: PathBuf,
+    given_path: PathBuf,
     directory: OwnedFd,
 }
 
@@ -38,8 +40,13 @@ impl DirectoryView {
             cause: Arc::new(cause.into()),
         };
         let directory = open_directory(path).map_err(failed)?;
+        let given_path = path.to_owned();
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Arc::new(DirectoryView { path, directory }))
+        Ok(Arc::new(DirectoryView {
+            path,
+            given_path,
+            directory,
+        }))
     }
 
     /// Whether a process uses the directory now. The lock is tried and given back at once; a node that starts in
@@ -94,6 +101,17 @@ impl Disk for DirectoryView {
 
     fn sync_dir(&self) -> io::Result<()> {
         Err(for_reading_only())
+    }
+
+    fn origin_of(&self, name: &str) -> Option<FileOrigin> {
+        Some(match name {
+            "" => origin_at(&self.given_path),
+            name => origin_at(&self.given_path.join(name)),
+        })
+    }
+
+    fn machine(&self) -> Vec<u8> {
+        this_machine()
     }
 
     fn volume(&self) -> io::Result<Option<Volume>> {

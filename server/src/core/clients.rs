@@ -65,7 +65,6 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     /// Of a client without a socket.
-    #[cfg(any(test, feature = "simulation"))]
     pub(crate) const NONE: Self = {
         let nobody = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
         Self {

@@ -34,7 +34,6 @@ impl Jobs {
     }
 
     /// The next job, if there is one.
-    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn try_recv(&mut self) -> Option<Job> {
         self.receiver.try_recv().ok()
     }

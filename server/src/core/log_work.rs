@@ -62,7 +62,6 @@ impl BegunJob {
     }
 
     /// Whether a sync is left to be run.
-    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self.left, Ok(Left::Sync(_)))
     }

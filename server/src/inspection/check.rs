@@ -15,7 +15,7 @@ use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::past::fingerprint::is_own;
-use crate::past::{self, Directory, Fingerprint, Identity, Location, Log, Past, PastError};
+use crate::past::{self, Directory, Identity, Location, Log, Past, PastError};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +221,6 @@ pub(super) fn read_past(
 ) -> Result<Past, PastError> {
     let directory = Directory {
         disk: &*data_directory.view,
-        fingerprint: &Fingerprint::of(data_directory.view.path()),
         identity,
         log: Log::Viewed(inspection, judgement),
     };

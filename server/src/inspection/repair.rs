@@ -126,7 +126,7 @@ fn plan_on(
         }
     };
     let mut lost_ns = saturated_nanos(Config::default().restart_delay_max);
-    let marked = past::Fingerprint::of(data_directory.view.path()).newest_incarnation(&*disk);
+    let marked = past::fingerprint::newest_incarnation(&*disk);
     let mut incarnation =
         marked.map_err(|error| RepairError::Directory(StartError::Disk(error)))?;
     let visited = repair.visit(|frame| {
@@ -152,7 +152,6 @@ fn why_not(
 ) -> RepairError {
     let directory = Directory {
         disk,
-        fingerprint: &past::Fingerprint::of(data_directory.view.path()),
         identity,
         log: Log::Recovered(recovery),
     };

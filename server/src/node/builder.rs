@@ -12,7 +12,6 @@ use crate::core::compaction::PART_BYTES;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
-use crate::past::Fingerprint;
 
 /// A node that has not been started.
 #[derive(Default)]
@@ -118,18 +117,14 @@ impl NodeBuilder {
             Some(clock) => clock,
             None => machine_clock()?,
         };
-        let (disk, fingerprint): (Arc<dyn Disk>, Fingerprint) = match self.disk {
-            Some(disk) => (disk, Fingerprint::named(0)),
-            None => {
-                let directory = self.config.dir.clone();
-                (identity::open(&directory)?, Fingerprint::of(&directory))
-            }
+        let disk = match self.disk {
+            Some(disk) => disk,
+            None => identity::open(&self.config.dir)?,
         };
         Ok(Plan {
             config: self.config,
             clock,
             disk,
-            fingerprint,
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Arc::new(system_random),

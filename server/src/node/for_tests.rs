@@ -15,7 +15,6 @@ use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::Jobs;
 use crate::core::state::NodeState;
 use crate::node::start::{Begun, Plan, Reach, begin, system_random};
-use crate::past::Fingerprint;
 use crate::session::Session;
 
 /// A node that serves; the test does the jobs of its log thread.
@@ -49,7 +48,6 @@ pub(crate) fn plan(mut config: Config, disk: Arc<dyn Disk>, clock: Arc<dyn Clock
         config,
         clock,
         disk,
-        fingerprint: Fingerprint::named(0),
         sizes: LogOptions::default(),
         part_bytes: PART_BYTES,
         random: Arc::new(system_random),

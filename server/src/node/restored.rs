@@ -9,7 +9,7 @@ use quorlock_persistence::RealDisk;
 
 use crate::node::error::StartError;
 use crate::node::identity::require_directory;
-use crate::past::{Fingerprint, Identity, NodeId};
+use crate::past::{Identity, NodeId, fingerprint};
 
 /// Says of a node's directory that an older image of its file system was put back: its next start waits for
 /// `restart-delay-max`, in every mode, because what was granted after the image is in no log. To be called before the first
@@ -28,11 +28,7 @@ pub fn mark_restored(directory: &Path) -> Result<NodeId, StartError> {
     // A file of its own in place of the one that the last run has on record.
     identity.write(&*disk).map_err(StartError::Disk)?;
     // And the trace of a run, for a log that knows of none yet.
-    let fingerprint = Fingerprint::of(directory);
-    let newest = fingerprint.newest_incarnation(&*disk);
-    let newest = newest.map_err(StartError::Disk)?;
-    fingerprint
-        .mark(&*disk, newest.saturating_add(1))
-        .map_err(StartError::Disk)?;
+    let newest = fingerprint::newest_incarnation(&*disk).map_err(StartError::Disk)?;
+    fingerprint::mark(&*disk, newest.saturating_add(1)).map_err(StartError::Disk)?;
     Ok(identity.id)
 }

@@ -33,7 +33,7 @@ use crate::metrics;
 use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::open_log::{open_log, tell_of_log};
-use crate::past::{self, Belongings, Directory, Fingerprint, Identity, Log, Past};
+use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::{UnixSocket, is_replaceable_in};
 use crate::session;
@@ -46,7 +46,6 @@ pub(crate) struct Plan {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     /// Tells machine and directory from others.
-    pub(crate) fingerprint: Fingerprint,
     /// The sizes of the log.
     pub(crate) sizes: LogOptions,
     /// Bytes of one part of a checkpoint at most.
@@ -92,14 +91,13 @@ pub(crate) struct Begun {
 /// Where an orderly stop marks the directory, so that a copy of it can be told from it.
 pub(crate) struct StopMark {
     disk: Arc<dyn Disk>,
-    fingerprint: Fingerprint,
     incarnation: u64,
 }
 
 impl StopMark {
     /// To be called once SHUTDOWN is synced.
     pub(crate) fn leave(&self) {
-        self.fingerprint.mark_stopped(&*self.disk, self.incarnation);
+        fingerprint::mark_stopped(&*self.disk, self.incarnation);
     }
 }
 
@@ -135,7 +133,6 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let mut engine = new_engine(&plan)?;
     let directory = Directory {
         disk: &*plan.disk,
-        fingerprint: &plan.fingerprint,
         identity: known.as_ref(),
         log: Log::Recovered(&recovery),
     };
@@ -180,7 +177,6 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         node,
         stop_mark: StopMark {
             disk: plan.disk,
-            fingerprint: plan.fingerprint,
             incarnation: start.incarnation,
         },
         maintenance,
@@ -191,7 +187,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
 
 /// From here on the directory is this start's.
 fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartError> {
-    let settled = plan.fingerprint.remove_older(&*plan.disk, incarnation);
+    let settled = fingerprint::remove_older(&*plan.disk, incarnation);
     settled.map_err(StartError::Disk)?;
     let belongings = Belongings::of(Arc::clone(&plan.disk), incarnation);
     node.log_writer.watch(Some(belongings));
@@ -313,7 +309,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         plan.clock.wall_us(),
         plan.clock.boottime(),
     );
-    let fingerprint = plan.fingerprint.mark(&*plan.disk, incarnation);
+    let fingerprint = fingerprint::mark(&*plan.disk, incarnation);
     Ok(Start {
         incarnation,
         boot: plan.clock.boot(),

@@ -139,7 +139,6 @@ fn the_log_of_another_node_is_refused_when_it_is_read() {
         config: Config::default(),
         clock,
         disk: Arc::new(disk),
-        fingerprint: Fingerprint::named(0),
         sizes: LogOptions::default(),
         part_bytes: 4096,
         random: Arc::new(system_random),

@@ -239,15 +239,13 @@ mod tests {
     use crate::clock::SettableClock;
     use crate::config::Config;
     use crate::node::for_tests;
-    use crate::past::Fingerprint;
 
     #[test]
     fn a_sync_that_the_last_one_has_overtaken_does_not_miss_the_marker() {
         let home = tempfile::tempdir().unwrap();
         let (disk, clock) = (RealDisk::open(home.path()).unwrap(), SettableClock::new());
         let clock = Arc::new(clock);
-        let mut plan = for_tests::plan(Config::default(), disk, clock.clone());
-        plan.fingerprint = Fingerprint::of(home.path());
+        let plan = for_tests::plan(Config::default(), disk, clock.clone());
         let Begun {
             node,
             mut maintenance,

@@ -8,195 +8,93 @@
 //! renames the marker: so a copy taken before the stop brings back a name that has gone, and with it
 //! a file that is new.
 //!
+//! What a file is apart from its bytes, the disk says ([`Disk::origin_of`]). From a disk that cannot tell files from copies
+//! no fingerprint is taken: it is 0, and there are no markers.
+//!
 //! Invariant: the marker of the last START on record stays until the next START is durable, so
 //! that a crash while starting never looks like a move. What is not detected is listed once, in
 //! docs/book/guarantees.md.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-#[cfg(feature = "simulation")]
-use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use quorlock_persistence::Disk;
+use quorlock_persistence::{Disk, FileOrigin};
 
 use crate::fnv::fnv;
 use crate::past::identity;
 
-/// Takes the fingerprint of a node's directory; a disk in memory has a name instead.
-#[derive(Clone, Debug)]
-pub(crate) struct Fingerprint {
-    directory: Option<PathBuf>,
-    machine_file: PathBuf,
-    /// The fingerprint of a disk in memory.
-    name: u64,
-    /// Tells the files of a disk in memory from copies of them, where it can.
-    #[cfg(feature = "simulation")]
-    files: Option<FileNumbers>,
+/// The highest incarnation that left a marker here. A log that knows less was put back.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub(crate) fn newest_incarnation(disk: &dyn Disk) -> io::Result<u64> {
+    if !tells_copies(disk) {
+        return Ok(0);
+    }
+    let names = disk.list()?;
+    let markers = names.iter().filter_map(|entry| incarnation(&entry.name));
+    Ok(markers.max().unwrap_or(0))
 }
 
-/// The number of a file of a disk in memory by its name, as inode numbers are; `None` where there is no such file.
-#[cfg(feature = "simulation")]
-#[derive(Clone)]
-pub struct FileNumbers(pub Arc<NumberOf>);
-
-/// What [`FileNumbers`] asks.
-#[cfg(feature = "simulation")]
-pub type NumberOf = dyn Fn(&str) -> Option<u64> + Send + Sync;
-
-#[cfg(feature = "simulation")]
-impl std::fmt::Debug for FileNumbers {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("FileNumbers")
+/// The fingerprint that START of this incarnation has if it was written here, and if its run
+/// ended as its log says: with a complete SHUTDOWN, or without.
+pub(crate) fn value(disk: &dyn Disk, incarnation: u64, is_shut_down: bool) -> u64 {
+    if !tells_copies(disk) {
+        return 0;
     }
+    let origin = |name: &str| disk.origin_of(name).unwrap_or_default();
+    let origins = [
+        origin(""),
+        origin(identity::FILE),
+        marker_origin(disk, incarnation, is_shut_down),
+    ];
+    hash(disk.machine(), &origins)
 }
 
-impl Fingerprint {
-    /// That of a disk in memory: the same as long as its name is.
-    pub(crate) fn named(name: u64) -> Self {
-        Self {
-            directory: None,
-            machine_file: PathBuf::new(),
-            name,
-            #[cfg(feature = "simulation")]
-            files: None,
+/// Makes this incarnation's marker, durable before START can name it; gives the fingerprint.
+///
+/// # Errors
+/// When the directory cannot be written.
+pub(crate) fn mark(disk: &dyn Disk, incarnation: u64) -> io::Result<u64> {
+    if tells_copies(disk) {
+        let file = disk.create(&marker(incarnation))?;
+        match file.write_at(0, MARKER_TEXT) {
+            // The file counts, not what it says: a full disk must not keep a node from starting because of that.
+            Err(error) if is_no_space(&error) => {}
+            written => written?,
         }
+        disk.sync_dir()?;
     }
+    Ok(value(disk, incarnation, false))
+}
 
-    /// That of a disk in memory whose files can be told from copies: it has markers, as a directory has.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn simulated(name: u64, files: Option<FileNumbers>) -> Self {
-        Self {
-            files,
-            ..Self::named(name)
-        }
+/// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
+/// does not show that an older log was put back.
+pub(crate) fn mark_stopped(disk: &dyn Disk, incarnation: u64) {
+    if !tells_copies(disk) {
+        return;
     }
+    let name = marker(incarnation);
+    let _ = disk
+        .rename(&name, &format!("{name}{STOPPED}"))
+        .and_then(|()| disk.sync_dir());
+}
 
-    /// A directory of this machine.
-    pub(crate) fn of(directory: &Path) -> Self {
-        Self {
-            directory: Some(directory.to_owned()),
-            machine_file: PathBuf::from(MACHINE_FILE),
-            name: 0,
-            #[cfg(feature = "simulation")]
-            files: None,
+/// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
+/// anybody is answered: a marker that a power loss brings back would make an older log look like this one.
+///
+/// # Errors
+/// When the directory cannot be read or written.
+pub(crate) fn remove_older(disk: &dyn Disk, incarnation_now: u64) -> io::Result<()> {
+    if !tells_copies(disk) {
+        return Ok(());
+    }
+    for entry in disk.list()? {
+        let number = incarnation(&entry.name);
+        if number.is_some_and(|number| number != incarnation_now) {
+            disk.remove(&entry.name)?;
         }
     }
-
-    /// Whether there are files that a copy can be told from.
-    fn has_files(&self) -> bool {
-        #[cfg(feature = "simulation")]
-        if self.files.is_some() {
-            return true;
-        }
-        self.directory.is_some()
-    }
-
-    /// What no copy has in common with a file here, or with the directory itself.
-    fn origin(&self, name: Option<&str>) -> [u128; 2] {
-        #[cfg(feature = "simulation")]
-        if let Some(FileNumbers(number)) = &self.files {
-            let number = name.map_or(Some(self.name), |name| number(name));
-            return [number.map_or(0, |number| u128::from(number) + 1), 0];
-        }
-        let Some(directory) = &self.directory else {
-            return [0, 0];
-        };
-        match name {
-            Some(name) => origin(&directory.join(name)),
-            None => origin(directory),
-        }
-    }
-
-    /// The running name counts, where both are there: whatever brought it back is not the marker. The
-    /// other name is given after SHUTDOWN is durable: beside a log without one it belongs to a later
-    /// state than that log.
-    fn marker_origin(&self, incarnation: u64, is_shut_down: bool) -> [u128; 2] {
-        let name = marker(incarnation);
-        match self.origin(Some(&name)) {
-            [0, 0] if is_shut_down => self.origin(Some(&format!("{name}{STOPPED}"))),
-            running => running,
-        }
-    }
-
-    /// The highest incarnation that left a marker here. A log that knows less was put back.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub(crate) fn newest_incarnation(&self, disk: &dyn Disk) -> io::Result<u64> {
-        if !self.has_files() {
-            return Ok(0);
-        }
-        let names = disk.list()?;
-        let markers = names.iter().filter_map(|entry| incarnation(&entry.name));
-        Ok(markers.max().unwrap_or(0))
-    }
-
-    /// The fingerprint that START of this incarnation has if it was written here, and if its run
-    /// ended as its log says: with a complete SHUTDOWN, or without.
-    pub(crate) fn value(&self, incarnation: u64, is_shut_down: bool) -> u64 {
-        if !self.has_files() {
-            return self.name;
-        }
-        let machine = std::fs::read(&self.machine_file).unwrap_or_default();
-        let parts = [
-            self.origin(None),
-            self.origin(Some(identity::FILE)),
-            self.marker_origin(incarnation, is_shut_down),
-        ];
-        let bytes = machine
-            .into_iter()
-            .chain(parts.iter().flatten().flat_map(|part| part.to_le_bytes()));
-        fnv(bytes)
-    }
-
-    /// Makes this incarnation's marker, durable before START can name it; gives the fingerprint.
-    ///
-    /// # Errors
-    /// When the directory cannot be written.
-    pub(crate) fn mark(&self, disk: &dyn Disk, incarnation: u64) -> io::Result<u64> {
-        if self.has_files() {
-            let file = disk.create(&marker(incarnation))?;
-            match file.write_at(0, MARKER_TEXT) {
-                // The file counts, not what it says: a full disk must not keep a node from starting because of that.
-                Err(error) if is_no_space(&error) => {}
-                written => written?,
-            }
-            disk.sync_dir()?;
-        }
-        Ok(self.value(incarnation, false))
-    }
-
-    /// Gives the marker its other name, once SHUTDOWN is durable. A marker that keeps its name only
-    /// does not show that an older log was put back.
-    pub(crate) fn mark_stopped(&self, disk: &dyn Disk, incarnation: u64) {
-        if !self.has_files() {
-            return;
-        }
-        let name = marker(incarnation);
-        let _ = disk
-            .rename(&name, &format!("{name}{STOPPED}"))
-            .and_then(|()| disk.sync_dir());
-    }
-
-    /// Removes the markers of other incarnations, once START of this one is durable. That is durable itself before
-    /// anybody is answered: a marker that a power loss brings back would make an older log look like this one.
-    ///
-    /// # Errors
-    /// When the directory cannot be read or written.
-    pub(crate) fn remove_older(&self, disk: &dyn Disk, incarnation_now: u64) -> io::Result<()> {
-        if !self.has_files() {
-            return Ok(());
-        }
-        for entry in disk.list()? {
-            let number = incarnation(&entry.name);
-            if number.is_some_and(|number| number != incarnation_now) {
-                disk.remove(&entry.name)?;
-            }
-        }
-        disk.sync_dir()
-    }
+    disk.sync_dir()
 }
 
 /// Whether a node gives this name to something in its data directory.
@@ -212,20 +110,32 @@ pub(crate) fn is_own(name: &str) -> bool {
     is_repair || name == identity::FILE || name == identity::FILE_NEW || incarnation(name).is_some()
 }
 
-/// What no copy has in common with its original: inode and time of birth, or 0 where the file or
-/// the knowledge is missing.
-fn origin(path: &Path) -> [u128; 2] {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else {
-        return [0, 0];
-    };
-    let born = metadata
-        .created()
-        .ok()
-        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    [
-        u128::from(metadata.ino()),
-        born.map_or(0, |time| time.as_nanos()),
-    ]
+/// Whether this disk can tell its files from copies of them.
+fn tells_copies(disk: &dyn Disk) -> bool {
+    disk.origin_of("").is_some()
+}
+
+/// The running name counts, where both are there: whatever brought it back is not the marker. The
+/// other name is given after SHUTDOWN is durable: beside a log without one it belongs to a later
+/// state than that log.
+fn marker_origin(disk: &dyn Disk, incarnation: u64, is_shut_down: bool) -> FileOrigin {
+    let name = marker(incarnation);
+    let running = disk.origin_of(&name).unwrap_or_default();
+    if is_shut_down && running == FileOrigin::default() {
+        let stopped = disk.origin_of(&format!("{name}{STOPPED}"));
+        return stopped.unwrap_or_default();
+    }
+    running
+}
+
+/// It is on disk: another hash would take every directory for a copy.
+fn hash(machine: Vec<u8>, origins: &[FileOrigin; 3]) -> u64 {
+    let numbers = origins
+        .iter()
+        .flat_map(|origin| [origin.inode, origin.born_ns]);
+    fnv(machine
+        .into_iter()
+        .chain(numbers.flat_map(u128::to_le_bytes)))
 }
 
 fn is_no_space(error: &io::Error) -> bool {
@@ -248,7 +158,6 @@ fn incarnation(name: &str) -> Option<u64> {
 const PREFIX: &str = "incarnation-";
 const STOPPED: &str = ".stopped";
 const INCARNATION_MAX: u64 = 1 << 53;
-const MACHINE_FILE: &str = "/etc/machine-id";
 const MARKER_TEXT: &[u8] =
     b"This file ties the log to this directory. A copy of it is not the same.\n";
 
@@ -257,28 +166,25 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
     use std::sync::Arc;
+    use std::time::UNIX_EPOCH;
 
-    use quorlock_persistence::RealDisk;
+    use quorlock_persistence::{MemoryDisk, RealDisk};
 
     use super::*;
 
     struct Home {
         directory: tempfile::TempDir,
         disk: Arc<RealDisk>,
-        fingerprint: Fingerprint,
     }
 
     fn home() -> Home {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(identity::FILE), "id").unwrap();
-        fs::write(directory.path().join("machine"), "one").unwrap();
-        let mut fingerprint = Fingerprint::of(directory.path());
-        fingerprint.machine_file = directory.path().join("machine");
         Home {
             disk: RealDisk::open(directory.path()).unwrap(),
             directory,
-            fingerprint,
         }
     }
 
@@ -286,28 +192,28 @@ mod tests {
     fn the_fingerprint_stays_until_something_is_replaced() {
         let home = home();
         let path = home.directory.path();
-        let here = home.fingerprint.mark(&*home.disk, 7).unwrap();
-        assert_eq!(home.fingerprint.value(7, true), here);
-        assert_eq!(home.fingerprint.value(7, false), here);
-        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 7);
-        home.fingerprint.mark_stopped(&*home.disk, 7);
-        assert_eq!(home.fingerprint.value(7, true), here, "it is the same file");
+        let here = mark(&*home.disk, 7).unwrap();
+        assert_eq!(value(&*home.disk, 7, true), here);
+        assert_eq!(value(&*home.disk, 7, false), here);
+        assert_eq!(newest_incarnation(&*home.disk).unwrap(), 7);
+        mark_stopped(&*home.disk, 7);
+        assert_eq!(value(&*home.disk, 7, true), here, "it is the same file");
         assert_ne!(
-            home.fingerprint.value(7, false),
+            value(&*home.disk, 7, false),
             here,
             "the log says that it still ran"
         );
-        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 7);
+        assert_eq!(newest_incarnation(&*home.disk).unwrap(), 7);
         fs::write(path.join("incarnation-0000000007"), MARKER_TEXT).unwrap();
         assert_ne!(
-            home.fingerprint.value(7, true),
+            value(&*home.disk, 7, true),
             here,
             "a name from before the stop"
         );
         fs::remove_file(path.join("incarnation-0000000007")).unwrap();
         fs::write(path.join("other"), "x").unwrap();
         assert_eq!(
-            home.fingerprint.value(7, true),
+            value(&*home.disk, 7, true),
             here,
             "other files do not matter"
         );
@@ -322,14 +228,10 @@ mod tests {
             drop(old);
         };
         for name in ["incarnation-0000000007.stopped", identity::FILE] {
-            let before = home.fingerprint.value(7, true);
+            let before = value(&*home.disk, 7, true);
             replace(name);
-            assert_ne!(home.fingerprint.value(7, true), before, "{name}");
+            assert_ne!(value(&*home.disk, 7, true), before, "{name}");
         }
-        let before = home.fingerprint.value(7, true);
-        fs::write(path.join("machine"), "two").unwrap();
-        assert_ne!(home.fingerprint.value(7, true), before, "another machine");
-        assert_eq!(Fingerprint::named(5).value(7, true), 5);
     }
 
     #[test]
@@ -339,14 +241,14 @@ mod tests {
         let path = home.directory.path().join("incarnation-0000000001");
         let born = fs::metadata(home.directory.path()).unwrap().created();
         born.expect("a file system that says when a file was made");
-        home.fingerprint.mark(&*home.disk, 1).unwrap();
+        mark(&*home.disk, 1).unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
-        let before = home.fingerprint.value(1, true);
+        let before = value(&*home.disk, 1, true);
         for _ in 0..100 {
             fs::remove_file(&path).unwrap();
             fs::write(&path, MARKER_TEXT).unwrap();
             if fs::metadata(&path).unwrap().ino() == inode {
-                assert_ne!(home.fingerprint.value(1, true), before);
+                assert_ne!(value(&*home.disk, 1, true), before);
                 return;
             }
         }
@@ -366,11 +268,11 @@ mod tests {
             fs::write(path.join(name), "").unwrap();
         }
         for number in [3, 4, 5] {
-            home.fingerprint.mark(&*home.disk, number).unwrap();
+            mark(&*home.disk, number).unwrap();
         }
-        home.fingerprint.mark_stopped(&*home.disk, 4);
-        assert_eq!(home.fingerprint.newest_incarnation(&*home.disk).unwrap(), 5);
-        home.fingerprint.remove_older(&*home.disk, 5).unwrap();
+        mark_stopped(&*home.disk, 4);
+        assert_eq!(newest_incarnation(&*home.disk).unwrap(), 5);
+        remove_older(&*home.disk, 5).unwrap();
         let mut left: Vec<String> = fs::read_dir(path)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -411,20 +313,54 @@ mod tests {
         }
     }
 
-    /// It is on disk: another hash would take every directory for a copy.
-    #[cfg(feature = "simulation")]
     #[test]
     fn the_fingerprint_of_the_same_files_never_changes() {
-        let number = |name: &str| (name == identity::FILE).then_some(41);
-        let fingerprint = Fingerprint::simulated(6, Some(FileNumbers(Arc::new(number))));
-        let bytes = [7_u128, 0, 42, 0, 0, 0].map(u128::to_le_bytes);
-        let expected = bytes
+        let origin = |inode| FileOrigin { inode, born_ns: 3 };
+        let origins = [origin(7), origin(42), origin(0)];
+        let bytes = [7_u128, 3, 42, 3, 0, 3].map(u128::to_le_bytes);
+        let expected = b"one"
             .iter()
-            .flatten()
+            .chain(bytes.iter().flatten())
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        assert_eq!(fingerprint.value(1, true), expected);
-        assert_eq!(format!("{:?}", fingerprint.files.unwrap()), "FileNumbers");
+        assert_eq!(hash(b"one".to_vec(), &origins), expected);
+        assert_ne!(hash(b"two".to_vec(), &origins), expected, "another machine");
+    }
+
+    #[test]
+    fn the_fingerprint_of_a_directory_is_made_of_what_its_file_system_says() {
+        let home = home();
+        let made = mark(&*home.disk, 1).unwrap();
+        let at = |path: &std::path::Path| {
+            let metadata = fs::symlink_metadata(path).unwrap();
+            let born = metadata.created().ok();
+            let born = born.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            FileOrigin {
+                inode: u128::from(metadata.ino()),
+                born_ns: born.map_or(0, |time| time.as_nanos()),
+            }
+        };
+        let path = home.directory.path();
+        let files = [
+            path.to_owned(),
+            path.join(identity::FILE),
+            path.join(marker(1)),
+        ];
+        let machine = fs::read("/etc/machine-id").unwrap_or_default();
+        assert_eq!(made, hash(machine, &files.map(|file| at(&file))));
+    }
+
+    #[test]
+    fn a_disk_in_memory_tells_copies_once_its_directory_has_a_number() {
+        let disk = MemoryDisk::new();
+        assert_eq!(mark(&disk, 1).unwrap(), 0);
+        assert_eq!(value(&disk, 1, false), 0);
+        assert!(disk.list().unwrap().is_empty());
+        disk.set_directory_number(6);
+        let marked = mark(&disk, 1).unwrap();
+        assert_eq!(value(&disk, 1, false), marked);
+        disk.set_directory_number(5);
+        assert_ne!(value(&disk, 1, false), marked);
     }
 }

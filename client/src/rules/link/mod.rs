@@ -316,7 +316,6 @@ impl Link {
     }
 
     /// Requests that are queued, in flight, or to be sent again.
-    #[cfg(feature = "simulation")]
     pub(crate) fn size(&self) -> usize {
         let in_flight = match &self.state {
             State::Ready(connection) => connection.in_flight.len(),
@@ -326,7 +325,6 @@ impl Link {
     }
 
     /// Replies and actions that nobody has taken yet.
-    #[cfg(feature = "simulation")]
     pub(crate) fn undelivered(&self) -> usize {
         self.replies.len() + self.actions.len()
     }

@@ -56,6 +56,8 @@ pub(super) struct DiskState {
     pub(super) capacity: Option<u64>,
     /// What direct writes must be multiples of; `None` where there are none.
     pub(super) direct_blocks: Option<usize>,
+    /// What tells the directory from copies of it; `None` where nothing does.
+    pub(super) directory_number: Option<u64>,
     pub(super) faults: Faults,
     /// So many more changes are done; then the process counts as ended.
     pub(super) changes_left: Option<u64>,
@@ -112,6 +114,7 @@ impl DiskState {
             remembers_sync: self.remembers_sync,
             random: self.random,
             direct_blocks: self.direct_blocks,
+            directory_number: self.directory_number,
             ..DiskState::default()
         }
     }

@@ -7,6 +7,7 @@
 pub mod cell;
 pub mod checks;
 pub mod compare;
+pub mod effect;
 pub mod engine;
 pub mod fault;
 pub mod history;

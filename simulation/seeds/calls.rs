@@ -5,11 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorlock_client::Wait;
 use quorlock_client::rules::OperationId;
-use quorlock_client::rules::action::Event;
 use quorlock_client::rules::call::{AcquireCall, Call};
 
 use super::caller::{Caller, OpenCall, State};
-use super::network::What;
+use super::step::Step;
 use super::world::{SECOND_NS, WAIT_NS, World};
 
 impl World {
@@ -19,7 +18,7 @@ impl World {
         match state {
             State::Idle if self.is_over => {}
             State::Idle => {
-                let name = self.random.below(self.plan.names);
+                let name = self.cluster.random.below(self.plan.names);
                 self.ask(number, client, name);
             }
             // Some do not wait for their answer.
@@ -43,7 +42,7 @@ impl World {
                 }
                 self.holds
                     .retain(|hold| hold.client != client || hold.held != held);
-                match token.filter(|_| self.random.chance(3, 4)) {
+                match token.filter(|_| self.cluster.random.chance(3, 4)) {
                     Some(token) => {
                         let call = Call::Release {
                             held: Some(held),
@@ -64,34 +63,34 @@ impl World {
     /// A caller that has done with a lock wants the next one: soon, or when all others do.
     pub(super) fn plan_next(&mut self, caller: usize) {
         let at_ns = match self.plan.is_in_step {
-            true => self.now_ns.next_multiple_of(STEP_NS),
-            false => self.now_ns + self.random.below(SECOND_NS),
+            true => self.cluster.now_ns.next_multiple_of(STEP_NS),
+            false => self.cluster.now_ns + self.cluster.random.below(SECOND_NS),
         };
-        self.network.at(at_ns, What::Caller(caller));
+        self.cluster.at(at_ns, Step::Caller(caller));
     }
 
     /// Nobody wants a call or a hold any more; the client tells when it has undone it.
     pub(super) fn gone(&mut self, client: usize, operation: OperationId) {
         let open = OpenCall {
-            asked_ns: self.now_ns,
+            asked_ns: self.cluster.now_ns,
             wait_ns: 0,
             tells: false,
             name: None,
         };
         self.expect(client, operation.undoing(), open);
-        self.client(client, Event::Gone(operation));
+        self.drop_operation(client, operation);
     }
 
     /// An outcome is to come in time.
     pub(super) fn expect(&mut self, client: usize, operation: OperationId, open: OpenCall) {
         let due_ns = self.due_ns(client, &open);
         self.open.insert((client, operation), open);
-        self.network.at(due_ns, What::Due(client, operation));
+        self.cluster.at(due_ns, Step::Due(client, operation));
     }
 
     pub(super) fn ask(&mut self, number: usize, client: usize, name: u64) {
         let is_patient = self.is_over || self.plan.is_in_step;
-        let wait = match self.random.below(4) {
+        let wait = match self.cluster.random.below(4) {
             0 if !is_patient => Wait::None,
             _ => Wait::For(Duration::from_nanos(WAIT_NS)),
         };
@@ -105,7 +104,7 @@ impl World {
             max_lifetime: None,
         };
         // Its number is known before the call: the answer may come at once.
-        let operation = OperationId(self.calls[client] + 1);
+        let operation = self.cluster.next_operation(client);
         // Half of the callers want to know what they wait for.
         let call = match operation.0.is_multiple_of(2) {
             true => Call::AcquireTelling(call),
@@ -114,19 +113,19 @@ impl World {
         self.callers[number].state = State::Asking {
             operation,
             name,
-            asked_ns: self.now_ns,
+            asked_ns: self.cluster.now_ns,
             waits: wait != Wait::None,
         };
         self.call(client, call);
-        if self.random.chance(1, 8) && !is_patient {
+        if self.cluster.random.chance(1, 8) && !is_patient {
             // Also when the answer is on its way.
             let ways_ns = self.plan.latency_us * 8_000;
-            let most_ns = self.random.pick(&[SECOND_NS, ways_ns, WAIT_NS]);
-            let patience_ns = self.random.below(most_ns);
+            let most_ns = self.cluster.random.pick(&[SECOND_NS, ways_ns, WAIT_NS]);
+            let patience_ns = self.cluster.random.below(most_ns);
             let is_asking = matches!(self.callers[number].state, State::Asking { .. });
             if is_asking {
-                self.network
-                    .at(self.now_ns + patience_ns, What::Caller(number));
+                self.cluster
+                    .at(self.cluster.now_ns + patience_ns, Step::Caller(number));
             }
         }
     }

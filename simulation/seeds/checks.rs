@@ -8,8 +8,8 @@ use quorlock_engine::StoredValue;
 use super::caller::{Hold, OpenCall, State};
 use super::calls::lock_name;
 use super::listeners::COUNTER;
-use super::network::What;
 use super::plan::Faults;
+use super::step::Step;
 use super::world::{SECOND_NS, WAIT_NS, World};
 
 /// The end of a run, step by step.
@@ -30,8 +30,8 @@ impl World {
             Phase::Take => {
                 self.last_calls();
                 // Two renewals after the wait is over.
-                let at_ns = self.now_ns + WAIT_NS + SECOND_NS + ttl_ns / 3 * 2;
-                self.network.at(at_ns, What::Phase(Phase::IsEverywhere));
+                let at_ns = self.cluster.now_ns + WAIT_NS + SECOND_NS + ttl_ns / 3 * 2;
+                self.cluster.at(at_ns, Step::Phase(Phase::IsEverywhere));
             }
             Phase::IsEverywhere => {
                 self.check_everywhere();
@@ -39,13 +39,13 @@ impl World {
                 for caller in 0..self.callers.len() {
                     self.caller(caller);
                 }
-                let at_ns = self.now_ns + SECOND_NS * 2 + self.plan.latency_us * 1_000 * 20;
+                let at_ns = self.cluster.now_ns + SECOND_NS * 2 + self.plan.latency_us * 1_000 * 20;
                 // What is owed to a node that never answers again under its address is owed until its lease is over.
                 let at_ns = match self.plan.faults {
                     Faults::Entries | Faults::All => at_ns + ttl_ns,
                     _ => at_ns,
                 };
-                self.network.at(at_ns, What::Phase(Phase::IsNothingLeft));
+                self.cluster.at(at_ns, Step::Phase(Phase::IsNothingLeft));
             }
             Phase::IsNothingLeft => {
                 self.check_nothing_left();
@@ -58,7 +58,7 @@ impl World {
 
     fn check_everywhere(&mut self) {
         for name in 0..self.plan.names {
-            let is_valid = |hold: &&Hold| hold.name == name && hold.until_ns > self.now_ns;
+            let is_valid = |hold: &&Hold| hold.name == name && hold.until_ns > self.cluster.now_ns;
             let hold = self.holds.iter().find(is_valid);
             let is_held =
                 |state: &State| matches!(state, State::Holding { name: held, .. } if *held == name);
@@ -71,7 +71,7 @@ impl World {
                 lock_name(name).to_vec(),
                 StoredValue::String(hold.token.as_bytes().to_vec()),
             );
-            for (node, server) in self.servers.iter().enumerate() {
+            for (node, server) in self.cluster.servers.iter().enumerate() {
                 if !server.keys().contains(&expected) {
                     let until_ms = hold.until_ns / 1_000_000;
                     self.violation = Some(format!(
@@ -83,13 +83,13 @@ impl World {
     }
 
     fn check_nothing_left(&mut self) {
-        for node in 0..self.servers.len() {
+        for node in 0..self.cluster.servers.len() {
             let keys = self.locks_on(node);
             if !keys.is_empty() {
                 self.violation = Some(format!("on node {node} is left: {keys:?}"));
             }
         }
-        for (number, client) in self.clients.iter().enumerate() {
+        for (number, client) in self.cluster.clients.iter().enumerate() {
             let size = client.size();
             if size.of_calls() > 0 {
                 self.violation = Some(format!("client {number} still keeps {size:?}"));
@@ -102,16 +102,16 @@ impl World {
 
     /// What a node stores for callers.
     pub(super) fn locks_on(&self, node: usize) -> Vec<(Vec<u8>, StoredValue)> {
-        let mut keys = self.servers[node].keys();
+        let mut keys = self.cluster.servers[node].keys();
         keys.retain(|(key, _)| key != COUNTER.as_bytes());
         keys
     }
 
     /// What clients keep for what their callers want.
     pub(super) fn check_sizes(&mut self) {
-        for number in 0..self.clients.len() {
+        for number in 0..self.cluster.clients.len() {
             let kept_for_tokens = self.kept_for_tokens(number);
-            let size = self.clients[number].size();
+            let size = self.cluster.clients[number].size();
             let open = || {
                 let all = (number, OperationId(0))..(number + 1, OperationId(0));
                 self.open.range(all).map(|(_, open)| open)
@@ -139,8 +139,8 @@ impl World {
     /// A node that is new under its address holds no lock before those of the node before it have expired, and one of
     /// another cluster never does.
     pub(super) fn check_empty(&mut self, node: usize) {
-        let server = &self.servers[node];
-        if server.is_empty_until_ns <= self.now_ns {
+        let server = &self.cluster.servers[node];
+        if server.is_empty_until_ns <= self.cluster.now_ns {
             return;
         }
         let keys = self.locks_on(node);
@@ -156,7 +156,7 @@ impl World {
         // Whose wait is nearly over asks for itself.
         let waits = |earlier: &OpenCall| {
             let end_ns = earlier.asked_ns + earlier.wait_ns / 1_000 * 990;
-            earlier.name == open.name && end_ns > self.now_ns
+            earlier.name == open.name && end_ns > self.cluster.now_ns
         };
         let before = (client, OperationId(0))..(client, operation);
         let earlier = self.open.range(before).find(|(_, earlier)| waits(earlier));
@@ -170,8 +170,8 @@ impl World {
     /// Connects and requests of a client to a node, on average.
     fn check_rates(&mut self) {
         let pairs = (self.plan.clients * self.plan.nodes) as u64;
-        let seconds = self.now_ns / SECOND_NS;
-        let (connects, requests) = (self.report.connects, self.report.requests);
+        let seconds = self.cluster.now_ns / SECOND_NS;
+        let (connects, requests) = (self.cluster.connects, self.cluster.requests);
         if connects > pairs * (CONNECTS_FIRST + seconds * CONNECTS_PER_S) {
             self.violation = Some(format!("{connects} connects in {seconds} s"));
         }
@@ -184,7 +184,7 @@ impl World {
     /// A caller was refused: not before its wait was over, and not while nobody had the lock. That it is not long after
     /// is seen where a call is due.
     pub(super) fn check_wait(&mut self, name: u64, asked_ns: u64, error: &str) {
-        let waited_ns = self.now_ns - asked_ns;
+        let waited_ns = self.cluster.now_ns - asked_ns;
         let ms = waited_ns / 1_000_000;
         if waited_ns < WAIT_NS / 1_000 * 995 {
             self.violation = Some(format!("a wait of 20 s is over after {ms} ms: {error}"));
@@ -193,7 +193,7 @@ impl World {
         if let Some(freed_ns) = self.freed_ns[index]
             && self.plan.tells_when_free()
         {
-            let free_ms = (self.now_ns - freed_ns.max(asked_ns)) / 1_000_000;
+            let free_ms = (self.cluster.now_ns - freed_ns.max(asked_ns)) / 1_000_000;
             if free_ms > self.turn_ms_max() {
                 self.violation = Some(format!(
                     "a wait of 20 s is over, and the lock was free for {free_ms} ms: {error}"
@@ -214,7 +214,7 @@ impl World {
         if !self.plan.tells_when_free() {
             return;
         }
-        let took_ms = |from_ns: u64| (self.now_ns - from_ns) / 1_000_000;
+        let took_ms = |from_ns: u64| (self.cluster.now_ns - from_ns) / 1_000_000;
         let latency_ms = self.plan.latency_us / 1_000;
         if self.plan.clients * self.plan.callers == 1 {
             // A connect, a login and a request, each there and back, with the jitter of a half.

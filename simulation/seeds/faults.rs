@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::middle_box::Meddling;
-use super::network::{Healing, What};
 use super::plan::Faults;
+use super::step::{Healing, Step};
 use super::world::{CLUSTER, SECOND_NS, World};
-use quorlock_simulation::Wire;
+use quorlock_simulation::Meddling;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,24 +73,25 @@ impl World {
         if self.is_over {
             return;
         }
-        let kind = self.random.pick(self.plan.faults.kinds());
+        let kind = self.cluster.random.pick(self.plan.faults.kinds());
         *self.report.faults.entry(kind).or_default() += 1;
-        self.note(|| format!("{kind:?} at node {node}"));
+        self.cluster.note(|| format!("{kind:?} at node {node}"));
         let lasts_ns = self.begin(kind, node);
-        self.leftovers.disturb(self.now_ns);
+        self.leftovers.disturb(self.cluster.now_ns);
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let pause_ns = match self.plan.faults {
-            Faults::All => self.random.below(ttl_ns),
+            Faults::All => self.cluster.random.below(ttl_ns),
             // A client that hears nothing may not be heard any more either.
-            Faults::CutOff => self.random.below(lasts_ns + ttl_ns),
+            Faults::CutOff => self.cluster.random.below(lasts_ns + ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
             Faults::Network | Faults::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
             // What the node before has granted expires, and then this one is taken.
             Faults::Entries => lasts_ns + self.entry_ns(),
             _ => lasts_ns + ttl_ns,
         };
-        let next = usize::try_from(self.random.below(self.plan.nodes as u64)).unwrap_or(0);
-        self.network.at(self.now_ns + pause_ns, What::Fault(next));
+        let next = usize::try_from(self.cluster.random.below(self.plan.nodes as u64)).unwrap_or(0);
+        self.cluster
+            .at(self.cluster.now_ns + pause_ns, Step::Fault(next));
     }
 
     /// The nodes to which the same happens at the same moment.
@@ -115,18 +115,18 @@ impl World {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         match kind {
             Fault::Kill | Fault::PowerLoss | Fault::Blackout | Fault::Emptied => {
-                self.random.below(3 * SECOND_NS)
+                self.cluster.random.below(3 * SECOND_NS)
             }
             Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
-            Fault::RolledBack => MET_NS + 2 * ttl_ns + self.random.below(ttl_ns),
-            _ => ttl_ns / 4 + self.random.below(ttl_ns * 2),
+            Fault::RolledBack => MET_NS + 2 * ttl_ns + self.cluster.random.below(ttl_ns),
+            _ => ttl_ns / 4 + self.cluster.random.below(ttl_ns * 2),
         }
     }
 
     /// Begins, and says how long it lasts.
     fn begin(&mut self, kind: Fault, node: usize) -> u64 {
         let lasts_ns = self.length_ns(kind);
-        let until_ns = self.now_ns + lasts_ns;
+        let until_ns = self.cluster.now_ns + lasts_ns;
         let mut healing = Some(Healing::Path);
         match kind {
             Fault::Pause => {
@@ -154,11 +154,11 @@ impl World {
                 healing = None;
             }
             Fault::Closed => {
-                self.disconnect(node, true);
+                self.cluster.disconnect(node, true);
                 healing = None;
             }
             Fault::HalfOpen => {
-                self.disconnect(node, false);
+                self.cluster.disconnect(node, false);
                 healing = None;
             }
             Fault::Replaced | Fault::Stranger => {
@@ -169,32 +169,32 @@ impl World {
             }
             Fault::Emptied => {
                 self.down(node, false);
-                self.servers[node].put_image_back();
+                self.cluster.servers[node].put_image_back();
                 self.forget_numbers(node);
                 healing = Some(Healing::Start);
             }
             Fault::RolledBack => {
-                self.servers[node].take_image();
+                self.cluster.servers[node].take_image();
                 healing = Some(Healing::RollBack);
             }
             Fault::WallClock => {
-                let hours = i64::try_from(self.random.below(200)).unwrap_or(0) - 100;
-                self.servers[node].step_wall(hours * 3_600_000_000);
+                let hours = i64::try_from(self.cluster.random.below(200)).unwrap_or(0) - 100;
+                self.cluster.servers[node].step_wall(hours * 3_600_000_000);
                 healing = None;
             }
             _ => self.spoil(kind, node, until_ns),
         }
         if let Some(healing) = healing {
-            self.network.at(until_ns, What::Heal(node, healing));
+            self.cluster.at(until_ns, Step::Heal(node, healing));
         }
         lasts_ns
     }
 
     fn pause(&mut self, node: usize, until_ns: u64) {
         for other in self.together(node) {
-            self.servers[other].is_paused = true;
-            let resume = What::Heal(other, Healing::Resume);
-            self.network.at(until_ns, resume);
+            self.cluster.servers[other].is_paused = true;
+            let resume = Step::Heal(other, Healing::Resume);
+            self.cluster.at(until_ns, resume);
         }
     }
 
@@ -203,7 +203,7 @@ impl World {
         // A firewall that forgets all at once leaves every node reachable, on new connections. A lease has
         // to last for as long as it takes to notice.
         let is_everywhere = self.plan.ttl_ms >= 2_000;
-        for (wire, connection) in &mut self.network.connections {
+        for (wire, connection) in &mut self.cluster.network.connections {
             connection.is_swallowed |= is_everywhere || wire.id.0 == node;
         }
     }
@@ -212,8 +212,8 @@ impl World {
     fn black_out(&mut self) {
         for node in 0..self.plan.nodes {
             self.down(node, true);
-            let at_ns = self.now_ns + self.random.below(3 * SECOND_NS);
-            self.network.at(at_ns, What::Heal(node, Healing::Start));
+            let at_ns = self.cluster.now_ns + self.cluster.random.below(3 * SECOND_NS);
+            self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
         }
     }
 
@@ -222,7 +222,7 @@ impl World {
         if kind == Fault::Late {
             return self.answer_late(client, until_ns);
         }
-        let uplink = &mut self.uplinks[client];
+        let uplink = &mut self.cluster.uplinks[client];
         if kind != Fault::Deaf {
             uplink.cut_to_node(until_ns);
         }
@@ -235,45 +235,49 @@ impl World {
     fn answer_late(&mut self, client: usize, until_ns: u64) {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let most_ns = self
+            .cluster
             .random
             .pick(&[ttl_ns * 3 / 2, (ttl_ns / 2).min(SECOND_NS)]);
-        let late_ns = self.random.below(most_ns);
-        self.network.late_ns[client] = (until_ns, late_ns);
+        let late_ns = self.cluster.random.below(most_ns);
+        self.cluster.network.late_ns[client] = (until_ns, late_ns);
         // What was sent last arrives so late as well.
-        self.uplinks[client].late_until_ns = until_ns + late_ns;
-        self.network.at(until_ns, What::CutOff(client));
+        self.cluster.uplinks[client].late_until_ns = until_ns + late_ns;
+        self.cluster.at(until_ns, Step::CutOff(client));
     }
 
     /// Answers that were late are the last for a lease.
     pub(super) fn cut_off_after_late(&mut self, client: usize) {
         if !self.is_over {
-            self.note(|| format!("client {client} is cut off after late answers"));
-            self.leftovers.disturb(self.now_ns);
-            let until_ns = self.now_ns + self.plan.ttl_ms * 1_000_000;
+            self.cluster
+                .note(|| format!("client {client} is cut off after late answers"));
+            self.leftovers.disturb(self.cluster.now_ns);
+            let until_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
             self.cut_off(Fault::CutOff, client, until_ns);
         }
     }
 
     /// What lasts at one node, or on the way to it, until it heals.
     fn spoil(&mut self, kind: Fault, node: usize, until_ns: u64) {
-        let path = &mut self.paths[node];
+        let path = &mut self.cluster.paths[node];
         match kind {
             Fault::ToNode => path.cut_to_node(until_ns),
             Fault::ToClient => path.cut_to_client(until_ns),
             Fault::Refused => {
                 path.refuses = true;
-                self.disconnect(node, true);
+                self.cluster.disconnect(node, true);
             }
-            Fault::Slow => self.network.extra_ns[node] = self.random.below(SECOND_NS / 2),
+            Fault::Slow => {
+                self.cluster.network.extra_ns[node] = self.cluster.random.below(SECOND_NS / 2)
+            }
             Fault::Trickle => path.trickles = true,
             Fault::Errors => path.meddling = Some(Meddling::Refuses),
             Fault::Lies => path.meddling = Some(Meddling::Lies),
             Fault::Garbage => path.meddling = Some(Meddling::Garbles),
             Fault::SlowSync => {
-                let sync_ns = self.random.below(2 * SECOND_NS);
-                self.servers[node].sync_ns = sync_ns;
+                let sync_ns = self.cluster.random.below(2 * SECOND_NS);
+                self.cluster.servers[node].sync_ns = sync_ns;
             }
-            Fault::FullDisk => self.servers[node].set_full(true),
+            Fault::FullDisk => self.cluster.servers[node].set_full(true),
             _ => {}
         }
     }
@@ -283,11 +287,11 @@ impl World {
     /// know theirs; else each stranger has one of its own.
     fn replace(&mut self, node: usize, kind: Fault, until_ns: u64) {
         let is_stranger = kind == Fault::Stranger;
-        let is_for_good = !is_stranger && self.random.chance(1, 2);
+        let is_for_good = !is_stranger && self.cluster.random.chance(1, 2);
         self.down(node, false);
         self.forget_numbers(node);
-        let server = &mut self.servers[node];
-        server.tell_time(self.now_ns);
+        let server = &mut self.cluster.servers[node];
+        server.tell_time(self.cluster.now_ns);
         let other = match self.plan.faults {
             Faults::Entries => "red".to_owned(),
             _ => format!("red-{node}"),
@@ -296,71 +300,57 @@ impl World {
         if is_for_good {
             server.forget_away();
         }
-        let lease_ns = self.now_ns + self.plan.ttl_ms * 1_000_000;
+        let lease_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
         server.is_empty_until_ns = if is_stranger { until_ns } else { lease_ns };
         server.start();
         if !is_for_good {
-            self.network.at(until_ns, What::Heal(node, Healing::Return));
+            self.cluster.at(until_ns, Step::Heal(node, Healing::Return));
         }
     }
 
     /// A node's process is gone, or its machine.
     pub(super) fn down(&mut self, node: usize, is_power_loss: bool) {
-        self.servers[node].is_paused = false;
+        self.cluster.servers[node].is_paused = false;
         if is_power_loss {
-            let uptime = Duration::from_millis(1_000 + self.random.below(100_000));
-            self.servers[node].lose_power(&mut self.random, uptime);
+            let uptime = Duration::from_millis(1_000 + self.cluster.random.below(100_000));
+            let cluster = &mut self.cluster;
+            cluster.servers[node].lose_power(&mut cluster.random, uptime);
         } else {
-            self.servers[node].kill();
+            self.cluster.servers[node].kill();
         }
-        for wire in self.wires_of(node) {
+        for wire in self.cluster.wires_of(node) {
             // A machine that goes down says nothing; a process that ends does.
-            if !is_power_loss && self.random.chance(3, 4) {
-                self.network
-                    .send_to_client(self.now_ns, wire, What::EndAtClient(wire));
+            if !is_power_loss && self.cluster.random.chance(3, 4) {
+                self.cluster.end(wire);
             }
         }
     }
 
-    /// The node's ends of its connections are gone, and the clients' ends are told of it or not.
-    fn disconnect(&mut self, node: usize, is_told: bool) {
-        for wire in self.wires_of(node) {
-            let peer = self.network.connections.get_mut(&wire);
-            let peer = peer.and_then(|connection| connection.peer.take());
-            let server = &self.servers[node];
-            if let (Some(node), Some((peer, life))) = (&server.node, peer)
-                && life == server.life
-            {
-                node.reset(peer);
-            }
-            if is_told {
-                self.network
-                    .send_to_client(self.now_ns, wire, What::EndAtClient(wire));
-            }
+    /// A node's process ends because its log failed, and starts again a second later.
+    pub(super) fn failed(&mut self, node: usize) {
+        if self.cluster.servers[node].node.is_some() {
+            self.down(node, false);
+            let at_ns = self.cluster.now_ns + SECOND_NS;
+            self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
         }
-    }
-
-    fn wires_of(&self, node: usize) -> Vec<Wire> {
-        let wires = self.network.connections.keys().copied();
-        wires.filter(|wire| wire.id.0 == node).collect()
     }
 
     pub(super) fn heal(&mut self, node: usize, healing: Healing) {
-        self.note(|| format!("{healing:?} node {node}"));
-        self.leftovers.disturb(self.now_ns);
-        self.servers[node].tell_time(self.now_ns);
+        self.cluster.note(|| format!("{healing:?} node {node}"));
+        self.leftovers.disturb(self.cluster.now_ns);
+        self.cluster.servers[node].tell_time(self.cluster.now_ns);
         match healing {
-            Healing::Resume => self.servers[node].is_paused = false,
+            Healing::Resume => self.cluster.servers[node].is_paused = false,
             Healing::Start => {
-                if !self.servers[node].start() {
-                    let at_ns = self.now_ns + SECOND_NS;
-                    self.network.at(at_ns, What::Heal(node, Healing::Start));
+                if !self.cluster.servers[node].start() {
+                    let at_ns = self.cluster.now_ns + SECOND_NS;
+                    self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
                 }
             }
             Healing::Return => {
                 self.down(node, false);
                 self.forget_numbers(node);
-                let server = &mut self.servers[node];
+                let server = &mut self.cluster.servers[node];
                 server.bring_back(CLUSTER);
                 server.is_empty_until_ns = 0;
                 server.start();
@@ -368,50 +358,21 @@ impl World {
             Healing::RollBack => {
                 self.down(node, false);
                 self.forget_numbers(node);
-                self.servers[node].put_image_back();
-                self.servers[node].start();
+                self.cluster.servers[node].put_image_back();
+                self.cluster.servers[node].start();
                 let lease_ns = self.plan.ttl_ms * 1_000_000;
-                self.leftovers.restored(node, self.now_ns + lease_ns);
+                self.leftovers
+                    .restored(node, self.cluster.now_ns + lease_ns);
             }
-            Healing::Synced => self.servers[node].finish_sync(),
             Healing::Path => {
-                let path = &mut self.paths[node];
+                let path = &mut self.cluster.paths[node];
                 (path.refuses, path.trickles, path.meddling) = (false, false, None);
-                self.network.extra_ns[node] = 0;
-                self.servers[node].sync_ns = 0;
-                self.servers[node].set_full(false);
+                self.cluster.network.extra_ns[node] = 0;
+                self.cluster.servers[node].sync_ns = 0;
+                self.cluster.servers[node].set_full(false);
             }
         }
-        self.work(node);
-    }
-}
-
-/// What is wrong on the way to a node at present, or on that of a client to all nodes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Path {
-    pub(super) to_node_until_ns: u64,
-    pub(super) to_client_until_ns: u64,
-    pub(super) late_until_ns: u64,
-    pub(super) refuses: bool,
-    pub(super) trickles: bool,
-    pub(super) meddling: Option<Meddling>,
-}
-
-impl Path {
-    /// Nothing reaches a node before this time. A way that is cut already is well no sooner than it would have been: else what
-    /// is sent then would overtake what waits.
-    fn cut_to_node(&mut self, until_ns: u64) {
-        self.to_node_until_ns = self.to_node_until_ns.max(until_ns);
-    }
-
-    fn cut_to_client(&mut self, until_ns: u64) {
-        self.to_client_until_ns = self.to_client_until_ns.max(until_ns);
-    }
-
-    pub(super) fn is_well(&self, now_ns: u64) -> bool {
-        let is_cut = self.to_node_until_ns > now_ns || self.to_client_until_ns > now_ns;
-        let is_late = self.late_until_ns > now_ns;
-        !is_cut && !is_late && !self.refuses && !self.trickles && self.meddling.is_none()
+        self.cluster.work(node);
     }
 }
 

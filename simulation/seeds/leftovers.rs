@@ -42,13 +42,13 @@ impl Leftovers {
 impl World {
     /// Looks at all nodes, now and then.
     pub(super) fn check_leftovers(&mut self) {
-        let now_ns = self.now_ns;
+        let now_ns = self.cluster.now_ns;
         if self.are_clients_away() {
             self.leftovers.disturb(now_ns);
         }
         let limit_ns = LEFT_NS + self.plan.latency_us * 1_000 * LEFT_WAYS;
         let mut seen_ns = BTreeMap::new();
-        for node in 0..self.servers.len() {
+        for node in 0..self.cluster.servers.len() {
             if !self.is_well(node) {
                 self.leftovers.well_since_ns[node] = now_ns;
             }
@@ -81,17 +81,21 @@ impl World {
     }
 
     fn are_clients_away(&self) -> bool {
-        let now_ns = self.now_ns;
-        let is_asleep = self.machines.iter().any(|one| one.woken_ns() > now_ns);
-        let is_cut_off = self.uplinks.iter().any(|one| !one.is_well(now_ns));
+        let now_ns = self.cluster.now_ns;
+        let is_asleep = self
+            .cluster
+            .machines
+            .iter()
+            .any(|one| one.woken_ns() > now_ns);
+        let is_cut_off = self.cluster.uplinks.iter().any(|one| !one.is_well(now_ns));
         is_asleep || is_cut_off
     }
 
     fn is_well(&self, node: usize) -> bool {
-        let path = &self.paths[node];
-        path.is_well(self.now_ns)
-            && self.network.extra_ns[node] == 0
-            && self.servers[node].is_well()
+        let path = &self.cluster.paths[node];
+        path.is_well(self.cluster.now_ns)
+            && self.cluster.network.extra_ns[node] == 0
+            && self.cluster.servers[node].is_well()
     }
 }
 

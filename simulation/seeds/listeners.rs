@@ -3,11 +3,10 @@
 //! Invariant: the truth is the numbers. A counter without a TTL goes on where it was, whatever happens to its node. So a
 //! number that comes again was told before it was on record, and one that is left out on a connection was lost there.
 
-use quorlock_simulation::{Machine, Random, Wire};
+use quorlock_simulation::{Machine, Path, Random, Wire, middle_box};
 
-use super::middle_box;
-use super::network::What;
 use super::plan::Plan;
+use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 /// All of them.
@@ -133,14 +132,10 @@ impl World {
         let half_us = self.plan.latency_us / 2;
         let ways = 0..self.plan.nodes;
         let ways_ns = ways.map(|_| 1_000 * (half_us + random.below(half_us + 1)));
-        self.network.add_client(ways_ns.collect(), random);
-        self.uplinks.push(super::faults::Path::default());
-        self.machines.push(Machine::new(0, 0));
-        self.network.at(LOOK_NS, What::Listen);
-    }
-
-    pub(super) fn is_listener(&self, wire: Wire) -> bool {
-        wire.client == self.plan.clients
+        self.cluster.network.add_client(ways_ns.collect(), random);
+        self.cluster.uplinks.push(Path::default());
+        self.cluster.machines.push(Machine::new(0, 0));
+        self.cluster.at(LOOK_NS, Step::Listen);
     }
 
     /// Each of them looks what there is to do.
@@ -158,26 +153,20 @@ impl World {
                     client: self.plan.clients,
                     id: (end.node, listeners.opened),
                 };
-                (end.wire, end.heard_ns) = (Some(wire), self.now_ns);
-                self.network.open(self.now_ns, wire, What::Connect(wire));
+                (end.wire, end.heard_ns) = (Some(wire), self.cluster.now_ns);
+                self.cluster.open(wire);
                 continue;
             };
-            if self.now_ns - end.heard_ns > SILENT_NS {
+            if self.cluster.now_ns - end.heard_ns > SILENT_NS {
                 end.close();
-                let end = What::EndAtNode(wire);
-                self.network.send_to_node(self.now_ns, wire, end);
+                self.cluster.close(wire);
             } else if end.is_connected && (end.publishes && counts || pings) {
                 let request = if pings { PING } else { COUNT };
-                self.say(wire, request);
+                self.cluster.send(wire, request);
             }
         }
         self.listeners = Some(listeners);
-        self.network.at(self.now_ns + LOOK_NS, What::Listen);
-    }
-
-    fn say(&mut self, wire: Wire, request: &[u8]) {
-        let what = What::ToNode(wire, request.to_vec());
-        self.network.send_to_node(self.now_ns, wire, what);
+        self.cluster.at(self.cluster.now_ns + LOOK_NS, Step::Listen);
     }
 
     pub(super) fn listener_connected(&mut self, wire: Wire) {
@@ -185,7 +174,7 @@ impl World {
         if let Some(end) = end {
             end.is_connected = true;
             if !end.publishes {
-                self.say(wire, SUBSCRIBE);
+                self.cluster.send(wire, SUBSCRIBE);
             }
         }
     }
@@ -196,13 +185,12 @@ impl World {
             return;
         };
         let before = end.highest;
-        let received = end.receive(self.now_ns, bytes);
+        let received = end.receive(self.cluster.now_ns, bytes);
         self.report.heard += end.highest.saturating_sub(before);
         match received {
             Ok(true) => {}
             Ok(false) => {
-                let what = What::EndAtNode(wire);
-                self.network.send_to_node(self.now_ns, wire, what);
+                self.cluster.close(wire);
                 self.listener_closed(wire);
             }
             Err(violation) => {

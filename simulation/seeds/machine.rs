@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorlock_client::ClientInstant;
 
 use super::faults::Fault;
-use super::network::What;
+use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 impl World {
@@ -16,9 +16,9 @@ impl World {
     /// next renewal.
     pub(super) fn stop_client(&mut self, kind: Fault, client: usize, until_ns: u64) {
         if kind == Fault::Suspend {
-            return self.machines[client].sleep(self.now_ns, until_ns);
+            return self.cluster.machines[client].sleep(self.cluster.now_ns, until_ns);
         }
-        if !self.machines[client].stand_still(self.now_ns, until_ns) {
+        if !self.cluster.machines[client].stand_still(self.cluster.now_ns, until_ns) {
             return;
         }
         let noticed_ns = until_ns + self.notice_ns();
@@ -30,7 +30,7 @@ impl World {
     /// Whether a lease ends so soon that the client may have asked for it before its clocks stood still the last time: nobody but
     /// the nodes knows how long it lasts yet.
     pub(super) fn is_of_unknown_length(&self, client: usize, valid_until: ClientInstant) -> bool {
-        let machine = &self.machines[client];
+        let machine = &self.cluster.machines[client];
         let went_on_ns = machine.stood_until_ns();
         let left = machine.now(went_on_ns).until(valid_until);
         went_on_ns > 0 && left <= Duration::from_millis(self.plan.ttl_ms)
@@ -43,19 +43,15 @@ impl World {
         between_ns + between_ns / 100 + self.plan.latency_us * 1_000 * NOTICE_WAYS + SECOND_NS / 10
     }
 
-    /// Until when the client sleeps to whom this happens.
-    pub(super) fn is_asleep(&self, what: &What) -> Option<u64> {
-        let client = match what {
-            What::Connected(wire)
-            | What::ToClient(wire, _)
-            | What::EndAtClient(wire)
-            | What::Unacknowledged(wire) => wire.client,
-            What::Timer(client, _) | What::GuardGone(client, _) => *client,
-            What::Caller(caller) => self.callers.get(*caller)?.client,
+    /// Until when the client sleeps whose step this is.
+    pub(super) fn is_asleep(&self, step: &Step) -> Option<u64> {
+        let client = match step {
+            Step::GuardGone(client, _) => *client,
+            Step::Caller(caller) => self.callers.get(*caller)?.client,
             _ => return None,
         };
-        let until_ns = self.machines[client].woken_ns();
-        (until_ns > self.now_ns).then_some(until_ns)
+        let until_ns = self.cluster.machines[client].woken_ns();
+        (until_ns > self.cluster.now_ns).then_some(until_ns)
     }
 }
 

@@ -24,16 +24,14 @@ use self::world::run;
 mod caller;
 mod calls;
 mod checks;
-mod exchange;
 mod faults;
 mod ledger;
 mod leftovers;
 mod listeners;
 mod machine;
-mod middle_box;
-mod network;
 mod outcomes;
 mod plan;
+mod step;
 #[cfg(test)]
 mod tests;
 mod tokens;

@@ -1,5 +1,8 @@
 //! What callers are told: outcomes of calls, validities that move on, locks that are lost.
 //!
+//! What overlaps is looked for here once more, and not by the check of the experiments: it must be seen at the moment at which
+//! it happens, with the state of the whole cluster, and two checks that were written apart do not miss the same.
+//!
 //! Invariant: a call is told one outcome, in time; a hold ends with a word to its caller, before its validity does.
 
 use std::time::Duration;
@@ -10,8 +13,8 @@ use quorlock_client::rules::call::Outcome;
 use quorlock_client::{ClientInstant, Token, Waiting};
 
 use super::caller::{Caller, Hold, OpenCall, State};
-use super::network::What;
 use super::plan::Faults;
+use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 impl World {
@@ -45,7 +48,8 @@ impl World {
                 {
                     self.check_wait(name, asked_ns, &error.to_string());
                 }
-                self.note(|| format!("client {client}, {operation:?}: {error}"));
+                self.cluster
+                    .note(|| format!("client {client}, {operation:?}: {error}"));
                 self.callers[caller].state = State::Idle;
                 self.plan_next(caller);
             }
@@ -79,16 +83,20 @@ impl World {
         };
         self.report.acquired += 1;
         self.check_turn(name, asked_ns);
-        let now_ns = self.now_ns;
+        let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         let (until_ns, noticed_ns) = match is_misled {
             true => {
-                let went_on_ns = self.machines[client].stood_until_ns();
+                let went_on_ns = self.cluster.machines[client].stood_until_ns();
                 (now_ns, went_on_ns + self.notice_ns())
             }
-            false => (self.machines[client].true_time(now_ns, valid_until), 0),
+            false => (
+                self.cluster.machines[client].true_time(now_ns, valid_until),
+                0,
+            ),
         };
-        self.note(|| format!("client {client} holds {name} as {held:?}"));
+        self.cluster
+            .note(|| format!("client {client} holds {name} as {held:?}"));
         let is_held = |hold: &&Hold| hold.name == name && hold.until_ns > now_ns;
         if let Some(other) = self.holds.iter().find(is_held).filter(|_| !is_misled) {
             let ms = (other.until_ns - now_ns) / 1_000_000;
@@ -110,7 +118,7 @@ impl World {
             noticed_ns,
             is_guarded: true,
         });
-        self.network.at(until_ns, What::HoldEnds(client, held));
+        self.cluster.at(until_ns, Step::HoldEnds(client, held));
         self.callers[caller].state = State::Holding { held, name };
         let hold_ns = self.hold_ns();
         if self.is_over && now_ns > self.last_ns() {
@@ -118,26 +126,26 @@ impl World {
         }
         let rest_ns = (self.plan.length_s * SECOND_NS).saturating_sub(now_ns);
         let hold_ns = hold_ns.min(rest_ns + self.plan.ttl_ms * 1_000_000);
-        self.network.at(now_ns + hold_ns, What::Caller(caller));
+        self.cluster.at(now_ns + hold_ns, Step::Caller(caller));
     }
 
     /// How long a caller wants to hold what it has.
     fn hold_ns(&mut self) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         if self.plan.is_crowded || self.plan.is_in_step {
-            return self.random.below(ttl_ns / 100);
+            return self.cluster.random.below(ttl_ns / 100);
         }
         // Some hold it while many nodes go and come back.
-        match self.random.below(4) {
-            0 => self.random.below(ttl_ns * 40),
-            _ => self.random.below(ttl_ns / 4),
+        match self.cluster.random.below(4) {
+            0 => self.cluster.random.below(ttl_ns * 40),
+            _ => self.cluster.random.below(ttl_ns / 4),
         }
     }
 
     pub(super) fn renewed(&mut self, client: usize, held: OperationId, valid_until: ClientInstant) {
         self.report.renewed += 1;
-        let until_ns = self.machines[client].true_time(self.now_ns, valid_until);
-        let now_ns = self.now_ns;
+        let until_ns = self.cluster.machines[client].true_time(self.cluster.now_ns, valid_until);
+        let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         let is_it = |hold: &Hold| hold.client == client && hold.held == held;
         if let Some(at) = self.holds.iter().position(is_it) {
@@ -178,7 +186,7 @@ impl World {
             self.free(hold.name);
             // Whoever answers under an address since another one did is asked for a lock only a lease after the client
             // has met it, and a client meets nobody while it wants nothing: until then that node is not free for it.
-            let held_ns = self.now_ns - hold.began_ns;
+            let held_ns = self.cluster.now_ns - hold.began_ns;
             is_kept &= self.plan.faults != Faults::Entries || held_ns >= self.entry_ns();
         }
         if *loss == Loss::Released {
@@ -186,7 +194,8 @@ impl World {
         }
         self.report.lost += 1;
         is_kept &= !self.was_forced(client, held);
-        self.note(|| format!("client {client} lost {held:?}: {loss}"));
+        self.cluster
+            .note(|| format!("client {client} lost {held:?}: {loss}"));
         if is_kept {
             self.violation = Some(format!(
                 "client {client} lost {held:?} ({loss}) although a majority was well all the time"
@@ -197,14 +206,14 @@ impl World {
     /// Nobody holds this name any more, as far as callers know.
     pub(super) fn free(&mut self, name: u64) {
         let index = usize::try_from(name).unwrap_or(usize::MAX);
-        self.freed_ns[index] = Some(self.now_ns);
+        self.freed_ns[index] = Some(self.cluster.now_ns);
     }
 
     /// When a call has to have its outcome. A machine that slept has some time more.
     pub(super) fn due_ns(&self, client: usize, open: &OpenCall) -> u64 {
-        let stood_ns = self.machines[client].stood_ns();
+        let stood_ns = self.cluster.machines[client].stood_ns();
         let due_ns = open.asked_ns + open.wait_ns / 1_000 * 1_005 + stood_ns;
-        due_ns.max(self.machines[client].woken_ns()) + LATE_NS
+        due_ns.max(self.cluster.machines[client].woken_ns()) + LATE_NS
     }
 
     pub(super) fn due(&mut self, client: usize, operation: OperationId) {
@@ -212,10 +221,10 @@ impl World {
             return;
         };
         let (open, due_ns) = (*open, self.due_ns(client, open));
-        if due_ns > self.now_ns {
-            return self.network.at(due_ns, What::Due(client, operation));
+        if due_ns > self.cluster.now_ns {
+            return self.cluster.at(due_ns, Step::Due(client, operation));
         }
-        let ms = (self.now_ns - open.asked_ns) / 1_000_000;
+        let ms = (self.cluster.now_ns - open.asked_ns) / 1_000_000;
         let wait_ms = open.wait_ns / 1_000_000;
         self.violation = Some(format!(
             "{operation:?} of client {client}, with a wait of {wait_ms} ms, has no outcome after {ms} ms"
@@ -229,10 +238,10 @@ impl World {
         let Some(hold) = self.holds.iter().find(is_it) else {
             return;
         };
-        let woken_ns = self.machines[client].woken_ns() + WAKING_NS;
+        let woken_ns = self.cluster.machines[client].woken_ns() + WAKING_NS;
         let until_ns = hold.until_ns.max(woken_ns).max(hold.noticed_ns);
-        if until_ns > self.now_ns {
-            return self.network.at(until_ns, What::HoldEnds(client, held));
+        if until_ns > self.cluster.now_ns {
+            return self.cluster.at(until_ns, Step::HoldEnds(client, held));
         }
         let name = hold.name;
         if !hold.is_guarded {

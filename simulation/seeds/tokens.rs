@@ -8,15 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use quorlock_client::rules::OperationId;
-use quorlock_client::rules::action::Event;
 use quorlock_client::rules::call::{Call, Extended};
 use quorlock_client::{NodeRelease, Release, Token};
 use quorlock_engine::StoredValue;
 
 use super::caller::Hold;
 use super::calls::lock_name;
-use super::network::What;
 use super::plan::Faults;
+use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 #[derive(Debug, Default)]
@@ -48,14 +47,12 @@ impl World {
             return false;
         };
         let (token, name) = (hold.token.clone(), hold.name);
-        match self.random.below(3) {
+        match self.cluster.random.below(3) {
             0 => {
                 hold.is_guarded = false;
                 let until_ns = hold.until_ns;
                 self.by_token.handed_over.push((client, until_ns));
-                self.calls[client] += 1;
-                let call = Event::Call(OperationId(self.calls[client]), Call::Detach { held });
-                self.client(client, call);
+                self.detach(client, held);
                 self.use_soon(token);
                 true
             }
@@ -63,8 +60,8 @@ impl World {
                 self.by_token.forced.insert((client, held));
                 self.release_by_token(name, &token);
                 // Its guard is told, or is dropped some time.
-                let at_ns = self.now_ns + self.random.below(4 * SECOND_NS);
-                self.network.at(at_ns, What::GuardGone(client, held));
+                let at_ns = self.cluster.now_ns + self.cluster.random.below(4 * SECOND_NS);
+                self.cluster.at(at_ns, Step::GuardGone(client, held));
                 true
             }
             _ => false,
@@ -82,7 +79,7 @@ impl World {
         }
         let use_number = match self.is_over {
             true => 0,
-            false => self.random.below(4),
+            false => self.cluster.random.below(4),
         };
         if use_number > 0 {
             let client = self.any_client();
@@ -103,24 +100,24 @@ impl World {
 
     /// A machine that sleeps calls nobody.
     fn is_anybody_asleep(&self) -> bool {
-        let mut machines = self.machines.iter();
-        machines.any(|machine| machine.woken_ns() > self.now_ns)
+        let mut machines = self.cluster.machines.iter();
+        machines.any(|machine| machine.woken_ns() > self.cluster.now_ns)
     }
 
     fn use_soon(&mut self, token: Token) {
-        let at_ns = self.now_ns + self.random.below(self.plan.ttl_ms * 500_000);
-        self.network.at(at_ns, What::UseToken(token));
+        let at_ns = self.cluster.now_ns + self.cluster.random.below(self.plan.ttl_ms * 500_000);
+        self.cluster.at(at_ns, Step::UseToken(token));
     }
 
     fn any_client(&mut self) -> usize {
-        usize::try_from(self.random.below(self.plan.clients as u64)).unwrap_or(0)
+        usize::try_from(self.cluster.random.below(self.plan.clients as u64)).unwrap_or(0)
     }
 
     fn release_by_token(&mut self, name: u64, token: &Token) {
         self.holds.retain(|hold| hold.token != *token);
         self.free(name);
         let client = self.any_client();
-        let operation = OperationId(self.calls[client] + 1);
+        let operation = self.cluster.next_operation(client);
         let releasing = &mut self.by_token.releasing;
         releasing.insert((client, operation), token.clone());
         self.call(
@@ -148,7 +145,7 @@ impl World {
 
     /// What a client keeps for locks that it has handed over, or that somebody has released under its guards.
     pub(super) fn kept_for_tokens(&mut self, client: usize) -> usize {
-        let (now_ns, machines) = (self.now_ns, &self.machines);
+        let (now_ns, machines) = (self.cluster.now_ns, &self.cluster.machines);
         let Tokens {
             handed_over,
             forced,
@@ -167,7 +164,7 @@ impl World {
         if let Some(hold) = self.holds.iter().position(is_it) {
             let hold = self.holds.swap_remove(hold);
             self.free(hold.name);
-            let nobody = (self.now_ns, BTreeSet::new());
+            let nobody = (self.cluster.now_ns, BTreeSet::new());
             let told = &mut self.by_token.told;
             told.insert(hold.token.as_bytes().to_vec(), nobody);
         }
@@ -178,7 +175,8 @@ impl World {
         let Some(token) = self.by_token.extending.get(&(client, operation)) else {
             return;
         };
-        let until_ns = self.machines[client].true_time(self.now_ns, extended.valid_until);
+        let until_ns =
+            self.cluster.machines[client].true_time(self.cluster.now_ns, extended.valid_until);
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.token == *token) {
             hold.until_ns = hold.until_ns.max(until_ns);
             self.report.extended += 1;
@@ -195,7 +193,7 @@ impl World {
         let told = nodes.filter(|(_, (_, answer))| !matches!(answer, NodeRelease::Not(_)));
         let nodes = told.map(|(node, _)| node).collect();
         let told = &mut self.by_token.told;
-        told.insert(token.as_bytes().to_vec(), (self.now_ns, nodes));
+        told.insert(token.as_bytes().to_vec(), (self.cluster.now_ns, nodes));
     }
 
     /// What was released by its token is nowhere where that was told, some time later. Says whether this key is such a
@@ -209,8 +207,8 @@ impl World {
             return releasing.any(|one| one.as_bytes() == token);
         };
         let limit_ns = TAKEN_BACK_NS + self.plan.latency_us * 1_000 * 20;
-        if nodes.contains(&node) && self.now_ns > at_ns + limit_ns && self.is_steady() {
-            let ms = (self.now_ns - at_ns) / 1_000_000;
+        if nodes.contains(&node) && self.cluster.now_ns > at_ns + limit_ns && self.is_steady() {
+            let ms = (self.cluster.now_ns - at_ns) / 1_000_000;
             let token = String::from_utf8_lossy(token);
             self.violation = Some(format!(
                 "node {node} has told a release under {token}, and has the lock {ms} ms later"

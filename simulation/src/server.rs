@@ -25,6 +25,7 @@ pub struct Server {
     pub life: u32,
     /// Whether its process is stopped.
     pub is_paused: bool,
+    is_without_power: bool,
     /// How long a sync takes, where it takes long.
     pub sync_ns: u64,
     is_full: bool,
@@ -70,6 +71,7 @@ impl Server {
             node: None,
             life: 0,
             is_paused: false,
+            is_without_power: false,
             sync_ns: 0,
             is_full: false,
             is_sync_planned: false,
@@ -145,6 +147,7 @@ impl Server {
             return true;
         }
         self.life += 1;
+        self.is_without_power = false;
         self.setup.seed = self.setup.seed.wrapping_add(1);
         let disk = Arc::new(self.disk.clone());
         let clock = Arc::clone(&self.clock);
@@ -188,6 +191,7 @@ impl Server {
     /// The machine loses power: of what was not synced some is left, and the next start is in another boot.
     pub fn lose_power(&mut self, random: &mut Random, uptime: Duration) {
         self.life += 1;
+        self.is_without_power = true;
         self.node = None;
         let names_survive = random.chance(1, 2);
         let disk = &self.disk;
@@ -198,9 +202,15 @@ impl Server {
     /// The machine loses power, and everything that was not synced with it.
     pub fn lose_unsynced(&mut self, uptime: Duration) {
         self.life += 1;
+        self.is_without_power = true;
         self.node = None;
         self.disk = self.disk.after_power_loss(false, |_, _| false);
         self.clock.reboot(uptime);
+    }
+
+    /// Whether its machine has lost power, and has not started again.
+    pub fn is_without_power(&self) -> bool {
+        self.is_without_power
     }
 
     /// Its disk has no space left, or has some again.

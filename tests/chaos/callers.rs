@@ -75,12 +75,7 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         acquisitions > 500,
         "only {acquisitions} acquisitions: the run says nothing"
     );
-    let overlaps: Vec<String> = run
-        .history
-        .overlaps()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let overlaps = run.history.overlaps();
     assert!(
         overlaps.is_empty(),
         "{acquisitions} acquisitions, overlaps: {overlaps:#?}"

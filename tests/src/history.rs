@@ -1,12 +1,12 @@
-//! The record of a run, and the check that decides it: no two holders of a lock at once.
+//! The record of a run: what callers were told about locks, judged by the check of the experiments.
 //!
-//! Times are the observer's: one clock of this machine that nobody steers, read by the test and
-//! never by what is tested. Only that clock is used for the verdict, whatever a client believes.
+//! Times are the observer's: one clock of this machine that nothing steers, read by the test and never by what is tested.
+//! Only that clock is used for the verdict, whatever a client believes.
 
-use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use quorlock_experiment::checks::judge;
+use quorlock_experiment::history::{History as Journal, What, Who};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The observer's clock: time since an arbitrary moment.
@@ -26,11 +26,6 @@ pub enum Event {
         /// Until when the client claims the lock.
         claimed_until: Duration,
     },
-    /// An extension returned success.
-    Extended {
-        /// Until when the client claims the lock now.
-        claimed_until: Duration,
-    },
     /// The client was told that the lock is lost.
     Lost {
         /// When it was told.
@@ -43,134 +38,56 @@ pub enum Event {
     },
 }
 
-/// One hold of one lock by one caller: all its events carry the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Which lock.
-    pub lock: u32,
-    /// Which hold: unique in a history.
-    pub hold: u64,
-    /// What happened.
-    pub event: Event,
-}
-
-/// Two holds of the same lock that overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overlap {
-    /// Which lock.
-    pub lock: u32,
-    /// The two holds, the earlier first.
-    pub holds: (u64, u64),
-    /// For how long both were held.
-    pub length: Duration,
-}
-
-impl fmt::Display for Overlap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, second) = self.holds;
-        let length = self.length;
-        write!(
-            f,
-            "lock {}: holds {first} and {second} overlap by {length:?}",
-            self.lock
-        )
-    }
-}
-
-/// What happened, in the order in which it was noted. Shared by all callers of a run.
+/// What happened. Shared by all callers of a run.
 #[derive(Debug, Default)]
 pub struct History {
-    entries: Mutex<Vec<Entry>>,
+    journal: Journal,
 }
 
 impl History {
-    /// Notes an event.
+    /// Notes an event of a hold of a lock. The number of a hold is unique in a history.
     pub fn note(&self, lock: u32, hold: u64, event: Event) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push(Entry { lock, hold, event });
+        let lock = lock.to_string();
+        let (at, what) = match event {
+            Event::Acquired { at, claimed_until } => {
+                let what = What::Acquired {
+                    lock,
+                    hold,
+                    token: hold.to_string(),
+                    valid_until_ns: nanos(claimed_until),
+                    nodes: Vec::new(),
+                };
+                (at, what)
+            }
+            Event::Lost { at } => (at, What::Lost { lock, hold }),
+            Event::ReleaseAsked { at } => (at, What::ReleaseAsked { lock, hold }),
+        };
+        let caller = Who::Client(hold.to_string());
+        self.journal.note(nanos(at), caller, what);
     }
 
     /// How many acquisitions succeeded.
     pub fn acquisitions(&self) -> usize {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries
-            .iter()
-            .filter(|entry| matches!(entry.event, Event::Acquired { .. }))
-            .count()
+        let records = self.journal.records();
+        let is_acquired = |what: &What| matches!(what, What::Acquired { .. });
+        records.iter().filter(|one| is_acquired(&one.what)).count()
     }
 
-    /// Every pair of holds of one lock that overlap; empty if the locks excluded each other.
-    pub fn overlaps(&self) -> Vec<Overlap> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        overlaps(&entries)
+    /// Every pair of holds of one lock that overlap, in words; empty if the locks excluded each other.
+    pub fn overlaps(&self) -> Vec<String> {
+        let found = judge(&self.journal.records()).violations.into_iter();
+        let words = found.map(|overlap| {
+            let (first, second) = overlap.holds;
+            let length = Duration::from_nanos(overlap.length_ns);
+            let lock = overlap.lock;
+            format!("lock {lock}: holds {first} and {second} overlap by {length:?}")
+        });
+        words.collect()
     }
 }
 
-/// A lock was held from the return of its acquisition until the first of: the release was asked
-/// for, the loss was told, the claimed validity ended.
-#[derive(Clone, Copy)]
-struct Interval {
-    lock: u32,
-    hold: u64,
-    start: Duration,
-    end: Duration,
-}
-
-fn overlaps(entries: &[Entry]) -> Vec<Overlap> {
-    let mut intervals = intervals(entries);
-    intervals.sort_by_key(|interval| (interval.lock, interval.start, interval.hold));
-    let mut found = Vec::new();
-    let mut latest: Option<Interval> = None;
-    for interval in intervals {
-        match latest {
-            Some(previous) if previous.lock == interval.lock => {
-                let both_until = previous.end.min(interval.end);
-                if interval.start < both_until {
-                    let length = both_until.saturating_sub(interval.start);
-                    let holds = (previous.hold, interval.hold);
-                    found.push(Overlap {
-                        lock: interval.lock,
-                        holds,
-                        length,
-                    });
-                }
-                if interval.end > previous.end {
-                    latest = Some(interval);
-                }
-            }
-            _ => latest = Some(interval),
-        }
-    }
-    found
-}
-
-fn intervals(entries: &[Entry]) -> Vec<Interval> {
-    let mut intervals: Vec<Interval> = Vec::new();
-    for entry in entries {
-        let Entry { lock, hold, event } = *entry;
-        if let Event::Acquired { at, claimed_until } = event {
-            intervals.push(Interval {
-                lock,
-                hold,
-                start: at,
-                end: claimed_until,
-            });
-            continue;
-        }
-        let known = intervals
-            .iter_mut()
-            .rev()
-            .find(|interval| interval.hold == hold);
-        let Some(interval) = known else { continue };
-        match event {
-            Event::Extended { claimed_until } => interval.end = claimed_until,
-            Event::Lost { at } | Event::ReleaseAsked { at } => {
-                interval.end = interval.end.min(at);
-            }
-            Event::Acquired { .. } => {}
-        }
-    }
-    intervals
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -211,7 +128,7 @@ mod tests {
             (1, 4, acquired(21, 30)),
             (1, 5, acquired(30, 90)),
         ]);
-        assert_eq!(fine.overlaps(), []);
+        assert_eq!(fine.overlaps(), Vec::<String>::new());
         assert_eq!(fine.acquisitions(), 5);
     }
 
@@ -223,39 +140,6 @@ mod tests {
             (1, 1, released(10)),
             (1, 2, released(12)),
         ]);
-        let expected = Overlap {
-            lock: 1,
-            holds: (1, 2),
-            length: ms(2),
-        };
-        assert_eq!(bad.overlaps(), [expected]);
-    }
-
-    #[test]
-    fn a_claim_that_goes_on_counts_until_it_ends() {
-        let unreleased = history(&[(1, 1, acquired(0, 100)), (1, 2, acquired(99, 150))]);
-        assert_eq!(unreleased.overlaps().len(), 1);
-        let extended = history(&[
-            (1, 1, acquired(0, 100)),
-            (
-                1,
-                1,
-                Event::Extended {
-                    claimed_until: ms(200),
-                },
-            ),
-            (1, 2, acquired(150, 300)),
-        ]);
-        assert_eq!(extended.overlaps().len(), 1);
-    }
-
-    #[test]
-    fn a_short_hold_inside_a_long_one_does_not_hide_the_next() {
-        let nested = history(&[
-            (1, 1, acquired(0, 100)),
-            (1, 2, acquired(10, 20)),
-            (1, 3, acquired(50, 60)),
-        ]);
-        assert_eq!(nested.overlaps().len(), 2);
+        assert_eq!(bad.overlaps(), ["lock 1: holds 1 and 2 overlap by 2ms"]);
     }
 }

@@ -13,7 +13,8 @@ mod work;
 
 use std::sync::Arc;
 
-use self::cluster::Told;
+use quorlock_simulation::ClusterEvent;
+
 use self::schedule::Trial;
 use crate::cell::{Cell, Fault};
 use crate::engine::{Cancel, Engine, EngineError};
@@ -49,14 +50,17 @@ impl Engine for SimulatedEngine {
             if cancel.is_cancelled() {
                 return Err(EngineError::Cancelled);
             }
-            for told in trial.cluster.go_on() {
-                match told {
-                    Told::Outcome(client, operation, outcome) => {
+            trial.cluster.advance();
+            while let Some(event) = trial.cluster.take_event() {
+                match event {
+                    ClusterEvent::Outcome(client, operation, outcome) => {
                         trial.told(client, operation, outcome)?;
                     }
-                    Told::Step(step) => trial.step(step),
-                    Told::Failed(node) => trial.failed(node),
-                    Told::Serving(node) => trial.serving(node),
+                    ClusterEvent::Step(step) => trial.step(step),
+                    ClusterEvent::Failed(node) => trial.failed(node),
+                    ClusterEvent::Serving(node) => trial.serving(node),
+                    // Locks are leases here: nothing renews them, and callers do not ask what they wait for.
+                    _ => {}
                 }
             }
             if trial.cluster.now_ns > end_ns {

@@ -12,6 +12,7 @@ use super::client::{Client, Held};
 use super::register::Register;
 use super::stage::Stage;
 use crate::cell::{Cell, Fault};
+use crate::effect::BEYOND;
 use crate::engine::EngineError;
 use crate::history::What;
 use crate::plan::Plan;
@@ -144,4 +145,3 @@ pub(super) fn note_forgotten(stage: &Stage, index: usize, disk: &[Vec<u8>], hold
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LAST_MOMENT: Duration = Duration::from_millis(60);
-const BEYOND: Duration = Duration::from_millis(300);

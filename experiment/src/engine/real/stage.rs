@@ -135,16 +135,11 @@ impl Stage {
         Ok(())
     }
 
-    /// The nodes that the cell's fault strikes: the last ones of the first majority, so that a client that holds just
-    /// these has its lock on one of them.
+    /// The nodes that the cell's fault strikes.
     pub(super) fn struck(&self, cell: &Cell) -> std::ops::Range<usize> {
-        let quorum = usize::from(cell.quorum());
-        if self.replica.is_some() {
-            return REPLICA..REPLICA + 1;
-        }
-        match usize::from(cell.fault.restarted(cell.nodes)) {
-            0 | 1 => quorum - 1..quorum,
-            several => 0..several,
+        match self.replica {
+            Some(_) => REPLICA..REPLICA + 1,
+            None => cell.struck(),
         }
     }
 

@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep_until};
 use super::client::Held;
 use super::directed::note_forgotten;
 use super::stage::Stage;
-use crate::cell::{Cell, Fault};
+use crate::cell::Cell;
+use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
 use crate::engine::EngineError;
 use crate::history::What;
 use crate::plan::Plan;
@@ -38,15 +39,13 @@ pub(super) async fn strike(
         granting: JoinSet::new(),
     };
     let mut disks: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
+    begin(stage, cell, &struck.nodes).await?;
     if cell.fault.restarted(cell.nodes) > 0 {
-        end(stage, cell, &struck.nodes).await?;
         configure(stage, cell, plan, &struck.nodes);
         measured.standing = standing.len() as u64 * struck.nodes.len() as u64;
         let nodes = struck.nodes.clone();
         disks.extend(nodes.map(|index| (index, stage.nodes[index].disk())));
         start_again(stage, &struck.nodes, measured).await?;
-    } else {
-        spoil(stage, cell, &struck.nodes).await?;
     }
     for index in struck.nodes.clone() {
         let grants = stage.grants_again(index);
@@ -71,28 +70,21 @@ impl Struck {
         plan: &Plan,
         measured: &mut Measured,
     ) -> Result<(), EngineError> {
-        match cell.fault {
-            Fault::NodePause => {
-                // Longer than the lease, whenever B had its lock.
-                sleep_until(self.began + plan.ttl + BEYOND).await;
-                for index in self.nodes.clone() {
-                    stage.nodes[index].resume();
-                    stage.note_node(index, What::Resumed);
+        let effect = cell.fault.effect();
+        if effect == Effect::Pause {
+            // Longer than the lease, whenever B had its lock.
+            sleep_until(self.began + plan.ttl + BEYOND).await;
+        }
+        if let Some(ending) = effect.ending() {
+            for index in self.nodes.clone() {
+                let node = &mut stage.nodes[index];
+                match effect {
+                    Effect::Pause => node.resume(),
+                    Effect::DelaySyncs => node.delay_syncs(0)?,
+                    _ => node.order("disk-full no")?,
                 }
+                stage.note_node(index, ending.clone());
             }
-            Fault::SlowSync => {
-                for index in self.nodes.clone() {
-                    stage.nodes[index].delay_syncs(0)?;
-                    stage.note_node(index, What::SyncDelayed { ms: 0 });
-                }
-            }
-            Fault::DiskFull => {
-                for index in self.nodes.clone() {
-                    stage.nodes[index].order("disk-full no")?;
-                    stage.note_node(index, What::DiskFreed);
-                }
-            }
-            _ => {}
         }
         stage.join(usize::from(cell.quorum()));
         let mut longest = Duration::ZERO;
@@ -108,59 +100,29 @@ impl Struck {
     }
 }
 
-/// What lasts until it is ended.
-async fn spoil(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
+/// The effect begins on each node.
+async fn begin(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
+    let effect = cell.fault.effect();
     for index in nodes.clone() {
         let node = &mut stage.nodes[index];
-        let what = match cell.fault {
-            Fault::NodePause => {
-                node.pause();
-                What::Paused
-            }
-            Fault::WallClockStep => {
-                node.step_wall(WALL_STEP_MS)?;
-                What::ClockStepped { ms: WALL_STEP_MS }
-            }
-            Fault::SlowSync => {
-                node.delay_syncs(SLOW_SYNC_MS)?;
-                What::SyncDelayed { ms: SLOW_SYNC_MS }
-            }
-            Fault::DiskFull => {
+        match effect {
+            Effect::Stop => node.stop().await?,
+            Effect::Kill => node.kill(),
+            Effect::LosePower | Effect::LoseUnsynced => node.lose_power()?,
+            Effect::Pause => node.pause(),
+            Effect::StepWall => node.step_wall(WALL_STEP_MS)?,
+            Effect::DelaySyncs => node.delay_syncs(SLOW_SYNC_MS)?,
+            Effect::FillDisk => {
                 node.order("disk-full yes")?;
                 node.use_up_space().await?;
-                What::DiskFull
             }
-            Fault::Partition => {
-                stage.cut_from(usize::from(cell.quorum()));
-                return Ok(());
-            }
-            Fault::Failover => return stage.fail_over().await,
-            // It is client A that stands still; other faults end nodes.
-            _ => return Ok(()),
-        };
-        stage.note_node(index, what);
-    }
-    Ok(())
-}
-
-async fn end(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(), EngineError> {
-    for index in nodes.clone() {
-        let node = &mut stage.nodes[index];
-        let what = match cell.fault {
-            Fault::CleanRestart => {
-                node.stop().await?;
-                What::Stopped
-            }
-            Fault::ProcessKill => {
-                node.kill();
-                What::Killed
-            }
-            _ => {
-                node.lose_power()?;
-                What::PowerLost
-            }
-        };
-        stage.note_node(index, what);
+            Effect::Partition => stage.cut_from(usize::from(cell.quorum())),
+            Effect::FailOver => stage.fail_over().await?,
+            Effect::None => {}
+        }
+        if let Some(beginning) = effect.beginning() {
+            stage.note_node(index, beginning);
+        }
     }
     Ok(())
 }
@@ -207,7 +169,3 @@ async fn start_again(
 pub(super) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
-
-const BEYOND: Duration = Duration::from_millis(300);
-const WALL_STEP_MS: i64 = 3_600_000;
-const SLOW_SYNC_MS: u64 = 300;

@@ -10,11 +10,12 @@ use std::time::Duration;
 use quorlock_client::rules::OperationId;
 use quorlock_client::rules::call::Outcome;
 use quorlock_client::{Token, Wait};
-use quorlock_simulation::Random;
+use quorlock_simulation::{Cluster, Random};
 
-use super::cluster::{Cluster, nanos};
+use super::cluster::{cluster, nanos};
 use super::work::WORK_NS;
 use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::effect::BEYOND;
 use crate::engine::EngineError;
 use crate::history::{History, What, Who};
 use crate::plan::Plan;
@@ -120,7 +121,7 @@ impl<'a> Trial<'a> {
             .collect();
         let load = usize::try_from(plan.load_clients).unwrap_or(0);
         let clients = LOAD + load;
-        let mut cluster = Cluster::new(seed, cell.nodes, &told, clients);
+        let mut cluster = cluster(seed, cell.nodes, &told, clients);
         let mut random = Random::of(&[seed, 5]);
         for contender in CONTENDERS {
             cluster.at(random.below(LOOK_NS), Step::Contend(contender));
@@ -482,6 +483,5 @@ pub(super) const DIRECTED: &str = "directed";
 pub(super) const CONTENDED: &str = "contended";
 pub(super) const STANDING: usize = 20;
 const SETTLE: Duration = Duration::from_secs(2);
-pub(super) const BEYOND: Duration = Duration::from_millis(300);
 pub(super) const LOOK_NS: u64 = 20_000_000;
 const MOMENT_NS: u64 = 30_000_000;

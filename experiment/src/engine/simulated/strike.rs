@@ -1,6 +1,5 @@
 //! The fault of a trial: what it does to the nodes, how it ends, and when all is well again.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use quorlock_server::simulation::Node;
@@ -8,29 +7,19 @@ use quorlock_simulation::Server;
 
 use super::cluster::nanos;
 use super::schedule::{
-    A, B, BEYOND, CONTENDED, DIRECTED, Held, Purpose, STANDING, Step, Trial, WITNESS, number_of,
+    A, B, CONTENDED, DIRECTED, Held, Purpose, STANDING, Step, Trial, WITNESS, number_of,
 };
-use crate::cell::Fault;
+use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
 use crate::history::{What, Who};
 
 impl Trial<'_> {
-    /// The nodes that the fault strikes: the last ones of the first majority, so that A, which holds its lock on just
-    /// these where one node starts again, has it on one of them.
-    fn struck(&self) -> Range<usize> {
-        let quorum = usize::from(self.cell.quorum());
-        match usize::from(self.cell.fault.restarted(self.cell.nodes)) {
-            0 | 1 => quorum - 1..quorum,
-            several => 0..several,
-        }
-    }
-
     /// The power goes between two changes of a disk, wherever its node is in what it does; other faults strike at once.
     pub(super) fn arm(&mut self) {
         if !self.cell.fault.is_power_loss() {
             return self.strike();
         }
         let changes = self.random.below(CHANGES_MAX);
-        self.cluster.servers[self.struck().start].end_after(changes);
+        self.cluster.servers[self.cell.struck().start].end_after(changes);
         // A node that writes nothing loses power as well.
         let at_ns = self.cluster.now_ns + ARMED_NS;
         self.cluster.at(at_ns, Step::Strike);
@@ -45,7 +34,7 @@ impl Trial<'_> {
         self.note(Who::Harness, What::FaultBegins);
         let fault = self.cell.fault;
         if fault.restarted(self.cell.nodes) > 0 {
-            for index in self.struck() {
+            for index in self.cell.struck() {
                 self.end(index);
                 let changed = self.cell.changed_directives(self.plan.ttl);
                 self.cluster.servers[index].configure(&changed);
@@ -57,8 +46,8 @@ impl Trial<'_> {
                 self.cluster.at(now_ns + down_ns, Step::Start(index));
             }
         } else {
-            for index in self.struck() {
-                self.spoil(index);
+            for index in self.cell.struck() {
+                self.disturb(index);
             }
             let at_ns = now_ns + nanos(self.plan.ttl + BEYOND);
             self.cluster.at(at_ns, Step::Heal);
@@ -79,56 +68,43 @@ impl Trial<'_> {
         self.stood.insert(index, stood);
         let server = &mut self.cluster.servers[index];
         server.tell_time(self.cluster.now_ns);
-        let what = match self.cell.fault {
-            Fault::CleanRestart => {
-                server.stop();
-                What::Stopped
-            }
-            Fault::ProcessKill => {
-                server.kill();
-                What::Killed
-            }
+        let effect = self.cell.fault.effect();
+        match effect {
+            Effect::Stop => server.stop(),
+            Effect::Kill => server.kill(),
             _ => {
                 let uptime = Duration::from_millis(1_000 + self.random.below(100_000));
-                match self.cell.fault.strikes_after_sync() {
-                    // The little that is not synced yet is what the fault is about.
-                    true => server.lose_unsynced(uptime),
-                    false => server.lose_power(&mut self.random, uptime),
+                match effect {
+                    Effect::LoseUnsynced => server.lose_unsynced(uptime),
+                    _ => server.lose_power(&mut self.random, uptime),
                 }
-                What::PowerLost
             }
-        };
-        if what != What::PowerLost {
-            self.cluster.end_ways_to(index);
         }
-        self.note_node(index, what);
+        if !self.cell.fault.is_power_loss() {
+            self.cluster.end_all(index);
+        }
+        self.note_beginning(index);
     }
 
     /// What lasts at a node until it is ended.
-    fn spoil(&mut self, index: usize) {
+    fn disturb(&mut self, index: usize) {
         let server = &mut self.cluster.servers[index];
-        let what = match self.cell.fault {
-            Fault::NodePause => {
-                server.is_paused = true;
-                What::Paused
-            }
-            Fault::WallClockStep => {
-                server.step_wall(WALL_STEP_MS * 1_000);
-                What::ClockStepped { ms: WALL_STEP_MS }
-            }
-            Fault::SlowSync => {
-                server.sync_ns = SLOW_SYNC_MS * 1_000_000;
-                What::SyncDelayed { ms: SLOW_SYNC_MS }
-            }
-            Fault::DiskFull => {
-                server.set_full(true);
-                What::DiskFull
-            }
-            Fault::Partition => return self.cut_a(),
+        match self.cell.fault.effect() {
+            Effect::Pause => server.is_paused = true,
+            Effect::StepWall => server.step_wall(WALL_STEP_MS * 1_000),
+            Effect::DelaySyncs => server.sync_ns = SLOW_SYNC_MS * 1_000_000,
+            Effect::FillDisk => server.set_full(true),
+            Effect::Partition => self.cut_a(),
             // It is client A that stands still.
-            _ => return,
-        };
-        self.note_node(index, what);
+            _ => {}
+        }
+        self.note_beginning(index);
+    }
+
+    fn note_beginning(&self, index: usize) {
+        if let Some(what) = self.cell.fault.effect().beginning() {
+            self.note_node(index, what);
+        }
     }
 
     /// A node whose log failed ends, unless it is the power that goes. Whoever supervises it starts it again.
@@ -140,7 +116,7 @@ impl Trial<'_> {
             return self.strike();
         }
         self.cluster.servers[index].kill();
-        self.cluster.end_ways_to(index);
+        self.cluster.end_all(index);
         let text = "the node ends, since its log failed".to_owned();
         self.note_node(index, What::Said { text });
         let at_ns = self.cluster.now_ns + SUPERVISED_NS;
@@ -181,25 +157,19 @@ impl Trial<'_> {
     }
 
     pub(super) fn heal(&mut self) {
-        for index in self.struck() {
+        for index in self.cell.struck() {
             let server = &mut self.cluster.servers[index];
             server.tell_time(self.cluster.now_ns);
-            let what = match self.cell.fault {
-                Fault::NodePause => {
-                    server.is_paused = false;
-                    What::Resumed
-                }
-                Fault::SlowSync => {
-                    server.sync_ns = 0;
-                    What::SyncDelayed { ms: 0 }
-                }
-                Fault::DiskFull => {
-                    server.set_full(false);
-                    What::DiskFreed
-                }
+            let effect = self.cell.fault.effect();
+            match effect {
+                Effect::Pause => server.is_paused = false,
+                Effect::DelaySyncs => server.sync_ns = 0,
+                Effect::FillDisk => server.set_full(false),
                 _ => continue,
-            };
-            self.note_node(index, what);
+            }
+            if let Some(what) = effect.ending() {
+                self.note_node(index, what);
+            }
             self.cluster.work(index);
         }
         self.is_healed = true;
@@ -209,7 +179,7 @@ impl Trial<'_> {
     pub(super) fn watch(&mut self) {
         let now_ns = self.cluster.now_ns;
         let is_well = self.cluster.servers.iter().all(Server::is_well);
-        let struck = &self.cluster.servers[self.struck()];
+        let struck = &self.cluster.servers[self.cell.struck()];
         let struck_grant = struck.iter().all(grants);
         if struck_grant && self.measured.unavailable_ms.is_none() {
             #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
@@ -267,5 +237,3 @@ const ARMED_NS: u64 = 10_000_000;
 const SUPERVISED_NS: u64 = 200_000_000;
 const WATCH_NS: u64 = 5_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);
-const WALL_STEP_MS: i64 = 3_600_000;
-const SLOW_SYNC_MS: u64 = 300;

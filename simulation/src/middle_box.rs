@@ -2,11 +2,11 @@
 //!
 //! Invariant: every request still has one answer, unless the bytes are garbage, which ends the connection.
 
-use quorlock_simulation::Random;
+use crate::random::Random;
 
 /// What a box does to the answers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meddling {
+pub enum Meddling {
     /// Requests do not reach the node.
     Refuses,
     /// The node carries requests out, and its answers are replaced.
@@ -16,7 +16,7 @@ pub(super) enum Meddling {
 }
 
 /// So many errors.
-pub(super) fn errors(count: usize, random: &mut Random) -> Vec<u8> {
+pub fn errors(count: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..count {
         bytes.push(b'-');
@@ -27,7 +27,7 @@ pub(super) fn errors(count: usize, random: &mut Random) -> Vec<u8> {
 }
 
 /// Bytes that are no answer.
-pub(super) fn garbage(random: &mut Random) -> Vec<u8> {
+pub fn garbage(random: &mut Random) -> Vec<u8> {
     let garbage: &[&[u8]] = &[
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"$-7\r\n",
@@ -39,7 +39,7 @@ pub(super) fn garbage(random: &mut Random) -> Vec<u8> {
 }
 
 /// How many whole values these bytes hold, if nothing is left of them.
-pub(super) fn count(mut bytes: &[u8]) -> Option<usize> {
+pub fn count(mut bytes: &[u8]) -> Option<usize> {
     let mut values = 0;
     while !bytes.is_empty() {
         bytes = skip(bytes)?;
@@ -49,7 +49,7 @@ pub(super) fn count(mut bytes: &[u8]) -> Option<usize> {
 }
 
 /// What is left behind the first value, if that is whole.
-pub(super) fn skip(bytes: &[u8]) -> Option<&[u8]> {
+pub fn skip(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
     let number = || std::str::from_utf8(&line[1..]).ok()?.parse::<i64>().ok();

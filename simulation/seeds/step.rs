@@ -1,31 +1,17 @@
-//! What happens in a cluster, and how long the ways in it are.
+//! What a run has planned, and how long the ways in its cluster are.
 
 use quorlock_client::Token;
 use quorlock_client::rules::OperationId;
-use quorlock_simulation::{Network, Random, Wire};
+use quorlock_simulation::Random;
 
 use super::checks::Phase;
 use super::plan::Plan;
 
-/// What happens at a moment.
+/// What is planned for a moment.
 #[derive(Debug)]
-pub(super) enum What {
-    /// A connect reaches its node.
-    Connect(Wire),
-    Connected(Wire),
-    ToNode(Wire, Vec<u8>),
-    ToClient(Wire, Vec<u8>),
-    /// The client's end has closed.
-    EndAtNode(Wire),
-    /// The node's end has closed, or there is none.
-    EndAtClient(Wire),
-    /// The client's kernel gives up a connection whose bytes were not acknowledged.
-    Unacknowledged(Wire),
-    Tick(usize),
+pub(super) enum Step {
     /// Those who listen look what there is to do.
     Listen,
-    /// A client's timer; only the last one that was set counts.
-    Timer(usize, u64),
     Caller(usize),
     /// The outcome of a client's call is due.
     Due(usize, OperationId),
@@ -52,14 +38,12 @@ pub(super) enum Healing {
     Return,
     /// The file system is again what it was in the image, and the node starts from that.
     RollBack,
-    /// A sync that took long is done.
-    Synced,
     /// The way to the node, or its disk, is well again.
     Path,
 }
 
-/// The connections of this plan.
-pub(super) fn network(plan: &Plan) -> Network<What> {
+/// The way from each client to each node in nanoseconds, and where its jitter comes from.
+pub(super) fn ways(plan: &Plan) -> (Vec<Vec<u64>>, Random) {
     let mut random = Random::of(&[plan.seed, 2]);
     let (latency_us, nodes) = (plan.latency_us, plan.nodes);
     let way = |random: &mut Random, client: usize, node: usize| {
@@ -79,5 +63,5 @@ pub(super) fn network(plan: &Plan) -> Network<What> {
                 .collect(),
         );
     }
-    Network::new(ways_ns, plan.is_in_step, random)
+    (ways_ns, random)
 }

@@ -1,0 +1,54 @@
+//! Calls about leases, which nothing renews.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorlock_client::rules::OperationId;
+use quorlock_client::rules::call::{AcquireCall, Call};
+use quorlock_client::{Token, Wait};
+
+use super::Cluster;
+
+impl<Step> Cluster<Step> {
+    /// Asks for a lease.
+    pub fn acquire(&mut self, client: usize, lock: &str, ttl: Duration, wait: Wait) -> OperationId {
+        let call = AcquireCall {
+            name: Bytes::copy_from_slice(lock.as_bytes()),
+            ttl,
+            wait,
+            renews: false,
+            min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
+            max_lifetime: None,
+        };
+        self.call(client, Call::Acquire(call))
+    }
+
+    /// Extends a lease.
+    pub fn extend(
+        &mut self,
+        client: usize,
+        lock: &str,
+        token: Token,
+        ttl: Duration,
+    ) -> OperationId {
+        let name = Bytes::copy_from_slice(lock.as_bytes());
+        self.call(client, Call::Extend { name, token, ttl })
+    }
+
+    /// The client keeps nothing of a lease but its token.
+    pub fn detach(&mut self, client: usize, held: OperationId) {
+        self.call(client, Call::Detach { held });
+    }
+
+    /// Gives a lease back.
+    pub fn release(&mut self, client: usize, lock: &str, token: Token) -> OperationId {
+        let call = Call::Release {
+            held: None,
+            name: Bytes::copy_from_slice(lock.as_bytes()),
+            token,
+            waits_for_all: false,
+        };
+        self.call(client, call)
+    }
+}

@@ -18,5 +18,6 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod statistics;
+mod step_log;
 pub mod summary;
 pub mod trial;

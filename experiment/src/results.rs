@@ -8,20 +8,20 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::cell::Cell;
 use crate::history::Record;
 use crate::plan::Plan;
+pub use crate::step_log::ResultsError;
+use crate::step_log::{StepLog, at, compact, read_json, read_lines, replace};
 use crate::trial::Trial;
 
 /// The directory of a run that goes on.
 #[derive(Debug)]
 pub struct Results {
     directory: PathBuf,
-    trials: File,
+    trials: StepLog<Trial>,
     table: File,
     history: File,
 }
@@ -33,39 +33,6 @@ pub struct Begun {
     pub plan: Plan,
     /// By which engine.
     pub engine: String,
-}
-
-/// Why results cannot be kept.
-#[derive(Debug, Error)]
-pub enum ResultsError {
-    /// A file cannot be written or read.
-    #[error("{}: {source}. What was written before is kept", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file holds what no run has written.
-    #[error("{}, line {line}: {reason}. The run cannot go on from a damaged file: restore it, or begin anew", path.display())]
-    Damaged {
-        /// Which.
-        path: PathBuf,
-        /// Where.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The disk is nearly full.
-    #[error("{} has {free_mib} MiB of free space, and a run of this plan takes up to {needed_mib} MiB: free some, or name another directory", path.display())]
-    Space {
-        /// Where.
-        path: PathBuf,
-        /// What is free.
-        free_mib: u64,
-        /// What is needed.
-        needed_mib: u64,
-    },
 }
 
 #[derive(Serialize)]
@@ -123,10 +90,7 @@ impl Results {
     /// If files cannot be read or are damaged.
     pub fn resume(directory: &Path) -> Result<(Results, Begun, Vec<Trial>), ResultsError> {
         let begun: Begun = read_json(&directory.join(PLAN))?;
-        let trials = read_trials(directory)?;
-        let path = directory.join(TRIALS);
-        let whole: Vec<String> = trials.iter().map(|trial| compact(trial) + "\n").collect();
-        replace(&path, whole.concat().as_bytes())?;
+        let trials = StepLog::<Trial>::resume(directory.join(TRIALS), |_, _| Ok(()))?.1;
         let rows: Vec<String> = trials.iter().map(row).collect();
         let table = format!("{}{}", header(), rows.concat());
         replace(&directory.join(TABLE), table.as_bytes())?;
@@ -142,7 +106,7 @@ impl Results {
         };
         Ok(Results {
             directory: directory.to_owned(),
-            trials: open(TRIALS)?,
+            trials: StepLog::open(directory.join(TRIALS))?,
             table: open(TABLE)?,
             history: open(HISTORY)?,
         })
@@ -174,8 +138,7 @@ impl Results {
         written.map_err(at(&directory.join(HISTORY)))?;
         let written = self.table.write_all(row(trial).as_bytes());
         written.map_err(at(&directory.join(TABLE)))?;
-        let written = self.trials.write_all((compact(trial) + "\n").as_bytes());
-        written.map_err(at(&directory.join(TRIALS)))
+        self.trials.add(trial)
     }
 
     /// Writes a file that is made from the trials, replacing what was there as a whole. `name` may lie in a folder.
@@ -225,37 +188,6 @@ pub fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), ResultsEr
 /// If they cannot be read, or a line in the middle is damaged.
 pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
     read_lines(&directory.join(TRIALS))
-}
-
-/// What a file holds as JSON.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultsError> {
-    let text = fs::read_to_string(path).map_err(at(path))?;
-    serde_json::from_str(&text).map_err(|error| ResultsError::Damaged {
-        path: path.to_owned(),
-        line: error.line(),
-        reason: error.to_string(),
-    })
-}
-
-/// What a file holds line by line. A last line that was cut off while it was written is left out.
-pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ResultsError> {
-    let text = fs::read_to_string(path).map_err(at(path))?;
-    let lines: Vec<&str> = text.lines().collect();
-    let mut values = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        match serde_json::from_str(line) {
-            Ok(value) => values.push(value),
-            Err(_) if index + 1 == lines.len() && !text.ends_with('\n') => {}
-            Err(error) => {
-                return Err(ResultsError::Damaged {
-                    path: path.to_owned(),
-                    line: index + 1,
-                    reason: error.to_string(),
-                });
-            }
-        }
-    }
-    Ok(values)
 }
 
 /// The records of these trials, of each by its number, in the order of time.
@@ -321,23 +253,6 @@ fn row(trial: &Trial) -> String {
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
-}
-
-fn compact(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
-pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> ResultsError {
-    let path = path.to_owned();
-    move |source| ResultsError::File { path, source }
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    fs::write(&beside, bytes).map_err(at(&beside))?;
-    fs::rename(&beside, path).map_err(at(path))
 }
 
 fn check_space(parent: &Path, needed_mib: u64) -> Result<(), ResultsError> {

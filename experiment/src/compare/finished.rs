@@ -2,9 +2,7 @@
 //!
 //! Invariant: a step is listed once, and only if the plan has it. What failed is not listed: it is tried once more.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +11,7 @@ use super::plan::{Plan, Step};
 use super::service::Service;
 use super::{Event, Outcome, Round};
 use crate::results::{self, ResultsError};
+use crate::step_log::{StepLog, read_json};
 
 /// What a comparison was begun with: `compare-plan.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,12 +27,11 @@ pub struct Setup {
 /// The list of finished steps, which grows.
 #[derive(Debug)]
 pub struct Finished {
-    file: File,
-    path: PathBuf,
+    steps: StepLog<FinishedStep>,
 }
 
 /// One of them, as a line.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FinishedStep {
     Round(Round),
@@ -88,7 +86,8 @@ impl Finished {
     /// If the disk does not take it.
     pub fn create(directory: &Path, setup: &Setup) -> Result<Finished, ResultsError> {
         setup.write(directory)?;
-        Finished::open(directory)
+        let steps = StepLog::open(directory.join(STEPS))?;
+        Ok(Finished { steps })
     }
 
     /// Takes up a comparison that was interrupted: what it was begun with, and what is there of it. A last line that was
@@ -98,44 +97,36 @@ impl Finished {
     /// If files cannot be read or are damaged.
     pub fn resume(directory: &Path) -> Result<(Finished, Setup, Outcome), ResultsError> {
         let path = directory.join(SETUP);
-        let setup: Setup = results::read_json(&path)?;
-        let damaged = |path: &Path, line: usize, reason: String| ResultsError::Damaged {
-            path: path.to_owned(),
-            line,
-            reason,
-        };
+        let setup: Setup = read_json(&path)?;
         let checked = setup.plan.check();
-        checked.map_err(|error| damaged(&path, 1, error.to_string()))?;
-        let path = directory.join(STEPS);
-        let lines: Vec<FinishedStep> = results::read_lines(&path)?;
-        let (mut outcome, mut text) = (Outcome::default(), String::new());
-        let steps = setup.plan.steps();
-        for (index, line) in lines.into_iter().enumerate() {
-            let step = line.step();
-            let reason = match () {
-                () if !steps.contains(&step) => "is not in the plan",
-                () if outcome.has(step) => "is there twice",
-                () => "",
-            };
-            if !reason.is_empty() {
-                let reason = format!("{}, {step} {reason}", step.service());
-                return Err(damaged(&path, index + 1, reason));
-            }
-            text.push_str(&line.text());
+        checked.map_err(|error| ResultsError::Damaged {
+            path,
+            line: 1,
+            reason: error.to_string(),
+        })?;
+        let planned = setup.plan.steps();
+        let (steps, lines) =
+            StepLog::<FinishedStep>::resume(directory.join(STEPS), |before, line| {
+                let step = line.step();
+                let of = step.service();
+                match () {
+                    () if !planned.contains(&step) => {
+                        Err(format!("{of}, {step} is not in the plan"))
+                    }
+                    () if before.iter().any(|one| one.step() == step) => {
+                        Err(format!("{of}, {step} is there twice"))
+                    }
+                    () => Ok(()),
+                }
+            })?;
+        let mut outcome = Outcome::default();
+        for line in lines {
             match line {
                 FinishedStep::Round(round) => outcome.rounds.push(round),
                 FinishedStep::Fault(fault) => outcome.faults.push(fault),
             }
         }
-        results::write(directory, STEPS, text.as_bytes())?;
-        Ok((Finished::open(directory)?, setup, outcome))
-    }
-
-    fn open(directory: &Path) -> Result<Finished, ResultsError> {
-        let path = directory.join(STEPS);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let file = file.map_err(results::at(&path))?;
-        Ok(Finished { file, path })
+        Ok((Finished { steps }, setup, outcome))
     }
 
     /// Lists what has come of a step, unless it is not over.
@@ -148,8 +139,7 @@ impl Finished {
             Event::Fault(fault) => FinishedStep::Fault(fault.clone()),
             Event::Begins { .. } | Event::Failed { .. } => return Ok(()),
         };
-        let written = self.file.write_all(line.text().as_bytes());
-        written.map_err(results::at(&self.path))
+        self.steps.add(&line)
     }
 }
 
@@ -159,10 +149,6 @@ impl FinishedStep {
             FinishedStep::Round(round) => round.step(),
             FinishedStep::Fault(fault) => fault.step(),
         }
-    }
-
-    fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
 

@@ -275,15 +275,7 @@ fn describe(workload: &Workload) -> String {
             format!("from exec to PONG, {millions} million SET NX PX and DEL in the log")
         }
     };
-    let log = match workload.opponent {
-        Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
-            log_name(workload.log).to_owned()
-        }
-        Opponent::Ours(log) => {
-            let (ours, other) = (log_name(workload.log), log_name(log));
-            format!("our own {ours} (as ours) and {other} (as peer)")
-        }
-    };
+    let log = describe_log(workload);
     let delay = workload.sync_delay.map_or(String::new(), |delay| {
         format!(" and {} ms of sync delay", delay.as_millis())
     });
@@ -295,6 +287,19 @@ fn describe(workload: &Workload) -> String {
         "{traffic}, {log}{delay}, {} connection{plural}, depth {}",
         workload.connections, workload.depth
     )
+}
+
+/// Whose log it is, and how it is kept.
+fn describe_log(workload: &Workload) -> String {
+    match workload.opponent {
+        Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
+            log_name(workload.log).to_owned()
+        }
+        Opponent::Ours(log) => {
+            let (ours, other) = (log_name(workload.log), log_name(log));
+            format!("our own {ours} (as ours) and {other} (as peer)")
+        }
+    }
 }
 
 /// Whether connections and depth say nothing about the row.

@@ -245,7 +245,7 @@ impl Plan {
 
     /// The same seed with three nodes that are 100 ms away, leases of a few of such ways, and connections that swallow
     /// everything: answers to renewals are under way while connections are given up.
-    pub fn silence(seed: u64) -> Plan {
+    pub(crate) fn silence(seed: u64) -> Plan {
         let plan = Plan::of(seed);
         Plan {
             nodes: 3,

@@ -126,7 +126,7 @@ pub(crate) enum Waiting {
     Blocked,
     /// For an element of a key, until it is off the engine's list.
     Element,
-    /// Somebody has ended it, and its worker does not know yet.
+    /// For its worker: it was served, or somebody has ended its wait, and the worker has not answered yet.
     Unblocked,
 }
 
@@ -279,16 +279,18 @@ impl Client {
             patterns,
             shards,
         } = introduction.listening;
-        let waits = self.waiting.load(Ordering::Relaxed) != Waiting::None as u8;
+        let waiting = self.waiting.load(Ordering::SeqCst);
+        let is_unblocked = waiting == Waiting::Unblocked as u8;
         let tracking = introduction.tracking;
         let flags = [
             ('P', introduction.listening.is_any()),
             ('x', introduction.queued.is_some()),
-            ('b', waits),
+            ('b', waiting != Waiting::None as u8 && !is_unblocked),
             ('t', tracking.is_on),
             ('R', tracking.is_broken),
             ('B', tracking.broadcasts),
             ('d', self.is_dirty(now)),
+            ('u', is_unblocked),
             ('U', matches!(self.address, Address::Unix(_))),
             ('e', self.is_spared()),
             ('T', introduction.is_untouching),

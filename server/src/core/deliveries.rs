@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
 use quorlock_engine::{Reply, Served};
 
-use crate::core::clients::{Client, Clients};
+use crate::core::clients::{Client, Clients, Waiting};
 use crate::core::executor::{Executor, ServedBehind};
 use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
 use crate::core::wait::Wait;
@@ -121,6 +121,7 @@ impl Deliveries {
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };
+        client.note_waiting(Waiting::Unblocked);
         let answer = Answer {
             connection: client.connection(),
             client_id: client.id,

@@ -231,7 +231,9 @@ fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: &[&[u8]]) -> Result<Reply, 
         return Ok(Reply::Integer(0));
     };
     let (executor, _) = batch.executor()?;
-    if !executor.engine.stop_waiting(client.id) && !client.claim_wait(Waiting::Unblocked) {
+    if executor.engine.stop_waiting(client.id) {
+        client.note_waiting(Waiting::Unblocked);
+    } else if !client.claim_wait(Waiting::Unblocked) {
         return Ok(Reply::Integer(0));
     }
     let deliveries = &batch.node.deliveries;

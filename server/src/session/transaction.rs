@@ -58,6 +58,8 @@ const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     pub(super) commands: Vec<Queued>,
+    /// How many commands CLIENT LIST shows: those from before a refusal as well, which are not kept.
+    count: usize,
     /// Memory of the commands.
     bytes: usize,
     /// At most how many bytes they add to the log.
@@ -204,6 +206,7 @@ impl Transaction {
             return Err(TOO_LARGE);
         }
         self.bytes += memory;
+        self.count += 1;
         self.commands.push(Queued {
             step,
             number,
@@ -214,13 +217,16 @@ impl Transaction {
 
     /// CLIENT LIST shows how much is queued.
     pub(super) fn show(&self, mut introduction: impl DerefMut<Target = Introduction>) {
-        introduction.queued = Some(self.commands.len());
+        introduction.queued = Some(self.count);
         introduction.queued_bytes = self.bytes;
     }
 
     fn spoil(&mut self) {
+        // As with Redis a pause holds up the EXEC of what would have written.
         *self = Self {
             is_spoilt: true,
+            count: self.count,
+            may_write: self.may_write,
             ..Self::default()
         };
     }

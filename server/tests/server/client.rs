@@ -346,6 +346,41 @@ fn somebody_else_may_end_a_wait_once() {
 }
 
 #[test]
+fn a_list_shows_those_whose_wait_has_ended_and_whose_next_request_is_to_come() {
+    with_node(&[], |node, _| {
+        let (mut waiting, mut other) = (wire(node), wire(node));
+        let id = id(&mut waiting);
+        for ends in ["LPUSH list a".to_owned(), format!("CLIENT UNBLOCK {id}")] {
+            waiting.send(b"BLPOP list 0\r\n");
+            await_info(&mut other, "blocked_clients", "1");
+            let list = format!("CLIENT LIST ID {id}");
+            assert!(other.ask(&list).contains(" flags=b "), "{ends}");
+            other.send(format!("{ends}\r\n{list}\r\n").as_bytes());
+            assert_eq!(other.reply(), ":1");
+            let shown = other.reply();
+            assert!(shown.contains(" flags=u "), "{ends}: {shown}");
+            waiting.reply();
+            assert!(other.ask(&list).contains(" flags=N "), "{ends}");
+        }
+    });
+}
+
+#[test]
+fn the_exec_of_a_refused_transaction_waits_for_the_end_of_a_pause_where_it_would_have_written() {
+    with_node(&[], |node, _| {
+        let (mut client, mut other) = (wire(node), wire(node));
+        client.ask("MULTI");
+        client.ask("SET k 1");
+        client.ask("NOSUCH");
+        other.ask("CLIENT PAUSE 100000 WRITE");
+        client.send(b"EXEC\r\n");
+        await_info(&mut other, "blocked_clients", "1");
+        other.ask("CLIENT UNPAUSE");
+        assert!(client.reply().starts_with("-EXECABORT"));
+    });
+}
+
+#[test]
 fn a_list_shows_what_is_asked_for_in_the_order_in_which_it_is() {
     with_node(&[], |node, _| {
         let (mut one, mut two) = (wire(node), wire(node));

@@ -395,7 +395,9 @@ fn client_list_shows_what_is_read_and_what_is_queued() {
             ("GET k", " multi=1 ", " cmd=get "),
             ("CLIENT SETNAME x", " multi=2 ", " cmd=client|setname "),
             ("SCRIPT EXISTS a", " multi=3 ", " cmd=script|exists "),
-            ("SET k", " multi=0 ", " cmd=set "),
+            // A refusal forgets what was queued, and the count stays.
+            ("SET k", " multi=3 ", " cmd=set "),
+            ("GET k", " multi=3 ", " cmd=get "),
         ] {
             client.ask(request);
             let list = other.ask("CLIENT LIST");

@@ -30,6 +30,8 @@ pub(crate) struct Client {
     query_bytes: AtomicUsize,
     query_free_bytes: AtomicUsize,
     is_spared: AtomicBool,
+    /// It has tracked, or another client has had it told in its place (CLIENT TRACKING REDIRECT).
+    may_be_told: AtomicBool,
     is_killed: AtomicBool,
     waiting: AtomicU8,
     /// It is among the clients that INFO shows as blocked.
@@ -205,6 +207,17 @@ impl Client {
         (bytes, self.query_free_bytes.load(Ordering::Relaxed))
     }
 
+    /// Whether it may be told of changes of keys: also once it tracks no more, of what it has changed before that.
+    pub(crate) fn may_be_told(&self) -> bool {
+        self.may_be_told.load(Ordering::SeqCst)
+    }
+
+    /// Notes that from now on. To be called before it tracks, or another client in its place, so that no change comes
+    /// between.
+    pub(crate) fn note_may_be_told(&self) {
+        self.may_be_told.store(true, Ordering::SeqCst);
+    }
+
     /// CLIENT NO-EVICT: whether it goes after all others when clients hold too much.
     pub(crate) fn is_spared(&self) -> bool {
         self.is_spared.load(Ordering::Relaxed)
@@ -364,6 +377,7 @@ impl Clients {
             query_bytes: AtomicUsize::new(0),
             query_free_bytes: AtomicUsize::new(0),
             is_spared: AtomicBool::new(false),
+            may_be_told: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             waiting: AtomicU8::new(Waiting::None as u8),
             counts_as_blocked: AtomicBool::new(false),

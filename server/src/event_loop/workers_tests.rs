@@ -327,3 +327,44 @@ fn what_a_pause_has_held_up_is_executed_in_the_order_in_which_it_came() {
         assert_eq!(workers.node.pause.last_due(0), None);
     }
 }
+
+/// Planted: only a client that tracks or listens by itself is told before it is sent what followed.
+#[test]
+fn a_client_that_is_told_for_another_one_is_told_before_the_reply_to_what_it_asks_next() {
+    let mut workers = Workers::new(3);
+    let (writer, _) = workers.client(2);
+    let (reader, _) = workers.client(0);
+    let (told, client) = workers.client(1);
+    workers.ask(1, &told, &words("HELLO 3"));
+    let id = client.id;
+    let requests = [&format!("CLIENT TRACKING ON REDIRECT {id}"), "GET key"].map(words);
+    workers.ask(0, &reader, &requests.concat());
+    // Its worker executes the request before it looks at what others have published.
+    told.send(words("PING").as_bytes());
+    assert_eq!(
+        workers.ask(2, &writer, &words("SET key value PX 1000")),
+        "+OK\r\n"
+    );
+    workers.iterate(1);
+    let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n+PONG\r\n";
+    assert_eq!(told.take_received(), expected.as_bytes());
+}
+
+/// Planted: only a client that tracks now is told before it is sent what followed.
+#[test]
+fn a_client_that_ends_its_tracking_is_told_before_of_what_it_changed_before() {
+    let mut workers = Workers::new(1);
+    let (client, _) = workers.client(0);
+    let read = ["HELLO 3", "CLIENT TRACKING ON", "GET key"].map(words);
+    workers.ask(0, &client, &read.concat());
+    let requests = [
+        "MULTI",
+        "SET key value PX 1000",
+        "CLIENT TRACKING OFF",
+        "EXEC",
+        "PING",
+    ];
+    let replies = workers.ask(0, &client, &requests.map(words).concat());
+    let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n+PONG\r\n";
+    assert!(replies.ends_with(expected), "{replies}");
+}

@@ -112,6 +112,13 @@ pub(super) fn tracking(
         Ok(choice) => choice,
         Err(error) => return Ok(Reply::Error(error)),
     };
+    session.client.note_may_be_told();
+    let target = asked
+        .redirect
+        .map(|id| batch.node.clients.with_ids_in(&[id]));
+    for client in target.into_iter().flatten() {
+        client.note_may_be_told();
+    }
     let (executor, _) = batch.executor()?;
     let tracking = executor.engine.tracking();
     let before = session.tracking.as_deref();

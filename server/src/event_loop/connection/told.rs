@@ -25,7 +25,7 @@ impl<S: Stream> Connection<S> {
 
     /// A client that is told of changes, or of messages, is told before it is sent what followed them.
     pub(super) fn catch_up(&mut self, batch: &mut Batch<'_>, posts: &mut Posts) {
-        if self.session.is_tracking() || self.session.is_listening() {
+        if self.is_told() {
             let listener = self.session.client.listener();
             posts.extend(batch.take_published(listener.worker));
             for post in posts.of_listener(&mut self.looked, listener) {
@@ -35,9 +35,14 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    /// Whether there may be something for it that was published.
+    fn is_told(&self) -> bool {
+        self.session.is_listening() || self.session.client.may_be_told()
+    }
+
     /// Keeps what was published for it before an answer to it, which is number `behind` of the posts of its worker.
     pub(crate) fn catch_up_to(&mut self, posts: &Posts, behind: u64) {
-        if self.session.is_tracking() || self.session.is_listening() {
+        if self.is_told() {
             let listener = self.session.client.listener();
             for post in posts.of_listener_before(&mut self.looked, listener, behind) {
                 self.messages.keep(post);

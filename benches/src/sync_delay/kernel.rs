@@ -8,15 +8,13 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 const GROUP: u8 = b'!';
 const RECEIVE: Opcode = opcode::read_write::<libc::seccomp_notif>(GROUP, 0);
 const SEND: Opcode = opcode::read_write::<libc::seccomp_notif_resp>(GROUP, 1);
-const IS_WAITING: Opcode = opcode::write::<u64>(GROUP, 2);
-const ADD_DESCRIPTOR: Opcode = opcode::write::<libc::seccomp_notif_addfd>(GROUP, 3);
 
 /// Where the notifications of all processes arrive that the filtered thread starts.
 pub(super) struct Listener(OwnedFd);
@@ -53,71 +51,26 @@ impl Listener {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// The next call that waits. To be called when the listener is readable; an error of the kind
+    /// The number of the next call that waits. To be called when the listener is readable; an error of the kind
     /// not found means that the caller has died meanwhile.
-    pub(super) fn receive(&self) -> io::Result<libc::seccomp_notif> {
+    pub(super) fn receive(&self) -> io::Result<u64> {
         // SAFETY: the structure consists of integers, for which zero is a value; the kernel
         // demands zeroes.
         let mut notification: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: the opcode is the kernel's for this structure.
         unsafe { ioctl(&self.0, Updater::<RECEIVE, _>::new(&mut notification)) }?;
-        Ok(notification)
+        Ok(notification.id)
     }
 
-    /// Lets the call go on as it was meant.
+    /// Lets the call with this number go on as it was meant. An error means that the caller has died meanwhile.
     pub(super) fn resume(&self, id: u64) -> io::Result<()> {
         let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE);
-        self.send(libc::seccomp_notif_resp {
+        let mut response = libc::seccomp_notif_resp {
             id,
             val: 0,
             error: 0,
             flags: flags.map_err(io::Error::other)?,
-        })
-    }
-
-    /// Fails the call.
-    pub(super) fn fail(&self, id: u64, error: rustix::io::Errno) -> io::Result<()> {
-        self.send(libc::seccomp_notif_resp {
-            id,
-            val: 0,
-            error: -error.raw_os_error(),
-            flags: 0,
-        })
-    }
-
-    /// Whether the caller still waits: what was read from its memory before was its own.
-    pub(super) fn is_waiting(&self, id: u64) -> bool {
-        // SAFETY: the opcode is the kernel's for a notification's number.
-        unsafe { ioctl(&self.0, Setter::<IS_WAITING, _>::new(id)) }.is_ok()
-    }
-
-    /// Gives the caller `descriptor` under this number and answers its call with the number.
-    pub(super) fn answer_with(
-        &self,
-        id: u64,
-        descriptor: BorrowedFd<'_>,
-        number: u32,
-        is_closed_on_exec: bool,
-    ) -> io::Result<()> {
-        let flags = libc::SECCOMP_ADDFD_FLAG_SETFD | libc::SECCOMP_ADDFD_FLAG_SEND;
-        let on_exec = if is_closed_on_exec {
-            libc::O_CLOEXEC
-        } else {
-            0
         };
-        let request = libc::seccomp_notif_addfd {
-            id,
-            flags: u32::try_from(flags).map_err(io::Error::other)?,
-            srcfd: u32::try_from(descriptor.as_raw_fd()).map_err(io::Error::other)?,
-            newfd: number,
-            newfd_flags: on_exec.cast_unsigned(),
-        };
-        // SAFETY: the opcode is the kernel's for this structure, whose descriptor is open.
-        unsafe { ioctl(&self.0, Setter::<ADD_DESCRIPTOR, _>::new(request)) }?;
-        Ok(())
-    }
-
-    fn send(&self, mut response: libc::seccomp_notif_resp) -> io::Result<()> {
         // SAFETY: the opcode is the kernel's for this structure.
         unsafe { ioctl(&self.0, Updater::<SEND, _>::new(&mut response)) }?;
         Ok(())
@@ -127,5 +80,16 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Waits until a file's pages are written: no safe interface of the standard library or rustix does.
+#[cfg(test)]
+pub(super) fn sync_file_range(file: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the call takes numbers only, and the descriptor is open.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
-mod change_parts;
+mod change;
 mod check;
+mod description;
 mod dump;
-mod excerpt;
+mod record;
 mod repair;
 mod stats;
 

@@ -7,7 +7,6 @@
 mod check;
 mod dump;
 mod finding;
-mod record;
 mod repair;
 mod statistics;
 
@@ -23,12 +22,13 @@ pub use crate::past::Location;
 pub use check::{Delay, NextStart, Report, State, check};
 pub use dump::{Body, Dumped, Line, Range, dump};
 pub use finding::{Finding, FindingKind};
+pub use quorlock_engine::control::{Pending, Record, Start};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
 pub use quorlock_persistence::{
-    LogSummary, Position, SegmentFile, SegmentHeader, SegmentState, StartSpace,
+    InspectedFrame, LogIdentity, LogSummary, Position, SegmentFile, SegmentHeader, SegmentState,
+    StartSpace, hexadecimal,
 };
-pub use record::{Field, fields};
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
 
@@ -101,6 +101,17 @@ impl DataDirectory {
 
     fn inspection(&self) -> Result<Inspection, Unreadable> {
         Ok(Inspection::open(Arc::clone(&self.view) as _)?)
+    }
+
+    /// The log, of which there is at least one segment.
+    fn log(&self) -> Result<Inspection, Unreadable> {
+        let inspection = self.inspection()?;
+        if inspection.segments().is_empty() {
+            return Err(Unreadable::NoLog {
+                directory: self.name(),
+            });
+        }
+        Ok(inspection)
     }
 
     /// Where a start would go on with the log. What cannot be measured is not held against it.

@@ -1,22 +1,23 @@
 //! `quorlock log check`: the verdict, as text, as JSON and as exit code.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Delay, Finding, Location, NextStart, Report, StartSpace, State, Unreadable,
+    self, Delay, Finding, Location, NextStart, Position, Report, StartSpace, State, Unreadable,
 };
 use quorlock_server::show_duration;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::description::Description;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::output::Format;
 
 /// Checks a directory. The exit code is the verdict.
 pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
     let report = inspection::check(directory).map_err(unreadable)?;
-    format.result(text(&report), &value(&report));
+    let description = describe(&report);
+    format.result(description.text, &description.object);
     Ok(ExitCode::from(code(report.state)))
 }
 
@@ -48,64 +49,112 @@ fn code(state: State) -> u8 {
     }
 }
 
-fn text(report: &Report) -> String {
-    let mut text = format!("{}: ", report.directory);
-    text.push_str(match report.state {
-        State::Whole => "whole",
-        State::Broken => "broken, and a start copes with it",
-        State::Refused => "a start refuses this log",
+fn describe(report: &Report) -> Description {
+    let (state, meaning) = match report.state {
+        State::Whole => ("whole", "whole"),
+        State::Broken => ("broken", "broken, and a start copes with it"),
+        State::Refused => ("refused", "a start refuses this log"),
+    };
+    let summary = report.summary.as_ref();
+    let checkpoint = summary.and_then(|summary| summary.checkpoint);
+    let unjudged = match report.holder {
+        Some(_) => "; what it is just writing is not judged",
+        None => "",
+    };
+    let tail = report.moving_tail.as_ref();
+    let tail = tail.map(|Location { file, offset }| {
+        let words = format!("\n  the node was writing {file}");
+        Description::default()
+            .with("file", file.as_str(), words)
+            .with("offset", *offset, format_args!(" at offset {offset}"))
     });
-    if let Some(summary) = &report.summary {
-        let (frames, segments, last) = (summary.frames, summary.segments, summary.last);
-        let _ = write!(
-            text,
-            "; {frames} frames to replay in {segments} segments, last position {last}"
-        );
-    }
-    if let Some(holder) = report.holder {
-        let _ = write!(text, "\n  in use: {}", process(holder));
-        text.push_str("; what it is just writing is not judged");
-    }
-    if let Some(finding) = &report.finding {
-        add_finding(finding, &mut text);
-    }
-    if let Some(next) = &report.next_start {
-        let _ = write!(text, "\n  last stop: {}", next.stop.reason());
-        let _ = write!(
-            text,
-            "\n  a start with the default configuration {}",
-            intention(next)
-        );
-    }
-    if let Some(Location { file, offset }) = &report.moving_tail {
-        let _ = write!(text, "\n  the node was writing {file} at offset {offset}");
-    }
-    for remark in remarks(report) {
-        let _ = write!(text, "\n  remark: {remark}");
-    }
-    text
+    let remarks = remarks(report);
+    let remark_lines: String = remarks
+        .iter()
+        .map(|remark| format!("\n  remark: {remark}"))
+        .collect();
+    let directory = &report.directory;
+    Description::default()
+        .with(
+            "directory",
+            directory.as_str(),
+            format_args!("{directory}: "),
+        )
+        .with("state", state, meaning)
+        .with_hidden("exit_code", code(report.state))
+        .with_hidden("node", report.node.clone())
+        .with_optional("frames", summary.map(|summary| summary.frames), |frames| {
+            format!("; {frames} frames to replay")
+        })
+        .with_optional(
+            "segments",
+            summary.map(|summary| summary.segments),
+            |segments| format!(" in {segments} segments"),
+        )
+        .with_optional(
+            "last_position",
+            summary.map(|summary| summary.last.get()),
+            |last| format!(", last position {last}"),
+        )
+        .with_hidden("checkpoint", checkpoint.map(Position::get))
+        .with("process", report.holder.flatten(), in_use(report.holder))
+        .with("running", report.holder.is_some(), unjudged)
+        .with_part("finding", report.finding.as_ref().map(describe_finding))
+        .with_part(
+            "next_start",
+            report.next_start.as_ref().map(describe_next_start),
+        )
+        .with_part("moving_tail", tail)
+        .with("remarks", remarks, remark_lines)
 }
 
-pub(crate) fn add_finding(finding: &Finding, text: &mut String) {
-    let _ = write!(text, "\n  {}", finding.file);
-    if let Some(offset) = finding.offset {
-        let _ = write!(text, " at offset {offset}");
-    }
-    let _ = write!(text, ": {}", finding.what);
-    let _ = write!(text, "\n  what it means: {}", finding.meaning);
-    let _ = write!(text, "\n  what to do: {}", finding.remedy);
+/// What is wrong.
+pub(crate) fn describe_finding(finding: &Finding) -> Description {
+    let (file, what) = (finding.file.as_str(), finding.what.as_str());
+    let (meaning, remedy) = (finding.meaning, finding.remedy);
+    Description::default()
+        .with_hidden("kind", finding.kind.name())
+        .with("file", file, format_args!("\n  {file}"))
+        .with_optional("offset", finding.offset, |offset| {
+            format!(" at offset {offset}")
+        })
+        .with("what", what, format_args!(": {what}"))
+        .with(
+            "meaning",
+            meaning,
+            format_args!("\n  what it means: {meaning}"),
+        )
+        .with("remedy", remedy, format_args!("\n  what to do: {remedy}"))
 }
 
-/// The process that has a directory, for people.
-pub(crate) fn process(holder: Option<u32>) -> String {
+/// The line on the process that has a directory.
+pub(crate) fn in_use(holder: Option<Option<u32>>) -> String {
     match holder {
-        Some(id) => format!("process {id} has this directory"),
-        None => "a process has this directory".to_owned(),
+        Some(Some(id)) => format!("\n  in use: process {id} has this directory"),
+        Some(None) => "\n  in use: a process has this directory".to_owned(),
+        None => String::new(),
     }
 }
 
 /// What the next start would do.
-pub(crate) fn intention(next: &NextStart) -> String {
+pub(crate) fn describe_next_start(next: &NextStart) -> Description {
+    let stop = next.stop.reason();
+    let delay_ms = next
+        .delay
+        .map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000));
+    let intention = intention(next);
+    Description::default()
+        .with("last_stop", stop, format_args!("\n  last stop: {stop}"))
+        .with_hidden("delay_ms", json!(delay_ms))
+        .with_hidden("delay_reason", next.delay.map(|delay| delay.reason))
+        .with(
+            "has_space",
+            next.space == StartSpace::Segment,
+            format_args!("\n  a start with the default configuration {intention}"),
+        )
+}
+
+fn intention(next: &NextStart) -> String {
     let when = match next.delay {
         Some(Delay { left, reason }) => {
             format!("serves no locks for {} ({reason})", show_duration(left))
@@ -131,55 +180,6 @@ fn remarks(report: &Report) -> Vec<String> {
     let foreign = summary.foreign_files.iter();
     let foreign = foreign.map(|name| format!("{} is no file of the log", name.escape_debug()));
     summary.remarks.iter().cloned().chain(foreign).collect()
-}
-
-fn value(report: &Report) -> Value {
-    let summary = report.summary.as_ref();
-    json!({
-        "directory": report.directory,
-        "state": match report.state {
-            State::Whole => "whole",
-            State::Broken => "broken",
-            State::Refused => "refused",
-        },
-        "exit_code": code(report.state),
-        "running": report.holder.is_some(),
-        "process": report.holder.flatten(),
-        "node": report.node,
-        "finding": report.finding.as_ref().map(finding_value),
-        "frames": summary.map(|summary| summary.frames),
-        "segments": summary.map(|summary| summary.segments),
-        "last_position": summary.map(|summary| summary.last.get()),
-        "checkpoint": summary.and_then(|summary| summary.checkpoint).map(|position| position.get()),
-        "next_start": report.next_start.as_ref().map(next_value),
-        "moving_tail": report.moving_tail.as_ref().map(|Location { file, offset }| json!({
-            "file": file,
-            "offset": offset,
-        })),
-        "remarks": remarks(report),
-    })
-}
-
-/// What is wrong, for programs.
-pub(crate) fn finding_value(finding: &Finding) -> Value {
-    json!({
-        "kind": finding.kind.name(),
-        "file": finding.file,
-        "offset": finding.offset,
-        "what": finding.what,
-        "meaning": finding.meaning,
-        "remedy": finding.remedy,
-    })
-}
-
-/// What the next start would do, for programs.
-pub(crate) fn next_value(next: &NextStart) -> Value {
-    json!({
-        "last_stop": next.stop.reason(),
-        "delay_ms": next.delay.map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000)),
-        "delay_reason": next.delay.map(|delay| delay.reason),
-        "has_space": next.space == StartSpace::Segment,
-    })
 }
 
 /// Shown below the help.

@@ -1,20 +1,17 @@
 //! `quorlock log stats`: segments, frames by kind, bytes, and what the next start would do.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_server::inspection::{
-    self, Finding, LogStatistics, Position, SegmentState, kind_name,
+    self, Finding, KindCount, LogStatistics, Position, SegmentFile, SegmentState, hexadecimal,
+    kind_name,
 };
 use quorlock_server::show_duration;
-use serde_json::{Value, json};
 
-use super::check::{
-    add_finding, finding_value, intention, next_value, process, refusal, refused, unreadable,
-};
-use super::excerpt::seconds;
+use super::check::{self, refusal, refused, unreadable};
+use super::description::{Description, seconds};
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -22,168 +19,143 @@ use crate::output::Format;
 pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
     let statistics = inspection::statistics(directory).map_err(unreadable)?;
     let finding = refusal(directory)?;
-    let mut all = value(&statistics);
-    all["refused"] = finding.as_ref().map_or(Value::Null, finding_value);
-    format.result(text(&statistics, finding.as_ref()), &all);
+    let description = describe(&statistics, finding.as_ref());
+    format.result(description.text, &description.object);
     Ok(match finding {
         Some(_) => refused(),
         None => ExitCode::SUCCESS,
     })
 }
 
-fn text(log: &LogStatistics, refusal: Option<&Finding>) -> String {
-    let mut text = log.directory.clone();
-    if let Some(holder) = log.holder {
-        let _ = write!(text, "\n  in use: {}", process(holder));
-    }
-    if let (Some(node), Some(incarnation)) = (&log.node, log.incarnation) {
-        let _ = write!(text, "\n  node {node}, incarnation {incarnation}");
-    }
-    if let Some(positions) = &log.positions {
-        let _ = write!(
-            text,
-            "\n  positions {} to {}",
-            positions.start(),
-            positions.end()
-        );
-    }
-    match refusal {
-        Some(finding) => {
-            text.push_str("\n  a start refuses this log; what follows is what can be read of it");
-            add_finding(finding, &mut text);
+fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
+    let directory = &log.directory;
+    let node = log.newest.map(|newest| hexadecimal(&newest.node_id));
+    let incarnation = log.newest.map(|newest| newest.incarnation);
+    let first = log.positions.as_ref().map(|positions| *positions.start());
+    let last = log.positions.as_ref().map(|positions| *positions.end());
+    let refused = refusal.map(check::describe_finding);
+    let heading = match refused {
+        Some(_) => {
+            "\n  a start refuses this log; what follows is what can be read of it".to_owned()
         }
-        None => add_replay(log, &mut text),
-    }
-    let _ = write!(
-        text,
-        "\n  newest node time {}",
-        seconds(log.newest_node_time)
-    );
-    if let Some(ttl_bound_ns) = log.ttl_bound_ns {
-        let ttl_bound = show_duration(Duration::from_nanos(ttl_bound_ns));
-        let _ = write!(
-            text,
-            "\n  TTL bound (no longer ttl is granted before a new one is on record): {ttl_bound}"
-        );
-    }
-    if let Some(next) = &log.next_start {
-        let _ = write!(text, "\n  last stop: {}", next.stop.reason());
-        let _ = write!(
-            text,
-            "\n  a start with the default configuration {}",
-            intention(next)
-        );
-    }
-    text.push_str("\n  frames by kind:");
-    for (code, count) in &log.kinds {
-        let (name, frames, bytes) = (kind_name(*code), count.frames, count.bytes);
-        let _ = write!(
-            text,
-            "\n    {name:<8} {frames:>10} frames {bytes:>12} bytes"
-        );
-    }
-    add_segments(log, &mut text);
-    text
-}
-
-fn add_replay(log: &LogStatistics, text: &mut String) {
-    let replayed = &log.replayed;
-    let from = log
-        .checkpoint
-        .map_or("the beginning".to_owned(), |position| {
-            format!("the checkpoint at position {position}")
-        });
-    let _ = write!(
-        text,
-        "\n  a start replays {} frames, {} bytes, from {from}",
-        replayed.frames, replayed.bytes
-    );
-    let _ = write!(
-        text,
-        "\n  {} bytes of files for {} bytes of payloads to replay; the rest is room made ahead, \
-         frames' own bytes, and what the next checkpoint frees",
-        log.file_bytes, replayed.payload_bytes
-    );
-}
-
-fn add_segments(log: &LogStatistics, text: &mut String) {
-    text.push_str("\n  segments:");
-    for segment in &log.segments {
-        let _ = write!(
-            text,
-            "\n    {:>10} {:>10} bytes  ",
-            segment.number, segment.bytes
-        );
-        let _ = match &segment.state {
-            Ok(SegmentState::Used(header)) => write!(
-                text,
-                "version {}, incarnation {}, from position {}, after segment {}",
-                header.version,
-                header.identity.incarnation,
-                header.first_position,
-                header.previous.segment
-            ),
-            Ok(SegmentState::Blank) => write!(text, "made ahead, not used"),
-            Ok(SegmentState::Interrupted) => write!(text, "its first write was cut off"),
-            Err(why) => write!(text, "not usable: {why}"),
-        };
-    }
-}
-
-fn value(log: &LogStatistics) -> Value {
-    let segments: Vec<Value> = log.segments.iter().map(segment_value).collect();
-    let kinds: Vec<Value> = log
-        .kinds
-        .iter()
-        .map(|(code, count)| {
-            json!({
-                "kind": kind_name(*code), "code": code, "frames": count.frames,
-                "bytes": count.bytes, "payload_bytes": count.payload_bytes,
-            })
+        None => replay(log),
+    };
+    let time = seconds(log.newest_node_time);
+    let next_start = log.next_start.as_ref().map(check::describe_next_start);
+    Description::default()
+        .with("directory", directory.as_str(), directory)
+        .with_hidden("running", log.holder.is_some())
+        .with("process", log.holder.flatten(), check::in_use(log.holder))
+        .with_optional("node", node.as_deref(), |node| format!("\n  node {node}"))
+        .with_optional("incarnation", incarnation, |incarnation| {
+            format!(", incarnation {incarnation}")
         })
-        .collect();
-    json!({
-        "directory": log.directory,
-        "running": log.holder.is_some(),
-        "process": log.holder.flatten(),
-        "node": log.node,
-        "incarnation": log.incarnation,
-        "first_position": log.positions.as_ref().map(|positions| positions.start().get()),
-        "last_position": log.positions.as_ref().map(|positions| positions.end().get()),
-        "checkpoint": log.checkpoint.map(Position::get),
-        "file_bytes": log.file_bytes,
-        "replayed_frames": log.replayed.frames,
-        "replayed_bytes": log.replayed.bytes,
-        "live_bytes": log.replayed.payload_bytes,
-        "overhead_bytes": log.overhead_bytes(),
-        "newest_node_time_ns": log.newest_node_time.as_nanos(),
-        "ttl_bound_ns": log.ttl_bound_ns,
-        "next_start": log.next_start.as_ref().map(next_value),
-        "kinds": kinds,
-        "segments": segments,
-    })
+        .with_optional("first_position", first.map(Position::get), |first| {
+            format!("\n  positions {first}")
+        })
+        .with_optional("last_position", last.map(Position::get), |last| {
+            format!(" to {last}")
+        })
+        .with_hidden("checkpoint", log.checkpoint.map(Position::get))
+        .with_hidden("replayed_frames", log.replayed.frames)
+        .with_hidden("replayed_bytes", log.replayed.bytes)
+        .with_hidden("live_bytes", log.replayed.payload_bytes)
+        .with_hidden("overhead_bytes", log.overhead_bytes())
+        .with("file_bytes", log.file_bytes, heading)
+        .with_part("refused", refused)
+        .with(
+            "newest_node_time_ns",
+            log.newest_node_time.as_nanos(),
+            format_args!("\n  newest node time {time}"),
+        )
+        .with_optional("ttl_bound_ns", log.ttl_bound_ns, ttl_bound)
+        .with_part("next_start", next_start)
+        .with_parts(
+            "kinds",
+            "\n  frames by kind:",
+            log.kinds.iter().map(describe_kind),
+        )
+        .with_parts(
+            "segments",
+            "\n  segments:",
+            log.segments.iter().map(describe_segment),
+        )
 }
 
-fn segment_value(segment: &inspection::SegmentFile) -> Value {
-    let mut value =
-        json!({ "number": segment.number, "file": segment.file, "bytes": segment.bytes });
+fn ttl_bound(nanoseconds: u64) -> String {
+    let length = show_duration(Duration::from_nanos(nanoseconds));
+    format!("\n  TTL bound (no longer ttl is granted before a new one is on record): {length}")
+}
+
+fn replay(log: &LogStatistics) -> String {
+    let from = match log.checkpoint {
+        Some(position) => format!("the checkpoint at position {position}"),
+        None => "the beginning".to_owned(),
+    };
+    let KindCount {
+        frames,
+        bytes,
+        payload_bytes,
+    } = log.replayed;
+    format!(
+        "\n  a start replays {frames} frames, {bytes} bytes, from {from}\
+         \n  {} bytes of files for {payload_bytes} bytes of payloads to replay; the rest is room made ahead, \
+         frames' own bytes, and what the next checkpoint frees",
+        log.file_bytes
+    )
+}
+
+fn describe_kind((code, count): (&u8, &KindCount)) -> Description {
+    let (kind, frames, bytes) = (kind_name(*code), count.frames, count.bytes);
+    Description::default()
+        .with("kind", kind, format_args!("\n    {kind:<8}"))
+        .with_hidden("code", *code)
+        .with("frames", frames, format_args!(" {frames:>10} frames"))
+        .with("bytes", bytes, format_args!(" {bytes:>12} bytes"))
+        .with_hidden("payload_bytes", count.payload_bytes)
+}
+
+fn describe_segment(segment: &SegmentFile) -> Description {
+    let (number, bytes) = (segment.number, segment.bytes);
+    let description = Description::default()
+        .with("number", number, format_args!("\n    {number:>10}"))
+        .with_hidden("file", segment.file.as_str())
+        .with("bytes", bytes, format_args!(" {bytes:>10} bytes  "));
     match &segment.state {
         Ok(SegmentState::Used(header)) => {
-            value["state"] = json!("used");
-            value["version"] = json!(header.version);
-            value["incarnation"] = json!(header.identity.incarnation);
-            value["first_position"] = json!(header.first_position.get());
-            value["previous_number"] = json!(header.previous.segment);
-            value["previous_cut"] = json!(header.previous.offset);
+            let (version, incarnation) = (header.version, header.identity.incarnation);
+            let (first, previous) = (header.first_position, header.previous);
+            let after = previous.segment;
+            description
+                .with_hidden("state", "used")
+                .with("version", version, format_args!("version {version}"))
+                .with(
+                    "incarnation",
+                    incarnation,
+                    format_args!(", incarnation {incarnation}"),
+                )
+                .with(
+                    "first_position",
+                    first.get(),
+                    format_args!(", from position {first}"),
+                )
+                .with(
+                    "previous_number",
+                    after,
+                    format_args!(", after segment {after}"),
+                )
+                .with_hidden("previous_cut", previous.offset)
         }
-        Ok(SegmentState::Blank) => value["state"] = json!("blank"),
-        Ok(SegmentState::Interrupted) => value["state"] = json!("interrupted"),
-        Err(why) => {
-            value["state"] = json!("unusable");
-            value["reason"] = json!(why);
+        Ok(SegmentState::Blank) => description.with("state", "blank", "made ahead, not used"),
+        Ok(SegmentState::Interrupted) => {
+            description.with("state", "interrupted", "its first write was cut off")
         }
+        Err(why) => description.with_hidden("state", "unusable").with(
+            "reason",
+            why.as_str(),
+            format_args!("not usable: {why}"),
+        ),
     }
-    value
 }
 
 /// Shown below the help.

@@ -47,6 +47,8 @@ pub struct SegmentFile {
 pub struct SegmentPart {
     /// The segment's number.
     pub number: u64,
+    /// The position of the segment's first frame.
+    pub first: Position,
     /// The offset of the first frame.
     pub begin: u64,
     /// The offset behind the last one; `None`: up to the first thing that is not the next frame.
@@ -144,6 +146,7 @@ impl Inspection {
         let mut begin = chain.start_offset();
         let parts = chain.run.iter().map(|scan| SegmentPart {
             number: scan.header.number,
+            first: scan.header.first_position,
             begin: std::mem::replace(&mut begin, header::BLOCK) as u64,
             end: Some(scan.end() as u64),
         });
@@ -167,6 +170,7 @@ impl Inspection {
         {
             parts.push(SegmentPart {
                 number,
+                first: header.first_position,
                 begin: header::BLOCK_BYTES,
                 end,
             });

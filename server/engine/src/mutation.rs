@@ -88,14 +88,14 @@ pub enum Mutation<'a> {
 }
 
 impl<'a> Mutation<'a> {
-    /// The key that it changes; none where it changes all.
-    pub fn key(&self) -> Option<&'a [u8]> {
-        match self {
-            Mutation::Replace { key, .. }
-            | Mutation::Part { key, .. }
-            | Mutation::SetDeadline { key, .. }
-            | Mutation::Change { key, .. }
-            | Mutation::Delete { key, .. } => Some(key),
+    /// The database and the key that it changes; none where it changes all keys.
+    pub fn target(&self) -> Option<(u8, &'a [u8])> {
+        match *self {
+            Mutation::Replace { database, key, .. }
+            | Mutation::Part { database, key, .. }
+            | Mutation::SetDeadline { database, key, .. }
+            | Mutation::Change { database, key, .. }
+            | Mutation::Delete { database, key } => Some((database, key)),
             Mutation::FlushDatabase { .. }
             | Mutation::FlushAll
             | Mutation::SwapDatabases { .. } => None,

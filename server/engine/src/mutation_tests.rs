@@ -68,7 +68,8 @@ fn a_mutation_names_the_key_that_it_changes() {
     let payload = payload(Deadline::NEVER);
     let long = vec![b'v'; 300];
     let mutations = Mutations::of(&payload, 1).unwrap();
-    let keys: Vec<Option<&[u8]>> = mutations.map(|mutation| mutation.unwrap().key()).collect();
+    let targets = mutations.map(|mutation| mutation.unwrap().target());
+    let keys: Vec<Option<&[u8]>> = targets.map(|target| Some(target?.1)).collect();
     let (key, none) = (Some(&b"key"[..]), Some(&b""[..]));
     let expected = [
         key,

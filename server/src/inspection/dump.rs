@@ -3,11 +3,12 @@
 //! Invariant: one segment is in memory at a time, and a frame is handed on as soon as it was read. A dump judges
 //! nothing: it goes on behind what is damaged, and says where something is missing.
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use quorlock_engine::control::{Record, kind};
-use quorlock_engine::{Mutation, Mutations, NodeTime};
+use quorlock_engine::{Mutation, Mutations};
 use quorlock_persistence::{InspectedFrame, Inspection, Position, SegmentPart};
 
 use super::{DataDirectory, Unreadable, hash_seed};
@@ -44,21 +45,13 @@ pub enum Line<'a> {
     },
 }
 
-/// A frame with its content in words.
+/// A frame with its content decoded.
 #[derive(Debug)]
 pub struct Dumped<'a> {
     /// The number of the segment.
     pub segment: u64,
-    /// Where in its file the frame begins.
-    pub offset: u64,
-    /// Its position.
-    pub position: Position,
-    /// Node time when it was written.
-    pub node_time: NodeTime,
-    /// The code of its kind.
-    pub kind: u8,
-    /// Everything up to here was durable when it was written.
-    pub durable: Position,
+    /// What the log keeps.
+    pub inspected: InspectedFrame<'a>,
     /// What it holds.
     pub body: Body<'a>,
 }
@@ -86,22 +79,15 @@ pub fn dump(
     mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), Unreadable> {
     let data_directory = DataDirectory::open(directory)?;
-    let inspection = data_directory.inspection()?;
-    if inspection.segments().is_empty() {
-        return Err(Unreadable::NoLog {
-            directory: data_directory.name(),
-        });
-    }
+    let inspection = data_directory.log()?;
     let parts = inspection.stream();
     let mut next: Option<Position> = None;
     for (index, part) in parts.iter().enumerate() {
-        let first_behind = parts
-            .get(index + 1)
-            .and_then(|next| first(&inspection, next));
-        if first_behind.is_some_and(|first| first <= range.from) {
+        let following = parts.get(index + 1);
+        if following.is_some_and(|following| following.first <= range.from) {
             continue;
         }
-        if first(&inspection, part).is_some_and(|first| first > range.to) {
+        if part.first > range.to {
             break;
         }
         if dump_part(&inspection, part, range, &mut next, &mut take).is_break() {
@@ -141,7 +127,11 @@ fn dump_part(
         if let Some(from) = missing {
             take(Line::Gap { from, to: position })?;
         }
-        take(Line::Frame(Dumped::of(part.number, &inspected)))?;
+        take(Line::Frame(Dumped {
+            segment: part.number,
+            body: Body::of(inspected.frame.kind, inspected.frame.payload),
+            inspected,
+        }))?;
     }
     match content.flaw() {
         Some(reason) => take(broken(content.end(), reason.to_owned())),
@@ -149,42 +139,18 @@ fn dump_part(
     }
 }
 
-impl<'a> Dumped<'a> {
-    fn of(segment: u64, inspected: &InspectedFrame<'a>) -> Self {
-        let frame = inspected.frame;
-        Self {
-            segment,
-            offset: inspected.offset,
-            position: frame.position,
-            node_time: NodeTime::from_nanos(frame.node_time_ns),
-            kind: frame.kind,
-            durable: inspected.durable,
-            body: Body::of(frame.kind, frame.payload),
-        }
-    }
-}
-
 impl<'a> Body<'a> {
     fn of(code: u8, payload: &'a [u8]) -> Self {
         match code {
             kind::END if payload.is_empty() => Self::End,
-            kind::GROUP | kind::SNAPSHOT => {
-                let read = Mutations::of(payload, hash_seed()).and_then(Iterator::collect);
-                read.map_or_else(
-                    |error| Self::NotUnderstood(error.to_string()),
-                    Self::Mutations,
-                )
-            }
-            code => Record::decode(code, payload)
-                .map_or_else(|error| Self::NotUnderstood(error.to_string()), Self::Record),
+            kind::GROUP | kind::SNAPSHOT => Mutations::of(payload, hash_seed())
+                .and_then(Iterator::collect)
+                .map_or_else(Self::not_understood, Self::Mutations),
+            code => Record::decode(code, payload).map_or_else(Self::not_understood, Self::Record),
         }
     }
-}
 
-fn first(inspection: &Inspection, part: &SegmentPart) -> Option<Position> {
-    let segments = inspection.segments();
-    let segment = segments
-        .iter()
-        .find(|segment| segment.number == part.number)?;
-    segment.header().map(|header| header.first_position)
+    fn not_understood(error: impl Display) -> Self {
+        Self::NotUnderstood(error.to_string())
+    }
 }

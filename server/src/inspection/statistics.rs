@@ -7,7 +7,9 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use quorlock_engine::NodeTime;
-use quorlock_persistence::{Inspection, Position, SegmentFile, SegmentPart, hexadecimal};
+use quorlock_persistence::{
+    InspectedFrame, Inspection, LogIdentity, Position, SegmentFile, SegmentPart,
+};
 
 use super::check::{NextStart, read_past};
 use super::{DataDirectory, Unreadable, options};
@@ -30,10 +32,8 @@ pub struct LogStatistics {
     pub directory: String,
     /// The process that has it: `None` if nobody has, `Some(None)` if its id is not known.
     pub holder: Option<Option<u32>>,
-    /// The node that the newest header names.
-    pub node: Option<String>,
-    /// The incarnation that the newest header names.
-    pub incarnation: Option<u64>,
+    /// The node and the incarnation that the newest header names.
+    pub newest: Option<LogIdentity>,
     /// The segments by number.
     pub segments: Vec<SegmentFile>,
     /// The bytes of all segments' files.
@@ -61,19 +61,12 @@ pub struct LogStatistics {
 pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
     let data_directory = DataDirectory::open(directory)?;
     let holder = data_directory.holder()?;
-    let inspection = data_directory.inspection()?;
-    if inspection.segments().is_empty() {
-        return Err(Unreadable::NoLog {
-            directory: data_directory.name(),
-        });
-    }
-    let newest = inspection.newest_identity();
+    let inspection = data_directory.log()?;
     let segments = inspection.segments().to_vec();
     let mut statistics = LogStatistics {
         directory: data_directory.name(),
         holder,
-        node: newest.map(|identity| hexadecimal(&identity.node_id)),
-        incarnation: newest.map(|identity| identity.incarnation),
+        newest: inspection.newest_identity(),
         file_bytes: segments.iter().map(|segment| segment.bytes).sum(),
         segments,
         kinds: BTreeMap::new(),
@@ -84,16 +77,16 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
         ttl_bound_ns: None,
         next_start: None,
     };
-    for part in inspection.stream() {
-        statistics.add_part(&inspection, &part);
-    }
+    for_each_frame(&inspection, &inspection.stream(), |inspected| {
+        statistics.add(inspected);
+    });
     let known = data_directory.identity().unwrap_or(None);
     // A log that a start refuses is counted as far as it can be read, and no more is said of it.
     if let Ok(judgement) = inspection.judge(&options(known.as_ref())) {
         statistics.checkpoint = judgement.summary.checkpoint;
-        for part in &judgement.parts {
-            statistics.add_replayed(&inspection, part);
-        }
+        for_each_frame(&inspection, &judgement.parts, |inspected| {
+            statistics.replayed.add(inspected);
+        });
         if let Ok(past) = read_past(&data_directory, known.as_ref(), &inspection, &judgement) {
             statistics.ttl_bound_ns = Some(past.history.ttl_bound_ns);
             let space = data_directory.start_space(known.as_ref());
@@ -103,31 +96,27 @@ pub fn statistics(directory: &Path) -> Result<LogStatistics, Unreadable> {
     Ok(statistics)
 }
 
-impl LogStatistics {
-    fn add_part(&mut self, inspection: &Inspection, part: &SegmentPart) {
+fn for_each_frame(
+    inspection: &Inspection,
+    parts: &[SegmentPart],
+    mut take: impl FnMut(&InspectedFrame<'_>),
+) {
+    for part in parts {
         // A running node may just have removed it.
-        let Ok(content) = inspection.read(part) else {
-            return;
-        };
-        for inspected in content.frames() {
-            let position = inspected.frame.position;
-            let first = self.positions.as_ref().map_or(position, |all| *all.start());
-            self.positions = Some(first..=position);
-            let time = NodeTime::from_nanos(inspected.frame.node_time_ns);
-            self.newest_node_time = self.newest_node_time.max(time);
-            let count = self.kinds.entry(inspected.frame.kind).or_default();
-            count.add(inspected.bytes, inspected.frame.payload.len());
+        if let Ok(content) = inspection.read(part) {
+            content.frames().for_each(|inspected| take(&inspected));
         }
     }
+}
 
-    fn add_replayed(&mut self, inspection: &Inspection, part: &SegmentPart) {
-        let Ok(content) = inspection.read(part) else {
-            return;
-        };
-        for inspected in content.frames() {
-            self.replayed
-                .add(inspected.bytes, inspected.frame.payload.len());
-        }
+impl LogStatistics {
+    fn add(&mut self, inspected: &InspectedFrame<'_>) {
+        let frame = &inspected.frame;
+        let first = self.positions.as_ref().map(|all| *all.start());
+        self.positions = Some(first.unwrap_or(frame.position)..=frame.position);
+        let time = NodeTime::from_nanos(frame.node_time_ns);
+        self.newest_node_time = self.newest_node_time.max(time);
+        self.kinds.entry(frame.kind).or_default().add(inspected);
     }
 
     /// The payloads of changes that a start would read, against everything the files take.
@@ -137,9 +126,9 @@ impl LogStatistics {
 }
 
 impl KindCount {
-    fn add(&mut self, bytes: u64, payload_bytes: usize) {
+    fn add(&mut self, inspected: &InspectedFrame<'_>) {
         self.frames += 1;
-        self.bytes += bytes;
-        self.payload_bytes += payload_bytes as u64;
+        self.bytes += inspected.bytes;
+        self.payload_bytes += inspected.frame.payload.len() as u64;
     }
 }

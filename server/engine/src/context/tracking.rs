@@ -36,7 +36,7 @@ impl CommandContext<'_> {
         for mutation in mutations {
             debug_assert!(mutation.is_ok(), "it was written just now");
             // A flush was told when it began.
-            if let Some(key) = mutation.ok().and_then(|mutation| mutation.key()) {
+            if let Some((_, key)) = mutation.ok().and_then(|mutation| mutation.target()) {
                 let by = Some(author(self.caller));
                 let published = &mut effects.published;
                 self.keyspace.tracking.invalidate(key, by, published);

@@ -1,0 +1,93 @@
+//! A control record, described: its fields in the order in which they are stored.
+
+use quorlock_server::inspection::{Pending, Record, Start, hexadecimal};
+
+use super::description::Description;
+
+/// Describes a record.
+pub(crate) fn describe(record: &Record) -> Description {
+    let empty = Description::default();
+    match record {
+        Record::Init | Record::Serving | Record::Tick => empty,
+        Record::Start(start) => describe_start(start),
+        Record::Mode(mode) => empty
+            .with_named("durability", mode.durability.name())
+            .with_named("cap_ns", mode.cap_ns)
+            .with_named("complete", mode.is_complete),
+        Record::Promise(ttl_ns) => empty.with_named("ttl_bound_ns", *ttl_ns),
+        Record::Lost(ttl_ns) => empty.with_named("lost_ns", *ttl_ns),
+        Record::Wall { wall_us, boottime } => empty
+            .with_named("wall_us", *wall_us)
+            .with_named("boottime_ns", boottime.as_nanos()),
+        Record::Owed(until) => empty.with_named("owed_until_ns", until.as_nanos()),
+        Record::Shutdown(pending) => with_pending(empty, pending.as_ref()),
+        Record::Control(control) => describe_start(&control.start)
+            .with_named("serving", control.serving)
+            .with_named("weakest", control.weakest.name())
+            .with_named("ttl_bound_ns", control.ttl_bound_ns),
+    }
+}
+
+fn describe_start(start: &Start) -> Description {
+    let description = Description::default()
+        .with_named("incarnation", start.incarnation)
+        .with_named("boot", hexadecimal(&start.boot.0))
+        .with_named("fingerprint", format!("{:016x}", start.fingerprint))
+        .with_named("durability", start.durability.name())
+        .with_named("base_ns", start.base.as_nanos())
+        .with_named("raw_ns", start.raw.as_nanos())
+        .with_named("wall_us", start.wall_us)
+        .with_named("boottime_ns", start.boottime.as_nanos());
+    with_pending(description, start.pending.as_ref()).with_named("cap_ns", start.cap_ns)
+}
+
+fn with_pending(description: Description, pending: Option<&Pending>) -> Description {
+    let Some(pending) = pending else {
+        return description;
+    };
+    description
+        .with_named("pending_cause", pending.cause.delay_reason())
+        .with_named("pending_until_ns", pending.until.as_nanos())
+        .with_named("pending_length_ns", pending.length_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+    use quorlock_server::inspection::{NodeTime, Stop};
+
+    /// Records that a node writes seldom; the others are in the logs of the process tests.
+    #[test]
+    fn rare_records_show_their_fields_in_words_and_as_json() {
+        let pending = Pending {
+            until: NodeTime::from_nanos(7),
+            length_ns: 60,
+            cause: Stop::Unclean,
+        };
+        let reason = Stop::Unclean.delay_reason();
+        for (record, text, json) in [
+            (Record::Init, String::new(), "{}".to_owned()),
+            (
+                Record::Lost(5),
+                "  lost_ns 5".to_owned(),
+                r#"{"lost_ns":5}"#.to_owned(),
+            ),
+            (
+                Record::Owed(NodeTime::from_nanos(9)),
+                "  owed_until_ns 9".to_owned(),
+                r#"{"owed_until_ns":9}"#.to_owned(),
+            ),
+            (
+                Record::Shutdown(Some(pending)),
+                format!("  pending_cause {reason}  pending_until_ns 7  pending_length_ns 60"),
+                format!(
+                    r#"{{"pending_cause":"{reason}","pending_length_ns":60,"pending_until_ns":7}}"#
+                ),
+            ),
+        ] {
+            assert_eq!(describe(&record).shown(Format::Text), text);
+            assert_eq!(describe(&record).shown(Format::Json), json);
+        }
+    }
+}

@@ -257,6 +257,8 @@ class Server:
     def resume(self, link):
         """After a pause: what it held up is executed, by several workers some time after the reply to its end."""
         for _ in range(300 if link.blocks_at is None else 10):
+            if link.is_closed:
+                return
             if link.has_data(0.001):
                 link.take()
             elif b"b" not in self.flags([link]).get(link.number, b""):

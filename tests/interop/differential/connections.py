@@ -238,6 +238,8 @@ def work(job, options, first, queue):
         queue.put(("problem", f"seed {seed} broke off: {error!r}\n{logs}"))
         queue.put(("end", (steps, {}, 0)))
     finally:
+        # Its servers end even where it is told to end meanwhile.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if comparison:
             comparison.close()
 

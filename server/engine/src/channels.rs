@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use crate::glob::glob_matches;
+use crate::glob::GlobBudget;
 use crate::reply::Reply;
 
 /// The number of a connection.
@@ -116,6 +116,7 @@ pub struct Listener {
     pub client: ClientId,
 }
 
+type Patterns = Vec<Arc<[u8]>>;
 type Names = BTreeMap<Arc<[u8]>, Listeners>;
 
 /// Who listens to one channel or pattern.
@@ -132,6 +133,10 @@ struct Listeners {
 pub struct Channels {
     names: [Names; 3],
     clients: BTreeMap<ClientId, [BTreeSet<Arc<[u8]>>; 3]>,
+    /// What the command that runs may still spend on patterns.
+    budget: GlobBudget,
+    /// Those whose messages were not made. They are subscribed to nothing any more, and are to be disconnected.
+    missed: Vec<Listener>,
 }
 
 impl Channels {
@@ -213,9 +218,15 @@ impl Channels {
         listeners.map_or(0, |listeners| listeners.all.len())
     }
 
-    /// The messages for all who listen to this channel: one for its subscribers, one for each pattern it matches.
+    /// Another command, script or transaction begins, or work that belongs to none.
+    pub(crate) fn begin(&mut self) {
+        self.budget = GlobBudget::default();
+    }
+
+    /// The messages for all who listen to this channel: one for its subscribers, one for each pattern it matches. Where
+    /// the command has no steps left to match a pattern with, those who listen to it are missed.
     pub(crate) fn publish(
-        &self,
+        &mut self,
         to: Subscription,
         channel: &[u8],
         payload: &[u8],
@@ -231,10 +242,10 @@ impl Channels {
             published.push(Published::new(parts, listeners));
         }
         if to == Subscription::Channel {
-            let patterns = &self.names[Subscription::Pattern as usize];
-            for (pattern, listeners) in patterns {
-                if glob_matches(pattern, channel) {
-                    let pattern = Reply::Shared(Arc::clone(pattern));
+            let (matched, missed) = self.matching(channel);
+            for pattern in matched {
+                if let Some(listeners) = self.names[Subscription::Pattern as usize].get(&pattern) {
+                    let pattern = Reply::Shared(pattern);
                     let parts = vec![
                         Reply::bulk("pmessage"),
                         pattern,
@@ -244,8 +255,53 @@ impl Channels {
                     published.push(Published::new(parts, listeners));
                 }
             }
+            for pattern in missed {
+                let listeners = self.names[Subscription::Pattern as usize].get(&pattern);
+                let listeners = listeners.map_or(Vec::new(), |listeners| listeners.all.clone());
+                self.miss(&listeners);
+            }
         }
         published
+    }
+
+    /// The patterns that match a channel, in their order, and those of which that is not known. The cheap ones come first:
+    /// what is missed is what costs most.
+    fn matching(&mut self, channel: &[u8]) -> (Patterns, Patterns) {
+        let (mut matched, mut unknown, mut missed) = (Vec::new(), Vec::new(), Vec::new());
+        let budget = &mut self.budget;
+        for pattern in self.names[Subscription::Pattern as usize].keys() {
+            match budget.quick_match(pattern, channel) {
+                Ok(Some(true)) => matched.push(Arc::clone(pattern)),
+                Ok(Some(false)) => {}
+                Ok(None) => unknown.push(Arc::clone(pattern)),
+                Err(_) => missed.push(Arc::clone(pattern)),
+            }
+        }
+        let is_complete = unknown.is_empty();
+        for pattern in unknown {
+            match budget.decide(&pattern, channel) {
+                Ok(true) => matched.push(pattern),
+                Ok(false) => {}
+                Err(_) => missed.push(pattern),
+            }
+        }
+        if !is_complete {
+            matched.sort_unstable();
+        }
+        (matched, missed)
+    }
+
+    /// Messages for these are not made: they are subscribed to nothing from now on.
+    pub(crate) fn miss(&mut self, listeners: &[Listener]) {
+        for listener in listeners {
+            self.leave(listener.client);
+        }
+        self.missed.extend(listeners);
+    }
+
+    /// Takes those whom messages have missed, to disconnect them.
+    pub fn take_missed(&mut self) -> Vec<Listener> {
+        std::mem::take(&mut self.missed)
     }
 }
 
@@ -307,6 +363,14 @@ impl Receivers {
         }
     }
 
+    /// Those who are subscribed.
+    pub(crate) fn listeners(&self) -> &[Listener] {
+        match self {
+            Self::Listeners(listeners) => listeners,
+            Self::Clients(_) => &[],
+        }
+    }
+
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -327,7 +391,7 @@ mod tests {
         }
     }
 
-    fn listeners(channels: &Channels) -> Arc<[Listener]> {
+    fn listeners(channels: &mut Channels) -> Arc<[Listener]> {
         let mut published = channels.publish(Subscription::Channel, b"one", b"text");
         match published.pop().map(|one| one.receivers) {
             Some(Receivers::Listeners(listeners)) => listeners,
@@ -341,16 +405,50 @@ mod tests {
         for client in 0..10 {
             channels.subscribe(listener(client), Subscription::Channel, b"one");
         }
-        let first = listeners(&channels);
+        let first = listeners(&mut channels);
         assert!(first.is_sorted() && first.len() == 10);
-        assert!(Arc::ptr_eq(&first, &listeners(&channels)));
+        assert!(Arc::ptr_eq(&first, &listeners(&mut channels)));
         channels.unsubscribe(3, Subscription::Channel, b"one");
-        let second = listeners(&channels);
+        let second = listeners(&mut channels);
         assert_eq!(second.len(), 9);
         assert!(second.iter().all(|one| one.client != 3));
         channels.subscribe(listener(3), Subscription::Channel, b"one");
-        assert_eq!(listeners(&channels), first);
+        assert_eq!(listeners(&mut channels), first);
         assert_eq!(second.len(), 9, "who listened at that moment");
+    }
+
+    /// Planted: each pattern has steps of its own; what is missed is missed in silence.
+    #[test]
+    fn all_patterns_share_the_steps_of_a_command_and_those_who_are_missed_are_known() {
+        let mut channels = Channels::default();
+        for client in 0..1000 {
+            let pattern = format!("*{}{client}", "a".repeat(600));
+            channels.subscribe(listener(client), Subscription::Pattern, pattern.as_bytes());
+        }
+        // Among those that come first and last.
+        for (client, pattern) in [(2000, "**aaa*"), (2001, "a*")] {
+            channels.subscribe(listener(client), Subscription::Pattern, pattern.as_bytes());
+        }
+        for client in 0..2 {
+            channels.subscribe(listener(client), Subscription::Channel, b"other");
+        }
+        let channel = "a".repeat(4000);
+        channels.begin();
+        let published = channels.publish(Subscription::Channel, channel.as_bytes(), b"text");
+        assert_eq!(published.len(), 2, "the cheap ones are matched");
+        let missed = channels.take_missed();
+        assert!((300..1000).contains(&missed.len()), "{}", missed.len());
+        for client in (0..1000).chain([2000, 2001]) {
+            let is_missed = missed.contains(&listener(client));
+            let names = Subscription::ALL.map(|to| channels.count_of(client, to));
+            let is_subscribed = names.iter().sum::<usize>() > 0;
+            assert_eq!(is_subscribed, !is_missed, "{client}");
+        }
+        // The next command begins with all steps: those who were decided then are decided again.
+        channels.begin();
+        let published = channels.publish(Subscription::Channel, channel.as_bytes(), b"text");
+        assert_eq!(published.len(), 2);
+        assert!(channels.take_missed().len() < missed.len());
     }
 
     #[test]
@@ -363,23 +461,23 @@ mod tests {
             assert!(channels.subscribe(listener, Subscription::Pattern, b"o*"));
             assert!(channels.subscribe(listener, Subscription::Shard, &client.to_le_bytes()));
         }
-        let receivers = |channels: &Channels| {
+        let receivers = |channels: &mut Channels| {
             let published = channels.publish(Subscription::Channel, b"one", b"text");
             published
                 .iter()
                 .map(|one| one.receivers.len())
                 .sum::<usize>()
         };
-        assert_eq!(receivers(&channels), 2000);
+        assert_eq!(receivers(&mut channels), 2000);
         for client in 0..999 {
             channels.leave(client);
         }
-        assert_eq!(receivers(&channels), 2);
+        assert_eq!(receivers(&mut channels), 2);
         assert!(channels.unsubscribe(999, Subscription::Channel, b"one"));
         assert!(!channels.unsubscribe(999, Subscription::Channel, b"one"));
-        assert_eq!(receivers(&channels), 1);
+        assert_eq!(receivers(&mut channels), 1);
         channels.leave(999);
-        assert_eq!(receivers(&channels), 0);
+        assert_eq!(receivers(&mut channels), 0);
         assert!(channels.clients.is_empty());
         assert!(channels.names.iter().all(BTreeMap::is_empty));
     }

@@ -134,6 +134,7 @@ impl Engine {
             effects.journal.is_empty(),
             "effects are begun for each command"
         );
+        self.keyspace.channels.begin();
         let reply = self.run(now, caller, command, effects);
         self.keyspace.shrink(STEPS_PER_COMMAND);
         reply
@@ -174,6 +175,7 @@ impl Engine {
     /// the deadlines are in the log already. Shrinks databases that have lost most of their keys, and forgets some of
     /// what is remembered for clients beyond the limit as well.
     pub fn reclaim(&mut self, now: NodeTime, budget: usize) -> Reclaimed {
+        self.keyspace.channels.begin();
         let mut reclaimed = self.keyspace.reclaim(now, budget);
         reclaimed.more |= self.keyspace.keep_tracked_limit();
         reclaimed
@@ -182,6 +184,7 @@ impl Engine {
     /// The same at the pace of writes: a few steps for each deadline that was set since the last call. Called after every few
     /// commands, it keeps the keys that have expired fewer than those that live, however quickly clients write.
     pub fn reclaim_owed(&mut self, now: NodeTime) -> Reclaimed {
+        self.keyspace.channels.begin();
         self.keyspace.reclaim_owed(now)
     }
 

@@ -54,7 +54,9 @@ pub use command::{
 pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;
-pub use glob::{PATTERN_BYTES_MAX, PATTERN_TOO_LONG, glob_matches};
+pub use glob::{
+    GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, TooManySteps,
+};
 pub use keyspace::change::Change;
 pub use keyspace::collection::Collection;
 pub use keyspace::fields::Fields;

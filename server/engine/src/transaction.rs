@@ -49,6 +49,7 @@ impl Engine {
     /// Begins a transaction. `effects` must have been begun for it.
     pub fn begin_transaction(&mut self, now: Moment, effects: &mut Effects) -> RunningTransaction {
         self.scripts.get_mut().begin_transaction();
+        self.keyspace.channels.begin();
         let mark = self.context(now, effects).begin_undo();
         RunningTransaction { mark }
     }

@@ -52,6 +52,8 @@ pub(crate) struct Order {
 pub(crate) enum What {
     /// Close it.
     Close,
+    /// Close it, and say why: a message for it was not made.
+    CloseMissed,
     /// End what it waits for, which was claimed for this: as if its time were up, or with an error.
     Unblock { is_error: bool },
 }
@@ -111,7 +113,17 @@ impl Deliveries {
             self.queue_answer(served, wait, clients);
         }
         self.queue(published, clients);
-        has_any
+        has_any | self.disconnect_missed(executor, clients)
+    }
+
+    /// Whom messages have missed must learn of it: its connection ends.
+    fn disconnect_missed(&self, executor: &mut Executor, clients: &Clients) -> bool {
+        let missed = executor.engine.channels().take_missed();
+        let ids: ClientIds = missed.iter().map(|listener| listener.client).collect();
+        for client in clients.with_ids_in(&ids) {
+            self.order(&client, What::CloseMissed);
+        }
+        !missed.is_empty()
     }
 
     fn queue_answer(&self, served: Served, wait: Wait, clients: &Clients) {

@@ -78,7 +78,9 @@ fn count_protocol_error(error: &ProtocolError, closed: &ClosedClients) {
 
 fn counter(reason: Reason, closed: &ClosedClients) -> &AtomicU64 {
     match reason {
-        Reason::OutputHard(_) | Reason::OutputSoft(_) => &closed.output_limit,
+        Reason::OutputHard(_) | Reason::OutputSoft(_) | Reason::MissedMessages => {
+            &closed.output_limit
+        }
         Reason::ClientMemory(_) => &closed.evicted,
         Reason::Idle | Reason::Request | Reason::Send => &closed.timed_out,
         Reason::Authentication | Reason::UnauthenticatedMemory | Reason::MakesRoom => {

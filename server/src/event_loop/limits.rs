@@ -76,6 +76,8 @@ pub(crate) enum Reason {
     OutputHard(usize),
     /// Its output was over the soft limit for too long.
     OutputSoft(usize),
+    /// A message for it was not made.
+    MissedMessages,
     /// It held the most when all clients together held too much.
     ClientMemory(usize),
     /// It was the oldest when those that have not authenticated together held too much.
@@ -209,6 +211,10 @@ impl fmt::Display for Reason {
                 formatter,
                 "{bytes} bytes of replies wait, over the soft limit of client-output-buffer-limit \
                  for too long"
+            ),
+            Self::MissedMessages => formatter.write_str(
+                "a message that may have been for it was not made: one command published more events, or had \
+                 more or longer patterns to match, than a command may",
             ),
             Self::ClientMemory(bytes) => write!(
                 formatter,

@@ -16,6 +16,7 @@ use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
+use crate::event_loop::limits::Reason;
 use crate::event_loop::message::Task;
 use crate::event_loop::pending::Awaited;
 use crate::event_loop::stream::Stream;
@@ -250,6 +251,7 @@ impl<S: Stream> EventLoop<S> {
             match order.what {
                 _ if !is_here => {}
                 What::Close => self.close(slot, now_raw),
+                What::CloseMissed => self.close_because(slot, Reason::MissedMessages, now_raw),
                 What::Unblock { is_error } => self.unblock(slot, is_error, now_raw),
             }
         }

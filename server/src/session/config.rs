@@ -4,8 +4,8 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    Categories, Description, Engine, ErrorReply, Flags, NO_ROOM, NodeTime, PATTERN_BYTES_MAX,
-    PATTERN_TOO_LONG, Reply, glob_matches,
+    Categories, Description, Engine, ErrorReply, Flags, GlobBudget, NO_ROOM, NodeTime,
+    PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply,
 };
 use quorlock_persistence::Position;
 
@@ -49,18 +49,25 @@ pub(crate) fn config(
 }
 
 fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
+    if patterns.len() > PATTERNS_MAX {
+        return Reply::Error(TOO_MANY_PATTERNS);
+    }
     if patterns.iter().any(|it| it.len() > PATTERN_BYTES_MAX) {
         return Reply::Error(PATTERN_TOO_LONG);
     }
-    let patterns = patterns.iter().take(PATTERNS_MAX);
-    let patterns: Vec<Vec<u8>> = patterns.map(|it| it.to_ascii_lowercase()).collect();
+    let patterns: Vec<Vec<u8>> = patterns.iter().map(|it| it.to_ascii_lowercase()).collect();
+    let mut budget = GlobBudget::default();
     // A copy: a change of the configuration holds the engine, and would wait for this.
     let config = batch.node.settings.config().clone();
     let mut pairs = Vec::new();
     for name in config.names() {
-        let is_wanted = patterns
-            .iter()
-            .any(|pattern| glob_matches(pattern, name.as_bytes()));
+        let mut is_wanted = false;
+        for pattern in &patterns {
+            match budget.matches(pattern, name.as_bytes()) {
+                Ok(is_match) => is_wanted |= is_match,
+                Err(_) => return Reply::Error(PATTERN_TOO_EXPENSIVE),
+            }
+        }
         if is_wanted && let Some(value) = config.value_of(name) {
             // The port that was asked for as 0 is the one that was found.
             let value = if name == "port" {
@@ -224,6 +231,10 @@ fn failed(name: &str, why: &str) -> ErrorReply {
 
 /// More patterns than directives make no sense.
 const PATTERNS_MAX: usize = 256;
+
+const TOO_MANY_PATTERNS: ErrorReply = ErrorReply::fixed(
+    "ERR CONFIG GET takes at most 256 patterns; ask for the rest with another one",
+);
 
 const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
 

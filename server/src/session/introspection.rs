@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use quorlock_engine::{
-    Categories, Description, ErrorReply, Flags, KeyPositions, PATTERN_BYTES_MAX, PATTERN_TOO_LONG,
-    Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs, glob_matches, is_arity, spec_named,
+    Categories, Description, ErrorReply, Flags, GlobBudget, KeyPositions, PATTERN_BYTES_MAX,
+    PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs,
+    is_arity, spec_named,
 };
 
 use crate::core::commit::Failure;
@@ -130,22 +131,27 @@ fn list(filter: &[&[u8]]) -> Result<Reply, ErrorReply> {
         return Err(PATTERN_TOO_LONG);
     }
     let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
-    let is_wanted = |name: &str, description: &Description| {
-        pattern
-            .as_ref()
-            .is_none_or(|pattern| glob_matches(pattern, name.as_bytes()))
-            && category.is_none_or(|category| {
-                category.is_some_and(|category| description.categories().contains(category))
-            })
+    let mut budget = GlobBudget::default();
+    let mut is_wanted = |name: &str, description: &Description| {
+        let is_in = category.is_none_or(|category| {
+            category.is_some_and(|category| description.categories().contains(category))
+        });
+        match &pattern {
+            Some(pattern) => match budget.matches(pattern, name.as_bytes()) {
+                Ok(is_match) => Ok(is_match && is_in),
+                Err(_) => Err(PATTERN_TOO_EXPENSIVE),
+            },
+            None => Ok(is_in),
+        }
     };
     let mut names = Vec::new();
     for command in descriptions() {
-        if is_wanted(command.name, &command) {
+        if is_wanted(command.name, &command)? {
             names.push(Reply::bulk(command.name));
         }
         for part in command.about.subcommands {
             let name = full_name(&command, part);
-            if is_wanted(&name, part) {
+            if is_wanted(&name, part)? {
                 names.push(Reply::bulk(name));
             }
         }

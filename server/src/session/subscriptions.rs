@@ -4,7 +4,8 @@
 
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::{
-    Categories, Description, ErrorReply, Flags, KeyAccess, Protocol, Reply, glob_matches,
+    Categories, Description, ErrorReply, Flags, GlobBudget, KeyAccess, PATTERN_BYTES_MAX,
+    PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Protocol, Reply,
 };
 
 use crate::core::clients::Listening;
@@ -129,6 +130,10 @@ fn subscribe(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let names = &arguments[1..];
+    let is_long = |name: &&[u8]| name.len() > PATTERN_BYTES_MAX;
+    if to == Subscription::Pattern && names.iter().any(is_long) {
+        return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_LONG)));
+    }
     let bytes = names
         .iter()
         .map(|name| name.len() + NAME_BYTES)
@@ -208,9 +213,17 @@ fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result
     match (&*subcommand, &arguments[2..]) {
         (b"channels" | b"shardchannels", [] | [_]) => {
             let pattern = arguments.get(2);
+            if pattern.is_some_and(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
+                return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_LONG)));
+            }
+            let mut steps = GlobBudget::default();
             for name in channels.names(kind) {
-                if pattern.is_some_and(|pattern| !glob_matches(pattern, name)) {
-                    continue;
+                match pattern.map(|pattern| steps.matches(pattern, name)) {
+                    Some(Ok(false)) => continue,
+                    Some(Ok(true)) | None => {}
+                    Some(Err(_)) => {
+                        return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_EXPENSIVE)));
+                    }
                 }
                 if let Err(error) = budget.charge(name.len()) {
                     return Ok(Answer::Reply(Reply::Error(error.of_command())));

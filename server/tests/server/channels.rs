@@ -51,6 +51,58 @@ fn messages_arrive_in_order_at_all_who_listen_whoever_publishes() {
     });
 }
 
+/// A message that a command has no time for is never dropped in silence, and no pattern is longer than those of KEYS.
+#[test]
+fn who_is_missed_by_a_message_is_disconnected_and_others_stay() {
+    with_node(&[("notify-keyspace-events", &["KA"])], |node, _| {
+        let (mut costly, mut modest, mut publisher) = (wire(node), wire(node), wire(node));
+        let patterns: Vec<String> = (0..1000)
+            .map(|number| format!("*{}{number}", "a".repeat(600)))
+            .collect();
+        for part in patterns.chunks(100) {
+            let words: Vec<&str> = ["PSUBSCRIBE"]
+                .into_iter()
+                .chain(part.iter().map(String::as_str))
+                .collect();
+            costly.ask_words(&words);
+            for _ in 1..part.len() {
+                costly.reply();
+            }
+        }
+        assert_eq!(modest.ask("PSUBSCRIBE *aaa*"), "[psubscribe, *aaa*, :1]");
+        let key = "a".repeat(4000);
+        assert_eq!(publisher.ask(&format!("SET {key} x")), "+OK");
+        let event = format!("[pmessage, *aaa*, __keyspace@0__:{key}, set]");
+        assert_eq!(modest.reply(), event);
+        assert_eq!(costly.reply(), "<closed>");
+        assert_eq!(publisher.ask("PUBSUB NUMPAT"), ":1");
+        assert_eq!(publisher.ask(&format!("PUBLISH {key} x")), ":1");
+        assert_eq!(modest.reply(), format!("[pmessage, *aaa*, {key}, x]"));
+
+        let long = "*".repeat(1025);
+        let refused = "-ERR the pattern is longer than 1024 bytes";
+        for request in [
+            "PSUBSCRIBE a",
+            "PUBSUB CHANNELS",
+            "PUBSUB SHARDCHANNELS",
+            "KEYS",
+        ] {
+            assert_eq!(publisher.ask(&format!("{request} {long}")), refused);
+        }
+        assert_eq!(publisher.ask("PUBSUB NUMPAT"), ":1");
+        assert_eq!(
+            publisher.ask(&format!("KEYS {}", "*".repeat(1024))),
+            format!("[{key}]")
+        );
+        let many = format!("CONFIG GET {}", "port ".repeat(257));
+        let reply = publisher.ask(many.trim());
+        assert!(
+            reply.starts_with("-ERR CONFIG GET takes at most 256"),
+            "{reply}"
+        );
+    });
+}
+
 /// A wake-up tells that a lock was released: before that is durable it could come true that it was not.
 #[test]
 fn a_message_waits_for_what_its_publisher_has_written() {

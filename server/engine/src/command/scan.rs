@@ -10,7 +10,7 @@ use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_LONG, TooManySteps};
+use crate::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG};
 use crate::keyspace::entry::Entry;
 use crate::reply::Reply;
 
@@ -115,20 +115,11 @@ fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
 }
 
 /// Which keys are wanted, or which parts of a collection.
+#[derive(Default)]
 pub(super) struct Filter<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
     budget: GlobBudget,
-}
-
-impl Default for Filter<'_> {
-    fn default() -> Self {
-        Filter {
-            pattern: None,
-            type_name: None,
-            budget: GlobBudget::new(),
-        }
-    }
 }
 
 impl Filter<'_> {
@@ -146,7 +137,10 @@ impl Filter<'_> {
     pub(super) fn admits_name(&mut self, name: &[u8]) -> Result<bool, ErrorReply> {
         match self.pattern {
             None | Some(b"*") => Ok(true),
-            Some(pattern) => self.budget.matches(pattern, name).map_err(too_expensive),
+            Some(pattern) => {
+                let is_match = self.budget.matches(pattern, name);
+                is_match.map_err(|_| PATTERN_TOO_EXPENSIVE)
+            }
         }
     }
 }
@@ -185,10 +179,6 @@ impl<'a> ScanOptions<'a> {
         }
         Ok(ScanOptions { filter, count })
     }
-}
-
-fn too_expensive(_: TooManySteps) -> ErrorReply {
-    ErrorReply::fixed("ERR the pattern needs too many steps; use fewer '*'")
 }
 
 const COUNT_DEFAULT: u64 = 10;

@@ -75,10 +75,14 @@ impl CommandContext<'_> {
 
     /// The same for a key of any database.
     pub(crate) fn notify_in(&mut self, database: u8, class: Class, event: &str, key: &[u8]) {
+        let published = self.keyspace.event(class, event, database, key);
         if self.effects.notified_bytes > NOTIFIED_BYTES_MAX {
+            // Those who would have been told learn that they have missed something: their connections end.
+            for one in published {
+                self.keyspace.channels.miss(one.receivers.listeners());
+            }
             return;
         }
-        let published = self.keyspace.event(class, event, database, key);
         let receivers = published.iter().map(|one| one.receivers.len());
         let receivers = receivers.fold(0, usize::saturating_add);
         let bytes = key.len().saturating_add(NOTIFIED_OVERHEAD_BYTES);
@@ -104,6 +108,6 @@ fn author(caller: Caller) -> Author {
     }
 }
 
-/// What one script or transaction tells of, in bytes; it tells of nothing beyond.
+/// What one script or transaction tells of, in bytes. Who listens to an event beyond is disconnected.
 const NOTIFIED_BYTES_MAX: usize = 64 << 20;
 const NOTIFIED_OVERHEAD_BYTES: usize = 320;

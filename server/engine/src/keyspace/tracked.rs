@@ -54,7 +54,7 @@ impl Keyspace {
 
     /// The messages about an event, for those who listen.
     pub(crate) fn event(
-        &self,
+        &mut self,
         class: Class,
         event: &str,
         database: u8,
@@ -64,7 +64,7 @@ impl Keyspace {
         if !self.events.contain(class) {
             return published;
         }
-        let channels = &self.channels;
+        let channels = &mut self.channels;
         if self.events.are_of_keys() {
             let channel = [format!("__keyspace@{database}__:").as_bytes(), key].concat();
             published.extend(channels.publish(Subscription::Channel, &channel, event.as_bytes()));

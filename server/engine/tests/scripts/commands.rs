@@ -1,7 +1,33 @@
 //! EVAL, EVALSHA and SCRIPT: the cache, the arguments, and what a script is to the log.
 
 use super::{Node, eval, render, run, state_of};
+use quorlock_engine::channels::{Listener, Subscription};
+use quorlock_engine::notifications::Events;
 use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
+
+/// Planted: events beyond the bound are dropped and nobody is told.
+#[test]
+fn who_listens_to_more_events_than_a_script_may_cause_is_disconnected() {
+    let mut node = Node::default();
+    node.engine.set_events(Events::parse("KEm").unwrap());
+    let listener = |client| Listener {
+        worker: 0,
+        connection: 0,
+        client,
+    };
+    let channels = node.engine.channels();
+    channels.subscribe(listener(1), Subscription::Pattern, b"__keyspace@0__:k*");
+    channels.subscribe(listener(2), Subscription::Channel, b"other");
+    let key = "k".repeat(4000);
+    let body = "for i=1,tonumber(ARGV[1]) do redis.call('get',KEYS[1]) end";
+    eval(&mut node, body, &[&key], &["1000"]);
+    assert_eq!(node.effects.published.len(), 1000);
+    assert!(node.engine.channels().take_missed().is_empty());
+    eval(&mut node, body, &[&key], &["20000"]);
+    assert!((10_000..20_000).contains(&node.effects.published.len()));
+    assert_eq!(node.engine.channels().take_missed(), [listener(1)]);
+    assert_eq!(node.engine.channels().clients(), 1);
+}
 
 #[test]
 fn a_text_that_is_no_lua_is_refused() {

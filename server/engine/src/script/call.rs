@@ -147,6 +147,10 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         texts.push(Text::of(value).ok_or(WRONG_ARGUMENT)?);
     }
     let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
+    let lengths = arguments.iter().map(|argument| argument.len());
+    if lengths.fold(0, usize::saturating_add) > ARGUMENT_BYTES_MAX {
+        return Err(ARGUMENTS_TOO_LONG);
+    }
     let Some(numbered) = numbered_spec(arguments[0]) else {
         return run_other(running, &arguments).map(|reply| (reply, false));
     };
@@ -253,6 +257,13 @@ impl Text {
         }
     }
 }
+
+/// What the arguments of one call have together at most. One long text that is named thousands of times costs its length
+/// each time.
+const ARGUMENT_BYTES_MAX: usize = 64 << 20;
+
+const ARGUMENTS_TOO_LONG: ErrorReply =
+    ErrorReply::fixed("ERR the arguments of this command are longer than 64 MiB together");
 
 pub(crate) const NO_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Please specify at least one argument for this redis lib call");

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use mlua::{Error, Lua, LuaString, Table, Value};
+use mlua::{Error, Function, Lua, LuaString, Table, Value};
 
 use crate::script::call::ScriptState;
 use crate::script::convert::{Names, text_of};
@@ -28,6 +28,7 @@ pub(crate) fn natives(
         random: Rc::clone(&shared.random),
     };
     libraries::add_to(lua, &host, &natives)?;
+    natives.raw_set("memory_bytes_max", shared.budget.limits().memory_bytes)?;
     let budget = Rc::clone(shared);
     let check = lua.create_function(move |_, ()| budget.budget.check().map_err(Error::external))?;
     natives.raw_set("check", check)?;
@@ -42,6 +43,8 @@ pub(crate) fn natives(
     let (budget, known) = (Rc::clone(shared), Rc::clone(names));
     let handled = lua.create_function(move |lua, value| handled(lua, &budget, &known, value))?;
     natives.raw_set("handled", handled)?;
+    let is_native = lua.create_function(|_, function: Function| Ok(function.info().what == "C"))?;
+    natives.raw_set("is_native", is_native)?;
     let moved = lua.create_function(|lua, text: LuaString| {
         let moved = moved_to_caller(lua, &text.as_bytes());
         moved.map_or(Ok(text), |moved| lua.create_string(moved))

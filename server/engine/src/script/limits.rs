@@ -2,7 +2,8 @@
 //!
 //! Once a limit has been reached the budget stays ended until the next script begins: every later
 //! step fails again, so that no `pcall` in a loop can catch the end. Reads no clock itself: the
-//! node passes one in, and only scripts that take more than a few steps read it.
+//! node passes one in, and only scripts that take more than a few steps read it. Single steps are slow where a script
+//! holds long texts: such a script reads it at each step, and so does one that was slow once.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -60,6 +61,14 @@ pub(crate) struct Budget {
     steps: Cell<u64>,
     started: Cell<Option<RawTime>>,
     ended: Cell<Option<End>>,
+    /// When the clock was last read.
+    last_reading: Cell<RawTime>,
+    /// Each step is to look at the clock, or fails.
+    is_wary: Cell<bool>,
+    /// The least memory that the interpreter used while the script ran.
+    memory_low: Cell<usize>,
+    /// It has grown from there by so much that long texts may be among it.
+    holds_long_texts: Cell<bool>,
     /// Scripts of one transaction are counted together.
     is_shared: Cell<bool>,
     /// What the interpreter and all that works for the script may use of memory.
@@ -74,6 +83,10 @@ impl Budget {
             steps: Cell::new(0),
             started: Cell::new(None),
             ended: Cell::new(None),
+            last_reading: Cell::new(RawTime::ZERO),
+            is_wary: Cell::new(false),
+            memory_low: Cell::new(usize::MAX),
+            holds_long_texts: Cell::new(false),
             is_shared: Cell::new(false),
             memory_end: Cell::new(usize::MAX),
         }
@@ -91,13 +104,52 @@ impl Budget {
         self.memory_end.get()
     }
 
-    pub(crate) fn set_memory_end(&self, bytes: usize) {
-        self.memory_end.set(bytes);
+    /// What the interpreter uses before the script gets its arguments, and what it may use.
+    pub(crate) fn set_memory(&self, used: usize, end: usize) {
+        self.memory_low.set(used);
+        self.memory_end.set(end);
+    }
+
+    /// Notes what the interpreter uses. True once, where the script may hold long texts from now on.
+    #[inline]
+    pub(crate) fn note_memory(&self, used: usize) -> bool {
+        let low = self.memory_low.get();
+        if used < low {
+            // Less is garbage of earlier scripts than it was.
+            self.memory_low.set(used);
+            return false;
+        }
+        let grown = used.saturating_sub(low);
+        grown > LONG_TEXT_BYTES && self.note_long_texts(grown)
+    }
+
+    #[cold]
+    fn note_long_texts(&self, grown: usize) -> bool {
+        if self.holds_long_texts.replace(true) {
+            return false;
+        }
+        self.is_wary.set(true);
+        if self.started.get().is_none() {
+            // What the few operators have taken that may have come before this, and no clock has measured.
+            let now = (self.clock.borrow_mut())();
+            let taken = (grown as u64).saturating_mul(NANOS_PER_BYTE);
+            let started = now.as_nanos().saturating_sub(taken);
+            self.started.set(Some(RawTime::from_nanos(started)));
+            self.last_reading.set(now);
+        }
+        true
+    }
+
+    pub(crate) fn holds_long_texts(&self) -> bool {
+        self.holds_long_texts.get()
     }
 
     /// A new script: nothing has been used but by earlier scripts of the same transaction.
     pub(crate) fn begin(&self) {
         self.ended.set(None);
+        self.is_wary.set(false);
+        self.memory_low.set(usize::MAX);
+        self.holds_long_texts.set(false);
         if !self.is_shared.get() {
             self.steps.set(0);
             self.started.set(None);
@@ -114,10 +166,18 @@ impl Budget {
     pub(crate) fn step(&self) -> Result<(), End> {
         let steps = self.steps.get().saturating_add(1);
         self.steps.set(steps);
-        if self.ended.get().is_none() && !steps.is_multiple_of(STEPS_PER_CLOCK_READING) {
+        if !self.is_wary.get() && !steps.is_multiple_of(STEPS_PER_CLOCK_READING) {
             return Ok(());
         }
         self.check()
+    }
+
+    /// The script has come to its end: what came since the last look at the clock counts as well.
+    pub(crate) fn finish(&self) {
+        if self.started.get().is_some() {
+            // The reason is noted.
+            let _ = self.check();
+        }
     }
 
     /// Looks at the clock now; for the few operations that take long in one step.
@@ -130,6 +190,7 @@ impl Budget {
             return Err(self.end(End::Steps));
         }
         let now = (self.clock.borrow_mut())();
+        let before = self.last_reading.replace(now);
         let Some(started) = self.started.get() else {
             // The first reading starts the count: short scripts never pay for it, and the few
             // steps before it are far below the resolution of the limit.
@@ -139,12 +200,16 @@ impl Budget {
         if now.saturating_since(started) >= self.limits.time {
             return Err(self.end(End::Time));
         }
+        if now.saturating_since(before) > SLOW_STEPS {
+            self.is_wary.set(true);
+        }
         Ok(())
     }
 
     /// Begins the count of time now, whatever comes.
     pub(crate) fn start_time(&self) {
         let now = (self.clock.borrow_mut())();
+        self.last_reading.set(now);
         self.started.set(Some(now));
     }
 
@@ -159,6 +224,7 @@ impl Budget {
     pub(crate) fn end(&self, end: End) -> End {
         let first = self.ended.get().unwrap_or(end);
         self.ended.set(Some(first));
+        self.is_wary.set(true);
         first
     }
 
@@ -193,9 +259,18 @@ const JOURNAL_BYTES_DEFAULT: usize = 4 << 20;
 const BODY_BYTES_DEFAULT: usize = 64 << 10;
 const LOADED_BYTES_DEFAULT: usize = 16 << 20;
 
-/// A reading of the clock costs about as much as two steps. The slowest single steps (string
-/// operations over all the memory a script may have) take some tens of milliseconds.
+/// A reading of the clock costs about as much as two steps. Steps over short texts take microseconds at most.
 const STEPS_PER_CLOCK_READING: u64 = 8;
+
+/// A script that has grown by so much may hold texts over which a single step takes long: tens of milliseconds where
+/// they take all of its memory.
+const LONG_TEXT_BYTES: usize = 256 << 10;
+
+/// What the operators between two steps take at most, for each byte that was made before them.
+const NANOS_PER_BYTE: u64 = 4;
+
+/// Where the steps between two readings of the clock have taken so long, the next ones may.
+const SLOW_STEPS: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -230,8 +305,8 @@ mod tests {
             .count();
         assert_eq!(
             steps,
-            6 * 8 - 1,
-            "the first reading starts the count, five more use it up"
+            2 * 8 + 4 - 1,
+            "the first reading starts the count; the steps before the second were slow, and each is looked at from then on"
         );
         assert_eq!(budget.step(), Err(End::Time));
         assert_eq!(

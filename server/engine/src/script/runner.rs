@@ -301,6 +301,7 @@ impl Runner {
             return Reply::Error(NO_ROOM);
         }
         let budget = &self.shared.budget;
+        budget.finish();
         let ended = budget.ended();
         if let Some(end) = ended {
             context.rollback(mark);

@@ -4,8 +4,10 @@
 //! that Redis refuses is refused here in the same words; what is read differently is written so that it is read alike.
 //! Lines keep their numbers. The interpreter compiles the result, and has limits of its own.
 
+mod expressions;
 mod lexer;
 mod literals;
+mod pace;
 mod parser;
 mod reader;
 #[cfg(test)]
@@ -21,8 +23,9 @@ pub(super) fn translated(source: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
     if edits.is_empty() {
         return Ok(Cow::Borrowed(source));
     }
-    // The `arg` of a function is known once all of the function was read.
-    edits.sort_by_key(|edit| edit.from);
+    // The `arg` of a function is known once all of the function was read. What is put in front of a lexeme comes before
+    // what the lexeme is replaced by.
+    edits.sort_by_key(|edit| (edit.from, edit.to));
     let mut text = Vec::with_capacity(source.len());
     let mut done = 0;
     for edit in edits {

@@ -62,6 +62,10 @@ impl Vm {
             if limit != 0 {
                 lua.set_memory_limit(limit)?;
             }
+            if watched.budget.note_memory(lua.used_memory()) {
+                // From now on the marks in the script's text are steps, and no function is called without one.
+                lua.globals().set_safeenv(false);
+            }
             match watched.budget.step() {
                 Ok(()) => Ok(VmState::Continue),
                 Err(end) => Err(mlua::Error::external(end)),
@@ -94,7 +98,10 @@ impl Vm {
         // Nothing else is freed meanwhile, so that the difference is what this takes.
         self.lua.gc_stop();
         let before = self.object_bytes();
-        let function = self.chunk([BEFORE, body, AFTER].concat()).call(());
+        let function = self
+            .chunk([BEFORE, body, AFTER].concat())
+            .set_compiler(compiler_of(body))
+            .call(());
         let after = self.object_bytes();
         self.lua.gc_restart();
         Ok(Compiled {
@@ -126,7 +133,7 @@ impl Vm {
     /// takes is not kept.
     pub(crate) fn check_size(&self, body: &[u8]) -> mlua::Result<()> {
         let text = [BEFORE, body, AFTER].concat();
-        match script_compiler().compile(&text) {
+        match compiler_of(body).compile(&text) {
             Ok(_) => Ok(()),
             Err(_) => self.chunk(text).into_function().map(drop),
         }
@@ -154,8 +161,9 @@ impl Vm {
         budget: &Budget,
     ) -> mlua::Result<Value> {
         let memory_bytes = budget.limits().memory_bytes;
-        let limit = self.lua.used_memory().saturating_add(memory_bytes);
-        budget.set_memory_end(limit);
+        let used = self.lua.used_memory();
+        let limit = used.saturating_add(memory_bytes);
+        budget.set_memory(used, limit);
         self.memory_limit.set(limit);
         let result = if rest.len() <= STACKED_ARGUMENTS_MAX && keys.len() < self.runners.len() {
             self.run_stacked(script, keys, rest)
@@ -166,6 +174,9 @@ impl Vm {
         };
         self.memory_limit.set(0);
         self.lua.set_memory_limit(0)?;
+        if budget.holds_long_texts() {
+            self.lua.globals().set_safeenv(true);
+        }
         result
     }
 
@@ -239,6 +250,30 @@ fn script_compiler() -> Compiler {
         .set_disabled_builtins(ABSENT_FUNCTIONS)
 }
 
+/// The same for this script. Calls of the functions that read or copy a long text without a step are replaced only where
+/// they are few and written out.
+fn compiler_of(body: &[u8]) -> Compiler {
+    let mut calls: usize = 0;
+    let mut is_all_calls = true;
+    for name in INLINED_AND_SLOW {
+        let ends = name.len()..=body.len();
+        for end in ends.filter(|&end| body[..end].ends_with(name)) {
+            calls = calls.saturating_add(1);
+            is_all_calls &= body.get(end) == Some(&b'(');
+        }
+    }
+    if calls == 0 || is_all_calls && calls <= INLINED_MAX {
+        return script_compiler();
+    }
+    Compiler::new()
+        .set_mutable_globals(ABSENT_GLOBALS)
+        .set_disabled_builtins(
+            ABSENT_FUNCTIONS
+                .into_iter()
+                .chain(["tonumber", "string.sub"]),
+        )
+}
+
 /// Makes the environment of all scripts read-only, down to the metatables.
 fn freeze(lua: &Lua, env: &Table) -> mlua::Result<()> {
     for pair in env.pairs::<Value, Value>() {
@@ -272,6 +307,9 @@ const ABSENT_FUNCTIONS: [&str; 9] = [
     "math.log",
     "table.unpack",
 ];
+/// `tonumber` and `string.sub`, whatever the latter is called with.
+const INLINED_AND_SLOW: [&[u8]; 2] = [b"tonumber", b"sub"];
+const INLINED_MAX: usize = 6;
 const SANDBOX: &str = include_str!("sandbox.luau");
 const BEFORE: &[u8] = b"return function(KEYS, ARGV, ...) ";
 const AFTER: &[u8] = b"\nend";

@@ -91,6 +91,23 @@ fn endless_scripts_are_ended_by_time() {
     }
 }
 
+/// Planted: the limit is not looked at once more when a script has come to its end.
+#[test]
+fn a_script_that_is_slow_behind_its_last_step_is_ended_too() {
+    let mut node = Node::default();
+    let mut now = RawTime::ZERO;
+    node.engine.set_script_clock(Box::new(move || {
+        now = now.plus_nanos(600_000_000);
+        now
+    }));
+    // The clock is read at the eighth step, and there is no sixteenth.
+    check_ended(
+        node,
+        "for i=1,4 do end return 1",
+        "time limit of 500 ms reached",
+    );
+}
+
 #[test]
 fn many_arguments_are_passed_on_or_refused() {
     let mut node = Node::default();

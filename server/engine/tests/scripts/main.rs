@@ -13,6 +13,7 @@ mod locks;
 mod lua;
 mod protocols;
 mod replies;
+mod slow_steps;
 mod words;
 
 use harness::{Node, render, state_of};

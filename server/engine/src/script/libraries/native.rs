@@ -83,7 +83,14 @@ impl NativeCall<'_> {
     pub(super) fn number(&self, index: usize) -> mlua::Result<f64> {
         let number = match self.value(index) {
             Some(Value::Number(number)) => Some(*number),
-            Some(value) => self.lua.coerce_number(value.clone())?,
+            Some(value) => {
+                if let Value::String(text) = value
+                    && text.as_bytes().len() > SLOW_NUMBER_BYTES
+                {
+                    self.budget.check().map_err(Error::external)?;
+                }
+                self.lua.coerce_number(value.clone())?
+            }
             None => None,
         };
         number.ok_or_else(|| self.wrong_type(index, "number"))
@@ -224,6 +231,9 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 
 /// So many slots has the stack of Lua 5.1; what is nested deeper is refused as there.
 pub(super) const STACK_SLOTS: usize = 8000;
+
+/// To read a longer text as a number may take a millisecond, or tens of them.
+const SLOW_NUMBER_BYTES: usize = 64 << 10;
 
 /// Output grows by so much between two looks at the limits.
 const ADMITTED_BYTES: usize = 64 << 10;

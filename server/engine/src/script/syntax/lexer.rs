@@ -37,6 +37,8 @@ pub(super) struct Edit {
 
 pub(super) struct Lexer<'a> {
     source: &'a [u8],
+    /// Where the last lexeme begins.
+    pub(super) start: usize,
     /// Behind the last lexeme.
     pub(super) at: usize,
     pub(super) line: u32,
@@ -51,6 +53,7 @@ impl<'a> Lexer<'a> {
     pub(super) fn new(source: &'a [u8]) -> Lexer<'a> {
         Lexer {
             source,
+            start: 0,
             at: 0,
             line: 1,
             buffer: Vec::new(),
@@ -64,6 +67,7 @@ impl<'a> Lexer<'a> {
         self.buffer.clear();
         loop {
             let start = self.at;
+            self.start = start;
             let Some(first) = self.peek() else {
                 return Ok(Lexeme::End);
             };
@@ -116,6 +120,11 @@ impl<'a> Lexer<'a> {
         }
         let line = self.line;
         Refusal { line, message }
+    }
+
+    /// Whether the last lexeme is a name that is no library's, but of what calls commands.
+    pub(super) fn is_name_of_call(&self) -> bool {
+        matches!(&*self.buffer, b"call" | b"pcall")
     }
 
     fn peek(&self) -> Option<u8> {

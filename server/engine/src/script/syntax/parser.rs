@@ -6,12 +6,14 @@
 use std::borrow::Cow;
 
 use crate::script::syntax::lexer::{Edit, Lexeme, Refusal};
+use crate::script::syntax::pace::Pace;
 use crate::script::syntax::reader::{Parsed, Reader, byte, fixed};
 
 /// The edits that a script needs, in no order.
 pub(super) fn parse(source: &[u8]) -> Result<Vec<Edit>, Refusal> {
     let mut parser = Parser {
         reader: Reader::new(source)?,
+        pace: Pace::of(source),
         levels: 0,
         functions: vec![Function {
             line: 0,
@@ -26,25 +28,26 @@ pub(super) fn parse(source: &[u8]) -> Result<Vec<Edit>, Refusal> {
     Ok(parser.reader.lexer.edits)
 }
 
-struct Parser<'a> {
-    reader: Reader<'a>,
+pub(super) struct Parser<'a> {
+    pub(super) reader: Reader<'a>,
+    pub(super) pace: Pace,
     levels: usize,
     /// The functions that are being read, the innermost at the end.
-    functions: Vec<Function>,
+    pub(super) functions: Vec<Function>,
 }
 
-struct Function {
+pub(super) struct Function {
     /// Where it begins; 0 is the script itself.
     line: u32,
-    is_vararg: bool,
-    uses_varargs: bool,
+    pub(super) is_vararg: bool,
+    pub(super) uses_varargs: bool,
     /// The loops around what is being read.
     loops: usize,
 }
 
 /// What an expression is for a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Variable,
     Call,
     Value,
@@ -60,7 +63,7 @@ impl Parser<'_> {
         self.reader.lexer.refuse(&message, byte(0))
     }
 
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.levels = self.levels.saturating_add(1);
         if self.levels > LEVELS_MAX {
             let message = "chunk has too many syntax levels";
@@ -97,25 +100,25 @@ impl Parser<'_> {
         };
         match word {
             "if" => self.condition(line)?,
-            "while" => {
-                self.reader.next()?;
-                self.expression()?;
-                self.reader.expect(fixed("do"))?;
-                self.loop_body()?;
-                self.reader.expect_end(fixed("end"), word, line)?;
-            }
+            "while" => self.looped(|parser| {
+                parser.reader.next()?;
+                parser.expression()?;
+                parser.reader.expect(fixed("do"))?;
+                parser.loop_body()?;
+                parser.reader.expect_end(fixed("end"), word, line)
+            })?,
             "do" => {
                 self.reader.next()?;
                 self.chunk()?;
                 self.reader.expect_end(fixed("end"), word, line)?;
             }
-            "for" => self.for_loop(line)?,
-            "repeat" => {
-                self.reader.next()?;
-                self.loop_body()?;
-                self.reader.expect_end(fixed("until"), word, line)?;
-                self.expression()?;
-            }
+            "for" => self.looped(|parser| parser.for_loop(line))?,
+            "repeat" => self.looped(|parser| {
+                parser.reader.next()?;
+                parser.loop_body()?;
+                parser.reader.expect_end(fixed("until"), word, line)?;
+                parser.expression()
+            })?,
             "function" => self.named_function(line)?,
             "local" => self.local()?,
             "return" => {
@@ -138,16 +141,38 @@ impl Parser<'_> {
     }
 
     fn condition(&mut self, line: u32) -> Parsed {
-        while matches!(self.reader.now, Lexeme::Fixed("if" | "elseif")) {
-            self.reader.next()?;
-            self.expression()?;
-            self.reader.expect(fixed("then"))?;
-            self.chunk()?;
-        }
-        if self.reader.takes(fixed("else"))? {
-            self.chunk()?;
-        }
+        self.reader.next()?;
+        self.expression()?;
+        self.in_part(|parser| {
+            parser.reader.expect(fixed("then"))?;
+            parser.chunk()?;
+            while parser.reader.takes(fixed("elseif"))? {
+                parser.expression()?;
+                parser.reader.expect(fixed("then"))?;
+                parser.chunk()?;
+            }
+            if parser.reader.takes(fixed("else"))? {
+                parser.chunk()?;
+            }
+            Ok(())
+        })?;
         self.reader.expect_end(fixed("end"), "if", line)
+    }
+
+    /// What may be left out.
+    pub(super) fn in_part(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        let part = self.pace.begin_part();
+        read(self)?;
+        self.pace.end_part(&part);
+        Ok(())
+    }
+
+    fn looped(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        let (part, from) = (self.pace.begin_loop(), self.reader.span.0);
+        read(self)?;
+        let step = self.pace.end_loop(&part, from);
+        self.reader.lexer.edits.extend(step);
+        Ok(())
     }
 
     fn loop_body(&mut self) -> Parsed {
@@ -168,12 +193,13 @@ impl Parser<'_> {
         self.reader.expect(Lexeme::Name)?;
         match self.reader.now {
             Lexeme::Byte(b'=') => {
+                let sign = self.reader.now;
                 self.reader.next()?;
-                self.expression()?;
+                self.operand(sign, Self::expression)?;
                 self.reader.expect(byte(b','))?;
-                self.expression()?;
+                self.operand(sign, Self::expression)?;
                 if self.reader.takes(byte(b','))? {
-                    self.expression()?;
+                    self.operand(sign, Self::expression)?;
                 }
             }
             Lexeme::Byte(b',') | Lexeme::Fixed("in") => {
@@ -244,7 +270,7 @@ impl Parser<'_> {
     }
 
     /// From the parameters of a function to its `end`.
-    fn function(&mut self, line: u32) -> Parsed {
+    pub(super) fn function(&mut self, line: u32) -> Parsed {
         self.functions.push(Function {
             line,
             is_vararg: false,
@@ -259,7 +285,9 @@ impl Parser<'_> {
         self.reader.check(byte(b')'))?;
         let (start, arg_names) = (self.reader.lexer.at, self.reader.lexer.arg_names);
         self.reader.next()?;
+        let part = self.pace.begin_function();
         self.chunk()?;
+        self.pace.end_function(&part);
         let uses_arg = self.reader.lexer.arg_names > arg_names;
         self.reader.expect_end(fixed("end"), "function", line)?;
         let function = self.functions.pop();
@@ -290,173 +318,10 @@ impl Parser<'_> {
             }
         }
     }
-
-    fn expressions(&mut self) -> Parsed {
-        self.expression()?;
-        while self.reader.takes(byte(b','))? {
-            self.expression()?;
-        }
-        Ok(())
-    }
-
-    fn expression(&mut self) -> Parsed {
-        self.operation(0)
-    }
-
-    /// Operations that bind more strongly than the limit says.
-    fn operation(&mut self, limit: u8) -> Parsed {
-        self.nested(|parser| {
-            if matches!(
-                parser.reader.now,
-                Lexeme::Fixed("not") | Lexeme::Byte(b'-' | b'#')
-            ) {
-                parser.reader.next()?;
-                parser.operation(UNARY)?;
-            } else {
-                parser.simple()?;
-            }
-            while let Some((_, right)) =
-                priorities(parser.reader.now).filter(|&(left, _)| left > limit)
-            {
-                parser.reader.next()?;
-                parser.operation(right)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn simple(&mut self) -> Parsed {
-        match self.reader.now {
-            Lexeme::Number | Lexeme::Text | Lexeme::Fixed("nil" | "true" | "false") => {
-                self.reader.next()
-            }
-            Lexeme::Fixed("...") => {
-                let function = self.functions.last_mut();
-                match function.filter(|function| function.is_vararg) {
-                    Some(function) => function.uses_varargs = true,
-                    None => {
-                        let message = "cannot use '...' outside a vararg function";
-                        return Err(self.reader.refuse(message));
-                    }
-                }
-                self.reader.next()
-            }
-            Lexeme::Byte(b'{') => self.table(),
-            Lexeme::Fixed("function") => {
-                self.reader.next()?;
-                self.function(self.reader.lexer.line)
-            }
-            _ => self.primary().map(drop),
-        }
-    }
-
-    fn primary(&mut self) -> Parsed<Kind> {
-        let mut kind = match self.reader.now {
-            Lexeme::Name => {
-                self.reader.next()?;
-                Kind::Variable
-            }
-            Lexeme::Byte(b'(') => {
-                let line = self.reader.lexer.line;
-                self.reader.next()?;
-                self.expression()?;
-                self.reader.expect_end(byte(b')'), "(", line)?;
-                Kind::Value
-            }
-            _ => return Err(self.reader.refuse("unexpected symbol")),
-        };
-        loop {
-            kind = match self.reader.now {
-                Lexeme::Byte(b'.') => {
-                    self.reader.next()?;
-                    self.reader.expect(Lexeme::Name)?;
-                    Kind::Variable
-                }
-                Lexeme::Byte(b'[') => {
-                    self.index()?;
-                    Kind::Variable
-                }
-                Lexeme::Byte(b':') => {
-                    self.reader.next()?;
-                    self.reader.expect(Lexeme::Name)?;
-                    self.arguments()?;
-                    Kind::Call
-                }
-                Lexeme::Byte(b'(' | b'{') | Lexeme::Text => {
-                    self.arguments()?;
-                    Kind::Call
-                }
-                _ => return Ok(kind),
-            };
-        }
-    }
-
-    fn index(&mut self) -> Parsed {
-        self.reader.next()?;
-        self.expression()?;
-        self.reader.expect(byte(b']'))
-    }
-
-    fn arguments(&mut self) -> Parsed {
-        let line = self.reader.lexer.line;
-        match self.reader.now {
-            Lexeme::Text => self.reader.next(),
-            Lexeme::Byte(b'{') => self.table(),
-            Lexeme::Byte(b'(') => {
-                if line != self.reader.line_before {
-                    let message = "ambiguous syntax (function call x new statement)";
-                    return Err(self.reader.refuse(message));
-                }
-                self.reader.next()?;
-                if self.reader.now != byte(b')') {
-                    self.expressions()?;
-                }
-                self.reader.expect_end(byte(b')'), "(", line)
-            }
-            _ => Err(self.reader.refuse("function arguments expected")),
-        }
-    }
-
-    fn table(&mut self) -> Parsed {
-        let line = self.reader.lexer.line;
-        self.reader.next()?;
-        while self.reader.now != byte(b'}') {
-            let is_named =
-                self.reader.now == Lexeme::Name && self.reader.look_ahead()? == byte(b'=');
-            if is_named {
-                self.reader.next()?;
-                self.reader.expect(byte(b'='))?;
-            } else if self.reader.now == byte(b'[') {
-                self.index()?;
-                self.reader.expect(byte(b'='))?;
-            }
-            self.expression()?;
-            if !self.reader.takes(byte(b','))? && !self.reader.takes(byte(b';'))? {
-                break;
-            }
-        }
-        self.reader.expect_end(byte(b'}'), "{", line)
-    }
-}
-
-/// How strongly an operator binds to its left and to its right.
-fn priorities(operator: Lexeme) -> Option<(u8, u8)> {
-    Some(match operator {
-        Lexeme::Byte(b'+' | b'-') => (6, 6),
-        Lexeme::Byte(b'*' | b'/' | b'%') => (7, 7),
-        Lexeme::Byte(b'^') => (10, 9),
-        Lexeme::Fixed("..") => (5, 4),
-        Lexeme::Fixed("~=" | "==" | "<=" | ">=") | Lexeme::Byte(b'<' | b'>') => (3, 3),
-        Lexeme::Fixed("and") => (2, 2),
-        Lexeme::Fixed("or") => (1, 1),
-        _ => return None,
-    })
 }
 
 /// `LUAI_MAXCCALLS` of Lua.
 const LEVELS_MAX: usize = 200;
-
-const UNARY: u8 = 8;
 
 /// The `arg` of a function with `...` that does not use `...` itself. Strings have no such field, but for their metatable
 /// in `sandbox.luau`; no local of a script stands before it, as one might before a function's name.

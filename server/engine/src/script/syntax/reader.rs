@@ -5,7 +5,11 @@ use crate::script::syntax::lexer::{Lexeme, Lexer, Refusal};
 pub(super) struct Reader<'a> {
     pub(super) lexer: Lexer<'a>,
     pub(super) now: Lexeme,
+    /// Where it begins and ends.
+    pub(super) span: (usize, usize),
     ahead: Option<Lexeme>,
+    /// Where the lexeme before ends.
+    pub(super) end_before: usize,
     /// The line of the lexeme before.
     pub(super) line_before: u32,
 }
@@ -24,20 +28,26 @@ impl<'a> Reader<'a> {
     pub(super) fn new(source: &'a [u8]) -> Parsed<Reader<'a>> {
         let mut lexer = Lexer::new(source);
         let now = lexer.next()?;
+        let span = (lexer.start, lexer.at);
         Ok(Reader {
             lexer,
             now,
+            span,
             ahead: None,
+            end_before: 0,
             line_before: 1,
         })
     }
 
     pub(super) fn next(&mut self) -> Parsed {
         self.line_before = self.lexer.line;
+        self.end_before = self.span.1;
         self.now = match self.ahead.take() {
             Some(lexeme) => lexeme,
             None => self.lexer.next()?,
         };
+        // One that was looked at ahead is the last that was read as well.
+        self.span = (self.lexer.start, self.lexer.at);
         Ok(())
     }
 

@@ -33,6 +33,50 @@ fn usual_scripts_are_left_as_they_are() {
     }
 }
 
+/// Few operators need no mark. Of many each fourth has one: a step where a long text may have come about, else what becomes
+/// a step when there is one; and behind what an operand does itself.
+#[test]
+fn many_operators_in_a_row_get_marks() {
+    for (source, text) in [
+        ("return a+b-c*d", "return a+b-c*d"),
+        (
+            "return -1<2, a<1, a==b, a~=c, not a, #a",
+            "return -1<2, a<1, a==b, a~=c, not a, #a",
+        ),
+        (
+            "return a+b-c-d-e",
+            "return a+b-c-d-(__quorlock_step and(e))",
+        ),
+        (
+            "f() return a+b-c-d-e",
+            "f() return a+b-c-d-(__quorlock_step(1,(e)))",
+        ),
+        (
+            "return a..b, c+d+e+f",
+            "return a..b, c+d+e+(__quorlock_step(1,(f)))",
+        ),
+        (
+            "return a+(b+(c+(d+(e+f))))",
+            "return a+(__quorlock_step(1,((b+(c+(d+(e+f)))))))",
+        ),
+        (
+            "local x = redis.call('a') x=a<b x=a<c redis.call(x) x=a+b+c+d",
+            "local x = redis.call('a') x=a<b x=a<c redis.call(x) x=a+b+c+d",
+        ),
+        (
+            "f() x=a+b+c for i=1,n do x=x+1 end",
+            "f() x=a+b+c  __quorlock_step(1) for i=1,n do x=x+1 end",
+        ),
+        ("f() for i=1,2 do x=x+1 end", "f() for i=1,2 do x=x+1 end"),
+        (
+            "x=__quorlock_step+b+c+d+0xA",
+            "x=__quorlock_step+b+c+d+(__quorlock_step_ and(1e1))",
+        ),
+    ] {
+        assert_eq!(text_of(source), text, "{source}");
+    }
+}
+
 #[test]
 fn a_vararg_function_gets_arg_on_the_line_where_it_begins() {
     for (source, text) in [

@@ -290,7 +290,9 @@ impl<S: Stream> EventLoop<S> {
             let connection = &mut self.connections[slot];
             self.coalescing.note(&mut connection.served);
             connection.append_messages();
-            if connection.ticket.is_some() && connection.then != Next::Wait(PAUSED) {
+            let has_had_turn = std::mem::take(&mut connection.has_had_turn);
+            let is_over = has_had_turn || connection.then != Next::Wait(PAUSED);
+            if connection.ticket.is_some() && is_over {
                 self.give_up_ticket(slot);
             }
             let connection = &mut self.connections[slot];

@@ -223,6 +223,11 @@ impl Channels {
         self.budget = GlobBudget::default();
     }
 
+    /// Whether so many steps are used that work which can be done later is better done then.
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.budget.is_half_used()
+    }
+
     /// The messages for all who listen to this channel: one for its subscribers, one for each pattern it matches. Where
     /// the command has no steps left to match a pattern with, those who listen to it are missed.
     pub(crate) fn publish(

@@ -71,6 +71,11 @@ impl GlobBudget {
         Ok(positions.match_all(text))
     }
 
+    /// Whether half of the steps are gone.
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.0 < STEPS_MAX / 2
+    }
+
     fn charge(&mut self, steps: u64) -> Result<(), TooManySteps> {
         match self.0.checked_sub(steps) {
             Some(left) => self.0 = left,
@@ -288,7 +293,7 @@ impl Positions {
 }
 
 /// Some tens of milliseconds.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 40_000_000;
 
 /// A walk is given up when it has looked so often at each byte of both.
 const WALKS_MAX: u64 = 6;
@@ -297,7 +302,7 @@ const WALKS_MAX: u64 = 6;
 const QUICK_WALKS_MAX: u64 = 2;
 
 /// To come to the next pattern and to tell that it begins with other bytes.
-const PATTERN_STEPS: u64 = 16;
+const PATTERN_STEPS: u64 = 8;
 
 /// To tell which bytes a class holds.
 const CLASS_STEPS: u64 = 256;

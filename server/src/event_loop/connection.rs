@@ -39,6 +39,8 @@ pub(crate) struct Connection<S> {
     pub(crate) is_to_be_sent_more: bool,
     /// Its place among those that a pause holds up, until the request is executed.
     pub(crate) ticket: Option<Ticket>,
+    /// A request was executed since it got that.
+    pub(crate) has_had_turn: bool,
     /// When it last took part in an iteration.
     pub(crate) served: Served,
     parser: RequestParser,
@@ -139,6 +141,7 @@ impl<S: Stream> Connection<S> {
             is_queued: false,
             is_to_be_sent_more: false,
             ticket: None,
+            has_had_turn: false,
             served: Served::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),

@@ -95,6 +95,14 @@ impl PendingRequests {
         (*kind == awaited).then_some(*number)
     }
 
+    /// Whether a request waits for this very number.
+    pub(crate) fn is_awaited(&self, awaited: Awaited, number: u64) -> bool {
+        let mut queued = self
+            .queued
+            .range((awaited, number, 0)..=(awaited, number, usize::MAX));
+        queued.next().is_some()
+    }
+
     /// Takes the connection that waits for the smallest number, if that is reached.
     pub(crate) fn take_met(&mut self, awaited: Awaited, reached: u64) -> Option<usize> {
         let mut queued = self

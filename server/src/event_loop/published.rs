@@ -9,6 +9,7 @@ use crate::event_loop::EventLoop;
 use crate::event_loop::connection::Stage;
 use crate::event_loop::posts::{BYTES_PER_ITERATION, Posts};
 use crate::event_loop::stream::Stream;
+use crate::session::Outcome;
 
 impl<S: Stream> EventLoop<S> {
     /// Hands out what was published for clients of this worker, and the answers to those who waited.
@@ -74,7 +75,9 @@ impl<S: Stream> EventLoop<S> {
         if let Some(reason) = self.guard.judge_output(connection, now_raw) {
             return self.close_because(slot, reason, now_raw);
         }
-        if let Stage::Pending(pending) = connection.stage {
+        if let Stage::Pending(pending) = connection.stage
+            && pending.condition.outcome() == Outcome::Answer
+        {
             return self.tell_while_pending(slot, pending);
         }
         // Elsewhere they follow the replies that are here or will be.

@@ -251,6 +251,32 @@ fn a_client_may_vanish_in_the_moment_in_which_its_wait_ends() {
     }
 }
 
+/// A segment that was made is for those who had asked before; who comes before they go on asks for the next one. Planted:
+/// who finds others waiting asks for none.
+#[test]
+fn who_lacks_a_segment_when_one_has_just_come_asks_for_another() {
+    let mut node = Stepped::new(|config| config.appendonly = false);
+    let (_kept, early) = node.connect();
+    let (_kept_too, late) = node.connect();
+    let waits = |node: &mut Stepped, of: &Arc<Client>| {
+        let now_raw = node.now_raw();
+        let lacks = Pending::on(Condition::Segment);
+        node.event_loop.wait_for(of.connection(), lacks, now_raw);
+        let tasks = node.event_loop.take_tasks();
+        tasks
+            .filter(|task| matches!(task, Task::MakeSegment))
+            .count()
+    };
+    assert_eq!(waits(&mut node, &early), 1);
+    node.receive(Message::SegmentMade);
+    assert_eq!(waits(&mut node, &late), 1);
+    node.iterate();
+    assert!(!node.event_loop.pending.is_empty(), "the late one waits");
+    node.receive(Message::SegmentMade);
+    node.iterate();
+    assert!(node.event_loop.pending.is_empty());
+}
+
 #[test]
 fn who_writes_more_quickly_than_the_maintenance_frees_does_not_fill_the_memory() {
     let mut node = Stepped::new(|config| config.appendonly = false);
@@ -267,6 +293,41 @@ fn who_writes_more_quickly_than_the_maintenance_frees_does_not_fill_the_memory()
             "{keys} in turn {turn}, of which at most 1200 live"
         );
     }
+}
+
+/// Planted: keys that end together are freed together, whatever it takes to tell of them.
+#[test]
+fn who_listens_to_patterns_misses_nothing_because_many_keys_end_together() {
+    let mut node = Stepped::new(|config| {
+        config.appendonly = false;
+        config.set("notify-keyspace-events", &["KEx"]).unwrap();
+    });
+    let (listener, writer) = (node.client(), node.client());
+    for number in 0..500 {
+        let pattern = format!("__keyspace@0__:service-{number}:*");
+        listener.send(request(&["PSUBSCRIBE", &pattern]).as_bytes());
+    }
+    listener.send(request(&["PSUBSCRIBE", "__keyevent@0__:expired"]).as_bytes());
+    let set = |number| request(&["SET", &format!("service:{number}"), "token", "PX", "40"]);
+    let sets: String = (0..2_000).map(set).collect();
+    node.ask(&writer, sets.as_bytes(), &b"+OK\r\n".repeat(2_000));
+    let _ = listener.take_received();
+    node.clock.advance(Duration::from_millis(100));
+    let sets: String = (2_000..4_000).map(set).collect();
+    node.ask(&writer, sets.as_bytes(), &b"+OK\r\n".repeat(2_000));
+    let mut told = 0;
+    for _ in 0..100 {
+        let state = Arc::clone(&node.event_loop.node);
+        let mut executor = state.lock().unwrap();
+        let now = executor.time.node_now(&*node.clock);
+        executor.reclaim(now, 10_000);
+        drop(executor);
+        node.ask(&writer, request(&["GET", "none"]).as_bytes(), b"$-1\r\n");
+        let text = String::from_utf8(listener.take_received()).unwrap();
+        told += text.matches("pmessage").count();
+    }
+    assert!(!listener.is_closed());
+    assert_eq!(told, 2_000);
 }
 
 #[test]

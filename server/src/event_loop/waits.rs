@@ -55,10 +55,12 @@ impl<S: Stream> EventLoop<S> {
                 Some((Awaited::Synced, position.get()))
             }
             Condition::Segment => {
-                if self.pending.first(Awaited::Segment).is_none() {
+                // Those that wait for an earlier one have it, and are yet to go on.
+                let next = self.segments_made + 1;
+                if !self.pending.is_awaited(Awaited::Segment, next) {
                     self.tasks.push(Task::MakeSegment);
                 }
-                Some((Awaited::Segment, self.segments_made + 1))
+                Some((Awaited::Segment, next))
             }
             Condition::PauseOver => {
                 // Another pause does not send it to the end of the queue.
@@ -266,8 +268,14 @@ impl<S: Stream> EventLoop<S> {
                 let reply = error.unwrap_or_else(|| pending.reply(&self.node));
                 self.answer(slot, &reply, Wait::default(), now_raw);
             }
-            // It is about to wait for an element: the engine's list had it already.
-            _ => connection.answer_early(error.unwrap_or(Reply::NilArray), Wait::default()),
+            // It is about to wait: the engine's list had it already, or it is told something in between.
+            _ => {
+                let reply = error.unwrap_or_else(|| match connection.then {
+                    Next::Wait(pending) => pending.reply(&self.node),
+                    _ => Reply::NilArray,
+                });
+                connection.answer_early(reply, Wait::default());
+            }
         }
     }
 

@@ -368,3 +368,49 @@ fn a_client_that_ends_its_tracking_is_told_before_of_what_it_changed_before() {
     let expected = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n+PONG\r\n";
     assert!(replies.ends_with(expected), "{replies}");
 }
+
+/// Planted: the place is kept until the client has read what was executed in its turn.
+#[test]
+fn who_has_had_a_turn_behind_a_pause_and_does_not_read_holds_up_nobody() {
+    let mut workers = Workers::new(2);
+    let (owner, _) = workers.client(0);
+    let (silent, _) = workers.client(0);
+    let (other, _) = workers.client(1);
+    workers.ask(0, &owner, &words("CLIENT PAUSE 1000 WRITE"));
+    let requests = ["SET a 1", "CLIENT PAUSE 1000 WRITE", "SET b 1"];
+    assert_eq!(workers.ask(0, &silent, &requests.map(words).concat()), "");
+    silent.set_room(0);
+    workers.clock.advance(Duration::from_secs(1));
+    workers.run();
+    assert_eq!(workers.ask(1, &other, &words("SET c 1")), "");
+    workers.clock.advance(Duration::from_secs(1));
+    workers.run();
+    assert_eq!(received(&other), "+OK\r\n");
+    silent.set_room(usize::MAX);
+    workers.iterate(0);
+    workers.run();
+    assert_eq!(received(&silent), "+OK\r\n".repeat(3));
+}
+
+/// Planted: a request that a pause holds up takes the word of CLIENT CACHING with it.
+#[test]
+fn client_caching_is_about_the_next_request_that_is_executed() {
+    let mut workers = Workers::new(2);
+    let (owner, _) = workers.client(0);
+    let (client, _) = workers.client(1);
+    let requests = ["HELLO 3", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES"];
+    workers.ask(1, &client, &requests.map(words).concat());
+    workers.ask(0, &owner, &words("CLIENT PAUSE 1000 ALL"));
+    assert_eq!(workers.ask(1, &client, &words("GET key")), "");
+    workers.clock.advance(Duration::from_secs(1));
+    workers.run();
+    assert_eq!(received(&client), "_\r\n");
+    workers.ask(0, &owner, &words("SET key value"));
+    workers.run();
+    let invalidated = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n";
+    assert_eq!(received(&client), invalidated);
+}
+
+fn received(client: &Pipe) -> String {
+    String::from_utf8(client.take_received()).unwrap()
+}

@@ -32,9 +32,7 @@ impl Batch<'_> {
         self.commands += 1;
         self.under_lock += 1;
         let answer = self.answer(session, arguments, wait);
-        let lacks_segment =
-            matches!(&answer, Ok(Answer::Wait(pending)) if pending.condition == Condition::Segment);
-        if session.is_tracking() && !lacks_segment {
+        if session.is_tracking() && !comes_again(&answer) {
             session.note_executed(arguments);
         }
         self.respond(session, answer, wait, replies)
@@ -112,7 +110,7 @@ impl Batch<'_> {
     /// Counts a request, unless it was not executed and will come again.
     fn count(&mut self, answer: &Result<Answer, Failure>) {
         match answer {
-            Ok(Answer::Wait(pending)) if pending.condition.outcome() == Outcome::Execute => {
+            answer if comes_again(answer) => {
                 self.commands -= 1;
                 self.forget_call();
             }
@@ -458,6 +456,11 @@ impl Session {
         }
         named.map(|(place, _)| place)
     }
+}
+
+/// Whether a request was not executed, and will be.
+fn comes_again(answer: &Result<Answer, Failure>) -> bool {
+    matches!(answer, Ok(Answer::Wait(pending)) if pending.condition.outcome() == Outcome::Execute)
 }
 
 /// Memory of an argument of a command that waits, beside its bytes.

@@ -118,6 +118,7 @@ impl<S: Stream> Connection<S> {
                 self.backlog.push_back(std::mem::take(request));
                 continue;
             }
+            self.has_had_turn |= self.ticket.is_some();
             let served = batch.served();
             self.stream
                 .note_executed(&arguments, &self.replies, start, served);

@@ -11,6 +11,7 @@
 //! Few scripts have so many operators in a row that they need a mark.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::script::syntax::lexer::{Edit, Lexeme};
 
@@ -57,16 +58,12 @@ impl Since {
 
 impl Pace {
     pub(super) fn of(source: &[u8]) -> Pace {
-        let mut name = NAME.to_vec();
-        while source.windows(name.len()).any(|part| part == name) {
-            name.push(b'_');
-        }
         Pace {
             now: Since::default(),
             peak: Since::default(),
             operators: 0,
             marks: 0,
-            name,
+            name: unused_name(source),
         }
     }
 
@@ -174,6 +171,32 @@ pub(super) struct Part {
     before: Since,
     marks: usize,
 }
+
+/// A name of the marks that is nowhere in the text: where the usual one is, with the smallest number that none there has.
+fn unused_name(source: &[u8]) -> Vec<u8> {
+    let mut used = BTreeSet::new();
+    let mut is_used = false;
+    for (at, part) in source.windows(NAME.len()).enumerate() {
+        if part == NAME {
+            is_used = true;
+            let rest = &source[at.saturating_add(NAME.len())..];
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+            // A text is too short for so many names that the smallest number has more digits.
+            let number = digits.take(DIGITS_MAX).try_fold(0_u32, |number, digit| {
+                number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
+            });
+            used.extend(number);
+        }
+    }
+    if !is_used {
+        return NAME.to_vec();
+    }
+    let free = (0..u32::MAX).find(|number| !used.contains(number));
+    let number = free.map_or(String::new(), |number| number.to_string());
+    [NAME, number.as_bytes()].concat()
+}
+
+const DIGITS_MAX: usize = 9;
 
 fn insertion(at: usize, text: Vec<u8>) -> Edit {
     Edit {

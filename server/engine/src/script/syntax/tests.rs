@@ -70,10 +70,31 @@ fn many_operators_in_a_row_get_marks() {
         ("f() for i=1,2 do x=x+1 end", "f() for i=1,2 do x=x+1 end"),
         (
             "x=__quorlock_step+b+c+d+0xA",
-            "x=__quorlock_step+b+c+d+(__quorlock_step_ and(1e1))",
+            "x=__quorlock_step+b+c+d+(__quorlock_step0 and(1e1))",
         ),
     ] {
         assert_eq!(text_of(source), text, "{source}");
+    }
+}
+
+/// Each mark has that name. Planted: it becomes longer until the text does not hold it.
+#[test]
+fn the_name_of_the_marks_is_short_whatever_the_text_holds() {
+    let taken = format!("--__quorlock_step{}\n", "_".repeat(60_000));
+    let numbers: String = (0..3_000)
+        .map(|n| format!("--__quorlock_step{n}\n"))
+        .collect();
+    for (before, name) in [
+        (taken, "__quorlock_step1"),
+        (numbers, "__quorlock_step3000"),
+        (
+            "--__quorlock_step99999999999\n".to_owned(),
+            "__quorlock_step0",
+        ),
+    ] {
+        let text = text_of(&format!("{before}return a+b-c-d-e"));
+        let marked = format!("return a+b-c-d-({name} and(e))");
+        assert!(text.ends_with(&marked), "{}", &text[before.len()..]);
     }
 }
 

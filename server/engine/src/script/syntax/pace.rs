@@ -182,10 +182,9 @@ fn unused_name(source: &[u8]) -> Vec<u8> {
             let rest = &source[at.saturating_add(NAME.len())..];
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
             // A text is too short for so many names that the smallest number has more digits.
-            let number = digits.take(DIGITS_MAX).try_fold(0_u32, |number, digit| {
-                number.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
-            });
-            used.extend(number);
+            let count = digits.count().min(DIGITS_MAX);
+            let number = std::str::from_utf8(&rest[..count]).ok();
+            used.extend(number.and_then(|number| number.parse::<u32>().ok()));
         }
     }
     if !is_used {

@@ -85,7 +85,7 @@ fn the_name_of_the_marks_is_short_whatever_the_text_holds() {
         .map(|n| format!("--__quorlock_step{n}\n"))
         .collect();
     for (before, name) in [
-        (taken, "__quorlock_step1"),
+        (taken, "__quorlock_step0"),
         (numbers, "__quorlock_step3000"),
         (
             "--__quorlock_step99999999999\n".to_owned(),

@@ -303,7 +303,7 @@ fn who_listens_to_patterns_misses_nothing_because_many_keys_end_together() {
         config.set("notify-keyspace-events", &["KEx"]).unwrap();
     });
     let (listener, writer) = (node.client(), node.client());
-    for number in 0..500 {
+    for number in 0..1_000 {
         let pattern = format!("__keyspace@0__:service-{number}:*");
         listener.send(request(&["PSUBSCRIBE", &pattern]).as_bytes());
     }

@@ -329,6 +329,7 @@ impl Explorer<'_> {
             }
             // The clock of another boot may be faster, and let go of a limited delay sooner.
             let limits = limit_from(&clock, &options).into_iter();
+            let limits = limits.chain(carried_from(&clock, world));
             let may_serve_from = limits.chain(how.may_serve_from).min();
             let again = Reopening {
                 may_serve_from,
@@ -414,7 +415,9 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
     // A start that is under way may have put on record how long it waits.
     let is_starting = world.ahead_ns.is_none();
     let under_way = limit_from(&world.clock, &world.options).filter(|_| is_starting);
-    let limits = limit_from(&clock, &options).into_iter().chain(under_way);
+    let carried = carried_from(&clock, world);
+    let limits = limit_from(&clock, &options).into_iter();
+    let limits = limits.chain(under_way).chain(carried);
     let may_serve_from = limits.min();
     let is_moved = options.directory == Directory::Moved;
     let gone_back = match changed.is_older {
@@ -450,6 +453,12 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
 /// Until when a start now waits where the operator has limited the delay, in true time.
 fn limit_from(clock: &WorldClock, options: &Options) -> Option<u64> {
     let limit_ns = options.limit_ns()?;
+    Some(clock.true_ns() + clock.true_for_raw(limit_ns))
+}
+
+/// The same for a delay that an earlier start has left, and that begins anew in another boot.
+fn carried_from(clock: &WorldClock, world: &World) -> Option<u64> {
+    let limit_ns = world.carried_limit_ns()?;
     Some(clock.true_ns() + clock.true_for_raw(limit_ns))
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct World {
     /// The cap that each run was started with.
     pub(crate) caps: BTreeMap<u64, u64>,
     /// The same of the last run; an older directory that is put back may make its number one that was used before.
+    carried_limit_ns: Option<u64>,
     started_cap_ns: u64,
     pub(crate) seed: u64,
     /// The raw clock less node time; `None` until a start has told.
@@ -109,6 +110,7 @@ impl World {
             directory_number: 7,
             backups: Vec::new(),
             caps: BTreeMap::new(),
+            carried_limit_ns: None,
             started_cap_ns: 0,
             seed,
             ahead_ns: None,
@@ -263,6 +265,8 @@ impl World {
     /// The node ends. What it still did is settled afterwards, as after any other step.
     pub(crate) fn end(&mut self, ending: Ending) -> Result<(), Violation> {
         self.syncing = None;
+        // A node that has served leaves no delay of an earlier start.
+        self.carried_limit_ns = self.carried_limit_ns();
         if ending != Ending::Stop {
             self.node = None;
             return self.collect();
@@ -359,6 +363,13 @@ impl World {
         self.collect()
     }
 
+    /// How long the delay lasts that the node waits out, where the operator of an earlier start has limited it: in another
+    /// boot it begins anew, by the clock of that.
+    pub(crate) fn carried_limit_ns(&self) -> Option<u64> {
+        let is_serving = self.node.as_ref().is_some_and(Node::is_serving);
+        self.carried_limit_ns.filter(|_| !is_serving)
+    }
+
     /// From here on the oracle goes by what the node has read.
     pub(crate) fn go_on(&mut self) -> Result<(), Violation> {
         let Some(node) = &self.node else {
@@ -371,6 +382,7 @@ impl World {
         let lost = past.owed(kept, may_serve_from);
         let (now, run) = (past.now(), node.incarnation());
         let stored = past.stored;
+        self.carried_limit_ns = limit_ns.or(self.carried_limit_ns);
         self.mode = self.options.mode;
         self.oracle.rules = Rules {
             cap_ns: self.options.cap_ns(),

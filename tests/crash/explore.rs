@@ -328,8 +328,7 @@ impl Explorer<'_> {
                 clock.reboot(options.rate_ppm);
             }
             // The clock of another boot may be faster, and let go of a limited delay sooner.
-            let limits = limit_from(&clock, &options).into_iter();
-            let limits = limits.chain(carried_from(&clock, world));
+            let limits = limits_from(&clock, &options, world);
             let may_serve_from = limits.chain(how.may_serve_from).min();
             let again = Reopening {
                 may_serve_from,
@@ -415,9 +414,7 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
     // A start that is under way may have put on record how long it waits.
     let is_starting = world.ahead_ns.is_none();
     let under_way = limit_from(&world.clock, &world.options).filter(|_| is_starting);
-    let carried = carried_from(&clock, world);
-    let limits = limit_from(&clock, &options).into_iter();
-    let limits = limits.chain(under_way).chain(carried);
+    let limits = limits_from(&clock, &options, world).chain(under_way);
     let may_serve_from = limits.min();
     let is_moved = options.directory == Directory::Moved;
     let gone_back = match changed.is_older {
@@ -456,10 +453,15 @@ fn limit_from(clock: &WorldClock, options: &Options) -> Option<u64> {
     Some(clock.true_ns() + clock.true_for_raw(limit_ns))
 }
 
-/// The same for a delay that an earlier start has left, and that begins anew in another boot.
-fn carried_from(clock: &WorldClock, world: &World) -> Option<u64> {
-    let limit_ns = world.carried_limit_ns()?;
-    Some(clock.true_ns() + clock.true_for_raw(limit_ns))
+/// The same, and for a delay that an earlier start has left, which begins anew in another boot.
+fn limits_from(
+    clock: &WorldClock,
+    options: &Options,
+    world: &World,
+) -> impl Iterator<Item = u64> + use<> {
+    let carried = world.carried_limit_ns();
+    let carried = carried.map(|limit_ns| clock.true_ns() + clock.true_for_raw(limit_ns));
+    limit_from(clock, options).into_iter().chain(carried)
 }
 
 /// The wall clock has no say in anything that a restart decides.

@@ -52,14 +52,7 @@ pub(crate) fn row(
     scratch: &Path,
 ) -> Result<Row, Failure> {
     let load = build()?;
-    let setup = Setup {
-        program: options.peer.clone(),
-        log: workload.log,
-        is_interpreted: false,
-        sync_delay: None,
-        cores,
-        scratch: scratch.to_owned(),
-    };
+    let setup = peers(options, workload, cores, scratch);
     let (ours, peer) = match workload.opponent {
         Opponent::AllWell => ("quorlock", "quorlock"),
         _ => ("quorlock", "rslock"),
@@ -94,6 +87,18 @@ pub(crate) fn row(
     Ok(Row::new(workload, ours, peer))
 }
 
+/// The peer's servers, on which both sides are measured.
+fn peers(options: &Options, workload: &Workload, cores: Cores, scratch: &Path) -> Setup {
+    Setup {
+        program: options.peer.clone(),
+        log: workload.log,
+        is_interpreted: false,
+        sync_delay: None,
+        cores,
+        scratch: scratch.to_owned(),
+    }
+}
+
 /// Measures callers that give up together: many, and a hundredth of them.
 pub(crate) fn crowd(
     options: &Options,
@@ -102,14 +107,7 @@ pub(crate) fn crowd(
     scratch: &Path,
 ) -> Result<Row, Failure> {
     let load = build()?;
-    let setup = Setup {
-        program: options.peer.clone(),
-        log: workload.log,
-        is_interpreted: false,
-        sync_delay: None,
-        cores,
-        scratch: scratch.to_owned(),
-    };
+    let setup = peers(options, workload, cores, scratch);
     let many = match options.quick {
         true => workload.connections / 20,
         false => workload.connections,

@@ -157,6 +157,18 @@ fn the_last_operator_counts() {
     assert!(!is_ended("return #s"));
 }
 
+/// No operator of a script is a call, but what it calls may be a function of a library.
+#[test]
+fn a_function_of_a_library_that_operators_call_ends_with_the_time_limit() {
+    for function in ["table.concat", "string.upper", "string.reverse", "tostring"] {
+        let metatable = format!("local o=setmetatable({{}},{{__add={function},__unm={function}}})");
+        let written = "for i=1,200000 do l[i]=i+0.5 end setmetatable(l,getmetatable(o))";
+        for operation in ["x=l+','\n", "x=s+o\n", "x=-l\n"] {
+            is_ended(&format!("{metatable} {written}\n{}", operation.repeat(2000)));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 

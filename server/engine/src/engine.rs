@@ -140,6 +140,7 @@ impl Engine {
         reply
     }
 
+    #[inline]
     pub(crate) fn run(
         &mut self,
         now: Moment,

@@ -210,6 +210,7 @@ impl Tracking {
     }
 
     /// Gives some of it back; a step is a position, and a client that is told where its key is now. Says whether there is more.
+    #[inline(never)]
     pub(crate) fn shrink(&mut self, steps: usize) -> bool {
         let mut left = steps;
         while left > 0 && self.table.is_sparse() {

@@ -16,6 +16,8 @@ impl Keyspace {
         (self.slab.may_be_sparse() && self.shrink_databases(steps)) || tracks_more
     }
 
+    // What nearly every command asks above is to stay small.
+    #[inline(never)]
     fn shrink_databases(&mut self, steps: usize) -> bool {
         debug_assert!(
             !self.is_recording(),

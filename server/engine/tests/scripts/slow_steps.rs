@@ -164,7 +164,10 @@ fn a_function_of_a_library_that_operators_call_ends_with_the_time_limit() {
         let metatable = format!("local o=setmetatable({{}},{{__add={function},__unm={function}}})");
         let written = "for i=1,200000 do l[i]=i+0.5 end setmetatable(l,getmetatable(o))";
         for operation in ["x=l+','\n", "x=s+o\n", "x=-l\n"] {
-            is_ended(&format!("{metatable} {written}\n{}", operation.repeat(2000)));
+            is_ended(&format!(
+                "{metatable} {written}\n{}",
+                operation.repeat(2000)
+            ));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Commands are executed and put on record ([`executor`]), committed in groups ([`commit`],
 //! [`commit_queue`], [`next_commit`]), and kept up beside ([`maintenance`], [`compaction`], [`log_duties`]). These take the
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
-//! seam of the disk, and [`log_work`] is what the log thread does, step by step. Threads (`runtime/`) and the simulation carry the rest out.
+//! seam of the disk. [`log_schedule`] decides what the log thread does next, and [`log_work`] does it. Threads (`runtime/`) and the simulation carry the rest out.
 
 pub(crate) mod back_off;
 pub(crate) mod calls;
@@ -23,6 +23,7 @@ pub(crate) mod line_rate;
 pub(crate) mod linger;
 pub(crate) mod log_duties;
 pub(crate) mod log_queue;
+pub(crate) mod log_schedule;
 pub(crate) mod log_work;
 pub(crate) mod log_writer;
 pub(crate) mod maintenance;

@@ -18,7 +18,6 @@ use quorlock_engine::RawTime;
 use quorlock_persistence::{
     Fault, FrameKind, LogOptions, MemoryDisk, Operation, Position, PowerLoss, Recovery,
 };
-use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Condvar, Mutex};
@@ -29,9 +28,9 @@ use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::clients::{Addresses, Clients};
 use crate::core::commit_queue::{CommitQueue, Plan};
-use crate::core::linger::Linger;
-use crate::core::log_queue::{Job, Jobs, LogQueue};
-use crate::core::log_work::{LogWork, OwedCommit};
+use crate::core::log_queue::{LogEvent, LogEvents, LogQueue};
+use crate::core::log_schedule::{LogSchedule, LongSync, Ready};
+use crate::core::log_work::LogWork;
 use crate::core::next_commit::{CommitRequest, Done};
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
@@ -149,7 +148,7 @@ fn who_sends_to_a_worker_that_has_ended_is_told_so() {
 struct World {
     node: Arc<NodeState>,
     disk: MemoryDisk,
-    log_thread: Option<(LogWork, Jobs)>,
+    log_thread: Option<(LogWork, LogEvents)>,
 }
 
 impl World {
@@ -167,14 +166,15 @@ impl World {
             ..LogOptions::default()
         };
         let on_disk = Arc::new(disk.clone());
-        let (node, preparer, jobs) = for_tests::started_with(config, on_disk, clock.clone(), sizes);
+        let (node, preparer, events) =
+            for_tests::started_with(config, on_disk, clock.clone(), sizes);
         disk.on_sync(Arc::new(move || {
             clock.advance(sync_takes);
             // Others go on meanwhile.
             sleep(sync_takes);
         }));
         World {
-            log_thread: Some((LogWork::new(Arc::clone(&node), preparer), jobs)),
+            log_thread: Some((LogWork::new(Arc::clone(&node), preparer), events)),
             node,
             disk,
         }
@@ -182,8 +182,8 @@ impl World {
 
     /// Runs these threads beside the log thread, until all of them have ended and it has done what is left.
     fn run(&mut self, threads: Vec<Thread>) {
-        let (work, jobs) = self.log_thread.take().unwrap();
-        let log_thread = spawn(move || work_on_log(work, jobs));
+        let (work, events) = self.log_thread.take().unwrap();
+        let log_thread = spawn(move || work_on_log(work, events));
         let run = |thread: Thread| {
             let (node, disk) = (Arc::clone(&self.node), self.disk.clone());
             spawn(move || thread(&node, &disk))
@@ -192,7 +192,7 @@ impl World {
         for thread in threads {
             thread.join().unwrap();
         }
-        self.node.log_queue.send(Job::Stop);
+        self.node.log_queue.send(LogEvent::Stop);
         self.log_thread = Some(log_thread.join().unwrap());
         assert_synced(&self.node, &self.disk, &mut Position::default());
     }
@@ -205,39 +205,27 @@ impl World {
 
 type Thread = fn(&Arc<NodeState>, &MemoryDisk);
 
-/// The log thread: jobs in their order, and the sync of a second at any time once it was asked for. A commit that is
-/// put off begins when it is due, or at any time: clients may stay away for so long.
-fn work_on_log(mut work: LogWork, mut jobs: Jobs) -> (LogWork, Jobs) {
+/// The log thread. What waits for a time begins at any time: the sync of a second, and a commit that is put off.
+fn work_on_log(mut work: LogWork, events: LogEvents) -> (LogWork, LogEvents) {
+    let mut is_stopping = false;
     loop {
-        let is_over = work.sync_due_raw().is_some() && thread_rng().gen_bool(0.5);
-        let mut begun = if is_over {
-            work.begin_sync_of_second()
-        } else {
-            match work.owed_commit() {
-                OwedCommit::Due => work.begin_commit(),
-                OwedCommit::PutOff(_) if thread_rng().gen_bool(0.5) => work.begin_commit(),
-                OwedCommit::PutOff(_) => {
-                    sleep(Duration::ZERO);
-                    continue;
-                }
-                OwedCommit::Nothing => match block_on(jobs.recv()) {
-                    None | Some(Job::Stop) => break,
-                    Some(job) => work.begin(job),
-                },
+        while let Some(event) = events.take() {
+            work.receive(event, RawTime::ZERO);
+        }
+        let is_over = is_stopping || thread_rng().gen_bool(0.5);
+        let now_raw = RawTime::from_nanos(if is_over { u64::MAX } else { 0 });
+        match work.ready(now_raw) {
+            // Before it ends it does what is left: it may have asked itself, for a segment.
+            Ready::Stop => is_stopping = true,
+            Ready::Wait(None) if is_stopping => return (work, events),
+            Ready::Wait(None) => work.receive(events.wait(None).unwrap(), RawTime::ZERO),
+            Ready::Wait(Some(_)) => sleep(Duration::ZERO),
+            ready => {
+                let mut begun = work.begin(ready);
+                let _ = work.finish(&mut begun);
             }
-        };
-        let _ = work.finish(&mut begun);
+        }
     }
-    // It may have asked itself, for a segment, after it was told to stop.
-    while let Some(job) = jobs.try_recv() {
-        let mut begun = work.begin(job);
-        let _ = work.finish(&mut begun);
-    }
-    if work.sync_due_raw().is_some() {
-        let mut begun = work.begin_sync_of_second();
-        let _ = work.finish(&mut begun);
-    }
-    (work, jobs)
 }
 
 /// Appends a frame; returns its position.
@@ -381,7 +369,7 @@ fn nobody_is_told_of_a_sync_beside_one_that_has_failed() {
 #[test]
 fn nobody_waits_for_a_commit_of_a_log_thread_that_has_ended() {
     explore(|| {
-        let (queue, mut jobs) = LogQueue::new();
+        let (queue, events) = LogQueue::new();
         let queue = Arc::new(queue);
         let asks = |worker: usize| {
             let queue = Arc::clone(&queue);
@@ -399,11 +387,11 @@ fn nobody_waits_for_a_commit_of_a_log_thread_that_has_ended() {
         };
         let workers = [asks(0), asks(1), asks(1)];
         for _ in 0..thread_rng().gen_range(0..3) {
-            if jobs.try_recv().is_some() {
+            if events.take().is_some() {
                 drop(queue.next_commit.take());
             }
         }
-        drop(jobs);
+        drop(events);
         for worker in workers {
             worker.join().unwrap();
         }
@@ -414,9 +402,15 @@ fn nobody_waits_for_a_commit_of_a_log_thread_that_has_ended() {
 #[test]
 fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_urgent() {
     explore(|| {
-        let queue = Arc::new(LogQueue::new().0);
-        let mut linger = Linger::default();
-        linger.begin(3, 0, RawTime::ZERO, 1_000_000);
+        let (queue, events) = LogQueue::new();
+        let queue = Arc::new(queue);
+        let mut schedule = LogSchedule::default();
+        schedule.note_long_sync(LongSync {
+            answered: 3,
+            ahead: 0,
+            ended_raw: RawTime::ZERO,
+            sync_ns: 1_000_000,
+        });
         let is_urgent = thread_rng().gen_bool(0.5);
         let asks = |request: CommitRequest| {
             let queue = Arc::clone(&queue);
@@ -431,12 +425,10 @@ fn a_commit_that_is_put_off_begins_when_the_last_client_is_back_and_for_who_is_u
             false => replies(1),
         };
         let workers = [asks(replies(2)), asks(last)];
-        while queue
-            .next_commit
-            .put_off_ns(&mut linger, RawTime::ZERO)
-            .is_some()
-        {
-            queue.next_commit.wait(Duration::ZERO);
+        let mut ready = || schedule.ready(&mut queue.next_commit.lock(), RawTime::ZERO);
+        while !matches!(ready(), Ready::Commit) {
+            // Shuttle's never ends by the time.
+            events.wait(None);
         }
         assert!(is_urgent || queue.next_commit.take().replies == 3);
         for worker in workers {

@@ -1,7 +1,7 @@
 //! A node without threads, sockets and timers: the driver decides what happens when.
 //!
 //! It is put together from the parts of the real node: the same start, the same execution of requests, the
-//! same commit, the same jobs of the log thread, the same steps of maintenance. Only the shells that wait for
+//! same commit, the same work of the log thread, the same steps of maintenance. Only the shells that wait for
 //! sockets and timers are missing. With a disk in memory, a clock that is set by hand and a seed, the same calls
 //! give the same bytes on the disk.
 //!
@@ -20,8 +20,9 @@ use quorlock_persistence::{Disk, LogOptions, Position, Recovery};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::core::commit::Failure;
-use crate::core::log_queue::{Job, Jobs};
-use crate::core::log_work::{BegunJob, LogWork, OwedCommit};
+use crate::core::log_queue::{LogEvent, LogEvents};
+use crate::core::log_schedule::Ready;
+use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::maintenance::{Maintenance, Wake, Work};
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -54,8 +55,8 @@ pub struct Node {
     clients: Vec<(usize, Pipe)>,
     /// The client that [`Node::execute`] speaks for.
     own: Option<Client>,
-    /// What the log thread would do; `None` once the log has failed.
-    jobs: Option<Jobs>,
+    /// What the log thread is asked for.
+    log_events: LogEvents,
     log_work: LogWork,
     /// The sync that the log thread runs.
     syncing: Option<BegunJob>,
@@ -116,7 +117,7 @@ impl Node {
             maintenance,
             stop_mark,
             preparer,
-            jobs,
+            log_events,
         } = begin(plan, reach)?;
         let worker = |number| Worker::new(Arc::clone(&node), number);
         Ok(Node {
@@ -126,7 +127,7 @@ impl Node {
             syncing: None,
             log_work: LogWork::new(Arc::clone(&node), preparer),
             node,
-            jobs: Some(jobs),
+            log_events,
             maintenance,
             stop_mark,
         })
@@ -275,7 +276,7 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn sync(&mut self) -> Result<(), Failure> {
-        let mut sync = self.log_work.begin_sync_of_second();
+        let mut sync = self.log_work.begin(Ready::SyncOfSecond);
         self.log_work.finish(&mut sync)
     }
 
@@ -288,14 +289,9 @@ impl Node {
         if self.syncing.is_some() {
             return Ok(());
         }
-        let mut begun = match self.log_work.owed_commit() {
-            OwedCommit::Due => self.log_work.begin_commit(),
-            OwedCommit::PutOff(_) | OwedCommit::Nothing => {
-                let Some(job) = self.jobs.as_mut().and_then(Jobs::try_recv) else {
-                    return Ok(());
-                };
-                self.log_work.begin(job)
-            }
+        let mut begun = match self.ready() {
+            Ready::Wait(_) | Ready::Stop => return Ok(()),
+            ready => self.log_work.begin(ready),
         };
         if !begun.is_sync() {
             return self.log_work.finish(&mut begun);
@@ -325,17 +321,26 @@ impl Node {
     /// When the log failed.
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
         self.finish_sync()?;
-        while let Some(job) = self.jobs.as_mut().and_then(Jobs::try_recv) {
-            let mut begun = self.log_work.begin(job);
+        loop {
+            let ready = match self.ready() {
+                Ready::Wait(Some(_)) => Ready::Commit,
+                Ready::Wait(None) | Ready::Stop => return Ok(()),
+                ready => ready,
+            };
+            let mut begun = self.log_work.begin(ready);
             self.log_work.finish(&mut begun)?;
         }
-        match self.log_work.owed_commit() {
-            OwedCommit::Nothing => Ok(()),
-            OwedCommit::PutOff(_) | OwedCommit::Due => {
-                let mut begun = self.log_work.begin_commit();
-                self.log_work.finish(&mut begun)
+    }
+
+    /// What the log thread would do now. The sync of every second is left to [`Node::sync`].
+    fn ready(&mut self) -> Ready {
+        let now_raw = self.node.clock.raw();
+        while let Some(event) = self.log_events.take() {
+            if !matches!(event, LogEvent::SyncSoon) {
+                self.log_work.receive(event, now_raw);
             }
         }
+        self.log_work.ready(now_raw)
     }
 
     /// One step of maintenance, a step of the checkpoint if one is under way. Returns after how long the real node
@@ -349,7 +354,7 @@ impl Node {
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {
-                let mut begun = self.log_work.begin(Job::Prepare);
+                let mut begun = self.log_work.begin(Ready::Prepare(Vec::new()));
                 self.log_work.finish(&mut begun)?;
             }
             work => {

@@ -1,10 +1,21 @@
-//! What the hand-overs between threads rest on: the standard library's and tokio's, or with the feature `shuttle` those
-//! that try orders of threads.
+//! What the hand-overs between threads rest on: the locks of the standard library, the channels of crossbeam and the
+//! notifications of tokio, or with the feature `shuttle` those that try orders of threads.
 
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, atomic, mpsc};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic, mpsc as channel};
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic, mpsc};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use crossbeam_channel as channel;
+
+/// A channel that takes any number of messages.
+pub(crate) fn unbounded<T>() -> (channel::Sender<T>, channel::Receiver<T>) {
+    #[cfg(feature = "shuttle")]
+    return channel::channel();
+    #[cfg(not(feature = "shuttle"))]
+    return channel::unbounded();
+}
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use tokio::sync::Notify;

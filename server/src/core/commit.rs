@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
+use crossbeam_utils::CachePadded;
 use quorlock_persistence::{DiskError, Position, WriteError};
 use tokio::sync::futures::Notified;
 
@@ -26,8 +27,9 @@ use quorlock_engine::RawTime;
 
 /// The state of the log's commits, as everybody sees it.
 pub(crate) struct Commit {
-    written: AtomicU64,
-    synced: AtomicU64,
+    // Each on a cache line of its own: one thread writes them while all others read them.
+    written: CachePadded<AtomicU64>,
+    synced: CachePadded<AtomicU64>,
     /// Locked while either of the two grows.
     counts: Mutex<DurableCounts>,
     /// Smoothed duration of a sync and the direct write before it, in nanoseconds: decides who does both.
@@ -123,8 +125,8 @@ impl Commit {
         now_raw: RawTime,
     ) -> Self {
         Self {
-            written: AtomicU64::new(written.get()),
-            synced: AtomicU64::new(synced.get()),
+            written: CachePadded::new(AtomicU64::new(written.get())),
+            synced: CachePadded::new(AtomicU64::new(synced.get())),
             counts: Mutex::default(),
             sync_ns: AtomicU64::new(0),
             syncs: SyncDurations::default(),

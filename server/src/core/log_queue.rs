@@ -1,117 +1,120 @@
-//! Work on the log that must not hold up a worker, in the order in which it was asked for.
+//! The way to the log thread: what is asked of it, in the order in which it was asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
+use crate::clock::LookAgain;
 use crate::core::log_duties::LogDuties;
 use crate::core::next_commit::{CommitRequest, Done, NextCommit};
+use crate::sync::channel::{Receiver, Sender};
+use crate::sync::unbounded;
 
-/// Something to do.
-pub(crate) enum Job {
-    /// Write what is appended, sync it, and tell those who wait for it ([`NextCommit`]).
+/// What happens to the log thread.
+pub(crate) enum LogEvent {
+    /// A commit is asked for, or all that it was put off for has come ([`NextCommit`]).
     Commit,
-    /// Sync what is written within a second.
+    /// Something was written that is to be synced within a second.
     SyncSoon,
-    /// Make the next segment, and remove those no longer needed.
-    Prepare,
-    /// The same, for somebody who waits for it.
-    PrepareNow(Done),
-    /// End.
+    /// The next segment is to be made, and those no longer needed are to be removed. Reports the end of it.
+    Prepare(Option<Done>),
+    /// A test has moved the clock.
+    TimeMoved,
+    /// The log thread is to end.
     Stop,
 }
 
-/// Jobs that have not begun. Where this is dropped, everybody who waits for one is told.
-pub(crate) struct Jobs {
-    receiver: UnboundedReceiver<Job>,
+/// The events that the log thread has not seen. Dropped, it reports to all that wait for the log thread.
+pub(crate) struct LogEvents {
+    receiver: Receiver<LogEvent>,
     next_commit: Arc<NextCommit>,
 }
 
-impl Jobs {
-    /// The next job, once there is one; `None` where none can come any more.
-    pub(crate) async fn recv(&mut self) -> Option<Job> {
-        self.receiver.recv().await
-    }
-
-    /// The next job, if there is one.
-    pub(crate) fn try_recv(&mut self) -> Option<Job> {
+impl LogEvents {
+    /// The next event, if there is one.
+    pub(crate) fn take(&self) -> Option<LogEvent> {
         self.receiver.try_recv().ok()
     }
-}
 
-impl Drop for Jobs {
-    fn drop(&mut self) {
-        // In this order: who asks looks in the other one.
-        self.receiver.close();
-        drop(self.next_commit.take());
+    /// Waits for an event; `None` where the time is over before one has come.
+    pub(crate) fn wait(&self, at_most: Option<Duration>) -> Option<LogEvent> {
+        match at_most {
+            Some(at_most) => self.receiver.recv_timeout(at_most).ok(),
+            // Without any sender the node is gone.
+            None => Some(self.receiver.recv().unwrap_or(LogEvent::Stop)),
+        }
     }
 }
 
-/// The way to the log thread, or to a simulation that does its jobs.
+impl Drop for LogEvents {
+    fn drop(&mut self) {
+        drop(self.next_commit.close());
+    }
+}
+
+/// The sending end of [`LogEvents`], and what is asked for without an event of its own.
 pub(crate) struct LogQueue {
-    jobs: UnboundedSender<Job>,
+    events: Sender<LogEvent>,
     pub(crate) next_commit: Arc<NextCommit>,
     pub(crate) duties: LogDuties,
 }
 
 impl LogQueue {
-    /// The queue and the end from which jobs are taken.
-    pub(crate) fn new() -> (Self, Jobs) {
-        let (jobs, receiver) = unbounded_channel();
+    /// Both ends.
+    pub(crate) fn new() -> (Self, LogEvents) {
+        let (events, receiver) = unbounded();
         let next_commit = Arc::<NextCommit>::default();
         (
             Self {
-                jobs,
+                events,
                 next_commit: Arc::clone(&next_commit),
                 duties: LogDuties::default(),
             },
-            Jobs {
+            LogEvents {
                 receiver,
                 next_commit,
             },
         )
     }
 
-    /// Hands a job over.
-    pub(crate) fn send(&self, job: Job) {
-        // A receiver that is gone means the node is stopping: the job has no meaning then.
-        let _ = self.jobs.send(job);
+    /// Sends an event.
+    pub(crate) fn send(&self, event: LogEvent) {
+        // A receiver that is gone means the node is stopping: the event has no meaning then.
+        let _ = self.events.send(event);
+    }
+
+    /// For [`crate::clock::Clock::when_moved`].
+    pub(crate) fn when_moved(&self) -> LookAgain {
+        let events = self.events.clone();
+        Box::new(move || events.send(LogEvent::TimeMoved).is_ok())
     }
 
     /// Asks for a write and a sync of everything appended so far, for those who look themselves how far it came.
     pub(crate) fn ask_for_commit(&self, request: CommitRequest) {
         if self.next_commit.ask(request) {
-            self.send(Job::Commit);
+            self.send(LogEvent::Commit);
         }
     }
 
-    /// The same for a worker of this number, which is told when it has ended.
+    /// The same for a worker of this number, which is notified when it has ended.
     pub(crate) fn commit_for(
         &self,
         worker: usize,
         request: CommitRequest,
         done: impl FnOnce() -> Done,
     ) {
-        self.ask_and_be_told(Some(worker), request, done);
-    }
-
-    /// The same for somebody else.
-    pub(crate) fn commit(&self, done: Done) {
-        self.ask_and_be_told(None, CommitRequest::default(), || done);
-    }
-
-    fn ask_and_be_told(
-        &self,
-        worker: Option<usize>,
-        request: CommitRequest,
-        done: impl FnOnce() -> Done,
-    ) {
-        let is_first = self.next_commit.ask_and_be_told(worker, request, done);
-        if is_first {
-            self.send(Job::Commit);
+        if self
+            .next_commit
+            .ask_and_be_told(Some(worker), request, done)
+        {
+            self.send(LogEvent::Commit);
         }
-        if self.jobs.is_closed() {
-            drop(self.next_commit.take());
+    }
+
+    /// The same for a caller that is no worker.
+    pub(crate) fn commit(&self, done: Done) {
+        let request = CommitRequest::default();
+        if self.next_commit.ask_and_be_told(None, request, || done) {
+            self.send(LogEvent::Commit);
         }
     }
 }
@@ -131,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn many_who_ask_for_a_commit_make_one_job_until_it_begins() {
-        let (queue, mut jobs) = LogQueue::new();
-        let mut count = || std::iter::from_fn(|| jobs.try_recv()).count();
+    fn many_requests_for_a_commit_are_one_event_until_it_begins() {
+        let (queue, events) = LogQueue::new();
+        let count = || std::iter::from_fn(|| events.take()).count();
         let _told = [commit_for(&queue, 1), commit_for(&queue, 2)];
         queue.ask_for_commit(CommitRequest::URGENT);
         queue.commit(Box::new(|| {}));
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_asks_again_is_told_once_by_each_commit() {
-        let (queue, _jobs) = LogQueue::new();
+        let (queue, _events) = LogQueue::new();
         let (first, again) = (commit_for(&queue, 1), commit_for(&queue, 1));
         let requests = queue.next_commit.take();
         let next = commit_for(&queue, 1);
@@ -159,9 +162,9 @@ mod tests {
     /// Planted: nobody looks whether the log thread has ended.
     #[test]
     fn who_asks_a_log_thread_that_has_ended_does_not_wait() {
-        let (queue, jobs) = LogQueue::new();
+        let (queue, events) = LogQueue::new();
         let before = commit_for(&queue, 1);
-        drop(jobs);
+        drop(events);
         for hears in [before, commit_for(&queue, 1), commit_for(&queue, 1)] {
             assert_eq!(hears.try_recv(), Err(TryRecvError::Disconnected));
         }

@@ -1,8 +1,8 @@
-//! What the log thread does, in two steps: a job begins; it runs, and then whoever asked for it is told.
+//! What the log thread does, in two steps: what is ready begins ([`LogSchedule`] says what); it runs, and then its end is
+//! reported to all that asked for it.
 //!
 //! The log thread takes both steps back to back. The simulation takes them apart, so that workers go on while a
-//! sync is under way. A commit may be put off for a while, so that clients that are about to ask share it
-//! (`core/linger.rs`).
+//! sync is under way.
 //!
 //! Invariant: when somebody is told that a job has ended, what it has done is published, or the node has
 //! failed. Who is told looks at once, and would ask again if it found nothing.
@@ -12,21 +12,18 @@ use std::sync::Arc;
 use quorlock_persistence::Preparer;
 
 use crate::core::commit::Failure;
-use crate::core::linger::Linger;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
+use crate::core::log_schedule::{LogSchedule, LongSync, Ready};
 use crate::core::log_writer::Syncing;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use quorlock_engine::RawTime;
 
-/// The jobs of one node's log; what is known from one to the next.
+/// The work on one node's log.
 pub(crate) struct LogWork {
     node: Arc<NodeState>,
     preparer: Preparer,
-    sync_due_raw: Option<RawTime>,
-    /// A commit was asked for and has not begun.
-    owes_commit: bool,
-    linger: Linger,
+    schedule: LogSchedule,
     /// Whether the last segment asked for could be made.
     has_space: bool,
 }
@@ -67,78 +64,42 @@ impl BegunJob {
     }
 }
 
-/// A commit that was asked for and has not begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwedCommit {
-    Nothing,
-    /// It is put off for so many nanoseconds.
-    PutOff(u64),
-    /// It is to begin.
-    Due,
-}
-
 impl LogWork {
     pub(crate) fn new(node: Arc<NodeState>, preparer: Preparer) -> Self {
         Self {
             node,
             preparer,
-            sync_due_raw: None,
-            owes_commit: false,
-            linger: Linger::default(),
+            schedule: LogSchedule::default(),
             has_space: true,
         }
     }
 
-    /// Raw-clock reading at which the sync of this second is to begin, if one was asked for.
-    pub(crate) fn sync_due_raw(&self) -> Option<RawTime> {
-        self.sync_due_raw
+    /// Takes an event.
+    pub(crate) fn receive(&mut self, event: LogEvent, now_raw: RawTime) {
+        self.schedule.receive(event, now_raw);
     }
 
-    /// Begins a job. A failure shows when it is finished. A commit may be put off.
-    pub(crate) fn begin(&mut self, job: Job) -> BegunJob {
-        match job {
-            Job::Commit => {
-                self.owes_commit = true;
-                if self.owed_commit() == OwedCommit::Due {
-                    return self.begin_commit();
-                }
-            }
-            Job::SyncSoon => {
-                let now_raw = self.node.clock.raw();
-                self.sync_due_raw = Some(now_raw.plus_nanos(SYNC_EVERY_NS));
-            }
-            Job::Prepare => return BegunJob::new(Ok(Left::Prepare)),
-            Job::PrepareNow(done) => {
-                return BegunJob {
-                    done: vec![done],
-                    ..BegunJob::new(Ok(Left::Prepare))
-                };
-            }
-            // For those who take jobs.
-            Job::Stop => {}
-        }
-        BegunJob::new(Ok(Left::Nothing))
+    /// What is to be done now, which the caller begins before it asks again.
+    pub(crate) fn ready(&mut self, now_raw: RawTime) -> Ready {
+        let mut requests = self.node.log_queue.next_commit.lock();
+        self.schedule.ready(&mut requests, now_raw)
     }
 
-    /// What is to be done about a commit that was asked for. One look decides: between two of them it may have become
-    /// due, and who waits for jobs then waits for ever, since nobody asks for it again.
-    pub(crate) fn owed_commit(&mut self) -> OwedCommit {
-        if !self.owes_commit {
-            return OwedCommit::Nothing;
+    /// Begins what is ready. A failure shows when it is finished.
+    pub(crate) fn begin(&self, ready: Ready) -> BegunJob {
+        match ready {
+            Ready::Commit => self.begin_commit(),
+            Ready::SyncOfSecond => {
+                // The next write asks for the next one.
+                self.node.log_queue.duties.begin_sync_of_second();
+                BegunJob::new(self.begin_sync())
+            }
+            Ready::Prepare(done) => BegunJob {
+                done,
+                ..BegunJob::new(Ok(Left::Prepare))
+            },
+            Ready::Wait(_) | Ready::Stop => BegunJob::new(Ok(Left::Nothing)),
         }
-        let now_raw = self.node.clock.raw();
-        let next_commit = &self.node.log_queue.next_commit;
-        match next_commit.put_off_ns(&mut self.linger, now_raw) {
-            Some(left_ns) => OwedCommit::PutOff(left_ns),
-            None => OwedCommit::Due,
-        }
-    }
-
-    /// Begins the sync that [`Job::SyncSoon`] asked for; the next write asks again.
-    pub(crate) fn begin_sync_of_second(&mut self) -> BegunJob {
-        self.sync_due_raw = None;
-        self.node.log_queue.duties.begin_sync_of_second();
-        BegunJob::new(self.begin_sync())
     }
 
     /// Runs what is left of a job, and tells whoever asked for it. It stays the caller's, so that after a panic the
@@ -167,8 +128,7 @@ impl LogWork {
     }
 
     /// What was asked for is taken before it is written: who asks from here on may have appended since.
-    pub(crate) fn begin_commit(&mut self) -> BegunJob {
-        self.owes_commit = false;
+    fn begin_commit(&self) -> BegunJob {
         let requests = self.node.log_queue.next_commit.take();
         BegunJob {
             left: self.begin_write_and_sync(requests.replies > 0),
@@ -198,9 +158,12 @@ impl LogWork {
         let answered = replies.saturating_sub(next_commit.take_gone());
         node.log_writer.publish(ended)?;
         if answered > 0 && node.commit.takes_long() {
-            let (ended_raw, sync_ns) = (node.commit.last_sync_raw(), node.commit.sync_ns());
-            self.linger.begin(answered, ahead, ended_raw, sync_ns);
-            let latest_raw = self.linger.latest_raw();
+            let latest_raw = self.schedule.note_long_sync(LongSync {
+                answered,
+                ahead,
+                ended_raw: node.commit.last_sync_raw(),
+                sync_ns: node.commit.sync_ns(),
+            });
             next_commit.note_lingering(latest_raw);
         }
         Ok(())
@@ -239,9 +202,6 @@ impl LogWork {
     }
 }
 
-/// `appendfsync everysec`.
-const SYNC_EVERY_NS: u64 = 1_000_000_000;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
@@ -255,13 +215,25 @@ mod tests {
     use super::*;
     use crate::clock::SettableClock;
     use crate::config::Config;
-    use crate::core::log_queue::Jobs;
+    use crate::core::log_queue::LogEvents;
     use crate::core::next_commit::CommitRequest;
     use crate::node::for_tests;
 
     /// A node, its work on its log, and the position of a frame that is written and not synced. Syncs take 4 ms.
-    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, (LogWork, Jobs), Position) {
+    fn written(disk: &MemoryDisk) -> (Arc<NodeState>, (LogWork, LogEvents), Position) {
         written_on(disk, Duration::from_millis(4))
+    }
+
+    /// What is ready by now.
+    fn ready(work: &mut LogWork) -> Ready {
+        let now_raw = work.node.clock.raw();
+        work.ready(now_raw)
+    }
+
+    /// Begins it.
+    fn begin(work: &mut LogWork) -> BegunJob {
+        let ready = ready(work);
+        work.begin(ready)
     }
 
     fn append(node: &NodeState) -> Position {
@@ -273,27 +245,27 @@ mod tests {
     fn written_on(
         disk: &MemoryDisk,
         sync: Duration,
-    ) -> (Arc<NodeState>, (LogWork, Jobs), Position) {
+    ) -> (Arc<NodeState>, (LogWork, LogEvents), Position) {
         let clock = Arc::new(SettableClock::new());
         let slow = Arc::clone(&clock);
         disk.on_sync(Arc::new(move || slow.advance(sync)));
         let on_disk = Arc::new(disk.clone());
-        let (node, preparer, jobs) = for_tests::started(Config::default(), on_disk, clock);
+        let (node, preparer, events) = for_tests::started(Config::default(), on_disk, clock);
         let position = append(&node);
         node.log_writer.write(&node.executor).unwrap();
         let work = LogWork::new(Arc::clone(&node), preparer);
-        (node, (work, jobs), position)
+        (node, (work, events), position)
     }
 
     /// Planted: the wake-up before the sync. Who is woken then looks, finds nothing and asks again.
     #[test]
     fn who_asked_for_a_sync_is_told_when_it_has_ended() {
-        let (node, (mut work, _jobs), position) = written(&MemoryDisk::new());
+        let (node, (mut work, _events), position) = written(&MemoryDisk::new());
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(seen.commit.synced()).unwrap();
         node.log_queue.commit(Box::new(done));
-        let mut begun = work.begin(Job::Commit);
+        let mut begun = begin(&mut work);
         assert!(hears.try_recv().is_err(), "it has only begun");
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.recv(), Ok(position));
@@ -303,25 +275,25 @@ mod tests {
     #[test]
     fn who_asked_for_a_sync_that_fails_is_told_when_the_node_has_failed() {
         let disk = MemoryDisk::new();
-        let (node, (mut work, _jobs), _) = written(&disk);
+        let (node, (mut work, _events), _) = written(&disk);
         disk.plan_fault(&[Operation::Sync], 0, Fault::Error(5));
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(*seen.signals.stop.borrow()).unwrap();
         node.log_queue.commit(Box::new(done));
-        let mut begun = work.begin(Job::Commit);
+        let mut begun = begin(&mut work);
         work.finish(&mut begun).unwrap_err();
         assert_eq!(hears.recv(), Ok(true));
     }
 
     #[test]
     fn who_asked_for_a_segment_is_told_when_it_is_made() {
-        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        let (node, (mut work, _events), _) = written(&MemoryDisk::new());
         let has_spare = || node.lock().unwrap().appender.has_spare();
         assert!(!has_spare());
         let (told, hears) = channel();
         let done = move || told.send(()).unwrap();
-        let mut begun = work.begin(Job::PrepareNow(Box::new(done)));
+        let mut begun = work.begin(Ready::Prepare(vec![Box::new(done)]));
         assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.try_recv(), Ok(()));
@@ -333,11 +305,11 @@ mod tests {
     fn a_direct_write_that_no_reply_waits_for_does_not_count_as_a_long_sync() {
         for (replies, counted_ns) in [(0, 0), (1, 4_000)] {
             let write = Duration::from_nanos(4_000);
-            let (node, preparer, _jobs) = for_tests::with_slow_direct_writes(write);
+            let (node, preparer, _events) = for_tests::with_slow_direct_writes(write);
             append(&node);
             ask(&node, replies);
             let mut work = LogWork::new(Arc::clone(&node), preparer);
-            let mut begun = work.begin(Job::Commit);
+            let mut begun = begin(&mut work);
             work.finish(&mut begun).unwrap();
             assert_eq!(node.commit.sync_ns(), counted_ns);
         }
@@ -346,15 +318,14 @@ mod tests {
     #[test]
     fn a_short_sync_keeps_nobody_waiting_for_those_whom_it_has_answered() {
         let short = Duration::from_micros(500);
-        let (node, (mut work, _jobs), _) = written_on(&MemoryDisk::new(), short);
+        let (node, (mut work, _events), _) = written_on(&MemoryDisk::new(), short);
         ask(&node, 4);
-        let mut begun = work.begin(Job::Commit);
+        let mut begun = begin(&mut work);
         assert!(begun.is_sync());
         work.finish(&mut begun).unwrap();
         assert!(!begun.is_sync());
         ask(&node, 1);
-        drop(work.begin(Job::Commit));
-        assert_eq!(work.owed_commit(), OwedCommit::Nothing, "it has begun");
+        assert!(matches!(ready(&mut work), Ready::Commit));
     }
 
     /// Asks for a commit for so many replies.
@@ -369,34 +340,36 @@ mod tests {
 
     #[test]
     fn clients_that_have_gone_are_not_expected_back() {
-        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        let (node, (mut work, _events), _) = written(&MemoryDisk::new());
         ask(&node, 4);
-        let mut begun = work.begin(Job::Commit);
+        let mut begun = begin(&mut work);
         (0..2).for_each(|_| node.log_queue.next_commit.note_gone());
         work.finish(&mut begun).unwrap();
         ask(&node, 1);
-        drop(work.begin(Job::Commit));
         assert!(
-            matches!(work.owed_commit(), OwedCommit::PutOff(_)),
+            matches!(ready(&mut work), Ready::Wait(Some(_))),
             "one of two is missing"
         );
         ask(&node, 1);
-        assert_eq!(work.owed_commit(), OwedCommit::Due);
+        assert!(matches!(ready(&mut work), Ready::Commit));
     }
 
     /// What was answered was counted by a worker that was told, and was nothing where its replies had left before.
     #[test]
     fn those_who_ask_again_before_their_worker_is_told_of_the_sync_are_back() {
-        let (node, (mut work, _jobs), _) = written(&MemoryDisk::new());
+        let (node, (mut work, _events), _) = written(&MemoryDisk::new());
         ask(&node, 3);
         let asks = Arc::clone(&node);
         node.log_queue.commit(Box::new(move || ask(&asks, 2)));
-        let mut begun = work.begin(Job::Commit);
+        let mut begun = begin(&mut work);
         work.finish(&mut begun).unwrap();
-        drop(work.begin(Job::Commit));
-        let one_is_missing = OwedCommit::PutOff(1_000_000);
-        assert_eq!(work.owed_commit(), one_is_missing);
+        let now_raw = node.clock.raw();
+        let one_is_missing = now_raw.plus_nanos(1_000_000);
+        let Ready::Wait(until_raw) = work.ready(now_raw) else {
+            panic!("one is missing");
+        };
+        assert_eq!(until_raw, Some(one_is_missing));
         ask(&node, 1);
-        assert_eq!(work.owed_commit(), OwedCommit::Due);
+        assert!(matches!(ready(&mut work), Ready::Commit));
     }
 }

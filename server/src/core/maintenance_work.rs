@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock_engine::Discarded;
 
 use crate::core::commit::Failure;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
 use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
 use crate::core::report::StartReport;
 use crate::core::state::NodeState;
@@ -79,7 +79,7 @@ impl NodeState {
             Work::None => return Ok(()),
             Work::Write => self.write_without_waiting()?,
             Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
-            Work::MakeSegment => self.log_queue.send(Job::Prepare),
+            Work::MakeSegment => self.log_queue.send(LogEvent::Prepare(None)),
         }
         self.after_write();
         Ok(())
@@ -88,7 +88,7 @@ impl NodeState {
     /// What is left of a step once its work is done.
     pub(crate) fn conclude(&self, step: &Step) {
         if step.prepares {
-            self.log_queue.send(Job::Prepare);
+            self.log_queue.send(LogEvent::Prepare(None));
         }
         if let Some(announcement) = step.announcement {
             self.tell(announcement);

@@ -1,15 +1,13 @@
 //! The commit that the log thread makes next: who waits for it, and until when it is put off.
 //!
-//! However many ask for it, it is one job, one write and one sync. Invariant: what somebody has appended before they ask
+//! However many ask for it, it is one event, one write and one sync. Invariant: what somebody has appended before they ask
 //! is covered by it. The log thread takes the requests before it writes; who asks later asks for the commit after it.
-
-use std::time::Duration;
 
 use quorlock_engine::RawTime;
 
 use crate::core::linger::{AskedRaw, Linger};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Tells whoever asked for something that it has ended. Dropped, it says so as well.
 pub(crate) type Done = Box<dyn FnOnce() + Send>;
@@ -38,8 +36,6 @@ impl CommitRequest {
 #[derive(Default)]
 pub(crate) struct NextCommit {
     requests: Mutex<Requests>,
-    /// Notified when it is time to look again at a commit that is put off.
-    due: Condvar,
     /// Raw-clock reading until which clients that the last commit has answered are expected back, while this one has not
     /// begun; else 0.
     lingers_until_raw_ns: AtomicU64,
@@ -64,10 +60,12 @@ pub(crate) struct Requests {
     is_urgent: bool,
     /// When the replies were made that came since the last commit ended.
     asked: Option<AskedRaw>,
-    /// It is put off, and looked at again when so many replies wait for it.
+    /// It is put off, and the log thread looks again when this number of replies wait for it.
     expected_replies: Option<usize>,
-    /// It is the log thread's already.
-    has_job: bool,
+    /// It is asked for, and the log thread knows of it.
+    is_wanted: bool,
+    /// The log thread has ended.
+    is_closed: bool,
 }
 
 impl Requests {
@@ -76,21 +74,48 @@ impl Requests {
         self.told.into_iter().map(|told| told.done)
     }
 
-    fn is_due(&self) -> bool {
-        self.is_urgent
-            || self
-                .expected_replies
-                .is_none_or(|count| self.replies >= count)
+    /// When the commit begins; `None` where none is asked for.
+    pub(crate) fn due_raw(&mut self, linger: &mut Linger, now_raw: RawTime) -> Option<RawTime> {
+        if !self.is_wanted {
+            return None;
+        }
+        if self.is_urgent {
+            linger.end();
+        }
+        let left_ns = linger.left_ns(self.replies, self.asked, now_raw);
+        self.expected_replies = linger.expected_replies();
+        Some(now_raw.plus_nanos(left_ns.unwrap_or(0)))
+    }
+
+    /// Adds a request. Says whether the log thread has to look at it.
+    fn add(&mut self, request: CommitRequest) -> bool {
+        if request.replies > 0 {
+            self.replies += request.replies;
+            let reading = request.asked_raw;
+            let asked = self.asked.get_or_insert(AskedRaw {
+                first: reading,
+                last: reading,
+            });
+            asked.first = asked.first.min(reading);
+            asked.last = asked.last.max(reading);
+        }
+        self.is_urgent |= request.is_urgent;
+        let is_first = !std::mem::replace(&mut self.is_wanted, true);
+        // It is put off, and this request ends that. Those after it need not say so again.
+        let (is_urgent, replies) = (self.is_urgent, self.replies);
+        let ends_wait = |expected: &mut usize| is_urgent || replies >= *expected;
+        is_first || self.expected_replies.take_if(ends_wait).is_some()
     }
 }
 
 impl NextCommit {
-    /// Adds a request. Says whether it is the first, so that the log thread has to be told.
+    /// Adds a request. Says whether the log thread has to look at it.
     pub(crate) fn ask(&self, request: CommitRequest) -> bool {
-        self.add(request, &mut self.lock())
+        self.lock().add(request)
     }
 
-    /// The same; `done` makes what tells of the end of the commit. A worker is told once.
+    /// The same; `done` makes what reports the end of the commit. A worker is notified once. Where the log thread has ended
+    /// it is notified at once.
     pub(crate) fn ask_and_be_told(
         &self,
         worker: Option<usize>,
@@ -98,6 +123,11 @@ impl NextCommit {
         done: impl FnOnce() -> Done,
     ) -> bool {
         let mut requests = self.lock();
+        if requests.is_closed {
+            drop(requests);
+            drop(done());
+            return false;
+        }
         let is_told = |other: &Told| worker.is_some() && other.worker == worker;
         if !requests.told.iter().any(is_told) {
             requests.told.push(Told {
@@ -105,31 +135,24 @@ impl NextCommit {
                 done: done(),
             });
         }
-        self.add(request, &mut requests)
-    }
-
-    fn add(&self, request: CommitRequest, requests: &mut Requests) -> bool {
-        if request.replies > 0 {
-            requests.replies += request.replies;
-            let reading = request.asked_raw;
-            let asked = requests.asked.get_or_insert(AskedRaw {
-                first: reading,
-                last: reading,
-            });
-            asked.first = asked.first.min(reading);
-            asked.last = asked.last.max(reading);
-        }
-        requests.is_urgent |= request.is_urgent;
-        if requests.expected_replies.is_some() && requests.is_due() {
-            self.due.notify_one();
-        }
-        !std::mem::replace(&mut requests.has_job, true)
+        requests.add(request)
     }
 
     /// The commit begins: takes what was asked for.
     pub(crate) fn take(&self) -> Requests {
         self.note_lingering(None);
-        std::mem::take(&mut *self.lock())
+        let mut requests = self.lock();
+        let next = Requests {
+            is_closed: requests.is_closed,
+            ..Requests::default()
+        };
+        std::mem::replace(&mut requests, next)
+    }
+
+    /// No commit begins any more. Takes what was asked for.
+    pub(crate) fn close(&self) -> Requests {
+        self.lock().is_closed = true;
+        self.take()
     }
 
     /// The last commit ends, and clients are answered. How many replies wait for this one by now.
@@ -149,25 +172,6 @@ impl NextCommit {
         self.gone.swap(0, Ordering::Relaxed)
     }
 
-    /// For how many nanoseconds it is put off; `None` where it is to begin.
-    pub(crate) fn put_off_ns(&self, linger: &mut Linger, now_raw: RawTime) -> Option<u64> {
-        let mut requests = self.lock();
-        if requests.is_urgent {
-            linger.end();
-        }
-        let left_ns = linger.left_ns(requests.replies, requests.asked, now_raw);
-        requests.expected_replies = linger.expected_replies();
-        left_ns
-    }
-
-    /// Waits until it is time to look again, but not for longer than this.
-    pub(crate) fn wait(&self, at_most: Duration) {
-        let requests = self.lock();
-        if !requests.is_due() {
-            drop(self.due.wait_timeout(requests, at_most));
-        }
-    }
-
     /// Says to workers until when clients are expected back, if they are: to take several of them at a time is enough.
     pub(crate) fn note_lingering(&self, until_raw: Option<RawTime>) {
         self.lingers_until_raw_ns
@@ -180,7 +184,8 @@ impl NextCommit {
         now_raw < until_raw
     }
 
-    fn lock(&self) -> MutexGuard<'_, Requests> {
+    /// What is asked for.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Requests> {
         self.requests
             .lock()
             .expect("no holder of the requests can panic")

@@ -19,7 +19,7 @@ use crate::core::commit::{Commit, Failure};
 use crate::core::commit_queue::Plan;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::Executor;
-use crate::core::log_queue::{Job, LogQueue};
+use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
@@ -166,14 +166,14 @@ impl NodeState {
             .duties
             .after_write(&self.commit, self.durability());
         if asks.prepares {
-            self.log_queue.send(Job::Prepare);
+            self.log_queue.send(LogEvent::Prepare(None));
         }
         if self.is_compaction_due() {
             // Without keys that expire, maintenance sleeps without a timer.
             self.signals.activity.notify_one();
         }
         if asks.syncs_soon {
-            self.log_queue.send(Job::SyncSoon);
+            self.log_queue.send(LogEvent::SyncSoon);
         }
     }
 

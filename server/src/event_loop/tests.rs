@@ -10,7 +10,7 @@ use super::*;
 use crate::clock::{Clock, SettableClock};
 use crate::config::{ClientMemory, Config};
 use crate::core::clients::Addresses;
-use crate::core::log_queue::Jobs;
+use crate::core::log_queue::LogEvents;
 use crate::node::for_tests;
 
 /// An event loop whose iterations a test takes.
@@ -18,7 +18,7 @@ pub(super) struct Stepped {
     pub(super) event_loop: EventLoop<PipeStream>,
     pipes: Vec<(usize, Pipe)>,
     clock: Arc<SettableClock>,
-    _kept: (Preparer, Jobs),
+    _kept: (Preparer, LogEvents),
 }
 
 impl Stepped {
@@ -26,12 +26,12 @@ impl Stepped {
         let mut config = Config::default();
         change(&mut config);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (node, preparer, jobs) = for_tests::started(config, disk, clock.clone());
+        let (node, preparer, log_events) = for_tests::started(config, disk, clock.clone());
         Self {
             clock,
             event_loop: EventLoop::new(node, 0),
             pipes: Vec::new(),
-            _kept: (preparer, jobs),
+            _kept: (preparer, log_events),
         }
     }
 

@@ -16,7 +16,7 @@ use super::tests::request;
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::clients::{Addresses, Client};
-use crate::core::log_queue::Jobs;
+use crate::core::log_queue::LogEvents;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::node::for_tests;
@@ -30,7 +30,7 @@ struct Workers {
     clients: Vec<(usize, usize, Pipe)>,
     /// Which of them others have woken.
     woken: Arc<[AtomicBool]>,
-    _kept: (Preparer, Jobs),
+    _kept: (Preparer, LogEvents),
 }
 
 impl Workers {
@@ -38,7 +38,7 @@ impl Workers {
         let mut config = Config::default();
         (config.appendonly, config.workers) = (false, count);
         let (disk, clock) = (Arc::new(MemoryDisk::new()), Arc::new(SettableClock::new()));
-        let (node, preparer, jobs) = for_tests::started(config, disk, clock.clone());
+        let (node, preparer, log_events) = for_tests::started(config, disk, clock.clone());
         let loops = (0..count).map(|number| EventLoop::new(Arc::clone(&node), number));
         let woken: Arc<[AtomicBool]> = (0..count).map(|_| AtomicBool::new(false)).collect();
         for number in 0..count {
@@ -52,7 +52,7 @@ impl Workers {
             clock,
             node,
             clients: Vec::new(),
-            _kept: (preparer, jobs),
+            _kept: (preparer, log_events),
         }
     }
 

@@ -12,17 +12,17 @@ use crate::clock::{Clock, SettableClock};
 use crate::config::{Config, FirstStart};
 use crate::core::clients::Addresses;
 use crate::core::compaction::PART_BYTES;
-use crate::core::log_queue::Jobs;
+use crate::core::log_queue::LogEvents;
 use crate::core::state::NodeState;
 use crate::node::start::{Begun, Plan, Reach, begin, system_random};
 use crate::session::Session;
 
-/// A node that serves; the test does the jobs of its log thread.
+/// A node that serves; the test does the work of its log thread.
 pub(crate) fn started(
     config: Config,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-) -> (Arc<NodeState>, Preparer, Jobs) {
+) -> (Arc<NodeState>, Preparer, LogEvents) {
     started_with(config, disk, clock, LogOptions::default())
 }
 
@@ -32,13 +32,13 @@ pub(crate) fn started_with(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     sizes: LogOptions,
-) -> (Arc<NodeState>, Preparer, Jobs) {
+) -> (Arc<NodeState>, Preparer, LogEvents) {
     let plan = Plan {
         sizes,
         ..plan(config, disk, clock)
     };
     let begun = begun(plan);
-    (begun.node, begun.preparer, begun.jobs)
+    (begun.node, begun.preparer, begun.log_events)
 }
 
 /// What such a node starts from.
@@ -64,7 +64,7 @@ pub(crate) fn begun(plan: Plan) -> Begun {
 }
 
 /// One with `appendfsync always` on a disk whose direct writes take so long and whose syncs have nothing left to do.
-pub(crate) fn with_slow_direct_writes(write: Duration) -> (Arc<NodeState>, Preparer, Jobs) {
+pub(crate) fn with_slow_direct_writes(write: Duration) -> (Arc<NodeState>, Preparer, LogEvents) {
     let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
     disk.set_direct_blocks(Some(4096));
     let mut config = Config::default();

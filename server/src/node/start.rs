@@ -18,7 +18,7 @@ use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
-use crate::core::log_queue::{Jobs, LogQueue};
+use crate::core::log_queue::{LogEvents, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::maintenance::Maintenance;
 use crate::core::pause::Pause;
@@ -85,7 +85,7 @@ pub(crate) struct Begun {
     pub(crate) maintenance: Maintenance,
     pub(crate) stop_mark: StopMark,
     pub(crate) preparer: Preparer,
-    pub(crate) jobs: Jobs,
+    pub(crate) log_events: LogEvents,
 }
 
 /// Where an orderly stop marks the directory, so that a copy of it can be told from it.
@@ -168,7 +168,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let Assembled {
         node,
         preparer,
-        jobs,
+        log_events,
     } = assemble(&plan, identity, engine, log, judged, reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
     node.begin(&mut maintenance)?;
@@ -181,7 +181,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         },
         maintenance,
         preparer,
-        jobs,
+        log_events,
     })
 }
 
@@ -337,7 +337,7 @@ struct Assembled {
     /// Makes segments, on the log thread.
     preparer: Preparer,
     /// What the log thread is asked for.
-    jobs: Jobs,
+    log_events: LogEvents,
 }
 
 fn assemble(
@@ -372,7 +372,7 @@ fn assemble(
         node_id: identity.id.to_string(),
         advice: advice(&verdict),
     };
-    let (log_queue, jobs) = LogQueue::new();
+    let (log_queue, log_events) = LogQueue::new();
     let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
     let facts = StartFacts {
         identity,
@@ -407,7 +407,7 @@ fn assemble(
     Assembled {
         node: Arc::new(node),
         preparer: log.preparer,
-        jobs,
+        log_events,
     }
 }
 

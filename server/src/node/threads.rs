@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::core::commit::Failure;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
 use crate::core::maintenance::Maintenance;
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -63,7 +63,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         mut maintenance,
         stop_mark,
         preparer,
-        jobs,
+        log_events,
     } = begun;
     let mut threads = Threads {
         node: Arc::clone(&node),
@@ -73,7 +73,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let prepared = runtime().and_then(|runtime| {
         threads
             .handles
-            .push(log_thread::spawn(Arc::clone(&node), jobs, preparer)?);
+            .push(log_thread::spawn(Arc::clone(&node), log_events, preparer)?);
         if let Some(address) = node.facts.metrics_address {
             let node = Arc::clone(&node);
             threads.handles.push(crate::metrics::spawn(metrics, node)?);
@@ -193,7 +193,7 @@ impl Threads {
     /// Ends all threads and waits for them.
     fn end(&mut self) -> Result<(), Failure> {
         self.stop_workers();
-        self.node.log_queue.send(Job::Stop);
+        self.node.log_queue.send(LogEvent::Stop);
         let mut ended = Ok(());
         for handle in self.handles.drain(..) {
             if handle.join().is_err() {

@@ -11,7 +11,8 @@ use mio::{Registry, Token, Waker};
 
 use crate::core::clients::Client;
 use crate::event_loop::message::Message;
-use crate::sync::mpsc::{Receiver, Sender, channel};
+use crate::sync::channel::{Receiver, Sender};
+use crate::sync::unbounded;
 
 /// What comes to a worker.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl Inbox {
 impl<W: Wake> Inbox<W> {
     /// An inbox that wakes its worker like this.
     pub(crate) fn waking(waker: Arc<W>) -> (Self, Receiver<Incoming>) {
-        let (incoming, receiver) = channel();
+        let (incoming, receiver) = unbounded();
         (Self { incoming, waker }, receiver)
     }
 

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use crate::core::commit::Failure;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
 use crate::core::maintenance::{Maintenance, Wake, Work};
 use crate::core::state::NodeState;
 
@@ -75,7 +75,7 @@ async fn segment_made(node: &NodeState) -> Result<(), Failure> {
     let done = move || {
         let _ = done.send(());
     };
-    node.log_queue.send(Job::PrepareNow(Box::new(done)));
+    node.log_queue.send(LogEvent::Prepare(Some(Box::new(done))));
     ended(node, finished).await
 }
 

@@ -13,7 +13,7 @@ use rustix::fd::AsRawFd;
 use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 
 use crate::core::commit::PollError;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
@@ -22,7 +22,7 @@ use crate::event_loop::message::{Message, Task};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
-use crate::sync::mpsc::Receiver;
+use crate::sync::channel::Receiver;
 
 /// One worker.
 pub(crate) struct Worker {
@@ -201,7 +201,9 @@ impl Worker {
                 Task::Commit(request) => {
                     log_thread.commit_for(self.number, request, || told(Message::Synced));
                 }
-                Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
+                Task::MakeSegment => {
+                    log_thread.send(LogEvent::Prepare(Some(told(Message::SegmentMade))));
+                }
             }
         }
     }

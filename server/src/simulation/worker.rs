@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::core::clients::Addresses;
-use crate::core::log_queue::Job;
+use crate::core::log_queue::LogEvent;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
@@ -95,7 +95,9 @@ impl Worker {
                 Task::Commit(request) => {
                     log_thread.commit_for(self.number, request, || told(Message::Synced));
                 }
-                Task::MakeSegment => log_thread.send(Job::PrepareNow(told(Message::SegmentMade))),
+                Task::MakeSegment => {
+                    log_thread.send(LogEvent::Prepare(Some(told(Message::SegmentMade))));
+                }
             }
         }
     }

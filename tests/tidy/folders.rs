@@ -1,6 +1,7 @@
-//! ARCHITECTURE.md names every folder, and every folder it names exists.
+//! ARCHITECTURE.md names every crate and every top folder, and what it names exists.
 //!
-//! A folder is named by a code span that ends with a slash, such as `server/src/core/`.
+//! A folder is named by a code span that ends with a slash, such as `server/engine/`, and a file by one with a slash and
+//! an ending. What lies deeper says itself what it is: each source opens with a `//!` comment (`checks::opening`).
 
 use std::collections::BTreeSet;
 
@@ -8,60 +9,87 @@ use crate::tree::Source;
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// Compares the folders that hold files with those the map names.
+/// Compares the crates and the top folders with those the map names, and what the map names with what exists.
 pub(crate) fn folders(sources: &[Source]) -> Vec<String> {
     let Some(map) = sources.iter().find(|source| source.path == MAP) else {
         return vec![format!("{MAP} is missing")];
     };
-    let named = named_folders(&map.text);
-    let mut existing = BTreeSet::new();
-    let mut parents = BTreeSet::new();
-    for source in sources {
-        let mut folder = source.folder();
-        if !folder.is_empty() {
-            existing.insert(format!("{folder}/"));
-        }
-        while let Some((parent, _)) = folder.rsplit_once('/') {
-            parents.insert(format!("{parent}/"));
-            folder = parent;
-        }
-    }
-    let unnamed = existing
-        .difference(&named)
+    let named: BTreeSet<&str> = named_paths(&map.text).collect();
+    let wanted = wanted_folders(sources);
+    let unnamed = wanted
+        .iter()
+        .filter(|folder| !named.contains(folder.as_str()))
         .map(|folder| format!("{MAP} does not name {folder}"));
+    let exists = |named: &str| {
+        let is_here = |source: &Source| match named.ends_with('/') {
+            true => source.path.starts_with(named),
+            false => source.path == named,
+        };
+        sources.iter().any(is_here)
+    };
     let missing = named
         .iter()
-        .filter(|folder| !existing.contains(*folder) && !parents.contains(*folder))
-        .map(|folder| format!("{MAP} names {folder}, which does not exist"));
+        .filter(|named| !exists(named))
+        .map(|named| format!("{MAP} names {named}, which does not exist"));
     unnamed.chain(missing).collect()
 }
 
-fn named_folders(map: &str) -> BTreeSet<String> {
+/// The top folders, and the folders of all packages but the one at the top.
+fn wanted_folders(sources: &[Source]) -> BTreeSet<String> {
+    let tops = sources
+        .iter()
+        .filter_map(|source| source.path.split_once('/'))
+        .map(|(top, _)| format!("{top}/"));
+    let packages = sources
+        .iter()
+        .filter_map(|source| source.path.strip_suffix("/Cargo.toml"))
+        .map(|folder| format!("{folder}/"));
+    tops.chain(packages).collect()
+}
+
+fn named_paths(map: &str) -> impl Iterator<Item = &str> {
     let spans = map.split('`').skip(1).step_by(2);
-    let is_folder = |span: &&str| span.ends_with('/') && !span.contains([' ', '\n', '<', '*']);
-    spans.filter(is_folder).map(str::to_owned).collect()
+    spans.filter(|span| {
+        let is_file = |(_, name): (&str, &str)| name.is_empty() || name.contains('.');
+        let is_path = span.rsplit_once('/').is_some_and(is_file);
+        is_path && !span.starts_with('/') && !span.contains([' ', '\n', '<', '*'])
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tree(map: &str, paths: &[&str]) -> Vec<Source> {
+    fn found(map: &str) -> Vec<String> {
         let file = |path: &str, text: &str| Source {
             path: path.into(),
             text: text.into(),
         };
-        let mut sources = vec![file(MAP, map)];
-        sources.extend(paths.iter().map(|path| file(path, "")));
-        sources
+        folders(&[
+            file(MAP, map),
+            file("client/Cargo.toml", ""),
+            file("client/src/lib.rs", ""),
+            file("server/engine/Cargo.toml", ""),
+            file("README.md", ""),
+        ])
     }
 
     #[test]
-    fn the_map_must_name_every_folder_and_no_other() {
-        let paths = ["client/src/lib.rs", "README.md"];
-        assert!(folders(&tree("`client/` and `client/src/`", &paths)).is_empty());
-        assert_eq!(folders(&tree("`client/`", &paths)).len(), 1);
-        assert_eq!(folders(&tree("`client/src/` `gone/`", &paths)).len(), 1);
+    fn the_map_must_name_every_crate_and_top_folder() {
+        assert!(found("`client/`, `server/` and `server/engine/`, with a `//!` each").is_empty());
+        let missing = found("`client/` and `server/`");
+        assert_eq!(missing, ["ARCHITECTURE.md does not name server/engine/"]);
+        let missing = found("`client/` and `server/engine/`");
+        assert_eq!(missing, ["ARCHITECTURE.md does not name server/"]);
         assert_eq!(folders(&[]).len(), 1);
+    }
+
+    #[test]
+    fn what_the_map_names_must_exist() {
+        let all = "`client/` `server/` `server/engine/`";
+        assert!(found(&format!("{all} `client/src/lib.rs` `client/src/`")).is_empty());
+        for gone in ["gone/", "client/gone/", "client/src/gone.rs"] {
+            assert_eq!(found(&format!("{all} `{gone}`")).len(), 1, "{gone}");
+        }
     }
 }

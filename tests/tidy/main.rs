@@ -119,7 +119,7 @@ fn the_engine_touches_nothing_of_the_world() {
 }
 
 #[test]
-fn the_map_names_every_folder() {
+fn the_map_names_every_crate_and_top_folder() {
     whole_tree(folders::folders);
 }
 

@@ -1,4 +1,9 @@
 //! Keyspace notifications: which events of keys are published, and on which channels.
+//!
+//! A command's function reports an event behind the change that it made: `context.notify(Class::List, "lpush", key)`,
+//! then `context.notify(Class::Generic, "del", key)` where that has emptied the key. The context itself reports a key that
+//! is new, and `CommandContext::lookup` one that was read and is not there; what looks for a key in order to change it uses
+//! `lookup_to_write`. With no events asked for this is one comparison. Events are published as messages are.
 
 use std::fmt;
 

@@ -1,5 +1,10 @@
 //! Client-side caching: which clients keep which keys, and who has to hear that a key has changed.
 //!
+//! `command/call.rs` runs each command. The keys that it changed are read from what it added to the journal, so that no
+//! change can be missed, and are looked up here. Before each request of a client that is sent changes or messages, its
+//! connection takes what was published until then, with the engine locked: no reply shows a change before the client was
+//! sent it.
+//!
 //! Invariant: a client that was sent a key hears of its next change, or of the loss of its entry here. Nothing
 //! here is logged, and what a client is told may be more than it has to forget, never less. As in Redis a key is
 //! its name: two keys of that name in two databases are one.

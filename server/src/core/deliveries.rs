@@ -1,6 +1,13 @@
 //! Messages that were published, answers to clients that waited, and orders of one client about another (CLIENT
 //! KILL, CLIENT UNBLOCK), on their way to the workers of those whom they are for.
 //!
+//! The path of a message: the engine collects it with the effects of its command. `core/outbox.rs` adds what the command's
+//! reply waits for, and the message waits for that as well. From here the worker of each listener takes it, into
+//! `event_loop/posts.rs`; an iteration hands out a bounded part. Messages for many listeners may wait for short sleeps of
+//! the worker (`event_loop/gathering.rs`, ADR 11). A message exists once, with the list of its listeners, and is rendered
+//! once for each protocol (`core/shared_message.rs`). While much is left to be handed out, `session/dispatch.rs` lets
+//! clients that publish wait.
+//!
 //! Invariant: messages are queued while the engine is locked, so each connection has them in the order in which they were
 //! published, and who locks the engine next finds them here.
 

@@ -1,5 +1,9 @@
 //! Node time and the anchored wall clock, from raw readings to the [`Moment`] a command sees.
 //!
+//! `clock/system.rs` reads the raw clock when `session/batch.rs` has locked the engine. Here the reading becomes node time,
+//! and carries the wall clock along. Both are the `Moment` that the executor hands to the engine, and that every command
+//! and every call of a script sees.
+//!
 //! Node time never goes back, not even if the machine's clock does. The wall clock is that of
 //! `wall`: a stepped wall clock changes no TTL and moves TIME only gently.
 

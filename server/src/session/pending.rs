@@ -1,5 +1,10 @@
 //! A request without a reply yet: what it waits for, until when, and what comes of it then.
 //!
+//! It blocks its own connection and no other. `event_loop/pending.rs` lists such requests by the number that has to be
+//! reached and by the end of their time; each iteration takes out what is met (`event_loop/waits.rs`). What moves such a
+//! number wakes the worker. A new thing to wait for is a [`Condition`], its number in `EventLoop::awaited`, and how far that
+//! has come in `EventLoop::reached`.
+//!
 //! Of what is durable the answer is true in every mode: the local count is 1 only when everything that the
 //! connection wrote, or was told of, is synced. A node has no replicas, so it waits for none: what
 //! cannot happen would only end with the timeout.

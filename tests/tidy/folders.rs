@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md names every crate and every top folder, and what it names exists.
+//! ARCHITECTURE.md names every crate and every top folder, CONTRIBUTING.md every folder of checks, and what
+//! ARCHITECTURE.md names exists.
 //!
 //! A folder is named by a code span that ends with a slash, such as `server/engine/`, and a file by one with a slash and
 //! an ending. What lies deeper says itself what it is: each source opens with a `//!` comment (`checks::opening`).
@@ -8,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::tree::Source;
 
 const MAP: &str = "ARCHITECTURE.md";
+const CHECKS: &str = "CONTRIBUTING.md";
 
 /// Compares the crates and the top folders with those the map names, and what the map names with what exists.
 pub(crate) fn folders(sources: &[Source]) -> Vec<String> {
@@ -32,6 +34,25 @@ pub(crate) fn folders(sources: &[Source]) -> Vec<String> {
         .filter(|named| !exists(named))
         .map(|named| format!("{MAP} names {named}, which does not exist"));
     unnamed.chain(missing).collect()
+}
+
+/// Compares the folders of `tests/` with those that the table of checks names. What they share is no check.
+pub(crate) fn checks(sources: &[Source]) -> Vec<String> {
+    let table = sources.iter().find(|source| source.path == CHECKS);
+    let text = table.map_or("", |source| &source.text);
+    let named: BTreeSet<&str> = named_paths(text).collect();
+    let folders: BTreeSet<String> = sources
+        .iter()
+        .filter_map(|source| source.path.strip_prefix("tests/")?.split_once('/'))
+        .filter(|(folder, _)| *folder != "src")
+        .map(|(folder, _)| format!("tests/{folder}/"))
+        .collect();
+    let unnamed = folders
+        .iter()
+        .filter(|folder| !named.contains(folder.as_str()));
+    unnamed
+        .map(|folder| format!("{CHECKS} does not say how {folder} is run"))
+        .collect()
 }
 
 /// The top folders, and the folders of all packages but the one at the top.
@@ -60,11 +81,14 @@ fn named_paths(map: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn found(map: &str) -> Vec<String> {
-        let file = |path: &str, text: &str| Source {
+    fn file(path: &str, text: &str) -> Source {
+        Source {
             path: path.into(),
             text: text.into(),
-        };
+        }
+    }
+
+    fn found(map: &str) -> Vec<String> {
         folders(&[
             file(MAP, map),
             file("client/Cargo.toml", ""),
@@ -91,5 +115,19 @@ mod tests {
         for gone in ["gone/", "client/gone/", "client/src/gone.rs"] {
             assert_eq!(found(&format!("{all} `{gone}`")).len(), 1, "{gone}");
         }
+    }
+
+    #[test]
+    fn the_table_must_name_every_folder_of_checks() {
+        let found = |table: &str| {
+            checks(&[
+                file(CHECKS, table),
+                file("tests/Cargo.toml", ""),
+                file("tests/chaos/main.rs", ""),
+                file("tests/src/lib.rs", ""),
+            ])
+        };
+        assert!(found("| it breaks (`tests/chaos/`) |").is_empty());
+        assert_eq!(found("| it breaks |").len(), 1);
     }
 }

@@ -124,6 +124,11 @@ fn the_map_names_every_crate_and_top_folder() {
 }
 
 #[test]
+fn the_table_of_checks_names_every_folder_of_them() {
+    whole_tree(folders::checks);
+}
+
+#[test]
 fn the_checks_of_the_promises_exist() {
     whole_tree(promises::promises);
 }

@@ -23,7 +23,7 @@ usage: cargo run --release -p quorlock-benches -- [options]
                     measures nothing, but runs a program with every sync delayed, as the rows
                     P6b and P8 do
 
-All rows with five rounds take about half an hour, P11 10M a quarter of an hour more.
+All rows with five rounds take about an hour, P11 10M a quarter of an hour more.
 ";
 
 /// What the person who started the harness wants.

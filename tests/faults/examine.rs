@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::observed_now;
 
 use crate::check_directory::CheckDirectory;
 use crate::resp::{Connection, Reply};

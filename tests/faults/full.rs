@@ -17,7 +17,7 @@ use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::{Traffic, streams};
-use quorlock_tests::waiting::becomes_so;
+use quorlock_testkit::becomes_so;
 
 const KIND: &str = "full disk";
 

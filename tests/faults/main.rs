@@ -38,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use quorlock_tests::binary;
+use quorlock_testkit::binary;
 use tempfile::TempDir;
 
 use check::{Bench, Check};

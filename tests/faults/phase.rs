@@ -18,7 +18,7 @@ use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, START_TRACE, Subject};
 use crate::traffic::{Came, Traffic, streams};
-use quorlock_tests::waiting::{becomes_so, pause};
+use quorlock_testkit::{becomes_so, pause};
 
 /// A phase of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::{observed_now, pause};
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
@@ -15,7 +15,6 @@ use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::Traffic;
-use quorlock_tests::waiting::pause;
 
 const KIND: &str = "slow sync";
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::observed_now;
 
 use crate::resp::{Connection, Reply, Request};
 

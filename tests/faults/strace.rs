@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::subject::signal;
-use quorlock_tests::waiting::becomes_so;
+use quorlock_testkit::becomes_so;
 
 /// What happens at which call.
 #[derive(Clone, Debug)]

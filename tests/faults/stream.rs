@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::observed_now;
 
 use crate::op::Op;
 use crate::resp::Reply;

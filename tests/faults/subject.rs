@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::check::Bench;
 use crate::check_directory::CheckDirectory;
 use crate::strace::{self, Injection};
-use quorlock_tests::waiting::becomes_so;
+use quorlock_testkit::becomes_so;
 
 /// `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

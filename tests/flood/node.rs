@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quorlock_tests::waiting::{becomes_so, pause};
+use quorlock_testkit::{becomes_so, pause};
 use tempfile::TempDir;
 
 /// A node as a process; it is killed when dropped.

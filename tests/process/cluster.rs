@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::run::take_away;
 use crate::shell::{Shell, await_end, lives, pids, send};
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 
 fn identities(ready: &Value) -> Vec<(String, String)> {
     let nodes = ready["nodes"].as_array().unwrap().iter();

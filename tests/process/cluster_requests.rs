@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::observed_now;
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, send};

@@ -4,8 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Child;
 
-use quorlock_tests::node_process::{NodeProcess, free_port};
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{Connection, eventually, free_port};
 
 use crate::shell::{Shell, await_end};
 
@@ -31,7 +30,8 @@ impl Node {
     }
 
     fn try_ask(&self, words: &[&str]) -> std::io::Result<String> {
-        NodeProcess::ask_at(self.port, words)
+        let mut connection = Connection::open(("127.0.0.1", self.port))?;
+        Ok(connection.ask(words)?.to_string())
     }
 
     fn set(&self, token: &str) -> String {

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::run::{addresses, cluster};
 use crate::shell::Shell;
-use quorlock_tests::waiting::becomes_so;
+use quorlock_testkit::becomes_so;
 
 /// The nodes, for the process that forks.
 const INSIDE: &str = "QUORLOCK_TEST_FORKS";

@@ -8,13 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Child;
 
-use quorlock_tests::binary;
-use quorlock_tests::node_process::NodeProcess;
+use quorlock_testkit::{Connection, binary, eventually, free_port};
 
 use crate::log::Logged;
 use crate::shell::{Shell, await_end};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
 
 #[test]
 fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
@@ -133,7 +130,10 @@ fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.args(["--first-start", "serve"]);
     let mut node = command.spawn().unwrap();
-    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
+    let ask = |words: &[&str]| {
+        let mut connection = Connection::open(("127.0.0.1", port))?;
+        std::io::Result::Ok(connection.ask(words)?.to_string())
+    };
     eventually("the node answers", || ask(&["PING"]).is_ok());
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     fs::remove_dir_all(shell.file("data")).unwrap();
@@ -243,7 +243,10 @@ fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
     let port = free_port();
     let words = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
     let mut node = start_unprivileged(&shell, 0o700, &words);
-    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
+    let ask = |words: &[&str]| {
+        let mut connection = Connection::open(("127.0.0.1", port))?;
+        std::io::Result::Ok(connection.ask(words)?.to_string())
+    };
     eventually("the node answers", || ask(&["PING"]).is_ok());
     fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");

@@ -11,8 +11,7 @@ use rustix::process::Signal;
 
 use crate::log_bad_input::{output, start_unprivileged};
 use crate::shell::{Shell, await_end, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{eventually, free_port};
 
 /// A node as a process: its directory, and what it has written since it was started.
 struct Node {

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{eventually, free_port};
 
 pub(crate) fn cluster() -> Shell {
     let mut shell = Shell::new();

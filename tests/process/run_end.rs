@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::{cluster, take_away};
 use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 
 /// A running `quorlock run lost ...` whose command writes into files.
 pub(crate) struct Running {
@@ -262,7 +262,7 @@ fn flags_about_the_end_of_the_lock_are_checked() {
 #[test]
 fn a_node_that_is_down_makes_no_success_noisy() {
     let shell = cluster();
-    let program = quorlock_tests::binary::quorlock();
+    let program = quorlock_testkit::binary::quorlock();
     let kills = format!("{} cluster kill 3 >kill.out", program.display());
     let first = ["run", "a", "--ttl", "7s", "--", "sh", "-c", &kills];
     let words: [&[&str]; 3] = [

@@ -9,8 +9,7 @@ use rustix::process::Signal;
 
 use crate::run::{catches_sigterm, cluster};
 use crate::shell::{Ended, Shell, await_end, send};
-use quorlock_tests::binary;
-use quorlock_tests::waiting::{becomes_so, eventually};
+use quorlock_testkit::{becomes_so, binary, eventually};
 
 const SHORT: std::time::Duration = std::time::Duration::from_millis(300);
 

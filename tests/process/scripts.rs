@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::run::cluster;
 use crate::shell::{Ended, Shell};
-use quorlock_tests::binary;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{binary, eventually};
 
 fn is_free(shell: &Shell, name: &str) -> bool {
     shell.quorlock(&["run", name, "-n", "--", "true"]).code == Some(0)

@@ -7,12 +7,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Child;
 
-use quorlock_tests::binary;
+use quorlock_testkit::{binary, eventually, free_port};
 use rustix::process::Signal;
 
 use crate::shell::{Shell, await_end, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
 
 /// Starts a node in `data`, which nobody has used before, with its output in `out`.
 fn start(shell: &Shell, words: &[&str]) -> Child {

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use quorlock_tests::binary;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{binary, eventually};
 use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

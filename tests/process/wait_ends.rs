@@ -10,8 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, send};
-use quorlock_tests::binary;
-use quorlock_tests::node_process::free_port;
+use quorlock_testkit::{binary, free_port};
 
 /// `quorlock` with these words, which is given a minute.
 fn within_a_minute(shell: &Shell, words: &[&str]) -> Command {

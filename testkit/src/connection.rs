@@ -1,6 +1,6 @@
 //! A blocking connection to a node, or to whatever else speaks RESP: bytes out, typed replies in, nothing retried.
 //!
-//! What is no RESP is an error.
+//! What is no RESP is an error. [`Wire`](crate::Wire) is the same for tests in which every error is a failure.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -10,9 +10,11 @@ mod node_process;
 mod process;
 mod reply;
 mod waiting;
+mod wire;
 
 pub use connection::{Connection, request};
 pub use node_process::{NodeProcess, free_port};
 pub use process::Process;
 pub use reply::Reply;
 pub use waiting::{PATIENCE, becomes_so, eventually, observed_now, pause};
+pub use wire::Wire;

@@ -5,9 +5,9 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use quorlock_server::Node;
+use quorlock_testkit::Wire;
 
 use crate::machine::{Lists, with_node};
-use crate::wire::Wire;
 
 /// Sends everything, says that nothing follows, and returns all that comes back.
 fn last_words(node: &Node, bytes: &[u8]) -> String {

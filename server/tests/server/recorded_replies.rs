@@ -3,8 +3,9 @@
 //! tests/interop/differential/library_calls.py compares the same scripts with a running redis-server, and
 //! records its replies here.
 
+use quorlock_testkit::Wire;
+
 use crate::machine::{wire, with_node};
-use crate::wire::Wire;
 
 #[test]
 fn scripts_get_the_replies_that_redis_gives() {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_server::Node;
+use quorlock_testkit::Wire;
 
 use crate::machine::hooked_clock::HookedClock;
 use crate::machine::serve;
-use crate::wire::Wire;
 
 const TOO_LARGE: &str = "67108864 bytes that proto-max-reply-len allows";
 

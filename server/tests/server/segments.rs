@@ -1,7 +1,8 @@
 //! Clients that write more quickly than segments of the log are made: they wait, and none hears of a full disk.
 
+use quorlock_testkit::Wire;
+
 use crate::machine::{Machine, run, wire};
-use crate::wire::Wire;
 
 /// 50 clients that wrote 3 MB each were told of a full disk, with 71 GB of it free.
 #[test]

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use quorlock_engine::control::kind;
 use quorlock_server::Node;
+use quorlock_testkit::{Wire, eventually};
 
 use crate::machine::gate::GatedNode;
 use crate::machine::run;
-use crate::machine::waiting::{await_info, eventually};
-use crate::wire::Wire;
 
 /// A node with a worker for each of two connections, whose syncs pass a gate.
 async fn gated(mode: &str) -> GatedNode {
@@ -315,7 +314,7 @@ fn waitaof_covers_a_write_that_a_later_command_does_not_depend_on() {
         assert_eq!(client.ask("GET never"), "nil");
         client.send(b"WAITAOF 1 0 500\r\n");
         slow.gate.await_thread("quorlock-log");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         assert!(client.is_silent(), "nothing of b is synced");
         slow.machine.advance_ms(500);
         assert_eq!(client.reply(), "[:0, :0]");

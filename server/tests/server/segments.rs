@@ -1,6 +1,6 @@
 //! Clients that write more quickly than segments of the log are made: they wait, and none hears of a full disk.
 
-use quorlock_testkit::Wire;
+use quorlock_testkit::{Wire, request};
 
 use crate::machine::{Machine, run, wire};
 
@@ -59,12 +59,4 @@ fn large(number: usize) -> Vec<u8> {
 
 fn replies(number: usize) -> usize {
     [1, 5, 1, 3, 2, 1][number % 6]
-}
-
-fn request(words: &[&str]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend(format!("${}\r\n{word}\r\n", word.len()).bytes());
-    }
-    bytes
 }

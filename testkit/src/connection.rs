@@ -11,7 +11,6 @@ use std::time::Duration;
 use socket2::Socket;
 
 use crate::reply::Reply;
-use crate::waiting::PATIENCE;
 
 /// One connection.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Connection {
     ///
     /// If the address cannot be resolved, or nothing listens there.
     pub fn open(address: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::open_within(address, PATIENCE)
+        Self::open_within(address, REPLY_MAX)
     }
 
     /// The same; connecting, each write and each read fail where they take longer than `max`.
@@ -60,7 +59,7 @@ impl Connection {
     ///
     /// If nothing listens there.
     pub fn open_unix(path: &Path) -> io::Result<Self> {
-        Self::over(UnixStream::connect(path)?.into(), PATIENCE)
+        Self::over(UnixStream::connect(path)?.into(), REPLY_MAX)
     }
 
     fn over(socket: Socket, max: Duration) -> io::Result<Self> {
@@ -188,6 +187,9 @@ fn no_resp(text: &str) -> io::Error {
     let what = format!("not RESP: {text:?}");
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
+
+/// Longer than the slowest sync that a test injects, by far.
+pub(crate) const REPLY_MAX: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::net::{Shutdown, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, REPLY_MAX};
 use crate::reply::Reply;
 use crate::waiting::{PATIENCE, becomes_so};
 
@@ -110,7 +110,7 @@ impl Wire {
         };
         set(time);
         let peeked = self.peek();
-        set(PATIENCE);
+        set(REPLY_MAX);
         peeked.is_ok() || !self.0.buffered().is_empty()
     }
 

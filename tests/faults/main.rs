@@ -22,7 +22,6 @@ mod options;
 mod pairs;
 mod phase;
 mod report;
-mod resp;
 mod segment;
 mod slow;
 mod state;

@@ -4,13 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorlock_testkit::{observed_now, pause};
+use quorlock_testkit::{Connection, Reply, observed_now, pause};
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::phase::{PHASE_MAX, listening, make_segment_ahead};
-use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};

@@ -3,12 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::run::take_away;
 use crate::shell::{Shell, await_end, lives, pids, send};
-use quorlock_testkit::eventually;
 
 fn identities(ready: &Value) -> Vec<(String, String)> {
     let nodes = ready["nodes"].as_array().unwrap().iter();

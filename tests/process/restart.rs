@@ -7,11 +7,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
 
+use quorlock_testkit::{eventually, free_port};
 use rustix::process::Signal;
 
 use crate::log_bad_input::{output, start_unprivileged};
 use crate::shell::{Shell, await_end, send};
-use quorlock_testkit::{eventually, free_port};
 
 /// A node as a process: its directory, and what it has written since it was started.
 struct Node {

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{eventually, free_port};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_testkit::{eventually, free_port};
 
 pub(crate) fn cluster() -> Shell {
     let mut shell = Shell::new();

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 
 use crate::run::{addresses, cluster, take_away};
 use crate::run_end::Running;
 use crate::shell::{Shell, lives, send};
-use quorlock_testkit::eventually;
 
 #[test]
 fn a_wrapper_that_was_frozen_for_longer_than_its_lease_ends_the_command_and_says_that_it_was_late()

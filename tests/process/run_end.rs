@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::{cluster, take_away};
 use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_testkit::eventually;
 
 /// A running `quorlock run lost ...` whose command writes into files.
 pub(crate) struct Running {

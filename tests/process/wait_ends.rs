@@ -7,10 +7,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{binary, free_port};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, send};
-use quorlock_testkit::{binary, free_port};
 
 /// `quorlock` with these words, which is given a minute.
 fn within_a_minute(shell: &Shell, words: &[&str]) -> Command {

@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use crate::binary;
 use crate::connection::Connection;
 use crate::process::Process;
 use crate::waiting::{PATIENCE, becomes_so};
 
 const REPLY_MAX: Duration = Duration::from_secs(5);
-const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// One node: its directory, its port, and its process while it runs.
 #[derive(Debug)]
@@ -99,15 +96,7 @@ impl NodeProcess {
     ///
     /// If the node does not run, does not end in time, or ends with a failure.
     pub fn stop(&mut self) {
-        let mut process = self.process.take().expect("the node runs");
-        process.signal(Signal::TERM);
-        let status = process.status_within(STOP_MAX);
-        let status = status.unwrap_or_else(|| panic!("the node does not end:\n{}", self.log()));
-        assert!(
-            status.success(),
-            "the node ended with {status}:\n{}",
-            self.log()
-        );
+        self.process.take().expect("the node runs").stop();
     }
 
     /// Sends one command on a connection of its own. The reply is its [text](crate::Reply).

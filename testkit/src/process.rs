@@ -87,6 +87,16 @@ impl Process {
         address
     }
 
+    /// Where a node listens.
+    ///
+    /// # Panics
+    ///
+    /// If it does not say so in time.
+    pub fn address(&mut self) -> SocketAddr {
+        let address = self.address_within(PATIENCE);
+        address.unwrap_or_else(|| panic!("it does not listen: {}", self.account()))
+    }
+
     /// How it ended, if it has.
     pub fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
@@ -117,6 +127,16 @@ impl Process {
             // It may end at this moment.
             let _ended = kill_process(Pid::from_child(&self.child), signal);
         }
+    }
+
+    /// SIGTERM, and waits for the end.
+    ///
+    /// # Panics
+    ///
+    /// If it does not end in time, or with a failure.
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert!(self.await_end().success(), "{}", self.account());
     }
 
     /// `kill -9`: nothing is flushed, nothing is said. Waits for the end.

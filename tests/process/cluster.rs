@@ -1,9 +1,6 @@
 //! `quorlock cluster`: from up to clean.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
-use quorlock_testkit::eventually;
+use quorlock_testkit::{Wire, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -216,11 +213,8 @@ fn nodes_inside_the_supervisor_work_the_same() {
     let why = "its cluster has 3 nodes, another number than are listed";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     // A majority may have been quicker than this node, which must have something to forget.
-    let mut stream = TcpStream::connect(one.trim_start_matches("redis://")).unwrap();
-    stream.write_all(b"SET b token NX PX 50000\r\n").unwrap();
-    let mut reply = [0; 5];
-    stream.read_exact(&mut reply).unwrap();
-    assert_eq!(&reply, b"+OK\r\n");
+    let mut client = Wire::connect(one.trim_start_matches("redis://"));
+    assert_eq!(client.ask("SET b token NX PX 50000"), "+OK");
     shell.succeed(&["cluster", "kill", "1"]);
     assert_eq!(shell.states(), ["down", "serving", "serving"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);

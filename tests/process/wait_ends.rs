@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use quorlock_testkit::{binary, free_port};
+use quorlock_testkit::{Process, binary, free_port};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, send};
@@ -59,15 +59,15 @@ fn a_list_with_one_node_twice_is_not_waited_for() {
     let port = free_port().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut node = shell.command(&words);
-    let mut node = node.stdout(Stdio::null()).spawn().unwrap();
+    let mut node = Process::start(&mut node, &shell.file("node.out")).unwrap();
     let one = format!("127.0.0.1:{port}");
     let twice = format!("{one},localhost:{port}");
     shell.succeed(&["acquire", "b", "--nodes", &one]);
     let words = ["acquire", "a", "--nodes", &twice];
     let said = ["1 of 2 nodes do not vote", "the same node as", "each once"];
     ends(&mut within_a_minute(&shell, &words), &said);
-    send(&node, Signal::TERM);
-    await_end(&mut node);
+    node.signal(Signal::TERM);
+    node.await_end();
 }
 
 #[test]

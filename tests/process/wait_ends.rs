@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use quorlock_testkit::{Process, binary, free_port};
 use rustix::process::Signal;
 
-use crate::shell::{Ended, Shell, await_end, send};
+use crate::shell::{Ended, Shell};
 
 /// `quorlock` with these words, which is given a minute.
 fn within_a_minute(shell: &Shell, words: &[&str]) -> Command {
@@ -79,8 +79,8 @@ fn a_local_cluster_that_is_down_is_not_waited_for() {
     let nodes: Vec<&str> = nodes.map(|node| node["url"].as_str().unwrap()).collect();
     let list = nodes.join(",");
     // Killed, so that nothing of it is tidied up; its nodes end with it.
-    send(shell.supervisor(), Signal::KILL);
-    await_end(shell.supervisor());
+    shell.supervisor().signal(Signal::KILL);
+    shell.supervisor().await_end();
     let directory = shell.file(".quorlock/dev").display().to_string();
     let down = format!("the cluster in {directory} is down");
     let start = format!("start it with: quorlock cluster up --dir {directory}");

@@ -1,9 +1,7 @@
 //! While a sync, or a write past the page cache, is slow: what reveals a write waits for it, and what people and probes
 //! ask does not.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use quorlock_engine::control::kind;
 use quorlock_server::Node;
@@ -23,12 +21,9 @@ async fn gated(mode: &str) -> GatedNode {
 }
 
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let timeout = Some(Duration::from_secs(20));
-    stream.set_read_timeout(timeout).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut client = Wire::connect(address);
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").as_bytes());
+    let answer = String::from_utf8(client.rest()).unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     (status, answer)
 }

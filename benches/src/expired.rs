@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::failure::{Doing, Failure};
-use crate::server::{Server, encode};
+use crate::server::Server;
 
 /// So many keys end one after the other, beside one that lives on. Returns the longest time from the end of a key until
 /// a client that listens to expired keys is told of it. What the SET of the key takes is part of it.
@@ -15,7 +15,7 @@ pub(crate) fn latest_event(server: &Server, keys: u64) -> Result<Duration, Failu
     server.ask(&["SET", "lives", "on", "PX", "3600000"])?;
     let mut stream = server.connect()?;
     stream
-        .write_all(&encode(&["SUBSCRIBE", CHANNEL]))
+        .write_all(&quorlock_testkit::request(&["SUBSCRIBE", CHANNEL]))
         .doing(doing)?;
     let mut lines = BufReader::new(stream).lines();
     let mut read_until = |expected: &str| {

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::JoinHandle;
 
 use crate::failure::{Doing, Failure};
-use crate::server::{Server, encode};
+use crate::server::Server;
 
 /// They listen until this is dropped.
 pub(crate) struct Listeners(Vec<(TcpStream, JoinHandle<()>)>);
@@ -16,7 +16,7 @@ impl Listeners {
         for _ in 0..count {
             let mut stream = server.connect()?;
             stream
-                .write_all(&encode(&["SUBSCRIBE", channel]))
+                .write_all(&quorlock_testkit::request(&["SUBSCRIBE", channel]))
                 .doing("subscribing")?;
             let mut first = [0; 1];
             stream.read_exact(&mut first).doing("subscribing")?;

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock;
 use crate::failure::{Doing, Failure};
-use crate::server::{Server, encode};
+use crate::server::Server;
 use crate::workload::Probed;
 
 /// So many keys expire at one moment, or none do. Returns the longest time that a PING had to wait from then until they are
@@ -39,7 +39,7 @@ pub(crate) fn longest_wait(
             let name = format!("lock:{:012}", batch * KEYS_PER_BATCH + index);
             let token = "0123456789abcdef0123";
             let command = ["SET", &name, token, "NX", "PX", &left.to_string()];
-            requests.extend(encode(&command));
+            requests.extend(quorlock_testkit::request(&command));
         }
         connection.write_all(&requests).doing(doing)?;
         connection.read_exact(&mut replies).doing(doing)?;

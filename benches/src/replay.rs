@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 
 use crate::failure::{Doing, Failure};
-use crate::server::{Server, encode};
+use crate::server::Server;
 
 /// Sent at once, so that a node that syncs what has so long a TTL syncs seldom.
 const LOCKS_PER_BATCH: u64 = 1000;
@@ -37,10 +37,10 @@ fn requests(batch: u64) -> Vec<u8> {
     for index in 0..LOCKS_PER_BATCH {
         let token = "0123456789abcdef0123";
         let command = ["SET", &name(index), token, "NX", "PX", "3600000"];
-        requests.extend(encode(&command));
+        requests.extend(quorlock_testkit::request(&command));
     }
     for index in 0..DELETED_PER_BATCH {
-        requests.extend(encode(&["DEL", &name(index)]));
+        requests.extend(quorlock_testkit::request(&["DEL", &name(index)]));
     }
     requests
 }

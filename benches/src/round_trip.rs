@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use crate::clock;
 use crate::failure::{Doing, Failure};
 use crate::load::Seen;
-use crate::server::{Server, encode};
+use crate::server::Server;
 
 /// Takes so many locks, one after the other, and returns when the last is granted.
 pub(crate) fn run(server: &Server, operations: u64) -> Result<Seen, Failure> {
@@ -20,7 +20,8 @@ pub(crate) fn run(server: &Server, operations: u64) -> Result<Seen, Failure> {
     let first = start.as_nanos() % 100_000_000_000;
     for index in 0..operations {
         let name = format!("lock:{:012}", first + u128::from(index));
-        let request = encode(&["SET", &name, "0123456789abcdef0123", "NX", "PX", "30000"]);
+        let request =
+            quorlock_testkit::request(&["SET", &name, "0123456789abcdef0123", "NX", "PX", "30000"]);
         let sent = clock::now();
         connection.write_all(&request).doing(doing)?;
         connection.read_exact(&mut reply).doing(doing)?;

@@ -3,12 +3,12 @@
 //! Quorlock and Redis take the same directives, so both get the same line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use quorlock_testkit::{Connection, Reply, free_port, pause};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ impl Server {
 
     fn start_looking_every(setup: &Setup, between: Duration) -> Result<Self, Failure> {
         let folder = tempfile::tempdir_in(&setup.scratch).doing("making a folder for a server")?;
-        let port = free_port()?;
+        let port = free_port();
         let (process, sync_delay) = launch(setup, folder.path(), port)?;
         cores::pin(setup.cores.load)?;
         let mut server = Self {
@@ -158,32 +158,18 @@ impl Server {
         Ok((server, clock::now().saturating_sub(start)))
     }
 
-    /// Sends one command and returns the first line of its reply, or the text of a bulk reply.
+    /// Sends one command and returns what a status, an integer or a bulk reply says.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String, Failure> {
-        let stream = self.connect()?;
-        let mut writer = stream.try_clone().doing("talking to a server")?;
-        writer
-            .write_all(&encode(arguments))
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        let reply = Connection::open_within(address, START_MAX)
+            .and_then(|mut connection| connection.ask(arguments))
             .doing("talking to a server")?;
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        reader
-            .read_line(&mut line)
-            .doing("reading a server's reply")?;
-        if let Some(length) = line
-            .strip_prefix('$')
-            .and_then(|rest| rest.trim().parse().ok())
-        {
-            let mut text = vec![0; length];
-            reader
-                .read_exact(&mut text)
-                .doing("reading a server's reply")?;
-            return Ok(String::from_utf8_lossy(&text).into_owned());
+        match reply {
+            Reply::Status(text) => Ok(text),
+            Reply::Integer(number) => Ok(number.to_string()),
+            Reply::Bulk(Some(_)) => Ok(reply.text()),
+            _ => Err(Failure::new(format!("{arguments:?} was answered {reply}"))),
         }
-        if line.starts_with('-') || line.is_empty() {
-            return Err(Failure::new(format!("{arguments:?} was answered {line:?}")));
-        }
-        Ok(line.trim_end()[1..].to_owned())
     }
 
     pub(crate) fn connect(&self) -> Result<TcpStream, Failure> {
@@ -264,23 +250,6 @@ fn launch(setup: &Setup, folder: &Path, port: u16) -> Result<(Child, Option<Sync
     Ok((process, None))
 }
 
-/// A request as clients send it.
-pub(crate) fn encode(arguments: &[&str]) -> Vec<u8> {
-    let mut request = format!("*{}\r\n", arguments.len());
-    for argument in arguments {
-        request.push_str(&format!("${}\r\n{argument}\r\n", argument.len()));
-    }
-    request.into_bytes()
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "one thread, nothing else to do but wait"
-)]
-fn pause(duration: Duration) {
-    std::thread::sleep(duration);
-}
-
 fn log_directives(log: Log) -> Vec<&'static str> {
     let mode = match log {
         Log::None => return vec!["--appendonly", "no"],
@@ -290,12 +259,4 @@ fn log_directives(log: Log) -> Vec<&'static str> {
     // Neither rewrites its log while it is measured.
     let no_rewrite = ["--auto-aof-rewrite-percentage", "0"];
     [["--appendonly", "yes"], ["--appendfsync", mode], no_rewrite].concat()
-}
-
-fn free_port() -> Result<u16, Failure> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).doing("looking for a free port")?;
-    Ok(listener
-        .local_addr()
-        .doing("looking for a free port")?
-        .port())
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use crate::clock;
 use crate::failure::{Doing, Failure};
 use crate::load::{REENTRANT, RELEASE, Seen};
-use crate::server::{Server, encode};
+use crate::server::Server;
 use crate::workload::{Traffic, Workload};
 
 /// The script Redisson gives its reentrant lock back with.
@@ -68,18 +68,21 @@ pub(crate) fn hand_over(
     let start = clock::now();
     for _ in 0..waves {
         for (waiter, queue) in waiters.iter_mut().zip(&queues) {
-            let request = encode(&["BLPOP", queue, "0"]);
+            let request = quorlock_testkit::request(&["BLPOP", queue, "0"]);
             waiter.write_all(&request).doing("sending a wave")?;
         }
         for (pusher, queue) in pushers.iter_mut().zip(&queues) {
-            let request = encode(&["LPUSH", queue, "element"]);
+            let request = quorlock_testkit::request(&["LPUSH", queue, "element"]);
             pusher.write_all(&request).doing("sending a wave")?;
         }
         for pusher in &mut pushers {
             read_expected(pusher, b":1\r\n")?;
         }
         for (waiter, queue) in waiters.iter_mut().zip(&queues) {
-            read_expected(waiter, &encode(&[queue, "element"]))?;
+            read_expected(
+                waiter,
+                &quorlock_testkit::request(&[queue.as_str(), "element"]),
+            )?;
         }
     }
     Ok(seen(start, waves * u64::from(pairs)))
@@ -87,7 +90,8 @@ pub(crate) fn hand_over(
 
 fn turns_of(traffic: Traffic, digests: &[String], name: &str) -> Turns {
     let token = "0123456789abcdef0123";
-    let turn = |request: &[&str], reply: &[u8]| (encode(request), reply.to_vec());
+    let turn =
+        |request: &[&str], reply: &[u8]| (quorlock_testkit::request(request), reply.to_vec());
     match traffic {
         Traffic::ReentrantCycle => {
             let (take, give_back) = (&digests[1], &digests[2]);
@@ -108,7 +112,7 @@ fn turns_of(traffic: Traffic, digests: &[String], name: &str) -> Turns {
                 &["DEL", name],
                 &["EXEC"],
             ];
-            let request = commands.map(encode).concat();
+            let request = commands.map(quorlock_testkit::request).concat();
             let queued = b"+QUEUED\r\n".repeat(5);
             let value = format!("${}\r\n{token}\r\n", token.len());
             let replies = [b"*5\r\n+OK\r\n", value.as_bytes(), b":1\r\n:1\r\n:1\r\n"].concat();

@@ -5,12 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-#[allow(dead_code, reason = "the other tests use the rest")]
-#[path = "server/machine/waiting.rs"]
-mod waiting;
-#[path = "server/wire.rs"]
-mod wire;
-
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -18,11 +12,10 @@ use std::time::Duration;
 use quorlock_persistence::{Fault, Operation};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
+use quorlock_testkit::{PATIENCE, Wire, becomes_so, eventually};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
-use waiting::{becomes_so, eventually};
-use wire::Wire;
 
 /// Holds each line up until another worker has executed a command.
 #[derive(Default)]
@@ -58,7 +51,7 @@ impl SlowLog {
         }
         // One may be the connection of the worker that writes the line.
         let is_answered = || probes.is_empty() || !probes.iter_mut().all(Wire::is_silent);
-        if !becomes_so(is_answered) {
+        if !becomes_so(PATIENCE, is_answered) {
             state.frozen.push(line.clone());
             // Else the first line would be followed by nothing.
             state.probes.clear();

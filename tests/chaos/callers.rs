@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_client::{Redlock, Wait};
-use quorlock_tests::history::{Event, History, observed_now};
-use quorlock_tests::node_process::NodeProcess;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{NodeProcess, eventually, observed_now};
+use quorlock_tests::history::{Event, History};
 
 use crate::delay::{is_refused, serve};
 

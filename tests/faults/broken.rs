@@ -5,12 +5,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use quorlock_testkit::Connection;
+
 use crate::aged::{Aged, Last};
 use crate::check::{Bench, Check, Need, Record};
 use crate::examine::{Finding, Rule, examine};
 use crate::op::Op;
 use crate::phase::listening;
-use crate::resp::Connection;
 use crate::subject::Mode;
 
 const KIND: &str = "self-test: a broken setup is reported";

@@ -8,10 +8,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::{Connection, Reply, observed_now};
 
 use crate::check_directory::CheckDirectory;
-use crate::resp::{Connection, Reply};
 use crate::state::Sight;
 use crate::stream::Stream;
 use crate::subject::{CAP, Ended, Launch, Subject};

@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use quorlock_testkit::{Connection, Reply, becomes_so};
+
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::direct;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
 use crate::phase::{LOG_THREAD, listening, make_segment_ahead};
-use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::{Traffic, streams};
-use quorlock_tests::waiting::becomes_so;
 
 const KIND: &str = "full disk";
 

@@ -22,7 +22,6 @@ mod options;
 mod pairs;
 mod phase;
 mod report;
-mod resp;
 mod segment;
 mod slow;
 mod state;
@@ -38,7 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use quorlock_tests::binary;
+use quorlock_testkit::binary;
 use tempfile::TempDir;
 
 use check::{Bench, Check};

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::resp::{Reply, Request};
+use quorlock_testkit::Reply;
+
 use crate::state::{Deadline, Item, State, Value};
+
+/// The words of one command.
+pub(crate) type Request = Vec<Vec<u8>>;
 
 /// A write.
 #[derive(Clone, Debug)]

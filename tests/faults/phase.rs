@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quorlock_testkit::{Connection, Reply, becomes_so, pause};
+
 use crate::check::Bench;
 use crate::check_directory::{CheckDirectory, Image};
 use crate::direct;
 use crate::examine::{Finding, Rule};
-use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{SMALL, Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, START_TRACE, Subject};
 use crate::traffic::{Came, Traffic, streams};
-use quorlock_tests::waiting::{becomes_so, pause};
 
 /// A phase of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

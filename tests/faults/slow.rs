@@ -4,18 +4,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::{Connection, Reply, observed_now, pause};
 
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::phase::{PHASE_MAX, listening, make_segment_ahead};
-use crate::resp::{Connection, Reply};
 use crate::strace::{Attached, Injection};
 use crate::stream::{Shape, Stream};
 use crate::subject::{Ended, Launch, Mode, Subject};
 use crate::traffic::Traffic;
-use quorlock_tests::waiting::pause;
 
 const KIND: &str = "slow sync";
 

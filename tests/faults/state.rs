@@ -10,9 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
-
-use crate::resp::{Connection, Reply, Request};
+use quorlock_testkit::{Connection, Reply, observed_now, request};
 
 /// What stands under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +60,7 @@ impl Sight {
         let began = observed_now();
         let mut connection = Connection::open(address)?;
         let names = match connection.ask(&["KEYS", "*"])? {
-            Reply::Array(names) => names.iter().map(Reply::text).collect::<Vec<_>>(),
+            Reply::Array(Some(names)) => names.iter().map(Reply::text).collect::<Vec<_>>(),
             other => return Err(io::Error::other(format!("KEYS answered {other:?}"))),
         };
         let mut keys = BTreeMap::new();
@@ -131,7 +129,6 @@ impl Sight {
 }
 
 fn read_key(connection: &mut Connection, name: &str) -> io::Result<Option<Seen>> {
-    let words = |command: &str| -> Request { vec![command.into(), name.into()] };
     let kind = match connection.ask(&["TYPE", name])? {
         Reply::Status(kind) => kind,
         other => return Err(io::Error::other(format!("TYPE answered {other:?}"))),
@@ -140,11 +137,12 @@ fn read_key(connection: &mut Connection, name: &str) -> io::Result<Option<Seen>>
         return Ok(None);
     }
     let read = if kind == "hash" { "HGETALL" } else { "GET" };
-    connection.send(&[words(read), words("PTTL")])?;
-    let (value, ttl) = (connection.read()?, connection.read()?);
+    let requests = [request(&[read, name]), request(&["PTTL", name])];
+    connection.send(&requests.concat())?;
+    let (value, ttl) = (connection.reply()?, connection.reply()?);
     let value = match value {
         Reply::Bulk(Some(bytes)) => Value::Text(bytes.into()),
-        Reply::Array(words) => {
+        Reply::Array(Some(words)) => {
             let pairs = words.chunks(2).map(|pair| {
                 let text = |index: usize| pair.get(index).map(Reply::text).unwrap_or_default();
                 (text(0), text(1))

@@ -6,11 +6,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::subject::signal;
-use quorlock_tests::waiting::becomes_so;
+use quorlock_testkit::{Process, becomes_so};
+use rustix::process::Signal;
 
 /// What happens at which call.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub(crate) fn command(program: &Path, injection: &Injection, trace: &Path) -> Co
 
 /// strace attached to a running process; dropping it detaches.
 pub(crate) struct Attached {
-    strace: Child,
+    strace: Process,
 }
 
 impl Attached {
@@ -112,20 +112,16 @@ impl Attached {
             .arg("-o")
             .arg(trace)
             .args(["-p", &task.to_string()]);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(&said)?);
-        let mut strace = command.spawn()?;
+        let strace = Process::start(&mut command, &said)?;
+        let mut attached = Self { strace };
         let is_attached = becomes_so(ATTACH_MAX, || {
             // It has ended if it may not attach, or if what it attaches to is gone.
-            are_traced(process, thread.map(|_| task)) || !matches!(strace.try_wait(), Ok(None))
+            are_traced(process, thread.map(|_| task)) || attached.strace.status().is_some()
         });
-        let attached = Self { strace };
         if is_attached && are_traced(process, thread.map(|_| task)) {
             return Ok(attached);
         }
-        let said = fs::read_to_string(&said).unwrap_or_default();
+        let said = attached.strace.output();
         Err(io::Error::other(format!("strace did not attach: {said}")))
     }
 }
@@ -133,12 +129,8 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         // SIGTERM lets it detach; the traced process goes on.
-        signal(&self.strace, rustix::process::Signal::TERM);
-        let has_ended = becomes_so(ATTACH_MAX, || !matches!(self.strace.try_wait(), Ok(None)));
-        if !has_ended {
-            let _ = self.strace.kill();
-            let _ = self.strace.wait();
-        }
+        self.strace.signal(Signal::TERM);
+        self.strace.status_within(ATTACH_MAX);
     }
 }
 

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::{Reply, observed_now};
 
 use crate::op::Op;
-use crate::resp::Reply;
 use crate::state::{Item, Sight, State, Value};
 
 /// What kinds of writes a stream asks for.

@@ -1,19 +1,18 @@
 //! The node under test: the real `quorlock server`, on a port of its own choosing.
 
-use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use quorlock_testkit::Process;
+use rustix::process::Signal;
 
 use crate::check::Bench;
 use crate::check_directory::CheckDirectory;
 use crate::strace::{self, Injection};
-use quorlock_tests::waiting::becomes_so;
 
 /// `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,51 +118,34 @@ impl Launch {
             .args(&self.more)
             .arg("--dir")
             .arg(directory.data());
-        let said = File::create(&output)?;
-        command
-            .stdin(Stdio::null())
-            .stderr(said.try_clone()?)
-            .stdout(said);
         Ok(Subject {
-            process: command.spawn()?,
-            output,
+            process: Process::start(&mut command, &output)?,
             is_direct: self.is_direct,
-            ended: None,
         })
     }
 }
 
 /// A node as a process. It is killed when dropped.
 pub(crate) struct Subject {
-    process: Child,
-    output: PathBuf,
+    process: Process,
     /// It has to write its log directly.
     pub(crate) is_direct: bool,
-    ended: Option<Ended>,
 }
 
 impl Subject {
     /// Waits until the node says where it listens; how it ended if it does not come that far.
     pub(crate) fn listening(&mut self) -> Result<SocketAddr, Ended> {
-        let mut address = None;
-        let has_come = becomes_so(START_MAX, || {
-            address = address_in(&self.said());
-            address.is_some() || self.has_ended()
-        });
-        match (address, self.ended) {
-            (Some(address), _) => Ok(address),
-            (None, Some(ended)) => Err(ended),
-            (None, None) => {
-                debug_assert!(!has_come, "one of both was so");
-                self.kill();
-                Err(Ended::Exited(NEVER_CAME))
-            }
+        if let Some(address) = self.process.address_within(START_MAX) {
+            return Ok(address);
         }
+        let ended = self.process.status().map(Ended::of);
+        self.kill();
+        Err(ended.unwrap_or(Ended::Exited(NEVER_CAME)))
     }
 
     /// What the node wrote.
     pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.output).unwrap_or_default()
+        self.process.output()
     }
 
     /// The last lines of it, for people.
@@ -183,55 +165,23 @@ impl Subject {
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
-        if self.ended.is_none()
-            && let Ok(Some(status)) = self.process.try_wait()
-        {
-            self.ended = Some(Ended::of(status));
-        }
-        self.ended.is_some()
+        self.process.status().is_some()
     }
 
     /// Waits for the end; `None` if it does not come in time.
     pub(crate) fn end(&mut self, max: Duration) -> Option<Ended> {
-        becomes_so(max, || self.has_ended());
-        self.ended
+        self.process.status_within(max).map(Ended::of)
     }
 
     /// `kill -9`.
     pub(crate) fn kill(&mut self) {
-        if !self.has_ended() {
-            let _ = self.process.kill();
-            let _ = self.process.wait().map(|status| {
-                self.ended = Some(Ended::of(status));
-            });
-        }
+        self.process.kill();
     }
 
     /// SIGTERM.
-    pub(crate) fn terminate(&self) {
-        signal(&self.process, Signal::TERM);
+    pub(crate) fn terminate(&mut self) {
+        self.process.signal(Signal::TERM);
     }
-}
-
-impl Drop for Subject {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Sends a signal to a child that has not been waited for.
-pub(crate) fn signal(process: &Child, signal: Signal) {
-    let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-    if let Some(id) = id {
-        // One that has ended already needs none.
-        let _ = kill_process(id, signal);
-    }
-}
-
-fn address_in(said: &str) -> Option<SocketAddr> {
-    let (_, after) = said.split_once("Listening on ")?;
-    let (address, _) = after.split_once('\n')?;
-    address.trim().parse().ok()
 }
 
 /// `restart-delay-max` of all nodes here: so long that TTLs can outlast a whole run, since delays

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::resp::{Connection, Request};
+use quorlock_testkit::{Connection, request};
+
 use crate::stream::{Answer, Stream};
 
 /// What came of some traffic.
@@ -66,13 +67,15 @@ impl Traffic {
         // All are sent before any is read, so that the node has something to group.
         let mut outcome = Ok(());
         for (connection, stream) in self.connections.iter_mut().zip(streams.iter_mut()) {
-            let requests: Vec<Request> = (0..depth).map(|_| stream.issue().request()).collect();
-            outcome = outcome.and(connection.send(&requests));
+            let requests: Vec<Vec<u8>> = (0..depth)
+                .map(|_| request(&stream.issue().request()))
+                .collect();
+            outcome = outcome.and(connection.send(&requests.concat()));
         }
         // Also if sending failed: replies that have arrived are acknowledgements.
         for (connection, stream) in self.connections.iter_mut().zip(streams.iter_mut()) {
             for _ in 0..depth {
-                let reply = match connection.read() {
+                let reply = match connection.reply() {
                     Ok(reply) => reply,
                     Err(error) => {
                         outcome = outcome.and(Err(error));

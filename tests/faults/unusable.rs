@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use quorlock_testkit::{Connection, Reply};
+
 use crate::check::{Bench, Check, Need, Record};
 use crate::check_directory::CheckDirectory;
 use crate::examine::{Finding, Rule, examine};
 use crate::mount::Mount;
 use crate::phase::{listening, make_segment_ahead};
-use crate::resp::{Connection, Reply};
 use crate::stream::{SMALL, Stream};
 use crate::subject::{Ended, Launch, Mode};
 use crate::traffic::{Traffic, streams};

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use quorlock_tests::waiting::pause;
+use quorlock_testkit::pause;
 
 use crate::node::FloodedNode;
 

@@ -127,7 +127,8 @@ fn run(attack: &Attack, options: &Options) -> Result<String, String> {
         seen.refused,
     );
     let Some(peak_kib) = peak_kib else {
-        return Err(format!("{line}; the node has ended"));
+        let said = node.output();
+        return Err(format!("{line}; the node has ended:\n{said}"));
     };
     let memory_mib = attack
         .memory_mib

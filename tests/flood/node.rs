@@ -1,20 +1,20 @@
 //! The node that is flooded, and the clients that must not suffer.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quorlock_tests::waiting::{becomes_so, pause};
+use quorlock_testkit::{Connection, Process, Reply, pause};
 use tempfile::TempDir;
 
-/// A node as a process; it is killed when dropped.
+/// A node as a process.
 pub(crate) struct FloodedNode {
-    process: Child,
+    process: Process,
     address: SocketAddr,
     has_password: bool,
     _folder: TempDir,
@@ -47,7 +47,6 @@ impl FloodedNode {
         address_space_mib: Option<u64>,
     ) -> io::Result<Self> {
         let folder = TempDir::new()?;
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = match address_space_mib {
             Some(mib) => {
                 let mut command = Command::new("prlimit");
@@ -58,30 +57,25 @@ impl FloodedNode {
             }
             None => Command::new(program),
         };
-        command.args(["server", "--bind", "127.0.0.1", "--first-start", "serve"]);
-        command.args(["--port", &address.port().to_string()]);
-        command.arg("--dir").arg(folder.path());
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data)?;
+        command.args(["server", "--bind", "127.0.0.1", "--port", "0"]);
+        command.args(["--first-start", "serve", "--dir"]).arg(data);
         if has_password {
             command.args(["--requirepass", PASSWORD]);
         }
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let mut process = Process::start(&mut command, &folder.path().join("output"))?;
+        let address = process.address_within(START_MAX);
+        let address = address.ok_or_else(|| io::Error::other(process.output()))?;
         let node = Self {
             process,
             address,
             has_password,
             _folder: folder,
         };
-        let mut arrived = Err(io::ErrorKind::TimedOut.into());
-        becomes_so(START_MAX, || {
-            arrived = node.arrive();
-            arrived.is_ok()
-        });
-        let mut client = arrived?;
+        let mut client = arrive(address, has_password)?;
         let value = "v".repeat(1_000_000);
-        let set = format!(
-            "*5\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$1000000\r\n{value}\r\n$2\r\nPX\r\n$6\r\n900000\r\n"
-        );
-        ask(&mut client, set.as_bytes(), b"+OK\r\n")?;
+        ask(&mut client, &["SET", "large", &value, "PX", "900000"], "OK")?;
         Ok(node)
     }
 
@@ -97,16 +91,9 @@ impl FloodedNode {
         line.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
-    fn arrive(&self) -> io::Result<TcpStream> {
-        arrive(self.address, self.has_password)
-    }
-}
-
-impl Drop for FloodedNode {
-    fn drop(&mut self) {
-        // It has ended already where this fails.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    /// What the node wrote.
+    pub(crate) fn output(&self) -> String {
+        self.process.output()
     }
 }
 
@@ -133,10 +120,10 @@ fn watch(is_over: &AtomicBool, address: SocketAddr, has_password: bool) -> Seen 
     };
     let mut next_arrival = Instant::now();
     while !is_over.load(Ordering::Acquire) {
-        let (ping, set) = (b"PING\r\n", b"SET witness token PX 60000\r\n");
+        let set = ["SET", "witness", "token", "PX", "60000"];
         match (
-            timed(|| ask(&mut client, ping, b"+PONG\r\n")),
-            timed(|| ask(&mut client, set, b"+OK\r\n")),
+            timed(|| ask(&mut client, &["PING"], "PONG")),
+            timed(|| ask(&mut client, &set, "OK")),
         ) {
             (Ok(((), ping)), Ok(((), set))) => {
                 seen.pings += 1;
@@ -170,29 +157,19 @@ fn timed<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Duration)> {
 }
 
 /// Connects as a driver does: the password first.
-fn arrive(address: SocketAddr, has_password: bool) -> io::Result<TcpStream> {
-    let mut client = TcpStream::connect_timeout(&address, REPLY_MAX)?;
-    client.set_nodelay(true)?;
-    client.set_read_timeout(Some(REPLY_MAX))?;
-    client.set_write_timeout(Some(REPLY_MAX))?;
+fn arrive(address: SocketAddr, has_password: bool) -> io::Result<Connection> {
+    let mut client = Connection::open_within(address, REPLY_MAX)?;
     if has_password {
-        ask(
-            &mut client,
-            format!("AUTH {PASSWORD}\r\n").as_bytes(),
-            b"+OK\r\n",
-        )?;
+        ask(&mut client, &["AUTH", PASSWORD], "OK")?;
     }
-    ask(&mut client, b"PING\r\n", b"+PONG\r\n")?;
+    ask(&mut client, &["PING"], "PONG")?;
     Ok(client)
 }
 
-fn ask(client: &mut TcpStream, request: &[u8], expected: &[u8]) -> io::Result<()> {
-    client.write_all(request)?;
-    let mut reply = vec![0; expected.len()];
-    client.read_exact(&mut reply)?;
-    if reply != expected {
-        let text = String::from_utf8_lossy(&reply).into_owned();
-        return Err(io::Error::other(format!("the node answered {text:?}")));
+fn ask(client: &mut Connection, words: &[&str], expected: &str) -> io::Result<()> {
+    let reply = client.ask(words)?;
+    if reply != Reply::Status(expected.to_owned()) {
+        return Err(io::Error::other(format!("the node answered {reply}")));
     }
     Ok(())
 }

@@ -1,14 +1,11 @@
 //! `quorlock cluster`: from up to clean.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
+use quorlock_testkit::{Wire, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::run::take_away;
-use crate::shell::{Shell, await_end, lives, pids, send};
-use quorlock_tests::waiting::eventually;
+use crate::shell::{Shell, lives, pids};
 
 fn identities(ready: &Value) -> Vec<(String, String)> {
     let nodes = ready["nodes"].as_array().unwrap().iter();
@@ -51,7 +48,7 @@ fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
         farewell.contains("3 of 3 nodes stopped cleanly"),
         "{farewell}"
     );
-    assert!(await_end(shell.supervisor()).success());
+    assert!(shell.supervisor().await_end().success());
     assert!(pids(&first).into_iter().all(|pid| !lives(pid)));
     assert_eq!(shell.states(), ["down", "down", "down"]);
 
@@ -62,8 +59,8 @@ fn a_stopped_cluster_resumes_with_its_nodes_and_locks() {
         Some(75)
     );
     shell.succeed(&["release", "kept", token.trim()]);
-    send(shell.supervisor(), Signal::INT);
-    assert!(await_end(shell.supervisor()).success());
+    shell.supervisor().signal(Signal::INT);
+    assert!(shell.supervisor().await_end().success());
     shell.succeed(&["cluster", "clean"]);
     assert!(!shell.file(".quorlock").exists(), "nothing stays behind");
 }
@@ -153,8 +150,8 @@ fn nodes_do_not_outlive_a_killed_supervisor() {
     ]);
     // A stopped process must go too, although it cannot hear anything.
     shell.succeed(&["cluster", "pause", "2"]);
-    send(shell.supervisor(), Signal::KILL);
-    await_end(shell.supervisor());
+    shell.supervisor().signal(Signal::KILL);
+    shell.supervisor().await_end();
     eventually("the nodes end", || {
         pids(&first).into_iter().all(|pid| !lives(pid))
     });
@@ -216,11 +213,8 @@ fn nodes_inside_the_supervisor_work_the_same() {
     let why = "its cluster has 3 nodes, another number than are listed";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     // A majority may have been quicker than this node, which must have something to forget.
-    let mut stream = TcpStream::connect(one.trim_start_matches("redis://")).unwrap();
-    stream.write_all(b"SET b token NX PX 50000\r\n").unwrap();
-    let mut reply = [0; 5];
-    stream.read_exact(&mut reply).unwrap();
-    assert_eq!(&reply, b"+OK\r\n");
+    let mut client = Wire::connect(one.trim_start_matches("redis://"));
+    assert_eq!(client.ask("SET b token NX PX 50000"), "+OK");
     shell.succeed(&["cluster", "kill", "1"]);
     assert_eq!(shell.states(), ["down", "serving", "serving"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);
@@ -232,8 +226,8 @@ fn nodes_inside_the_supervisor_work_the_same() {
         "{}",
         released.stderr
     );
-    send(shell.supervisor(), Signal::TERM);
-    assert!(await_end(shell.supervisor()).success());
+    shell.supervisor().signal(Signal::TERM);
+    assert!(shell.supervisor().await_end().success());
 }
 
 #[test]
@@ -259,11 +253,11 @@ fn a_second_ctrl_c_kills_what_does_not_stop() {
     // Stopped behind the supervisor's back, so it hears nothing and nobody lets it go on.
     let hung = Pid::from_raw(i32::try_from(pids[0]).unwrap()).unwrap();
     kill_process(hung, Signal::STOP).unwrap();
-    send(shell.supervisor(), Signal::INT);
+    shell.supervisor().signal(Signal::INT);
     eventually("the other node stops", || !lives(pids[1]));
     assert!(lives(pids[0]));
-    send(shell.supervisor(), Signal::INT);
-    await_end(shell.supervisor());
+    shell.supervisor().signal(Signal::INT);
+    shell.supervisor().await_end();
     assert!(!lives(pids[0]));
     assert!(
         shell.up_output().contains("1 of 2 nodes stopped cleanly"),
@@ -277,7 +271,7 @@ fn a_ready_file_is_never_that_of_an_earlier_run() {
     let mut shell = Shell::new();
     shell.up(&["--nodes", "1", "--base-port", "0"]);
     shell.succeed(&["cluster", "down"]);
-    await_end(shell.supervisor());
+    shell.supervisor().await_end();
     let ready = shell.file("ready.json");
     assert!(!ready.exists(), "it goes with the cluster");
     std::fs::write(&ready, "left by a killed supervisor").unwrap();

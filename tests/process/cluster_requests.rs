@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
+use quorlock_testkit::observed_now;
 use rustix::process::Signal;
 
-use crate::shell::{Ended, Shell, await_end, send};
+use crate::shell::{Ended, Shell, await_end};
 
 #[test]
 fn a_cluster_that_is_stopped_twice_at_once_is_down_for_both() {
@@ -39,7 +39,7 @@ fn a_supervisor_that_is_stopped_is_named_and_not_waited_for() {
     let mut shell = Shell::new();
     shell.up(&["--nodes", "3", "--base-port", "0"]);
     let pid = shell.supervisor().id();
-    send(shell.supervisor(), Signal::STOP);
+    shell.supervisor().signal(Signal::STOP);
     for request in ["status", "down"] {
         let began = observed_now();
         let ended = shell.quorlock(&["cluster", request]);
@@ -49,9 +49,9 @@ fn a_supervisor_that_is_stopped_is_named_and_not_waited_for() {
         assert!(is_named, "{request}: {}", ended.stderr);
         assert!(took < Duration::from_secs(5), "{request}: {took:?}");
     }
-    send(shell.supervisor(), Signal::CONT);
+    shell.supervisor().signal(Signal::CONT);
     // It was asked for its end meanwhile.
-    assert!(await_end(shell.supervisor()).success());
+    assert!(shell.supervisor().await_end().success());
 }
 
 #[test]

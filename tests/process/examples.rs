@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use quorlock_tests::binary;
+use quorlock_testkit::binary;
 
 /// What an example says; it must end well.
 fn said_by(name: &str) -> Vec<String> {

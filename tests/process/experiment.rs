@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

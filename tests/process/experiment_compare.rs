@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -2,49 +2,20 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::process::Child;
 
-use quorlock_tests::node_process::{NodeProcess, free_port};
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{Process, Wire, eventually};
 
-use crate::shell::{Shell, await_end};
+use crate::shell::Shell;
 
-/// A node of a test that may fail.
-struct Node {
-    process: Child,
-    port: u16,
+/// Starts a node on loopback with these words.
+fn start(shell: &Shell, words: &[&str]) -> Process {
+    let mut command = shell.command(&["server", "--port", "0"]);
+    Process::start(command.args(words), &shell.file("out")).unwrap()
 }
 
-impl Node {
-    /// Starts a node on loopback with these words, and waits until it answers.
-    fn start(shell: &Shell, words: &[&str]) -> Self {
-        let port = free_port();
-        let output = fs::File::create(shell.file("out")).unwrap();
-        let mut command = shell.command(&["server", "--port", &port.to_string()]);
-        command.args(words).stdout(output);
-        let node = Self {
-            process: command.spawn().unwrap(),
-            port,
-        };
-        eventually("the node answers", || node.try_ask(&["PING"]).is_ok());
-        node
-    }
-
-    fn try_ask(&self, words: &[&str]) -> std::io::Result<String> {
-        NodeProcess::ask_at(self.port, words)
-    }
-
-    fn set(&self, token: &str) -> String {
-        self.try_ask(&["SET", "a", token, "NX", "PX", "30000"])
-            .unwrap()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ended = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+fn set(node: &mut Process, token: &str) -> String {
+    let set = ["SET", "a", token, "NX", "PX", "30000"];
+    Wire::connect(node.address()).ask_words(&set)
 }
 
 /// On loopback it served, and a node behind a sidecar or a tunnel is on loopback.
@@ -54,19 +25,19 @@ fn an_emptied_directory_grants_no_lock_that_may_be_held() {
         let shell = Shell::new();
         shell.succeed(&["node", "init", "data"]);
         let words = [&["--dir", "data"], words].concat();
-        let node = Node::start(&shell, &words);
-        assert_eq!(node.set("first"), "+OK");
+        let mut node = start(&shell, &words);
+        assert_eq!(set(&mut node, "first"), "+OK");
         drop(node);
         for entry in fs::read_dir(shell.file("data")).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
         }
-        let node = Node::start(&shell, &words);
-        let refused = node.set("second");
+        let mut node = start(&shell, &words);
+        let refused = set(&mut node, "second");
         assert!(refused.starts_with("-RESTARTDELAY "), "{refused}");
         for part in ["quorlock node init DIR", "first-start serve"] {
             assert!(refused.contains(part), "{refused}");
         }
-        let said = fs::read_to_string(shell.file("out")).unwrap();
+        let said = node.output();
         let why = "first-start auto waits, because dir is configured";
         assert!(said.contains(why), "{said}");
     }
@@ -80,8 +51,8 @@ fn a_first_try_and_a_test_suite_serve_at_once() {
         &["--save", "", "--appendonly", "no", "--loglevel", "debug"],
     ] {
         let shell = Shell::new();
-        let node = Node::start(&shell, words);
-        assert_eq!(node.set("first"), "+OK", "{words:?}");
+        let mut node = start(&shell, words);
+        assert_eq!(set(&mut node, "first"), "+OK", "{words:?}");
     }
 }
 
@@ -106,8 +77,8 @@ fn a_directory_that_does_not_exist_is_refused_and_not_made() {
         assert!(!shell.file("volume").exists(), "{more:?}");
         // The remedy works.
         shell.succeed(&["node", "init", "volume/data"]);
-        let node = Node::start(&shell, &["--dir", "volume/data"]);
-        assert_eq!(node.set("first"), "+OK");
+        let mut node = start(&shell, &["--dir", "volume/data"]);
+        assert_eq!(set(&mut node, "first"), "+OK");
     }
 }
 
@@ -131,18 +102,17 @@ fn other_paths_are_made_no_directories_for_either() {
         ),
     ] {
         fs::write(shell.file("node.conf"), format!("port 0\n{directive}\n")).unwrap();
-        let errors = fs::File::create(shell.file("out")).unwrap();
         let mut command = shell.command(&["server", "node.conf"]);
-        let mut refused = command.stderr(errors).spawn().unwrap();
-        assert_eq!(await_end(&mut refused).code(), Some(code), "{directive}");
-        let errors = fs::read_to_string(shell.file("out")).unwrap();
+        let mut refused = Process::start(&mut command, &shell.file("out")).unwrap();
+        assert_eq!(refused.await_end().code(), Some(code), "{directive}");
+        let errors = refused.output();
         assert!(errors.contains(said), "{directive}: {errors}");
         assert!(!shell.file("gone").exists(), "{directive}");
     }
     // As Redis does: a node runs without the file that only tells of it.
-    let _node = Node::start(&shell, &["--pidfile", "gone/it"]);
+    let node = start(&shell, &["--pidfile", "gone/it"]);
     eventually("it says so", || {
-        let said = fs::read_to_string(shell.file("out")).unwrap();
+        let said = node.output();
         said.contains("Failed to write PID file ./gone/it")
     });
 }

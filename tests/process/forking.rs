@@ -12,11 +12,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, ExtendError, Redlock, Token, blocking};
+use quorlock_testkit::becomes_so;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::run::{addresses, cluster};
 use crate::shell::Shell;
-use quorlock_tests::waiting::becomes_so;
 
 /// The nodes, for the process that forks.
 const INSIDE: &str = "QUORLOCK_TEST_FORKS";

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quorlock_tests::node_process::NodeProcess;
+use quorlock_testkit::NodeProcess;
 use serde_json::Value;
 
 use crate::shell::{Ended, Shell};

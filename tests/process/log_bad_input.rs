@@ -2,19 +2,16 @@
 //! names the file, a safe state, and nothing silently dropped.
 
 use std::fs;
-use std::io::Read as _;
+use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Child;
 
-use quorlock_tests::binary;
-use quorlock_tests::node_process::NodeProcess;
+use quorlock_testkit::{Connection, Process, binary, eventually};
 
 use crate::log::Logged;
-use crate::shell::{Shell, await_end};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
+use crate::shell::Shell;
 
 #[test]
 fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
@@ -127,46 +124,33 @@ fn files_of_others_are_named_and_left_alone() {
 #[test]
 fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     let shell = Shell::new();
-    let port = free_port();
     fs::create_dir(shell.file("data")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--appendfsync", "always"]);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--port", "0", "--bind", "127.0.0.1"]);
     command.args(["--first-start", "serve"]);
-    let mut node = command.spawn().unwrap();
-    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
-    eventually("the node answers", || ask(&["PING"]).is_ok());
+    let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
+    let address = node.address();
+    let ask = |words: &[&str]| ask(address, words);
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     fs::remove_dir_all(shell.file("data")).unwrap();
     let reply = ask(&["SET", "after", "t", "PX", "30000"]);
     let is_granted = reply.as_ref().is_ok_and(|reply| reply == "+OK");
     assert!(!is_granted, "a lock was granted that nothing remembers");
-    assert_eq!(await_end(&mut node).code(), Some(1));
-    let said = output(&mut node);
+    assert_eq!(node.await_end().code(), Some(1));
+    let said = node.output();
     assert!(
         said.contains("was removed or renamed while the node was using it"),
         "{said}"
     );
 }
 
-pub(crate) fn output(child: &mut Child) -> String {
-    let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    text
+/// The reply to a command on a connection of its own, if there is one.
+fn ask(address: SocketAddr, words: &[&str]) -> io::Result<String> {
+    Ok(Connection::open(address)?.ask(words)?.to_string())
 }
 
 /// Runs a node without the power to ignore permissions, on a directory with these.
-pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Child {
+pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Process {
     let program = shell.file("quorlock");
     fs::copy(binary::quorlock(), &program).unwrap();
     let mut command = std::process::Command::new(program);
@@ -175,9 +159,6 @@ pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Ch
         .args(["--first-start", "serve"])
         .args(words);
     command.current_dir(shell.path());
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(shell.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for entry in fs::read_dir(shell.file("data")).unwrap() {
@@ -190,8 +171,8 @@ pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Ch
     // A child that another test has just forked may hold the copy open for writing until it runs
     // its own program.
     loop {
-        match command.spawn() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+        match Process::start(&mut command, &shell.file("out")) {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
                 std::thread::yield_now();
             }
             started => return started.unwrap(),
@@ -205,8 +186,8 @@ fn a_directory_that_may_not_be_written_is_refused_by_name() {
         let shell = Shell::new();
         fs::create_dir(shell.file("data")).unwrap();
         let mut node = start_unprivileged(&shell, mode, &[]);
-        assert_eq!(await_end(&mut node).code(), Some(1), "mode {mode:o}");
-        let said = output(&mut node);
+        assert_eq!(node.await_end().code(), Some(1), "mode {mode:o}");
+        let said = node.output();
         assert!(
             said.contains("the data directory data cannot be used"),
             "{said}"
@@ -224,8 +205,8 @@ fn a_segment_that_may_not_be_read_is_refused_by_name() {
     let segment = shell.file("data/segment-0000000001.segment");
     fs::set_permissions(&segment, fs::Permissions::from_mode(0o000)).unwrap();
     let mut node = start_unprivileged(&shell, 0o700, &[]);
-    assert_eq!(await_end(&mut node).code(), Some(1));
-    let said = output(&mut node);
+    assert_eq!(node.await_end().code(), Some(1));
+    let said = node.output();
     assert!(
         said.contains("segment-0000000001.segment: Permission denied"),
         "{said}"
@@ -240,11 +221,9 @@ const NOBODY: u32 = 65_534;
 fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
     let shell = Shell::new();
     fs::create_dir(shell.file("data")).unwrap();
-    let port = free_port();
-    let words = ["--port", &port.to_string(), "--bind", "127.0.0.1"];
-    let mut node = start_unprivileged(&shell, 0o700, &words);
-    let ask = |words: &[&str]| NodeProcess::ask_at(port, words);
-    eventually("the node answers", || ask(&["PING"]).is_ok());
+    let mut node = start_unprivileged(&shell, 0o700, &["--bind", "127.0.0.1"]);
+    let address = node.address();
+    let ask = |words: &[&str]| ask(address, words);
     fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o000)).unwrap();
     assert_eq!(ask(&["SET", "before", "t", "PX", "30000"]).unwrap(), "+OK");
     let value = "v".repeat(20_000);
@@ -252,11 +231,11 @@ fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
     eventually("the node ends", || {
         let _granted_or_not = ask(&["SET", "lock", &value, "PX", "30000"]);
         asked += 1;
-        node.try_wait().unwrap().is_some()
+        node.status().is_some()
     });
     assert!(asked > 10, "it goes on for as long as it can");
-    assert_eq!(await_end(&mut node).code(), Some(1));
-    let said = output(&mut node);
+    assert_eq!(node.await_end().code(), Some(1));
+    let said = node.output();
     assert!(
         said.contains("segment-0000000002.new: Permission denied"),
         "{said}"

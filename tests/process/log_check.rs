@@ -43,7 +43,7 @@ fn a_cleanly_stopped_log_is_whole_and_the_next_start_serves_at_once() {
 #[test]
 fn a_killed_nodes_log_is_whole_and_the_delay_is_said() {
     let shell = Shell::new();
-    let mut node = quorlock_tests::node_process::NodeProcess::start(shell.path(), "node", &[]);
+    let mut node = quorlock_testkit::NodeProcess::start(shell.path(), "node", &[]);
     node.ask(&["SET", "lock", "token", "PX", "30000"]).unwrap();
     node.kill();
     let directory = shell.file("node");

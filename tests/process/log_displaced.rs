@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 
 use crate::log::Logged;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::eventually;
 
 use crate::log::Logged;
 

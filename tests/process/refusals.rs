@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
 
-use quorlock_tests::binary;
+use quorlock_testkit::binary;
 
 use crate::shell::{Ended, Shell};
 

@@ -5,8 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
-use quorlock_tests::waiting::pause;
+use quorlock_testkit::{observed_now, pause};
 
 /// Listens, and passes on to `target` and back, each `delay` later. Ends with the test's process. Gives its address.
 pub(crate) fn relay(target: &str, delay: Duration) -> String {

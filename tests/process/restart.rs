@@ -2,34 +2,20 @@
 //! restored and damaged.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use rustix::process::Signal;
+use quorlock_testkit::{Process, Wire};
 
-use crate::log_bad_input::{output, start_unprivileged};
-use crate::shell::{Shell, await_end, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
+use crate::log_bad_input::start_unprivileged;
+use crate::shell::Shell;
 
-/// A node as a process: its directory, and what it has written since it was started.
-struct Node {
-    process: Child,
-    port: u16,
-    output: String,
-}
-
-fn start(shell: &Shell, directory: &str, words: &[&str]) -> Node {
+fn start(shell: &Shell, directory: &str, words: &[&str]) -> Process {
     start_in(shell, directory, words, &[])
 }
 
 /// Starts a node, with `wrapper` in front of the command. The first word may be a configuration file.
-fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) -> Node {
-    let port = free_port();
-    let name = format!("{directory}-{port}.out");
-    let file = fs::File::create(shell.file(&name)).unwrap();
+fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) -> Process {
     fs::create_dir_all(shell.file(directory)).unwrap();
     let is_file = words.first().is_some_and(|word| !word.starts_with("--"));
     let (configured, words) = words.split_at(usize::from(is_file));
@@ -46,72 +32,22 @@ fn start_in(shell: &Shell, directory: &str, words: &[&str], wrapper: &[&str]) ->
         }
     };
     command
-        .args(["--dir", directory, "--port", &port.to_string()])
-        .args(words)
-        .stdout(file.try_clone().unwrap())
-        .stderr(file);
-    Node {
-        process: command.spawn().unwrap(),
-        port,
-        output: name,
-    }
+        .args(["--dir", directory, "--port", "0"])
+        .args(words);
+    Process::start(&mut command, &shell.file(&format!("{directory}.out"))).unwrap()
 }
 
-impl Node {
-    fn output(&self, shell: &Shell) -> String {
-        fs::read_to_string(shell.file(&self.output)).unwrap()
-    }
-
-    fn await_line(&mut self, shell: &Shell, part: &str) -> String {
-        eventually(part, || {
-            let ended = self.process.try_wait().unwrap();
-            let output = self.output(shell);
-            assert!(
-                ended.is_none() || output.contains(part),
-                "it ended:\n{output}"
-            );
-            output.contains(part)
-        });
-        let output = self.output(shell);
-        let line = output.lines().find(|line| line.contains(part));
-        line.unwrap().to_owned()
-    }
-
-    fn ask(&self, command: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(stream, "{command}\r\nQUIT\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn stop(&mut self) {
-        send(&self.process, Signal::TERM);
-        assert_eq!(await_end(&mut self.process).code(), Some(0));
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ended = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+fn ask(node: &mut Process, command: &str) -> String {
+    Wire::connect(node.address()).ask(command)
 }
 
 /// A node that has run twice and was stopped in order, and a copy of it from between, in `backup`.
 fn with_backup(shell: &Shell) {
     for (key, is_first) in [("a", true), ("b", false)] {
         let mut node = start(shell, "data", &["--appendfsync", "always"]);
-        node.await_line(shell, "Ready to accept connections");
-        assert!(
-            node.ask(&format!("SET {key} t NX PX 60000"))
-                .starts_with("+OK")
-        );
+        node.await_line("Ready to accept connections");
+        let set = format!("SET {key} t NX PX 60000");
+        assert_eq!(ask(&mut node, &set), "+OK");
         node.stop();
         if is_first {
             tool(shell, "cp", &["-a", "data", "backup"]);
@@ -154,17 +90,17 @@ fn a_node_without_a_log_says_at_every_start_what_a_crash_costs() {
         .unwrap();
         for _ in 0..2 {
             let mut node = start(&shell, "data", &["redis.conf"]);
-            let line = node.await_line(&shell, "runs with appendonly no");
+            let line = node.await_line("runs with appendonly no");
             assert!(line.contains(" # node "), "a warning: {line}");
             assert!(line.contains("any stop forgets every lock"), "{line}");
             assert!(line.contains(costs), "{costs}\n{line}");
-            node.await_line(&shell, "Listening on");
+            node.await_line("Listening on");
             node.stop();
         }
     }
     let mut node = start(&shell, "logged", &[]);
-    node.await_line(&shell, "Ready to accept connections");
-    let said = node.output(&shell);
+    node.await_line("Ready to accept connections");
+    let said = node.output();
     assert!(!said.contains("appendonly no"), "{said}");
     node.stop();
 }
@@ -173,18 +109,18 @@ fn a_node_without_a_log_says_at_every_start_what_a_crash_costs() {
 fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     let shell = Shell::new();
     let mut node = start(&shell, "data", &[]);
-    let line = node.await_line(&shell, "incarnation 1:");
+    let line = node.await_line("incarnation 1:");
     assert!(line.contains(" * node "), "no warning: {line}");
     assert!(
         line.ends_with("incarnation 1: new node; no restart delay"),
         "{line}"
     );
-    node.await_line(&shell, "serves locks (incarnation 1)");
-    assert!(node.ask("SET a t NX PX 300").starts_with("+OK"));
+    node.await_line("serves locks (incarnation 1)");
+    assert_eq!(ask(&mut node, "SET a t NX PX 300"), "+OK");
     node.kill();
 
     let mut node = start(&shell, "data", &["--appendfsync", "always"]);
-    let line = node.await_line(&shell, "incarnation 2:");
+    let line = node.await_line("incarnation 2:");
     for part in [
         " # node ",
         "last stop: unclean stop; it is in its restart delay of 316 ms and serves no locks for another 316 ms",
@@ -196,8 +132,8 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     ] {
         assert!(line.contains(part), "{part}\n{line}");
     }
-    let line = node.await_line(&shell, "serves locks again after ");
-    let info = node.ask("INFO restart");
+    let line = node.await_line("serves locks again after ");
+    let info = ask(&mut node, "INFO restart");
     let field = |line: &str| line.strip_prefix("restart_waited_ms:")?.parse().ok();
     let waited: u64 = info.lines().find_map(field).unwrap();
     assert!((316..5_000).contains(&waited), "{line}");
@@ -205,17 +141,16 @@ fn a_start_says_in_one_line_what_it_found_and_later_that_it_serves() {
     node.stop();
 
     let mut node = start(&shell, "data", &["--metrics-port", "0"]);
-    let line = node.await_line(&shell, "incarnation 3:");
+    let line = node.await_line("incarnation 3:");
     assert!(line.contains(" * node "), "no warning: {line}");
     assert!(line.contains("last stop: clean stop; no restart delay. [stop clean, clean yes,"));
-    let line = node.await_line(&shell, "metrics at http://127.0.0.1:");
+    let line = node.await_line("metrics at http://127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap();
     let port: u16 = port.split('/').next().unwrap().parse().unwrap();
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    node.await_line(&shell, "Ready to accept");
-    write!(stream, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut client = Wire::connect(("127.0.0.1", port));
+    node.await_line("Ready to accept");
+    client.send(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n");
+    let answer = String::from_utf8(client.rest()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     node.stop();
 }
@@ -251,11 +186,14 @@ fn assert_noticed(tools: &[&[&[&str]]]) {
             tool(&shell, step[0], &step[1..]);
         }
         let mut node = start(&shell, "data", &[]);
-        let line = node.await_line(&shell, "incarnation 2:");
+        let line = node.await_line("incarnation 2:");
         for part in ["[stop moved,", "for another 61.", "same directory no"] {
             assert!(line.contains(part), "{steps:?}: {part}\n{line}");
         }
-        assert!(node.ask("GET a").starts_with("-RESTARTDELAY"), "{steps:?}");
+        assert!(
+            ask(&mut node, "GET a").starts_with("-RESTARTDELAY"),
+            "{steps:?}"
+        );
     }
 }
 
@@ -273,7 +211,7 @@ fn another_machine_id_is_another_machine() {
     let inside = ["unshare", "--mount", "sh", "-c", bind, "sh"];
     tool(&shell, inside[0], &[&inside[1..], &["true"]].concat());
     let mut node = start_in(&shell, "data", &[], &inside);
-    let line = node.await_line(&shell, "incarnation 3:");
+    let line = node.await_line("incarnation 3:");
     assert!(line.contains("[stop moved,"), "{line}");
     node.stop();
 }
@@ -295,13 +233,13 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
     };
     let refuses = |what: &str| {
         let mut node = start(&shell, "data", &[]);
-        assert_eq!(await_end(&mut node.process).code(), Some(1), "{what}");
-        assert_refusal(what, &node.output(&shell));
+        assert_eq!(node.await_end().code(), Some(1), "{what}");
+        assert_refusal(what, &node.output());
     };
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     let mut node = start_unprivileged(&shell, 0o700, &[]);
-    assert_eq!(await_end(&mut node).code(), Some(1), "unreadable");
-    assert_refusal("unreadable", &output(&mut node));
+    assert_eq!(node.await_end().code(), Some(1), "unreadable");
+    assert_refusal("unreadable", &node.output());
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::rename(&file, shell.file("kept")).unwrap();
     fs::create_dir(&file).unwrap();
@@ -312,7 +250,7 @@ fn a_node_id_that_cannot_be_used_stops_the_start_with_a_remedy() {
     fs::remove_file(&file).unwrap();
     fs::rename(shell.file("kept"), &file).unwrap();
     let mut node = start(&shell, "data", &[]);
-    let line = node.await_line(&shell, "incarnation 3:");
+    let line = node.await_line("incarnation 3:");
     assert!(
         line.contains("[stop clean,"),
         "the same file, at home again: {line}"

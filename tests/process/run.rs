@@ -1,14 +1,13 @@
 //! `quorlock run`, `acquire`, `extend` and `release` against a small cluster.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{Process, Wire, eventually, free_port};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
 
 pub(crate) fn cluster() -> Shell {
     let mut shell = Shell::new();
@@ -26,7 +25,7 @@ pub(crate) fn cluster() -> Shell {
 /// Lets somebody else take a lock away on so many nodes, as a careless administrator would.
 pub(crate) fn take_away(shell: &Shell, name: &str, count: usize) {
     for address in addresses(shell).iter().take(count) {
-        let answer = ask(address, &format!("SET {name} other PX 60000"));
+        let answer = Wire::connect(address).ask(&format!("SET {name} other PX 60000"));
         assert_eq!(answer, "+OK");
     }
 }
@@ -34,7 +33,7 @@ pub(crate) fn take_away(shell: &Shell, name: &str, count: usize) {
 fn is_held_everywhere(shell: &Shell, name: &str) -> bool {
     let addresses = addresses(shell);
     let mut answers = addresses.iter();
-    answers.all(|address| ask(address, &format!("EXISTS {name}")) == ":1")
+    answers.all(|address| Wire::connect(address).ask(&format!("EXISTS {name}")) == ":1")
 }
 
 /// Where the nodes of the cluster listen.
@@ -46,15 +45,6 @@ pub(crate) fn addresses(shell: &Shell) -> Vec<String> {
     nodes
         .map(|node| url(node).replacen("redis://", "", 1))
         .collect()
-}
-
-/// A node's answer of one line.
-fn ask(address: &str, request: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "{request}\r\n").unwrap();
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).unwrap();
-    answer.trim_end().to_owned()
 }
 
 #[test]
@@ -278,7 +268,7 @@ fn a_wrong_password_is_not_waited_for() {
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut command = shell.command(&words);
     command.args(["--requirepass", "right", "--first-start", "serve"]);
-    let mut node = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut node = Process::start(&mut command, &shell.file("node.out")).unwrap();
     let named = |password: &str| format!("redis://:{password}@127.0.0.1:{port}");
     let run = |nodes: &str| shell.quorlock(&["run", "a", "--nodes", nodes, "--", "true"]);
     // Waits until the node is there.
@@ -293,8 +283,8 @@ fn a_wrong_password_is_not_waited_for() {
         assert!(ended.stderr.contains(said), "{}", ended.stderr);
         assert!(!ended.stderr.contains("wrong@"), "{}", ended.stderr);
     }
-    send(&node, Signal::TERM);
-    await_end(&mut node);
+    node.signal(Signal::TERM);
+    node.await_end();
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 
 use crate::run::{addresses, cluster, take_away};
 use crate::run_end::Running;
 use crate::shell::{Shell, lives, send};
-use quorlock_tests::waiting::eventually;
 
 #[test]
 fn a_wrapper_that_was_frozen_for_longer_than_its_lease_ends_the_command_and_says_that_it_was_late()
@@ -127,7 +127,7 @@ impl OtherUser {
         let everybody =
             |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
         let (program, becomes) = (shell.file("quorlock"), shell.file("become"));
-        fs::copy(quorlock_tests::binary::quorlock(), &program).unwrap();
+        fs::copy(quorlock_testkit::binary::quorlock(), &program).unwrap();
         fs::copy(setpriv, &becomes).unwrap();
         everybody(shell.path(), 0o755).unwrap();
         everybody(&becomes, 0o4755).unwrap();

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use quorlock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::{cluster, take_away};
-use crate::shell::{Ended, Shell, await_end, lives, send};
-use quorlock_tests::waiting::eventually;
+use crate::shell::{Ended, Shell, await_end, lives};
 
 /// A running `quorlock run lost ...` whose command writes into files.
 pub(crate) struct Running {
@@ -151,9 +151,9 @@ fn the_grace_begins_while_renewals_fail() {
     let running = Running::start(&shell, &options, script);
     running.has_printed("started");
     // All nodes fall silent; nobody takes the lock away.
-    send(shell.supervisor(), Signal::STOP);
+    shell.supervisor().signal(Signal::STOP);
     let (ended, printed) = running.ended();
-    send(shell.supervisor(), Signal::CONT);
+    shell.supervisor().signal(Signal::CONT);
     assert_eq!(ended.code, Some(70), "{}", ended.stderr);
     for part in [
         "no majority of the nodes renews the lock, which is held for another",
@@ -178,11 +178,11 @@ fn failing_renewals_are_told_every_time_they_begin() {
         errors.matches(part).count()
     };
     for times in 1..=2 {
-        send(shell.supervisor(), Signal::STOP);
+        shell.supervisor().signal(Signal::STOP);
         eventually("it is told that renewals fail", || {
             count("no majority of the nodes renews the lock, which is held for") == times
         });
-        send(shell.supervisor(), Signal::CONT);
+        shell.supervisor().signal(Signal::CONT);
         eventually("it is told that they do no more", || {
             count("a majority of the nodes renews the lock again") == times
         });
@@ -262,7 +262,7 @@ fn flags_about_the_end_of_the_lock_are_checked() {
 #[test]
 fn a_node_that_is_down_makes_no_success_noisy() {
     let shell = cluster();
-    let program = quorlock_tests::binary::quorlock();
+    let program = quorlock_testkit::binary::quorlock();
     let kills = format!("{} cluster kill 3 >kill.out", program.display());
     let first = ["run", "a", "--ttl", "7s", "--", "sh", "-c", &kills];
     let words: [&[&str]; 3] = [

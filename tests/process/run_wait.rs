@@ -5,12 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{becomes_so, binary, eventually};
 use rustix::process::Signal;
 
 use crate::run::{catches_sigterm, cluster};
 use crate::shell::{Ended, Shell, await_end, send};
-use quorlock_tests::binary;
-use quorlock_tests::waiting::{becomes_so, eventually};
 
 const SHORT: std::time::Duration = std::time::Duration::from_millis(300);
 

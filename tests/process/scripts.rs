@@ -5,10 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{binary, eventually};
+
 use crate::run::cluster;
 use crate::shell::{Ended, Shell};
-use quorlock_tests::binary;
-use quorlock_tests::waiting::eventually;
 
 fn is_free(shell: &Shell, name: &str) -> bool {
     shell.quorlock(&["run", name, "-n", "--", "true"]).code == Some(0)

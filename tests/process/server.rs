@@ -1,81 +1,55 @@
 //! `quorlock server` and `quorlock node init`: start, signals, log and exit codes.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Child;
 
-use quorlock_tests::binary;
+use quorlock_testkit::{Process, Wire, binary, eventually};
 use rustix::process::Signal;
 
-use crate::shell::{Shell, await_end, send};
-use quorlock_tests::node_process::free_port;
-use quorlock_tests::waiting::eventually;
+use crate::shell::Shell;
 
-/// Starts a node in `data`, which nobody has used before, with its output in `out`.
-fn start(shell: &Shell, words: &[&str]) -> Child {
+/// Starts a node in `data`, which nobody has used before.
+fn start(shell: &Shell, words: &[&str]) -> Process {
     fs::create_dir_all(shell.file("data")).unwrap();
-    let output = fs::File::create(shell.file("out")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--bind", "127.0.0.1"]);
-    command
-        .args(["--first-start", "serve"])
-        .args(words)
-        .stdout(output.try_clone().unwrap())
-        .stderr(output);
-    command.spawn().unwrap()
+    command.args(["--first-start", "serve"]).args(words);
+    Process::start(&mut command, &shell.file("out")).unwrap()
 }
 
-fn output(shell: &Shell) -> String {
-    fs::read_to_string(shell.file("out")).unwrap()
+/// The same, once it has chosen a port and is ready.
+fn serving(shell: &Shell, words: &[&str]) -> Process {
+    let mut node = start(shell, &[&["--port", "0"], words].concat());
+    node.await_line(READY);
+    node
 }
 
-fn await_ready(shell: &Shell) {
-    eventually("the node is ready", || {
-        output(shell).contains("* Ready to accept connections tcp")
-    });
+fn ask(node: &mut Process, command: &str) -> String {
+    Wire::connect(node.address()).ask(command)
 }
 
-fn ask(port: u16, command: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    write!(stream, "{command}\r\nQUIT\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
+const READY: &str = "* Ready to accept connections tcp";
 
 #[test]
 fn a_node_stops_cleanly_on_sigterm_and_keeps_its_locks() {
     let shell = Shell::new();
-    let port = free_port();
-    for (answer, signal) in [("+OK", Signal::TERM), ("$-1", Signal::INT)] {
-        let mut node = start(
-            &shell,
-            &["--port", &port.to_string(), "--pidfile", "node.pid"],
-        );
-        await_ready(&shell);
-        assert!(
-            ask(port, "SET a t NX PX 60000").starts_with(answer),
-            "{}",
-            output(&shell)
-        );
+    for (answer, signal) in [("+OK", Signal::TERM), ("nil", Signal::INT)] {
+        let mut node = serving(&shell, &["--pidfile", "node.pid"]);
+        let reply = ask(&mut node, "SET a t NX PX 60000");
+        assert_eq!(reply, answer, "{}", node.output());
         let pid_file = shell.file("data/node.pid");
         assert_eq!(
             fs::read_to_string(&pid_file).unwrap(),
             format!("{}\n", node.id())
         );
-        send(&node, Signal::HUP);
-        assert_eq!(
-            ask(port, "PING").lines().next(),
-            Some("+PONG"),
-            "SIGHUP does not end it"
-        );
-        send(&node, signal);
-        assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
-        assert!(output(&shell).contains("bye bye"));
+        node.signal(Signal::HUP);
+        assert_eq!(ask(&mut node, "PING"), "+PONG", "SIGHUP does not end it");
+        node.signal(signal);
+        assert_eq!(node.await_end().code(), Some(0), "{}", node.output());
+        assert!(node.output().contains("bye bye"));
         assert!(!pid_file.exists());
-        let line = output(&shell).lines().next().unwrap().to_owned();
+        let line = node.output().lines().next().unwrap().to_owned();
         assert!(
             line.starts_with(&format!("{}:M ", node.id())),
             "Redis's look: {line}"
@@ -89,11 +63,10 @@ fn a_node_that_is_told_twice_at_once_stops_cleanly() {
     for signals in [[Signal::TERM, Signal::INT], [Signal::INT, Signal::TERM]] {
         for _ in 0..5 {
             let shell = Shell::new();
-            let mut node = start(&shell, &["--port", &free_port().to_string()]);
-            await_ready(&shell);
-            signals.iter().for_each(|signal| send(&node, *signal));
-            assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
-            assert!(!output(&shell).contains("You insist"));
+            let mut node = serving(&shell, &[]);
+            signals.iter().for_each(|signal| node.signal(*signal));
+            assert_eq!(node.await_end().code(), Some(0), "{}", node.output());
+            assert!(!node.output().contains("You insist"));
         }
     }
 }
@@ -109,15 +82,15 @@ fn a_log_file_that_was_moved_away_is_made_anew() {
     };
     eventually("it is ready", || says(&log, "Ready to accept connections"));
     fs::rename(&log, &moved).unwrap();
-    send(&node, Signal::HUP);
+    node.signal(Signal::HUP);
     eventually("SIGHUP makes it anew", || says(&log, "Received SIGHUP"));
     // As logrotate does without a signal: the next line makes it. What a compressing logrotate removed is no matter.
     fs::remove_file(&log).unwrap();
-    send(&node, Signal::TERM);
-    assert_eq!(await_end(&mut node).code(), Some(0));
+    node.signal(Signal::TERM);
+    assert_eq!(node.await_end().code(), Some(0));
     assert!(says(&log, "Received SIGTERM") && says(&log, "bye bye"));
     assert!(says(&moved, "Ready to accept connections") && !says(&moved, "Received"));
-    assert_eq!(output(&shell), "");
+    assert_eq!(node.output(), "");
 }
 
 #[test]
@@ -131,21 +104,16 @@ fn messages_go_to_the_output_while_the_log_file_cannot_be_made() {
     eventually("it is ready", || lines(&log).contains("Ready to accept"));
     fs::rename(&folder, &aside).unwrap();
     for hangup in 1..=2 {
-        send(&node, Signal::HUP);
+        node.signal(Signal::HUP);
         eventually("the output has it", || {
-            output(&shell).matches("Received SIGHUP").count() == hangup
+            node.output().matches("Received SIGHUP").count() == hangup
         });
     }
     let said = format!("cannot write the log file {}: No such file", log.display());
-    assert_eq!(
-        output(&shell).matches(&said).count(),
-        1,
-        "{}",
-        output(&shell)
-    );
+    assert_eq!(node.output().matches(&said).count(), 1, "{}", node.output());
     fs::create_dir(&folder).unwrap();
-    send(&node, Signal::TERM);
-    assert_eq!(await_end(&mut node).code(), Some(0));
+    node.signal(Signal::TERM);
+    assert_eq!(node.await_end().code(), Some(0));
     assert!(lines(&log).contains("Received SIGTERM"));
     assert!(!lines(&aside.join("node.log")).contains("Received"));
 }
@@ -160,11 +128,11 @@ fn a_socket_that_every_user_may_replace_is_warned_of() {
         let words = ["--port", "0", "--unixsocket", path.to_str().unwrap()];
         let mut node = start(&shell, &words);
         eventually("the node is ready", || {
-            output(&shell).contains("Ready to accept connections unix")
+            node.output().contains("Ready to accept connections unix")
         });
-        send(&node, Signal::TERM);
-        await_end(&mut node);
-        let told = output(&shell);
+        node.signal(Signal::TERM);
+        node.await_end();
+        let told = node.output();
         let warning = "every user of this machine may replace the unix socket";
         assert_eq!(told.contains(warning), is_warned_of, "{mode:o}: {told}");
     }
@@ -175,32 +143,18 @@ fn a_password_comes_from_a_file_and_wrong_ones_are_told_with_the_address() {
     let shell = Shell::new();
     fs::write(shell.file("password"), "visible\n").unwrap();
     fs::set_permissions(shell.file("password"), fs::Permissions::from_mode(0o600)).unwrap();
-    let port = free_port();
-    let words = [
-        "--port",
-        &port.to_string(),
-        "--requirepass-file",
-        "password",
-    ];
-    let mut node = start(&shell, &words);
-    await_ready(&shell);
-    assert!(ask(port, "PING").starts_with("-NOAUTH"));
-    assert!(ask(port, "AUTH visible").starts_with("+OK"));
-    let mut address = String::new();
+    let mut node = serving(&shell, &["--requirepass-file", "password"]);
+    assert!(ask(&mut node, "PING").starts_with("-NOAUTH"));
+    assert_eq!(ask(&mut node, "AUTH visible"), "+OK");
     for _ in 0..30 {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        address = stream.local_addr().unwrap().to_string();
-        stream
-            .write_all(&b"AUTH gue\xc3\xa9ss\r\n".repeat(10))
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let mut client = Wire::connect(node.address());
+        client.send(&b"AUTH gue\xc3\xa9ss\r\n".repeat(10));
+        let answer = String::from_utf8(client.rest()).unwrap();
         assert_eq!(answer.matches("-WRONGPASS").count(), 10, "{answer}");
     }
-    assert!(!address.is_empty());
-    send(&node, Signal::TERM);
-    await_end(&mut node);
-    let told = output(&shell);
+    node.signal(Signal::TERM);
+    node.await_end();
+    let told = node.output();
     let lines: Vec<_> = told
         .lines()
         .filter(|line| line.contains("AUTH failed"))
@@ -212,11 +166,10 @@ fn a_password_comes_from_a_file_and_wrong_ones_are_told_with_the_address() {
         assert!(!told.contains(secret), "{secret}: {told}");
     }
     // Among the arguments it is not safe, and an empty file is no password.
-    let mut node = start(&shell, &["--port", "0", "--requirepass", "visible"]);
-    await_ready(&shell);
-    send(&node, Signal::TERM);
-    await_end(&mut node);
-    let told = output(&shell);
+    let mut node = serving(&shell, &["--requirepass", "visible"]);
+    node.signal(Signal::TERM);
+    node.await_end();
+    let told = node.output();
     assert!(
         told.contains("requirepass") && told.contains("arguments of a process (ps)"),
         "{told}"
@@ -224,23 +177,21 @@ fn a_password_comes_from_a_file_and_wrong_ones_are_told_with_the_address() {
     assert!(!told.contains("visible"), "{told}");
     fs::write(shell.file("password"), "").unwrap();
     let mut node = start(&shell, &["--port", "0", "--requirepass-file", "password"]);
-    assert_eq!(await_end(&mut node).code(), Some(64));
+    assert_eq!(node.await_end().code(), Some(64));
     assert!(
-        output(&shell).contains("one line of UTF-8"),
+        node.output().contains("one line of UTF-8"),
         "{}",
-        output(&shell)
+        node.output()
     );
 }
 
 #[test]
 fn shutdown_ends_the_process() {
     let shell = Shell::new();
-    let port = free_port();
-    let mut node = start(&shell, &["--port", &port.to_string()]);
-    await_ready(&shell);
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.write_all(b"SHUTDOWN\r\n").unwrap();
-    assert_eq!(await_end(&mut node).code(), Some(0), "{}", output(&shell));
+    let mut node = serving(&shell, &[]);
+    let mut client = Wire::connect(node.address());
+    client.send(b"SHUTDOWN\r\n");
+    assert_eq!(node.await_end().code(), Some(0), "{}", node.output());
 }
 
 #[test]
@@ -257,12 +208,12 @@ fn a_start_that_fails_says_why_and_ends_with_1_or_with_64_where_its_words_are_wr
     for (words, code) in all {
         let mut node = start(&shell, words);
         assert_eq!(
-            await_end(&mut node).code(),
+            node.await_end().code(),
             Some(code),
             "{words:?}: {}",
-            output(&shell)
+            node.output()
         );
-        assert!(!output(&shell).is_empty(), "{words:?}");
+        assert!(!node.output().is_empty(), "{words:?}");
     }
 }
 
@@ -323,12 +274,9 @@ fn a_time_that_cannot_be_is_told_with_its_directive_and_what_to_write() {
 #[test]
 fn two_nodes_do_not_share_a_directory() {
     let shell = Shell::new();
-    let mut first = start(&shell, &["--port", &free_port().to_string()]);
-    await_ready(&shell);
-    let mut second = start(&shell, &["--port", &free_port().to_string()]);
-    assert_eq!(await_end(&mut second).code(), Some(1), "{}", output(&shell));
-    first.kill().unwrap();
-    first.wait().unwrap();
+    let _first = serving(&shell, &[]);
+    let mut second = start(&shell, &["--port", "0"]);
+    assert_eq!(second.await_end().code(), Some(1), "{}", second.output());
 }
 
 #[test]
@@ -352,17 +300,16 @@ fn the_five_sample_configurations_refuse_clients_that_list_other_nodes_than_all_
     let (mut nodes, mut addresses) = (Vec::new(), Vec::new());
     for number in 1..=5 {
         shell.succeed(&["node", "init", &format!("./node-{number}")]);
-        let (sample, port) = (format!("{samples}/node-{number}.conf"), free_port());
-        let mut command = shell.command(&["server", &sample, "--port", &port.to_string()]);
-        let output = fs::File::create(shell.file(&format!("out-{number}"))).unwrap();
-        nodes.push(KilledAtTheEnd(command.stdout(output).spawn().unwrap()));
-        addresses.push(format!("127.0.0.1:{port}"));
+        let sample = format!("{samples}/node-{number}.conf");
+        let mut command = shell.command(&["server", &sample, "--port", "0"]);
+        let output = shell.file(&format!("out-{number}"));
+        nodes.push(Process::start(&mut command, &output).unwrap());
+    }
+    for node in &mut nodes {
+        node.await_line(READY);
+        addresses.push(format!("127.0.0.1:{}", node.address().port()));
     }
     let all = addresses.join(",");
-    eventually("all five serve", || {
-        let output = |number| fs::read_to_string(shell.file(&format!("out-{number}"))).unwrap();
-        (1..=5).all(|number| output(number).contains("* Ready to accept connections tcp"))
-    });
     let acquire = |nodes: &str| shell.quorlock(&["acquire", "a", "--no-wait", "--nodes", nodes]);
     for part in [&addresses[..2], &addresses[2..], &addresses[..1]] {
         let refused = acquire(&part.join(","));
@@ -373,19 +320,9 @@ fn the_five_sample_configurations_refuse_clients_that_list_other_nodes_than_all_
     let held = acquire(&all);
     assert_eq!(held.code, Some(0), "{}", held.stderr);
     assert_eq!(acquire(&all).code, Some(75), "it is held");
-    for number in 1..=5 {
-        let output = fs::read_to_string(shell.file(&format!("out-{number}"))).unwrap();
+    for node in &nodes {
+        let output = node.output();
         assert!(!output.contains("cluster-size"), "it has one: {output}");
-    }
-}
-
-/// A node of a test that may fail.
-struct KilledAtTheEnd(Child);
-
-impl Drop for KilledAtTheEnd {
-    fn drop(&mut self) {
-        let _ended = self.0.kill();
-        let _reaped = self.0.wait();
     }
 }
 
@@ -402,11 +339,10 @@ fn a_node_without_a_size_says_what_that_costs_and_one_that_was_made_with_it_does
         let init = [&["node", "init", "data"], words].concat();
         let ended = shell.quorlock(&init);
         assert_eq!(ended.code, Some(0), "{name}: {}", ended.stderr);
-        let mut node = start(&shell, &["--port", "0"]);
-        await_ready(&shell);
-        send(&node, Signal::TERM);
-        await_end(&mut node);
-        let output = output(&shell);
+        let mut node = serving(&shell, &[]);
+        node.signal(Signal::TERM);
+        node.await_end();
+        let output = node.output();
         let line = output.lines().find(|line| line.contains(NO_SIZE));
         assert_eq!(line.is_some(), mark.is_some(), "{name}: {output}");
         if let (Some(line), Some(mark)) = (line, mark) {
@@ -449,16 +385,9 @@ fn a_node_is_initialised_once() {
     assert_eq!(said["id"].as_str().unwrap().len(), 40);
     let again = shell.quorlock(&["node", "init", "data"]);
     assert_eq!(again.code, Some(1), "{}", again.stderr);
-    let port = free_port();
-    let mut node = start(
-        &shell,
-        &["--port", &port.to_string(), "--first-start", "wait"],
-    );
-    await_ready(&shell);
-    assert!(
-        ask(port, "SET a t NX PX 60000").starts_with("+OK"),
-        "it serves at once"
-    );
-    send(&node, Signal::TERM);
-    await_end(&mut node);
+    let mut node = serving(&shell, &["--first-start", "wait"]);
+    let reply = ask(&mut node, "SET a t NX PX 60000");
+    assert_eq!(reply, "+OK", "it serves at once");
+    node.signal(Signal::TERM);
+    node.await_end();
 }

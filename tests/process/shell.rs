@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use quorlock_tests::binary;
-use quorlock_tests::waiting::eventually;
+use quorlock_testkit::{Process, binary, eventually};
 use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -13,8 +12,9 @@ use tempfile::TempDir;
 
 /// A directory of its own, in which clusters are started. They end with it.
 pub(crate) struct Shell {
+    clusters: Vec<Process>,
+    /// Behind the clusters: they are killed before it is removed.
     directory: TempDir,
-    clusters: Vec<Child>,
 }
 
 /// What a command came to.
@@ -95,14 +95,10 @@ impl Shell {
         let ready = self.file("ready.json");
         let _none_yet = fs::remove_file(&ready);
         let mut command = self.command(&["cluster", "up", "--ready-file", "ready.json"]);
-        let output = fs::File::create(self.file("up.out")).unwrap();
-        command
-            .args(words)
-            .stdout(output.try_clone().unwrap())
-            .stderr(output);
-        self.clusters.push(command.spawn().unwrap());
+        let cluster = Process::start(command.args(words), &self.file("up.out"));
+        self.clusters.push(cluster.unwrap());
         eventually("the cluster is ready", || {
-            let ended = self.clusters.last_mut().unwrap().try_wait().unwrap();
+            let ended = self.supervisor().status();
             assert!(ended.is_none(), "it ended:\n{}", self.up_output());
             ready.exists()
         });
@@ -111,11 +107,11 @@ impl Shell {
 
     /// What the foreground command of the cluster has printed.
     pub(crate) fn up_output(&self) -> String {
-        fs::read_to_string(self.file("up.out")).unwrap()
+        self.clusters.last().unwrap().output()
     }
 
     /// The foreground process of the cluster last started.
-    pub(crate) fn supervisor(&mut self) -> &mut Child {
+    pub(crate) fn supervisor(&mut self) -> &mut Process {
         self.clusters.last_mut().unwrap()
     }
 
@@ -127,15 +123,6 @@ impl Shell {
             .iter()
             .map(|node| node["state"].as_str().unwrap().to_owned())
             .collect()
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        for cluster in &mut self.clusters {
-            let _ended = cluster.kill();
-            let _reaped = cluster.wait();
-        }
     }
 }
 

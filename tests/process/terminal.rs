@@ -4,10 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-use quorlock_tests::binary;
+use quorlock_testkit::{binary, eventually};
 
 use crate::shell::{Shell, await_end};
-use quorlock_tests::waiting::eventually;
 
 /// A shell script on a terminal of its own.
 struct Session {

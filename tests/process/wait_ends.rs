@@ -7,11 +7,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use quorlock_testkit::{Process, binary, free_port};
 use rustix::process::Signal;
 
-use crate::shell::{Ended, Shell, await_end, send};
-use quorlock_tests::binary;
-use quorlock_tests::node_process::free_port;
+use crate::shell::{Ended, Shell};
 
 /// `quorlock` with these words, which is given a minute.
 fn within_a_minute(shell: &Shell, words: &[&str]) -> Command {
@@ -60,15 +59,15 @@ fn a_list_with_one_node_twice_is_not_waited_for() {
     let port = free_port().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut node = shell.command(&words);
-    let mut node = node.stdout(Stdio::null()).spawn().unwrap();
+    let mut node = Process::start(&mut node, &shell.file("node.out")).unwrap();
     let one = format!("127.0.0.1:{port}");
     let twice = format!("{one},localhost:{port}");
     shell.succeed(&["acquire", "b", "--nodes", &one]);
     let words = ["acquire", "a", "--nodes", &twice];
     let said = ["1 of 2 nodes do not vote", "the same node as", "each once"];
     ends(&mut within_a_minute(&shell, &words), &said);
-    send(&node, Signal::TERM);
-    await_end(&mut node);
+    node.signal(Signal::TERM);
+    node.await_end();
 }
 
 #[test]
@@ -80,8 +79,8 @@ fn a_local_cluster_that_is_down_is_not_waited_for() {
     let nodes: Vec<&str> = nodes.map(|node| node["url"].as_str().unwrap()).collect();
     let list = nodes.join(",");
     // Killed, so that nothing of it is tidied up; its nodes end with it.
-    send(shell.supervisor(), Signal::KILL);
-    await_end(shell.supervisor());
+    shell.supervisor().signal(Signal::KILL);
+    shell.supervisor().await_end();
     let directory = shell.file(".quorlock/dev").display().to_string();
     let down = format!("the cluster in {directory} is down");
     let start = format!("start it with: quorlock cluster up --dir {directory}");

@@ -1,20 +1,12 @@
 //! The record of a run: what callers were told about locks, judged by the check of the experiments.
 //!
-//! Times are the observer's: one clock of this machine that nothing steers, read by the test and never by what is tested.
-//! Only that clock is used for the verdict, whatever a client believes.
+//! Times are the observer's: `observed_now` of the testkit, one clock of this machine that nothing steers, read by the test and
+//! never by what is tested. Only that clock is used for the verdict, whatever a client believes.
 
 use std::time::Duration;
 
 use quorlock_experiment::checks::judge;
 use quorlock_experiment::history::{History as Journal, What, Who};
-use rustix::time::{ClockId, clock_gettime};
-
-/// The observer's clock: time since an arbitrary moment.
-pub fn observed_now() -> Duration {
-    let time = clock_gettime(ClockId::MonotonicRaw);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
-}
 
 /// What a caller did or was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

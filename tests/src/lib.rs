@@ -1,12 +1,9 @@
-//! What several test programs share: the program under test, nodes as processes, and the record
-//! of who held what.
+//! What several test programs share that knows the packages under test: the crash states and the record of who
+//! held what. What knows none of them is in `testkit/`.
 //!
 //! The harness itself is tested where it could hide a failure: the check of the record must see
 //! two holders at once.
 
-pub mod binary;
 #[path = "../crash/mod.rs"]
 pub mod crash;
 pub mod history;
-pub mod node_process;
-pub mod waiting;

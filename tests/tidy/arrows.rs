@@ -16,7 +16,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 7] = [
+const PACKAGES: [Package; 8] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
@@ -59,15 +59,24 @@ const PACKAGES: [Package; 7] = [
         may_know: &["server", "client", "experiment"],
         examples_may_know: &[],
     },
+    Package {
+        folder: "testkit/",
+        may_know: &[TESTKIT],
+        examples_may_know: &[],
+    },
 ];
 
-const NAMES: [&str; 6] = [
+/// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
+const TESTKIT: &str = "testkit";
+
+const NAMES: [&str; 7] = [
     "server",
     "engine",
     "persistence",
     "client",
     "experiment",
     "simulation",
+    TESTKIT,
 ];
 
 /// The sources that a node and a client are made of.
@@ -118,10 +127,15 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
         } else {
             format!("quorlock_{name}")
         };
-        let is_found = if is_manifest && package.examples_may_know.contains(name) {
+        let is_testkit = *name == TESTKIT;
+        let is_for_tests = is_testkit || package.examples_may_know.contains(name);
+        let is_test = source
+            .path
+            .starts_with(&format!("{}tests/", package.folder));
+        let is_found = if is_manifest && is_for_tests {
             dependencies(&source.text, |table| !table.contains("dev-")).contains(&written)
         } else {
-            code.contains(&written)
+            code.contains(&written) && !(is_testkit && is_test)
         };
         if is_found {
             problems.push(format!(
@@ -246,6 +260,22 @@ mod tests {
         assert_eq!(found("Cargo.toml", versions), 0);
         let target = "[target.'cfg(unix)'.dependencies]\nquorlock-engine = \"1\"\n";
         assert_eq!(found("Cargo.toml", target), 1);
+    }
+
+    #[test]
+    fn only_tests_know_the_testkit_and_it_knows_no_package() {
+        let uses = "use quorlock_testkit::Connection;";
+        assert_eq!(found("server/src/lib.rs", uses), 1);
+        assert_eq!(found("server/tests/server/main.rs", uses), 0);
+        assert_eq!(found("tests/flood/main.rs", uses), 0);
+        let dependency = |table: &str| format!("[{table}]\nquorlock-testkit.workspace = true\n");
+        assert_eq!(found("client/Cargo.toml", &dependency("dependencies")), 1);
+        let for_tests = dependency("dev-dependencies");
+        assert_eq!(found("client/Cargo.toml", &for_tests), 0);
+        let uses = "use quorlock_client::Redlock;";
+        assert_eq!(found("testkit/src/lib.rs", uses), 1);
+        let dependency = "[dev-dependencies]\nquorlock-server.workspace = true\n";
+        assert_eq!(found("testkit/Cargo.toml", dependency), 1);
     }
 
     #[test]

@@ -157,7 +157,13 @@ pub(crate) fn made_up_numbers(source: &Source) -> Vec<String> {
     let path = &source.path;
     let is_production = path.starts_with("src/") || path.contains("/src/");
     // What tests, simulates and measures saturates where the node and the client may not.
-    let tooling = ["tests/", "benches/", "experiment/", "simulation/"];
+    let tooling = [
+        "tests/",
+        "testkit/",
+        "benches/",
+        "experiment/",
+        "simulation/",
+    ];
     let is_tooling = tooling.iter().any(|folder| path.starts_with(folder));
     if !source.is_rust() || !is_production || is_tooling {
         return Vec::new();

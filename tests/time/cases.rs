@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_tests::history::observed_now;
-use quorlock_tests::node_process::NodeProcess;
-use quorlock_tests::waiting::{eventually, pause};
+use quorlock_testkit::{NodeProcess, eventually, observed_now, pause};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
@@ -144,7 +142,7 @@ impl Stage {
         assert_eq!(self.delay_ms(), 0, "a clean stop is clean in any world");
         let after = self.pttl("a");
         assert!(after <= before, "{after} ms left of {before}");
-        assert_eq!(self.ask("SET a other NX PX 1"), "$-1");
+        assert_eq!(self.ask("SET a other NX PX 1"), "nil");
         after - before
     }
 

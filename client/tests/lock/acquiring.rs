@@ -6,8 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, Cause, ExtendError, Loss, NodeAnswer, Token, Wait};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, builder, client, holders, most_asked, refused, timeless};
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use quorlock_client::{
     AcquireError, BuildError, Cause, ExtendError, Identity, Loss, NodeAnswer, Redlock, Token,
 };
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, client, holders, probes, refused, timeless};
 
 fn causes(error: &AcquireError) -> Vec<Option<Cause>> {

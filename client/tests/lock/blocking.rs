@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use quorlock_client::blocking::Redlock;
 use quorlock_client::{AcquireError, ExtendError, Loss, Token, Wait};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, client, holders, most_asked, timeless};
 
 #[test]

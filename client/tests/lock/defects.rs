@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, Cause, Loss, NodeAnswer, Wait};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, builder, client, holders, most_asked, refused, timeless};
 
 #[tokio::test(flavor = "multi_thread")]

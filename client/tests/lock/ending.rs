@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use quorlock_client::{BuildError, Clock as _, Redlock, SystemClock};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{acquire, client, holders};
 
 /// Nodes that answer a release only after a while.

@@ -343,14 +343,3 @@ fn request(buffer: &[u8]) -> Option<(Vec<String>, usize)> {
     }
     Some((arguments, at))
 }
-
-/// Waits until something is so; fails after a long while.
-pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..2_000 {
-        if is_so() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-    panic!("not within ten seconds: {what}");
-}

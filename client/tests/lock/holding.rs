@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use quorlock_client::{ExtendError, Loss, NodeStatus, Wait};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, builder, client, holders, probes, refused, timeless};
 
 #[tokio::test]

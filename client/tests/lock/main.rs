@@ -1,7 +1,7 @@
 //! The client against nodes that misbehave, over real sockets on the loopback.
 //!
 //! Time that decides about a lock is a settable clock; where a test waits for something to
-//! happen it asks again until it has, and fails after ten seconds.
+//! happen it asks again until it has, and fails after twenty seconds.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod acquiring;

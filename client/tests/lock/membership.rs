@@ -1,8 +1,9 @@
 //! Nodes of another cluster among those that are listed, and one node that is listed twice.
 
 use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeState, Redlock, VotesBy};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{acquire, client, holders, probes, refused};
 
 /// A node of each of these clusters.

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Mutex;
 
 use quorlock_client::{Redlock, blocking};
+use quorlock_testkit::eventually;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::fake_node::{FakeNode, eventually};
+use crate::fake_node::FakeNode;
 use crate::refused;
 
 /// In every password of these tests, and in nothing else.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use quorlock_client::{Loss, Wait};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, holders, refused, timeless};
 
 #[tokio::test]

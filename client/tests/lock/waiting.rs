@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorlock_client::{LockRequest, Token, Wait, Waiting, blocking};
+use quorlock_testkit::eventually;
 
-use crate::fake_node::{FakeNode, Mood, eventually};
+use crate::fake_node::{FakeNode, Mood};
 use crate::{TTL, acquire, client, timeless};
 
 /// What was told, in order.

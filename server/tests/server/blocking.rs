@@ -1,7 +1,8 @@
 //! Clients that wait for an element: order, durability, time, who has gone.
 
+use quorlock_testkit::eventually;
+
 use crate::machine::gate::GatedNode;
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Machine, run, wire, with_node};
 
 #[test]
@@ -11,7 +12,7 @@ fn whoever_came_first_is_served_first_on_all_workers() {
         let mut waiters: Vec<_> = (0..9).map(|_| wire(node)).collect();
         for (number, waiter) in waiters.iter_mut().enumerate() {
             waiter.send(b"BLPOP other queue 0\r\n");
-            await_info(&mut pusher, "blocked_clients", &(number + 1).to_string());
+            pusher.await_info("blocked_clients", &(number + 1).to_string());
         }
         assert_eq!(pusher.ask("RPUSH queue a b c"), ":3");
         let script = "for i = 1, 3 do redis.call('RPUSH', KEYS[1], i) end return redis.call('LLEN', KEYS[1])";
@@ -34,7 +35,7 @@ fn whoever_came_first_is_served_first_on_all_workers() {
         }
         assert_eq!(pusher.ask("LRANGE queue 0 -1"), "[z]");
         assert_eq!(pusher.ask("EXISTS other"), ":0");
-        await_info(&mut pusher, "blocked_clients", "0");
+        pusher.await_info("blocked_clients", "0");
         assert_eq!(
             waiters[0].ask("BLPOP none queue 0"),
             "[queue, z]",
@@ -51,7 +52,7 @@ fn an_element_that_was_waited_for_leaves_once_its_removal_is_durable() {
         let gated = GatedNode::start(&[("appendfsync", "always")]).await;
         let (mut pusher, mut waiter) = gated.wires();
         waiter.send(b"BLPOP queue 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         gated.gate.set_closed(true);
         pusher.send(b"RPUSH queue job\r\n");
         gated.gate.await_thread("quorlock");
@@ -74,7 +75,7 @@ fn the_time_is_kept_by_the_nodes_clock_and_what_follows_waits() {
         let node = machine.start(&[]).await;
         let (mut waiter, mut other) = (wire(&node), wire(&node));
         waiter.send(b"BLPOP queue 1.5\r\nBLMOVE queue to LEFT LEFT 0.5\r\nPING\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         machine.advance_ms(1499);
         assert!(waiter.is_silent());
         machine.advance_ms(1);
@@ -83,18 +84,18 @@ fn the_time_is_kept_by_the_nodes_clock_and_what_follows_waits() {
             "nil array",
             "the first has waited for its time"
         );
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         machine.advance_ms(500);
         assert_eq!(waiter.reply(), "nil array");
         assert_eq!(waiter.reply(), "+PONG");
         assert_eq!(other.ask("RPUSH queue a"), ":1", "nobody waits any more");
         // What ends an earlier wait does not end a later one.
         waiter.send(b"BLPOP later 10\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         assert_eq!(other.ask("RPUSH later a"), ":1");
         assert_eq!(waiter.reply(), "[later, a]");
         waiter.send(b"BLPOP later 20\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         machine.advance_ms(10_000);
         assert!(waiter.is_silent());
         machine.advance_ms(10_000);
@@ -108,22 +109,22 @@ fn a_moved_element_serves_those_who_wait_for_it_there() {
     with_node(&[], |node, _| {
         let (mut first, mut second, mut pusher) = (wire(node), wire(node), wire(node));
         second.send(b"BLMPOP 0 2 none b LEFT COUNT 3\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         first.send(b"BRPOPLPUSH a b 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "2");
+        pusher.await_info("blocked_clients", "2");
         assert_eq!(pusher.ask("LPUSH a element"), ":1");
         assert_eq!(first.reply(), "element");
         assert_eq!(second.reply(), "[b, [element]]");
         // The error is told to who waits, and nothing is lost.
         pusher.ask("SET text 1");
         first.send(b"BLMOVE a text LEFT LEFT 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         assert_eq!(pusher.ask("LPUSH a element"), ":1");
         assert!(first.reply().starts_with("-WRONGTYPE"));
         assert_eq!(pusher.ask("LRANGE a 0 -1"), "[element]");
         // Another type is nothing to wait for.
         first.send(b"BLPOP c 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         pusher.ask("SET c 1");
         assert!(first.is_silent());
         pusher.ask("DEL c");
@@ -140,7 +141,7 @@ fn who_has_gone_takes_no_element_and_leaves_nothing() {
         for waiter in &mut waiters {
             waiter.send(b"BLPOP queue 0\r\nSET executed 1\r\n");
         }
-        await_info(&mut pusher, "blocked_clients", "30");
+        pusher.await_info("blocked_clients", "30");
         let mut ended = Vec::new();
         for (number, waiter) in waiters.drain(..).enumerate() {
             match number % 3 {
@@ -153,7 +154,7 @@ fn who_has_gone_takes_no_element_and_leaves_nothing() {
                 _ => drop(waiter),
             }
         }
-        await_info(&mut pusher, "blocked_clients", "0");
+        pusher.await_info("blocked_clients", "0");
         assert_eq!(pusher.ask("RPUSH queue a"), ":1");
         assert_eq!(pusher.ask("LRANGE queue 0 -1"), "[a]");
         assert_eq!(pusher.ask("EXISTS executed"), ":0");
@@ -173,7 +174,7 @@ fn who_has_gone_is_noticed_behind_a_long_pipeline() {
         for number in 0..6 {
             let mut waiter = wire(node);
             waiter.send(&pipeline);
-            await_info(&mut pusher, "blocked_clients", "1");
+            pusher.await_info("blocked_clients", "1");
             match number % 2 {
                 0 => waiter.reset(),
                 _ => {
@@ -181,7 +182,7 @@ fn who_has_gone_is_noticed_behind_a_long_pipeline() {
                     ended.push(waiter);
                 }
             }
-            await_info(&mut pusher, "blocked_clients", "0");
+            pusher.await_info("blocked_clients", "0");
         }
         assert_eq!(pusher.ask("RPUSH queue a"), ":1");
         assert_eq!(pusher.ask("LLEN queue"), ":1");
@@ -197,13 +198,13 @@ fn what_is_pushed_behind_a_kill_is_not_for_the_killed() {
             for waiter in &mut waiters {
                 waiter.send(b"BLPOP queue 0\r\n");
             }
-            await_info(&mut pusher, "blocked_clients", "3");
+            pusher.await_info("blocked_clients", "3");
             pusher.send(b"CLIENT KILL TYPE normal SKIPME yes\r\nRPUSH queue a b\r\nLLEN queue\r\nDEL queue\r\n");
             assert_eq!(pusher.reply(), ":3");
             assert_eq!(pusher.reply(), ":2");
             assert_eq!(pusher.reply(), ":2", "round {round}");
             assert_eq!(pusher.reply(), ":1");
-            await_info(&mut pusher, "blocked_clients", "0");
+            pusher.await_info("blocked_clients", "0");
         }
     });
 }
@@ -217,11 +218,11 @@ fn who_waits_is_told_meanwhile_what_others_are_told() {
         waiter.ask("GET key");
         waiter.ask("SUBSCRIBE channel");
         waiter.send(b"BLPOP queue 0\r\nPING\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         for number in 0..3 {
             assert_eq!(other.ask(&format!("PUBLISH channel {number}")), ":1");
             assert_eq!(waiter.reply(), format!("[message, channel, {number}]"));
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
         }
         other.ask("SET key 1");
         assert_eq!(waiter.reply(), "[invalidate, [key]]");
@@ -234,7 +235,7 @@ fn who_waits_is_told_meanwhile_what_others_are_told() {
         );
         assert!(told.contains(&"[queue, a]".to_owned()), "{told:?}");
         assert_eq!(waiter.reply(), "+PONG");
-        await_info(&mut other, "blocked_clients", "0");
+        other.await_info("blocked_clients", "0");
     });
 }
 
@@ -244,9 +245,9 @@ fn what_a_pause_has_held_up_is_not_executed_for_who_has_gone() {
         let (mut gone, mut other) = (wire(node), wire(node));
         assert_eq!(other.ask("CLIENT PAUSE 100000 WRITE"), "+OK");
         gone.send(b"SET lock token\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         gone.end();
-        await_info(&mut other, "blocked_clients", "0");
+        other.await_info("blocked_clients", "0");
         assert_eq!(other.ask("CLIENT UNPAUSE"), "+OK");
         assert_eq!(other.ask("EXISTS lock"), ":0");
     });
@@ -257,10 +258,10 @@ fn members_of_sorted_sets_are_waited_for_as_elements_of_lists_are() {
     with_node(&[], |node, _| {
         let (mut first, mut second, mut writer) = (wire(node), wire(node), wire(node));
         first.send(b"BZPOPMIN scores 0\r\n");
-        await_info(&mut writer, "blocked_clients", "1");
+        writer.await_info("blocked_clients", "1");
         second.ask("HELLO 3");
         second.send(b"BZMPOP 0 2 none scores MAX COUNT 2\r\n");
-        await_info(&mut writer, "blocked_clients", "2");
+        writer.await_info("blocked_clients", "2");
         assert_eq!(writer.ask("RPUSH none a"), ":1");
         assert!(
             first.is_silent() && second.is_silent(),
@@ -305,7 +306,7 @@ fn a_node_stops_though_clients_wait() {
         let node = machine.start(&[]).await;
         let (mut waiter, mut other) = (wire(&node), wire(&node));
         waiter.send(b"BLPOP queue 0\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         node.stop().await.unwrap();
         assert_eq!(waiter.reply(), "<closed>");
     });
@@ -389,7 +390,7 @@ fn of_several_keys_the_one_that_had_an_element_first_is_served_first() {
                 let mut waiters: Vec<_> = waits.iter().map(|_| wire(node)).collect();
                 for (number, (waiter, wait)) in waiters.iter_mut().zip(*waits).enumerate() {
                     waiter.send(format!("{wait}\r\n").as_bytes());
-                    await_info(&mut pusher, "blocked_clients", &(number + 1).to_string());
+                    pusher.await_info("blocked_clients", &(number + 1).to_string());
                 }
                 if is_script {
                     let reply = pusher.ask_words(&["EVAL", &script.join(" "), "0"]);

@@ -1,7 +1,8 @@
 //! Publishing and subscribing: order, durability, who has gone, who does not read.
 
+use quorlock_testkit::eventually;
+
 use crate::machine::gate::GatedNode;
-use crate::machine::waiting::eventually;
 use crate::machine::{run, wire, with_node};
 
 #[test]

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use quorlock_engine::control::kind;
+use quorlock_testkit::{Wire, eventually};
 
 use crate::machine::gate::GatedNode;
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{run, wire, with_node};
-use crate::wire::Wire;
 
 fn id(client: &mut Wire) -> String {
     client.ask("CLIENT ID").trim_start_matches(':').to_owned()
@@ -138,7 +137,7 @@ fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
         assert!(paused.ask("SET a").starts_with("-ERR wrong number"));
         paused.send(b"PING\r\nDEL a\r\nGET a\r\n");
         assert_eq!(paused.reply(), "+PONG", "what came before is answered");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         let list = other.ask("CLIENT LIST");
         assert!(list.contains(" flags=b "), "{list}");
         let unblock = format!("CLIENT UNBLOCK {}", id_in(&list, " flags=b "));
@@ -150,9 +149,9 @@ fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
         assert_eq!(other.ask("GET a"), "1");
         let mut gone = wire(node);
         gone.send(b"DEL a\r\n");
-        await_info(&mut other, "blocked_clients", "2");
+        other.await_info("blocked_clients", "2");
         gone.reset();
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         clock.advance(Duration::from_millis(999));
         assert_eq!(other.ask("GET soon"), "nil", "deadlines go on");
         assert!(paused.is_silent());
@@ -176,7 +175,7 @@ fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
                 paused.ask(request);
             }
             paused.send(format!("{}\r\n", requests[requests.len() - 1]).as_bytes());
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             assert!(paused.is_silent(), "{held}");
             assert_eq!(other.ask("CLIENT UNPAUSE"), "+OK");
             let reply = paused.reply();
@@ -188,7 +187,7 @@ fn a_pause_holds_up_writes_or_all_until_its_end_or_unpause() {
         // EXEC itself waits for what it would execute.
         other.ask("CLIENT PAUSE 1000 WRITE");
         paused.send(b"EXEC\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         other.ask("CLIENT UNPAUSE");
         assert_eq!(paused.reply(), "[:2]");
     });
@@ -249,7 +248,7 @@ fn a_pause_of_everything_ends_on_all_workers_at_once_and_can_be_ended_by_anybody
         for client in &mut clients {
             client.send(b"DEL a\r\nPING\r\n");
         }
-        await_info(&mut other, "blocked_clients", "6");
+        other.await_info("blocked_clients", "6");
         // The stricter kind counts, and the later end.
         assert_eq!(other.ask("CLIENT PAUSE 1 ALL"), "+OK");
         other.send(b"PING\r\n");
@@ -326,7 +325,7 @@ fn somebody_else_may_end_a_wait_once() {
         ] {
             client.send(b"SET b token PX 30000\r\nWAITAOF 1 0 10000\r\nPING\r\n");
             assert_eq!(client.reply(), "+OK");
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             assert_eq!(other.ask(&format!("CLIENT UNBLOCK {id}{how}")), ":1");
             assert_eq!(other.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "once");
             assert_eq!(
@@ -337,7 +336,7 @@ fn somebody_else_may_end_a_wait_once() {
         }
         // The time of the waits that were ended does not end the next one.
         client.send(b"WAITAOF 1 0 20000\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         gated.machine.advance_ms(10_000);
         assert_eq!(other.info("blocked_clients"), "1");
         gated.gate.set_closed(false);
@@ -352,7 +351,7 @@ fn a_list_shows_those_whose_wait_has_ended_and_whose_next_request_is_to_come() {
         let id = id(&mut waiting);
         for ends in ["LPUSH list a".to_owned(), format!("CLIENT UNBLOCK {id}")] {
             waiting.send(b"BLPOP list 0\r\n");
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             let list = format!("CLIENT LIST ID {id}");
             assert!(other.ask(&list).contains(" flags=b "), "{ends}");
             other.send(format!("{ends}\r\n{list}\r\n").as_bytes());
@@ -374,7 +373,7 @@ fn the_exec_of_a_refused_transaction_waits_for_the_end_of_a_pause_where_it_would
         client.ask("NOSUCH");
         other.ask("CLIENT PAUSE 100000 WRITE");
         client.send(b"EXEC\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         other.ask("CLIENT UNPAUSE");
         assert!(client.reply().starts_with("-EXECABORT"));
     });

@@ -1,9 +1,9 @@
 //! INFO commandstats, errorstats and latencystats: what counts as a call, as a refusal and as a failure, as in Redis 7.0,
 //! against which these requests were tried.
 
-use crate::machine::waiting::await_info;
+use quorlock_testkit::Wire;
+
 use crate::machine::{wire, with_node};
-use crate::wire::Wire;
 
 /// `cmdstat_<name>` without the times: calls, rejected calls, failed calls.
 fn counts(client: &mut Wire) -> Vec<String> {
@@ -130,12 +130,12 @@ fn errors_that_end_a_wait_count_as_others_do() {
         assert_eq!(other.ask("SET target token"), "+OK");
         assert_eq!(other.ask("CONFIG RESETSTAT"), "+OK");
         waiter.send(b"BLPOP queue 0\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         let unblock = format!("CLIENT UNBLOCK {} ERROR", &id[1..]);
         assert_eq!(other.ask(&unblock), ":1");
         assert!(waiter.reply().starts_with("-UNBLOCKED "));
         waiter.send(b"BLMOVE queue target LEFT LEFT 0\r\n");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         assert_eq!(other.ask("RPUSH queue element"), ":1");
         assert!(waiter.reply().starts_with("-WRONGTYPE "));
         assert_eq!(
@@ -186,7 +186,7 @@ fn resetstat_counts_keys_and_connections_anew_as_well() {
             clock.advance(std::time::Duration::from_secs(2));
             client.ask("GET gone");
             client.ask("INCR");
-            await_info(client, "expired_keys", "1");
+            client.await_info("expired_keys", "1");
         };
         count(&mut client);
         assert_eq!(all(&mut client), ["1", "1", "1", "1", "1"]);

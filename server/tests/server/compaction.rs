@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 
 use quorlock_engine::control::kind;
 use quorlock_server::{Disk, MemoryDisk, Node};
+use quorlock_testkit::{Wire, eventually};
 
 use crate::machine::gate::{Gate, OpenAtEnd};
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Directives, Machine, run, wire};
-use crate::wire::Wire;
 
 fn bytes_of(disk: &MemoryDisk) -> u64 {
     let files = disk.list().unwrap();
@@ -31,7 +30,7 @@ fn bytes_of(disk: &MemoryDisk) -> u64 {
 
 /// Waits until so many compactions have been completed.
 fn await_rewrites(client: &mut Wire, count: u64) {
-    await_info(client, "aof_rewrites", &count.to_string());
+    client.await_info("aof_rewrites", &count.to_string());
 }
 
 const NO: Directives<'static> = &[("appendfsync", "no")];

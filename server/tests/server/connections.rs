@@ -1,25 +1,20 @@
 //! What connections do with requests that come in heaps, in pieces, or just before the client leaves.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use quorlock_server::Node;
+use quorlock_testkit::Wire;
 
 use crate::machine::{Lists, with_node};
-use crate::wire::Wire;
 
 /// Sends everything, says that nothing follows, and returns all that comes back.
 fn last_words(node: &Node, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(node.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    stream.write_all(bytes).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
+    let mut client = Wire::connect(node.address());
+    client.send(bytes);
+    client.end();
+    String::from_utf8(client.rest()).unwrap()
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::machine::waiting::await_info;
 use crate::machine::{Machine, run, wire, with_node};
 
 #[test]
@@ -68,11 +67,11 @@ fn clients_of_both_databases_that_wait_are_served_what_a_swap_brings() {
         two.ask("SELECT 1");
         sorted.ask("SELECT 1");
         one.send(b"BLPOP a 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         two.send(b"BLMOVE b to LEFT LEFT 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "2");
+        pusher.await_info("blocked_clients", "2");
         sorted.send(b"BZPOPMIN a z 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "3");
+        pusher.await_info("blocked_clients", "3");
         pusher.ask("RPUSH b x");
         pusher.ask("ZADD z 1 m");
         pusher.ask("SELECT 1");
@@ -85,7 +84,7 @@ fn clients_of_both_databases_that_wait_are_served_what_a_swap_brings() {
         assert_eq!(pusher.ask("LRANGE to 0 -1"), "[x]");
         // Who goes on waiting does so in its own database.
         one.send(b"BLPOP c 0\r\n");
-        await_info(&mut pusher, "blocked_clients", "1");
+        pusher.await_info("blocked_clients", "1");
         pusher.ask("MULTI");
         pusher.ask("SWAPDB 0 1");
         pusher.ask("RPUSH c other");
@@ -94,7 +93,7 @@ fn clients_of_both_databases_that_wait_are_served_what_a_swap_brings() {
         assert!(one.is_silent());
         pusher.ask("SWAPDB 0 4");
         assert_eq!(one.reply(), "[c, other]");
-        await_info(&mut pusher, "blocked_clients", "0");
+        pusher.await_info("blocked_clients", "0");
         assert!(pusher.ask("INFO clients").contains("total_blocking_keys:0"));
     });
 }
@@ -142,7 +141,7 @@ fn databases_are_swapped_after_a_start_as_before_the_stop() {
         client.ask("SWAPDB 0 1");
         client.ask("SET c one");
         assert_eq!(client.ask("BGREWRITEAOF").chars().next(), Some('+'));
-        await_info(&mut client, "aof_rewrite_in_progress", "0");
+        client.await_info("aof_rewrite_in_progress", "0");
         client.ask("SWAPDB 1 2");
         client.ask("SET d one");
         node.stop().await.unwrap();

@@ -2,8 +2,8 @@
 //! they would lie.
 
 use quorlock_server::Disk;
+use quorlock_testkit::eventually;
 
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Machine, run, wire};
 
 #[test]
@@ -325,7 +325,7 @@ fn on_a_full_disk_no_checkpoint_is_begun_that_cannot_be_completed() {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
         }
         // 32 MiB were written, so a checkpoint is due; all of it is alive, so none fits.
-        await_info(&mut client, "aof_last_bgrewrite_status", "err");
+        client.await_info("aof_last_bgrewrite_status", "err");
         assert_eq!(client.info("aof_rewrites"), "0");
         for key in 0..2 {
             assert_eq!(client.ask(&format!("SET {key} {value} PX 60000")), "+OK");
@@ -359,8 +359,8 @@ fn without_a_log_of_keys_a_full_disk_ends_neither_grants_nor_the_node() {
             let reply = client.ask("BGREWRITEAOF");
             assert!(reply.starts_with("+Background"), "{reply} at {number}");
             // In this order: one that begins between the two questions is in progress.
-            await_info(&mut client, "aof_rewrite_scheduled", "0");
-            await_info(&mut client, "aof_rewrite_in_progress", "0");
+            client.await_info("aof_rewrite_scheduled", "0");
+            client.await_info("aof_rewrite_in_progress", "0");
         }
         assert_eq!(client.info("aof_last_bgrewrite_status"), "err");
         assert_eq!(client.ask("GET kept"), "token", "volatile locks are alive");

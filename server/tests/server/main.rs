@@ -38,6 +38,5 @@ mod tracking;
 mod transactions;
 mod unix_socket;
 mod waitaof;
-mod wire;
 mod wire_protocol;
 mod workers;

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::{Record, kind};
 use quorlock_server::Node;
+use quorlock_testkit::{Wire, eventually};
 
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{Directives, MODES, Machine, run, wire};
-use crate::wire::Wire;
 
 /// Writes of one client under load; checking them costs as much again.
 const WRITES_MAX: usize = 1_000;
@@ -219,7 +218,7 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         assert_eq!(client.ask("SET a token NX PX 9000"), "+OK");
         // Everything before it is removed, the records of both changes with it.
         assert!(client.ask("BGREWRITEAOF").starts_with('+'));
-        await_info(&mut client, "aof_rewrites", "1");
+        client.await_info("aof_rewrites", "1");
         // The bound of all TTLs has fallen with the segments that the changes began; this raises it again.
         assert_eq!(client.ask("SET b token NX PX 9000"), "+OK");
         machine.kill();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use quorlock_testkit::Wire;
+
 use crate::machine::gate::GatedNode;
 use crate::machine::{run, wire, with_node};
-use crate::wire::Wire;
 
 fn listener(node: &quorlock_server::Node) -> Wire {
     let mut listener = wire(node);

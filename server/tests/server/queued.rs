@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use quorlock_testkit::Wire;
+
 use crate::machine::gate::GatedNode;
 use crate::machine::hooked_clock::HookedClock;
 use crate::machine::{configured, run, serve, wire, with_node};
-use crate::wire::Wire;
 
 /// Queues each request, and returns what EXEC answers.
 fn transact(client: &mut Wire, requests: &[&str]) -> String {

@@ -3,8 +3,9 @@
 //! tests/interop/differential/library_calls.py compares the same scripts with a running redis-server, and
 //! records its replies here.
 
+use quorlock_testkit::{Wire, request};
+
 use crate::machine::{wire, with_node};
-use crate::wire::Wire;
 
 #[test]
 fn scripts_get_the_replies_that_redis_gives() {
@@ -48,19 +49,13 @@ fn scripts_get_the_replies_that_redis_gives() {
 
 /// The bytes of the reply, which ends where the reply to the next command begins.
 fn ask(connection: &mut Wire, script: &[u8], arguments: &[Vec<u8>]) -> Vec<u8> {
-    let words = [b"EVAL", script, b"0"];
+    let words: [&[u8]; 3] = [b"EVAL", script, b"0"];
     let words: Vec<&[u8]> = words
         .into_iter()
         .chain(arguments.iter().map(Vec::as_slice))
         .collect();
-    let mut request = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        request.extend_from_slice(word);
-        request.extend_from_slice(b"\r\n");
-    }
-    request.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n$12\r\nend-of-reply\r\n");
-    connection.send(&request);
+    let end = request(&["ECHO", "end-of-reply"]);
+    connection.send(&[request(&words), end].concat());
     connection.bytes_until(b"$12\r\nend-of-reply\r\n")
 }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_server::Node;
+use quorlock_testkit::{Wire, request};
 
 use crate::machine::hooked_clock::HookedClock;
 use crate::machine::serve;
-use crate::wire::Wire;
 
 const TOO_LARGE: &str = "67108864 bytes that proto-max-reply-len allows";
 
@@ -21,23 +21,12 @@ fn value(number: u8, length: usize) -> Vec<u8> {
         .collect()
 }
 
-fn request(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
-
 fn bulk(bytes: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
 fn set(client: &mut Wire, key: &[u8], value: &[u8]) {
-    client.send(&request(&[b"SET", key, value]));
-    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.ask_words(&[b"SET".as_slice(), key, value]), "+OK");
 }
 
 /// 18 KB of request once made 1 GB of reply, and 160 KB the end of the node.

@@ -1,6 +1,8 @@
 //! The restart delay and its limits: keys that no delay covers, nodes without a log, first starts,
 //! lost logs. On a disk in memory that loses what was not synced, and a clock that tests move.
 
+use quorlock_testkit::Wire;
+
 use crate::machine::said::said;
 use crate::machine::{Directives, Machine, run, wire};
 
@@ -133,9 +135,7 @@ fn the_first_start_waits_where_the_directive_or_what_is_configured_says_so() {
             let machine = Machine::new();
             let node = machine.start(directives).await;
             let what = format!("{directives:?}");
-            let mut client = crate::wire::Wire::connect(
-                (std::net::Ipv4Addr::LOCALHOST, node.address().port()).into(),
-            );
+            let mut client = Wire::connect((std::net::Ipv4Addr::LOCALHOST, node.address().port()));
             assert_eq!(client.info("restart_last_stop"), "unknown", "{what}");
             let length_ms = client.info("restart_delay_length_ms");
             assert_eq!(length_ms, if waits { "61210" } else { "0" }, "{what}");

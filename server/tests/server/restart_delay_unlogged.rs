@@ -1,8 +1,9 @@
 //! Keys that were recovered by a run without a log of keys, and machines that went down: what the
 //! next start owes. On a disk in memory, and a clock that tests move.
 
+use quorlock_testkit::eventually;
+
 use crate::machine::said::said;
-use crate::machine::waiting::eventually;
 use crate::machine::{Directives, Machine, run, wire};
 
 const ALWAYS: Directives<'static> = &[("appendfsync", "always")];

@@ -1,7 +1,8 @@
 //! Clients that write more quickly than segments of the log are made: they wait, and none hears of a full disk.
 
+use quorlock_testkit::{Wire, request};
+
 use crate::machine::{Machine, run, wire};
-use crate::wire::Wire;
 
 /// 50 clients that wrote 3 MB each were told of a full disk, with 71 GB of it free.
 #[test]
@@ -58,12 +59,4 @@ fn large(number: usize) -> Vec<u8> {
 
 fn replies(number: usize) -> usize {
     [1, 5, 1, 3, 2, 1][number % 6]
-}
-
-fn request(words: &[&str]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend(format!("${}\r\n{word}\r\n", word.len()).bytes());
-    }
-    bytes
 }

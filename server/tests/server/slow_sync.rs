@@ -1,17 +1,14 @@
 //! While a sync, or a write past the page cache, is slow: what reveals a write waits for it, and what people and probes
 //! ask does not.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use quorlock_engine::control::kind;
 use quorlock_server::Node;
+use quorlock_testkit::{Wire, eventually};
 
 use crate::machine::gate::GatedNode;
 use crate::machine::run;
-use crate::machine::waiting::{await_info, eventually};
-use crate::wire::Wire;
 
 /// A node with a worker for each of two connections, whose syncs pass a gate.
 async fn gated(mode: &str) -> GatedNode {
@@ -24,12 +21,9 @@ async fn gated(mode: &str) -> GatedNode {
 }
 
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let timeout = Some(Duration::from_secs(20));
-    stream.set_read_timeout(timeout).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let mut client = Wire::connect(address);
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").as_bytes());
+    let answer = String::from_utf8(client.rest()).unwrap();
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     (status, answer)
 }
@@ -315,7 +309,7 @@ fn waitaof_covers_a_write_that_a_later_command_does_not_depend_on() {
         assert_eq!(client.ask("GET never"), "nil");
         client.send(b"WAITAOF 1 0 500\r\n");
         slow.gate.await_thread("quorlock-log");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         assert!(client.is_silent(), "nothing of b is synced");
         slow.machine.advance_ms(500);
         assert_eq!(client.reply(), "[:0, :0]");

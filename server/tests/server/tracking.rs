@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use quorlock_testkit::{Wire, eventually};
+
 use crate::machine::gate::GatedNode;
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{run, wire, with_node};
-use crate::wire::Wire;
 
 fn tracking(node: &quorlock_server::Node, options: &str) -> Wire {
     let mut client = wire(node);
@@ -146,7 +146,7 @@ fn thousands_of_clients_that_vanish_leave_nothing() {
             client.reset();
         }
         for field in ["clients", "total_keys", "total_items"] {
-            await_info(&mut other, &format!("tracking_{field}"), "0");
+            other.await_info(&format!("tracking_{field}"), "0");
         }
         assert_eq!(other.ask("SET shared 1"), "+OK");
     });
@@ -171,8 +171,8 @@ fn one_client_with_very_many_keys_leaves_nothing() {
             }
             assert_eq!(other.info("tracking_total_items"), "20000", "{way}");
             client.reset();
-            await_info(&mut other, "tracking_total_keys", "0");
-            await_info(&mut other, "tracking_total_items", "0");
+            other.await_info("tracking_total_keys", "0");
+            other.await_info("tracking_total_items", "0");
         }
     });
 }
@@ -191,10 +191,10 @@ fn who_is_told_and_does_not_read_is_closed_and_keeps_nobody_waiting() {
         for number in 0..600 {
             assert_eq!(writer.ask(&format!("SET {number}{key} 1")), "+OK");
         }
-        await_info(&mut writer, "tracking_clients", "0");
+        writer.await_info("tracking_clients", "0");
         let closed = writer.info("client_output_buffer_limit_disconnections");
         assert_eq!(closed, "1");
-        await_info(&mut writer, "tracking_total_items", "0");
+        writer.await_info("tracking_total_items", "0");
     });
 }
 
@@ -255,7 +255,7 @@ fn a_client_that_waited_has_its_reply_before_it_is_told_of_its_own_change() {
             other.ask("RPUSH to a");
             client.ask(&format!("EXISTS {key}"));
             client.send(format!("{command}\r\n").as_bytes());
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             other.ask(push);
             let told = format!("[invalidate, [{key}]]");
             let expected = match key {

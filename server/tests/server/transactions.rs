@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_engine::control::kind;
+use quorlock_testkit::Wire;
 
 use crate::machine::gate::GatedNode;
 use crate::machine::hooked_clock::HookedClock;
@@ -150,9 +151,7 @@ fn what_one_connection_queues_is_bounded_and_shown() {
         assert!(list.contains(" multi=3 "), "{list}");
         assert!(list.contains(" multi-mem=125"), "{list}");
         assert!(list.contains(" multi=-1 "), "{list}");
-        let used = |other: &mut crate::wire::Wire| -> u64 {
-            other.info("mem_clients_normal").parse().unwrap()
-        };
+        let used = |other: &mut Wire| -> u64 { other.info("mem_clients_normal").parse().unwrap() };
         assert!(used(&mut other) > 12 << 20);
         let reply = client.ask(&request);
         assert!(
@@ -298,7 +297,7 @@ fn a_transaction_that_takes_too_long_is_taken_back_as_a_whole() {
     serve(builder, |node| {
         let mut client = wire(node);
         assert_eq!(client.ask("SET kept before PX 60000000"), "+OK");
-        let transact = |client: &mut crate::wire::Wire, reads: usize| {
+        let transact = |client: &mut Wire, reads: usize| {
             client.ask("MULTI");
             client.ask("SET kept after PX 60000000");
             client.ask("PUBLISH channel message");

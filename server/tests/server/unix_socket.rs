@@ -1,11 +1,11 @@
 //! Unix sockets: who may use them, what is replaced and what stays, alone and beside TCP.
 
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use quorlock_server::{Node, StartError};
+use quorlock_testkit::{Wire, free_port};
 
 use crate::machine::{configured, run, wire};
 
@@ -18,18 +18,7 @@ async fn start(path: &Path, port: &str) -> Result<Node, StartError> {
 }
 
 fn ask(path: &Path, request: &str) -> String {
-    let mut stream = UnixStream::connect(path).unwrap();
-    stream
-        .write_all(format!("{request}\r\n").as_bytes())
-        .unwrap();
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
-    if line.starts_with('$') {
-        line.clear();
-        reader.read_line(&mut line).unwrap();
-    }
-    line.trim_end().to_owned()
+    Wire::connect_unix(path).ask(request)
 }
 
 #[test]
@@ -62,7 +51,7 @@ fn clients_of_this_machine_use_the_socket_and_it_goes_with_the_node() {
         let directives: [(&str, &[&str]); 1] = [("unixsocket", &[path.to_str().unwrap()])];
         let node = configured(&directives)
             .ephemeral()
-            .directive("port", &[&free_port()]);
+            .directive("port", &[&free_port().to_string()]);
         let node = node.start().await.unwrap();
         let mut client = wire(&node);
         assert_eq!(
@@ -72,11 +61,6 @@ fn clients_of_this_machine_use_the_socket_and_it_goes_with_the_node() {
         assert_eq!(ask(&path, "PING"), "+PONG");
         node.stop().await.unwrap();
     });
-}
-
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port().to_string()
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! WAITAOF: true in every mode, on disks that are slow, fail, or lose the power; and it holds up
 //! nobody but its own connection.
 
+use quorlock_testkit::eventually;
+
 use crate::machine::gate::GatedNode;
-use crate::machine::waiting::{await_info, eventually};
 use crate::machine::{MODES, Machine, run, wire};
 
 #[test]
@@ -18,7 +19,7 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             gated.gate.set_closed(true);
             client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 500\r\nGET b\r\n");
             assert_eq!(client.reply(), "+OK");
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             assert_eq!(other.ask("SET c token NX PX 30000"), "+OK", "{mode}");
             assert_eq!(other.ask("WAITAOF 0 0 0"), "[:0, :0]", "{mode}");
             gated.machine.advance_ms(499);
@@ -30,13 +31,13 @@ fn while_a_sync_is_slow_waitaof_waits_and_everybody_else_goes_on() {
             let mut gone = wire(&gated.node);
             assert_eq!(gone.ask("SET d token NX PX 30000"), "+OK");
             gone.send(b"WAITAOF 1 0 0\r\n");
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             gone.reset();
-            await_info(&mut other, "blocked_clients", "0");
+            other.await_info("blocked_clients", "0");
             // Who sends no more may still read.
             client.send(b"WAITAOF 1 0 0\r\n");
             client.end();
-            await_info(&mut other, "blocked_clients", "1");
+            other.await_info("blocked_clients", "1");
             gated.gate.set_closed(false);
             assert_eq!(client.reply(), "[:1, :0]", "{mode}");
             assert_eq!(client.reply(), "<closed>", "{mode}");
@@ -70,7 +71,7 @@ fn a_long_wait_does_not_count_as_silence() {
         gated.gate.set_closed(true);
         client.send(b"SET b token PX 30000\r\nWAITAOF 1 0 1000\r\n");
         assert_eq!(client.reply(), "+OK");
-        await_info(&mut silent, "blocked_clients", "1");
+        silent.await_info("blocked_clients", "1");
         // What it sends meanwhile is kept for later, and counted now.
         let mut bytes_in = || -> u64 { silent.info("total_net_input_bytes").parse().unwrap() };
         let before = bytes_in();
@@ -87,7 +88,7 @@ fn a_long_wait_does_not_count_as_silence() {
             assert_eq!(client.reply(), "+PONG");
         }
         client.send(b"WAITAOF 1 0 10000\r\n");
-        await_info(&mut silent, "blocked_clients", "1");
+        silent.await_info("blocked_clients", "1");
         for _ in 0..2 {
             gated.machine.advance_ms(4_000);
             assert_eq!(silent.ask("PING"), "+PONG");
@@ -144,7 +145,7 @@ fn an_orderly_stop_answers_who_waits_and_is_never_held_up() {
         gated.gate.set_closed(true);
         client.send(b"SET b token NX PX 30000\r\nWAITAOF 1 0 0\r\n");
         assert_eq!(client.reply(), "+OK");
-        await_info(&mut other, "blocked_clients", "1");
+        other.await_info("blocked_clients", "1");
         gated.node.request_stop();
         gated.gate.set_closed(false);
         assert_eq!(client.reply(), "[:1, :0]", "SHUTDOWN is synced behind it");

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use quorlock_testkit::Wire;
+
 use crate::machine::with_node;
-use crate::wire::Wire;
 
 #[test]
 fn hello_introduces_the_node_in_both_protocols() {

@@ -1,7 +1,8 @@
 //! Nodes with several workers: what threads could do to each other.
 
+use quorlock_testkit::Wire;
+
 use crate::machine::{configured, run};
-use crate::wire::Wire;
 
 /// INFO once held the engine while it asked for the log's writer, which a committing worker holds
 /// while it asks for the engine.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use quorlock_server::MemoryDisk;
 use quorlock_server::clock::SettableClock;
+use quorlock_testkit::{Wire, eventually};
 
 use super::{builder, field, set, with_node};
 use crate::machine::gate::{Gate, OpenAtEnd};
 use crate::machine::run;
-use crate::machine::waiting::{await_info, eventually};
-use crate::wire::Wire;
 
 #[test]
 fn the_hard_limit_of_output_closes_at_once() {
@@ -28,11 +27,7 @@ fn the_hard_limit_of_output_closes_at_once() {
         );
         let mut greedy = Wire::connect(node.address());
         assert_eq!(greedy.ask("GET large"), "<closed>");
-        await_info(
-            &mut watcher,
-            "client_output_buffer_limit_disconnections",
-            "1",
-        );
+        watcher.await_info("client_output_buffer_limit_disconnections", "1");
         let words = ["CONFIG", "SET", limit, "normal 1000020 0 0"];
         assert_eq!(watcher.ask_words(&words), "+OK");
         assert_eq!(
@@ -83,13 +78,13 @@ fn replies_that_wait_for_a_slow_sync_count() {
         }
         gate.await_thread("quorlock-log");
         // Two of them are more than all may hold together; one is over its soft limit.
-        await_info(&mut watcher, "evicted_clients", "2");
+        watcher.await_info("evicted_clients", "2");
         let memory: u64 = watcher.info("mem_clients_normal").parse().unwrap();
         assert!((2_000_000..3_000_000).contains(&memory), "{memory}");
         let field = "client_output_buffer_limit_disconnections";
         assert_eq!(watcher.info(field), "0");
         clock.advance(Duration::from_secs(11));
-        await_info(&mut watcher, field, "1");
+        watcher.await_info(field, "1");
         assert_eq!(watcher.info("connected_clients"), "1");
         for client in &mut clients {
             assert_eq!(client.reply(), "<closed>", "no reply has left");
@@ -130,7 +125,7 @@ fn the_largest_goes_when_all_together_hold_too_much() {
         more.send_until_closed(&request);
         assert_eq!(more.reply(), "<closed>");
         let mut watcher = Wire::connect(node.address());
-        await_info(&mut watcher, "evicted_clients", "1");
+        watcher.await_info("evicted_clients", "1");
         let list = watcher.ask("CLIENT LIST");
         assert!(field(&list, small_id, "qbuf") >= 1_000);
         assert!(field(&list, small_id, "tot-mem") > field(&list, small_id, "qbuf"));
@@ -146,7 +141,7 @@ fn the_largest_goes_when_all_together_hold_too_much() {
             "<closed>",
             "it is the last to go, and it goes"
         );
-        await_info(&mut watcher, "evicted_clients", "5");
+        watcher.await_info("evicted_clients", "5");
         assert_eq!(watcher.ask("CONFIG SET maxmemory-clients 1%"), "+OK");
         assert_eq!(
             watcher.ask("CONFIG GET maxmemory-clients"),

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{Node, NodeBuilder};
+use quorlock_testkit::Wire;
 
 use crate::machine::{Lists, configured, serve};
-use crate::wire::Wire;
 
 /// One worker, so that a reply says what has been read.
 fn builder(clock: &Arc<SettableClock>, directives: Lists<'_>) -> NodeBuilder {

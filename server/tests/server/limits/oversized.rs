@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use quorlock_testkit::{Wire, eventually};
+
 use crate::limits::{SECRET, field, with_node};
-use crate::machine::waiting::eventually;
-use crate::wire::Wire;
 
 /// A request whose last argument has so many bytes, none of which is here yet.
 fn header(words: &[&str], bytes: usize) -> Vec<u8> {

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::time::Duration;
 
+use quorlock_testkit::Wire;
+
 use super::{SECRET, ask_and_not_read, known, set, with_node};
-use crate::machine::waiting::await_info;
-use crate::wire::Wire;
 
 #[test]
 fn bytes_before_the_password_gain_no_time() {
@@ -21,7 +21,7 @@ fn bytes_before_the_password_gain_no_time() {
         // It is looked at every half second.
         clock.advance(Duration::from_millis(502));
         assert_eq!(stranger.reply(), "<closed>");
-        await_info(&mut known, "quorlock_closed_unauthenticated_clients", "1");
+        known.await_info("quorlock_closed_unauthenticated_clients", "1");
         assert_eq!(known.info("connected_clients"), "1");
     });
 }
@@ -81,7 +81,7 @@ fn requests_that_never_end_are_closed_and_pools_are_not() {
             for client in &mut slow {
                 assert_eq!(client.reply(), "<closed>");
             }
-            await_info(&mut pool[2], "quorlock_timed_out_clients", "7");
+            pool[2].await_info("quorlock_timed_out_clients", "7");
             clock.advance(Duration::from_secs(24 * 3600));
             for client in &mut pool {
                 assert_eq!(client.ask("PING"), "+PONG");

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::net::TcpStream;
 
+use quorlock_testkit::Wire;
+
 use super::{SECRET, field, known, with_node};
-use crate::machine::waiting::await_info;
-use crate::wire::Wire;
 
 #[test]
 fn a_connection_before_the_password_costs_little_whatever_it_sends() {
@@ -45,7 +45,7 @@ fn a_connection_before_the_password_costs_little_whatever_it_sends() {
             }
             strangers.push(stream);
         }
-        await_info(&mut known, "total_connections_received", "7");
+        known.await_info("total_connections_received", "7");
         for _ in 0..100 {
             let list = known.ask("CLIENT LIST");
             assert_eq!(list.lines().count(), 7, "all are here:\n{list}");

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
+use quorlock_testkit::{Wire, eventually};
 
 use super::builder;
 use crate::machine::gate::{Gate, OpenAtEnd};
 use crate::machine::run;
-use crate::machine::waiting::{await_info, eventually};
-use crate::wire::Wire;
 
 /// What each of them asks for, and the first words of the reply; none where it is blocked. `#` is its number.
 const KINDS: [(&[&str], &[&str]); 10] = [
@@ -102,14 +101,14 @@ fn of_thousands_of_clients_that_vanish_at_once_nothing_is_left() {
             let clients = clients.map(|number| client(node.address(), number));
             let clients: Vec<Wire> = clients.collect();
             for (field, count) in COUNTS {
-                await_info(&mut watcher, field, &count.to_string());
+                watcher.await_info(field, &count.to_string());
             }
             let full = memory(&mut watcher);
             assert!(full > alone + 100_000, "round {round}: {alone} and {full}");
             clients.into_iter().for_each(Wire::reset);
-            await_info(&mut watcher, "connected_clients", "1");
+            watcher.await_info("connected_clients", "1");
             for (field, _) in COUNTS.into_iter().skip(1) {
-                await_info(&mut watcher, field, "0");
+                watcher.await_info(field, "0");
             }
             eventually("their memory is counted off", || {
                 memory(&mut watcher) <= alone + 4_096

@@ -13,10 +13,10 @@ use quorlock_persistence::{
 
 use quorlock_server::Node;
 use quorlock_server::clock::SettableClock;
+use quorlock_testkit::Wire;
 
 use super::workload::{self, UPWARDS, logs};
 use crate::machine::run;
-use crate::wire::Wire;
 
 /// The version this program writes.
 const NEWEST: u32 = 2;

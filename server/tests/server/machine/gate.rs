@@ -4,9 +4,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use quorlock_server::{MemoryDisk, Node};
+use quorlock_testkit::Wire;
 
 use super::{Directives, Machine, wire};
-use crate::wire::Wire;
 
 /// While it is closed, who passes it waits.
 #[derive(Debug, Default)]

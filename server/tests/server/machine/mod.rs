@@ -8,7 +8,6 @@ pub(crate) mod home;
 pub(crate) mod hooked_clock;
 pub(crate) mod said;
 pub(crate) mod shelf;
-pub(crate) mod waiting;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +15,7 @@ use std::time::Duration;
 use quorlock_persistence::{LogOptions, Recovery};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
-
-use crate::wire::Wire;
+use quorlock_testkit::Wire;
 
 /// Directives, as name and value.
 pub(crate) type Directives<'a> = &'a [(&'a str, &'a str)];

@@ -1,9 +1,9 @@
 //! What a start says of the stop before it and of its restart delay, in INFO and in its refusals.
 
 use quorlock_server::Node;
+use quorlock_testkit::Wire;
 
 use super::wire;
-use crate::wire::Wire;
 
 /// What a start says of the stop before it, and of its delay.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use quorlock_testkit::eventually;
 use tempfile::TempDir;
 
 use super::home::Home;
-use super::waiting::eventually;
 use super::wire;
 
 /// A directory for directories: the node's, and those of its backups.

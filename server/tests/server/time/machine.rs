@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use quorlock_server::Node;
+use quorlock_testkit::{Wire, eventually};
 
-use crate::machine::waiting::eventually;
 pub(crate) use crate::machine::{MODES, Machine, run, wire};
-use crate::wire::Wire;
 
 /// How a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

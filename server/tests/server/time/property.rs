@@ -11,10 +11,10 @@ use proptest::test_runner::TestRunner;
 use quorlock_engine::control::Boot;
 use quorlock_server::Node;
 use quorlock_server::clock::Clock;
+use quorlock_testkit::Wire;
 
 use super::machine::{End, Machine, delay_left_ms, number, run, wire};
 use super::oracle::{DRIFT_PPM, Grant, Oracle};
-use crate::wire::Wire;
 
 #[derive(Clone, Debug)]
 enum Step {

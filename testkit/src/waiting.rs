@@ -1,17 +1,20 @@
-//! Waiting for another process: its time cannot be moved.
+//! Waiting for what happens in real time: another process, or a thread that the kernel runs when it likes.
 //!
 //! Where something can be asked for, ask again until it is so; [`pause`] is for tests whose subject is that
 //! real time goes by.
 
 use std::time::Duration;
 
-use crate::history::observed_now;
+use rustix::time::{ClockId, clock_gettime};
+
+/// How long tests wait for what takes far less: a busy machine runs a process or a thread late, by seconds.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until it is so.
 ///
 /// # Panics
 ///
-/// If it is not so in 20 seconds: no test can go on.
+/// If it is not so in [`PATIENCE`]: no test can go on.
 pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
     assert!(becomes_so(PATIENCE, is_so), "not in time: {what}");
 }
@@ -33,13 +36,19 @@ pub fn becomes_so(max: Duration, mut is_so: impl FnMut() -> bool) -> bool {
 /// Lets real time pass.
 #[allow(
     clippy::disallowed_methods,
-    reason = "another process: its time cannot be moved"
+    reason = "another process, or when the kernel runs another thread: its time cannot be moved"
 )]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The observer's clock, which nothing steers: time since an arbitrary moment.
+pub fn observed_now() -> Duration {
+    let time = clock_gettime(ClockId::MonotonicRaw);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
 const STEP: Duration = Duration::from_millis(2);
 
 #[cfg(test)]

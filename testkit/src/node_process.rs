@@ -2,28 +2,27 @@
 //!
 //! Each has a directory and a port that it keeps over restarts. It is killed when dropped.
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::binary;
-use crate::waiting::becomes_so;
+use crate::connection::Connection;
+use crate::process::Process;
+use crate::waiting::{PATIENCE, becomes_so};
 
-const START_MAX: Duration = Duration::from_secs(20);
-const STOP_MAX: Duration = Duration::from_secs(10);
+const REPLY_MAX: Duration = Duration::from_secs(5);
 
 /// One node: its directory, its port, and its process while it runs.
+#[derive(Debug)]
 pub struct NodeProcess {
     folder: PathBuf,
     port: u16,
     directives: Vec<String>,
-    process: Option<Child>,
+    process: Option<Process>,
 }
 
 impl NodeProcess {
@@ -80,20 +79,15 @@ impl NodeProcess {
             .arg("--dir")
             .arg(&self.folder)
             .args(&self.directives);
-        let log = self.log_file();
-        let errors = log.try_clone().expect("a file can be opened twice");
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        self.process = Some(command.spawn().expect("the program can be started"));
-        let answers = becomes_so(START_MAX, || self.ask(&["PING"]).is_ok());
+        let process = Process::start(&mut command, &self.log_path());
+        self.process = Some(process.expect("the program can be started"));
+        let answers = becomes_so(PATIENCE, || self.ask(&["PING"]).is_ok());
         assert!(answers, "the node does not answer:\n{}", self.log());
     }
 
     /// `kill -9`: nothing is flushed, nothing is said.
     pub fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        self.process = None;
     }
 
     /// SIGTERM, and waits for the end.
@@ -102,59 +96,18 @@ impl NodeProcess {
     ///
     /// If the node does not run, does not end in time, or ends with a failure.
     pub fn stop(&mut self) {
-        let mut process = self.process.take().expect("the node runs");
-        let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-        kill_process(id.expect("a process id"), Signal::TERM).expect("the node can be signalled");
-        let mut ended = None;
-        becomes_so(STOP_MAX, || {
-            ended = process.try_wait().expect("a child can be waited for");
-            ended.is_some()
-        });
-        let status = ended.unwrap_or_else(|| panic!("the node does not end:\n{}", self.log()));
-        assert!(
-            status.success(),
-            "the node ended with {status}:\n{}",
-            self.log()
-        );
+        self.process.take().expect("the node runs").stop();
     }
 
-    /// Sends one command on a connection of its own. The reply is its first line as it came, or
-    /// the text of a bulk reply.
+    /// Sends one command on a connection of its own. The reply is its [text](crate::Reply).
     ///
     /// # Errors
     ///
     /// If nothing listens, or the connection ends before the reply.
-    pub fn ask(&self, arguments: &[&str]) -> io::Result<String> {
-        Self::ask_at(self.port, arguments)
-    }
-
-    /// The same, of whatever listens on this port of 127.0.0.1.
-    ///
-    /// # Errors
-    ///
-    /// If nothing listens, or the connection ends before the reply.
-    pub fn ask_at(port: u16, arguments: &[&str]) -> io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let mut request = format!("*{}\r\n", arguments.len());
-        for argument in arguments {
-            let _ = write!(request, "${}\r\n{argument}\r\n", argument.len());
-        }
-        stream.write_all(request.as_bytes())?;
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let length = line
-            .strip_prefix('$')
-            .and_then(|rest| rest.trim().parse().ok());
-        let Some(length) = length else {
-            return Ok(line.trim_end().to_owned());
-        };
-        let mut text = vec![0; length];
-        reader.read_exact(&mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+    pub fn ask(&self, words: &[&str]) -> io::Result<String> {
+        let address = (Ipv4Addr::LOCALHOST, self.port);
+        let reply = Connection::open_within(address, REPLY_MAX)?.ask(words)?;
+        Ok(reply.to_string())
     }
 
     /// A field of INFO.
@@ -186,20 +139,6 @@ impl NodeProcess {
 
     fn log_path(&self) -> PathBuf {
         self.folder.with_extension("log")
-    }
-
-    fn log_file(&self) -> File {
-        let mut options = File::options();
-        options.create(true).append(true);
-        options
-            .open(self.log_path())
-            .expect("a log file can be made")
-    }
-}
-
-impl Drop for NodeProcess {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -83,6 +83,28 @@ impl Delay {
 }
 
 impl Cell {
+    /// What its nodes are started with, for these longest ttls.
+    pub fn directives(
+        &self,
+        ttl: Duration,
+        restart_delay_max: Duration,
+    ) -> [(&'static str, String); 6] {
+        let (delay, trust) = self.delay.directives(ttl);
+        let (log, mode) = match self.fsync {
+            Fsync::None => ("no", Fsync::No),
+            mode => ("yes", mode),
+        };
+        let max_ms = restart_delay_max.as_millis();
+        [
+            ("appendonly", log.to_owned()),
+            ("appendfsync", mode.to_string()),
+            ("restart-delay", delay),
+            ("trust-fsync", trust.to_owned()),
+            ("restart-delay-max", format!("{max_ms}ms")),
+            ("first-start", "serve".to_owned()),
+        ]
+    }
+
     /// Names it in files and on the command line: `everysec/off/power-loss-one/5`.
     pub fn id(&self) -> String {
         self.to_string()

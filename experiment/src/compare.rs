@@ -12,15 +12,13 @@ mod http;
 mod load;
 mod plan;
 mod postgresql;
-mod process;
 mod running;
 mod service;
 pub(crate) mod summary;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 pub use self::etcd::Etcd;
 pub use self::faults::{Blow, BlowOutcome, Survival};
@@ -31,7 +29,7 @@ pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
 pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, Skipped};
 use crate::engine::real::Server;
-use crate::engine::{Cancel, EngineError};
+use crate::engine::{Cancel, EngineError, threads};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +48,15 @@ pub struct Found {
 }
 
 impl Found {
+    /// The nodes of a product.
+    fn server(&self, kind: Kind) -> Result<&Server, EngineError> {
+        match kind {
+            Kind::RedisServer => there(&self.redis),
+            Kind::ValkeyServer => there(&self.valkey),
+            _ => Ok(&self.quorlock),
+        }
+    }
+
     /// The version of a service, or why it cannot be tried.
     ///
     /// # Errors
@@ -65,6 +72,12 @@ impl Found {
         }
         .map_err(Clone::clone)
     }
+}
+
+fn there<T>(found: &Result<T, String>) -> Result<&T, EngineError> {
+    found
+        .as_ref()
+        .map_err(|reason| EngineError::Missing(reason.clone()))
 }
 
 /// One round of one service.
@@ -134,13 +147,10 @@ impl Comparing {
     /// # Errors
     /// If no threads can be had.
     pub fn new(found: Found, scratch: PathBuf) -> Result<Comparing, EngineError> {
-        let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(2).enable_all();
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         Ok(Comparing {
             found,
             scratch,
-            runtime: runtime.build().map_err(failed)?,
+            runtime: threads()?,
         })
     }
 
@@ -205,27 +215,24 @@ impl Comparing {
         let directory = self.scratch.join("service");
         // Of a step before, or of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory)
-            .map_err(|error| EngineError::Failed(format!("{}: {error}", directory.display())))?;
+        std::fs::create_dir_all(&directory).map_err(|error| {
+            EngineError::failed(format_args!("{}: {error}", directory.display()))
+        })?;
         let found = &self.found;
         let event = match step {
-            plan::Step::Round { service, number } => self.runtime.block_on(async {
-                tokio::select! {
-                    round = load::round(service, number, plan, found, &directory) => round.map(Event::Round),
-                    () = cancelled(cancel) => Err(EngineError::Cancelled),
-                }
-            }),
+            plan::Step::Round { service, number } => {
+                let round = load::round(service, number, plan, found, &directory);
+                self.runtime.block_on(cancel.or(round)).map(Event::Round)
+            }
             plan::Step::Fault { service, blow } => match faults::worst_case(service, blow) {
                 Some(cell) => {
                     faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
                         .map(Event::Fault)
                 }
-                None => self.runtime.block_on(async {
-                    tokio::select! {
-                        fault = faults::at_large(service, blow, plan, found, &directory) => fault.map(Event::Fault),
-                        () = cancelled(cancel) => Err(EngineError::Cancelled),
-                    }
-                }),
+                None => {
+                    let fault = faults::at_large(service, blow, plan, found, &directory);
+                    self.runtime.block_on(cancel.or(fault)).map(Event::Fault)
+                }
             },
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
@@ -236,11 +243,5 @@ impl Comparing {
             let _stays = std::fs::rename(&directory, self.scratch.join(format!("failed-{name}")));
         }
         event
-    }
-}
-
-async fn cancelled(cancel: &Cancel) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -154,13 +154,8 @@ pub(super) fn in_schedule(
     directory: &Path,
     cancel: &Cancel,
 ) -> Result<Survival, EngineError> {
-    let server = match service.kind() {
-        Kind::RedisServer => found.redis.as_ref(),
-        Kind::ValkeyServer => found.valkey.as_ref(),
-        _ => Ok(&found.quorlock),
-    };
-    let server = server.map_err(|reason| EngineError::Missing(reason.clone()))?;
-    let mut engine = RealEngine::new(server.clone(), directory.to_owned())?;
+    let server = found.server(service.kind())?.clone();
+    let mut engine = RealEngine::new(server, directory.to_owned())?;
     let mut trials = Preset::Quick.plan(1);
     trials.load_time = Duration::from_millis(50);
     trials.load_clients = 1;
@@ -207,7 +202,7 @@ pub(super) async fn at_large(
     let mut survival = Survival::none(service, blow);
     for number in 1..=plan.fault_trials {
         let directory = directory.join(format!("trial-{number}"));
-        std::fs::create_dir(&directory).map_err(|error| EngineError::Failed(error.to_string()))?;
+        std::fs::create_dir(&directory)?;
         let mut running = Running::start(service, found, TTL, &directory).await?;
         survival.add(&trial(&mut running, blow).await?);
     }
@@ -219,9 +214,8 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
     let mut b = running.caller(1).await?;
     let mut probe = running.caller(2).await?;
     let granted = a.acquire(LOCK, TTL, PATIENCE).await?;
-    let granted = granted.ok_or_else(|| {
-        EngineError::Failed("the lock was not to be had before the fault".to_owned())
-    })?;
+    let never = || EngineError::failed("the lock was not to be had before the fault");
+    let granted = granted.ok_or_else(never)?;
     let struck = Instant::now();
     let no_locks_ms = match blow {
         Blow::HolderGone => {
@@ -237,11 +231,10 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
         }
     };
     if no_locks_ms == Some(None) {
-        let never = "no lock was to be had again".to_owned();
-        return Err(EngineError::Failed(never));
+        return Err(EngineError::failed("no lock was to be had again"));
     }
     let had = take(&mut b, LOCK, struck + GIVE_UP).await;
-    let had = had.ok_or_else(|| EngineError::Failed("the lock was never free again".to_owned()))?;
+    let had = had.ok_or_else(|| EngineError::failed("the lock was never free again"))?;
     // A holder that is gone believes nothing any more.
     let valid_until = granted.valid_until.filter(|_| blow != Blow::HolderGone);
     let overlap = valid_until.map(|until| until.saturating_duration_since(had));

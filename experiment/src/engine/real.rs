@@ -211,7 +211,6 @@ fn nanos(time: Duration) -> u64 {
 
 #[allow(
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "a conversion from a float saturates"
 )]
 fn whole(value: f64) -> u32 {

@@ -1,5 +1,7 @@
 //! What all pages share: one file that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
+use std::fmt::Display;
+
 /// The page around its body.
 pub(super) fn framed(title: &str, body: &str) -> String {
     format!(
@@ -85,6 +87,11 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// The title of the part about an earlier run.
+/// A text of a drawing, from `x` on, around it (`middle`) or up to it (`end`).
+pub(super) fn text(x: f64, y: f64, anchor: &str, words: impl Display) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>")
+}
+
 pub(super) const BASELINE: &str = "Compared with the baseline";
 
 /// The tags that are open where a text ends, and the first that is closed without having been opened.

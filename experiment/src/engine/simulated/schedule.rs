@@ -429,7 +429,6 @@ impl<'a> Trial<'a> {
         self.read(&held);
         self.note_grants(&held);
         let now_ns = self.cluster.now_ns;
-        #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
         let waited_ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
         self.measured.waited_ms = Some(waited_ns / 1e6);
         let at_ns = now_ns + WORK_NS;

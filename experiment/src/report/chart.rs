@@ -23,6 +23,12 @@ pub(super) struct Chart {
     pub(super) svg: String,
 }
 
+impl Chart {
+    pub(super) fn into_file(self) -> (String, Vec<u8>) {
+        (format!("svg/{}.svg", self.name), self.svg.into_bytes())
+    }
+}
+
 /// All charts for which there is something to draw.
 pub(super) fn all(summary: &Summary, trials: &[Trial]) -> Vec<Chart> {
     drawn([

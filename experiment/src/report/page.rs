@@ -87,6 +87,47 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// The title of the part about an earlier run.
+/// A cell of a table: its class, or none, and its words.
+pub(super) type TableCell = (String, String);
+
+pub(super) fn word(words: impl Display) -> TableCell {
+    ("word".to_owned(), words.to_string())
+}
+
+/// A word that is good or bad, or neither.
+pub(super) fn judged(class: &str, words: impl Display) -> TableCell {
+    (format!("word {class}"), words.to_string())
+}
+
+pub(super) fn number(words: impl Display) -> TableCell {
+    (String::new(), words.to_string())
+}
+
+/// A table below its title: columns with their classes, and rows.
+pub(super) fn table(
+    title: &str,
+    columns: &[(&str, &str)],
+    rows: impl Iterator<Item = Vec<TableCell>>,
+) -> String {
+    let mut html = format!("<h2>{title}</h2><div class=\"wide\"><table><tr>");
+    for (name, class) in columns {
+        html.push_str(&format!("<th class=\"{class}\">{name}</th>"));
+    }
+    html.push_str("</tr>");
+    for row in rows {
+        html.push_str("<tr>");
+        for (class, words) in row {
+            let words = escaped(&words);
+            html.push_str(&match class.is_empty() {
+                true => format!("<td>{words}</td>"),
+                false => format!("<td class=\"{class}\">{words}</td>"),
+            });
+        }
+        html.push_str("</tr>");
+    }
+    html + "</table></div>"
+}
+
 /// A text of a drawing, from `x` on, around it (`middle`) or up to it (`end`).
 pub(super) fn text(x: f64, y: f64, anchor: &str, words: impl Display) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>")

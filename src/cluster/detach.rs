@@ -68,8 +68,8 @@ fn background_half(home: &Home, arguments: &Arguments) -> Command {
     if let Some(port) = arguments.base_port {
         command.arg("--base-port").arg(port.to_string());
     }
-    if let Some(mode) = arguments.appendfsync {
-        command.arg("--appendfsync").arg(mode.word());
+    if let Some(mode) = &arguments.appendfsync {
+        command.arg("--appendfsync").arg(mode);
     }
     if arguments.in_process {
         command.arg("--in-process");

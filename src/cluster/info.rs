@@ -20,7 +20,10 @@ pub(super) enum ServingState {
         uptime_seconds: u64,
     },
     /// It serves no locks until its restart delay is over.
-    RestartDelay { remaining_ms: u64 },
+    RestartDelay {
+        #[serde(rename = "restart_delay_remaining_ms")]
+        remaining_ms: u64,
+    },
     /// It is starting, or refuses INFO.
     Starting,
     /// Nothing answered in time.

@@ -51,12 +51,17 @@ fn check_found(path: &Path, about: &Metadata) -> Result<(), Failure> {
 /// Makes an empty file in place of what was left under this name, so that no link is followed. Nobody but this user may write it,
 /// whatever the umask.
 pub(super) fn open_own(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_if_there(path)?;
     let mut options = OpenOptions::new();
     options.create_new(true).write(true).mode(0o644).open(path)
+}
+
+/// Removes a file, unless there is none.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens no link.

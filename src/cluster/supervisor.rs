@@ -21,18 +21,15 @@ use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
+use crate::signals::Signals;
 
 /// What a supervisor is told before it starts.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) home: Home,
     pub(super) members: Vec<Member>,
-    pub(super) quorum: usize,
-    pub(super) appendfsync: String,
-    pub(super) ephemeral: bool,
-    pub(super) in_process: bool,
-    pub(super) resumed: bool,
-    pub(super) note: String,
+    /// What others see of the cluster, but for its nodes.
+    pub(super) view: ClusterView,
     pub(super) ready_file: Option<std::path::PathBuf>,
     pub(super) format: Format,
 }
@@ -42,7 +39,6 @@ pub(super) struct Plan {
 pub(super) struct Supervisor {
     pub(super) plan: Plan,
     pub(super) reporter: Reporter,
-    ready: bool,
     /// The last answer of each node, in the order of the members.
     states: Vec<ServingState>,
     observations: mpsc::Sender<Observation>,
@@ -65,40 +61,9 @@ pub(super) enum End {
 }
 
 /// What the kernel tells a supervisor.
-struct Signals {
-    ends: EndSignals,
+struct KernelSignals {
+    ends: Signals,
     child: Signal,
-}
-
-struct EndSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let ends = EndSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        };
-        Ok(Self {
-            ends,
-            child: signal(SignalKind::child())?,
-        })
-    }
-}
-
-impl EndSignals {
-    /// Completes when somebody asks this process to end. Cancel-safe.
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
 }
 
 /// Runs a cluster until it is told to end, and stops it.
@@ -107,15 +72,17 @@ pub(super) async fn supervise(
     reporter: Reporter,
     listener: UnixListener,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let unheard = |error| Failure::failed(format!("cannot listen for signals: {error}"));
+    let mut signals = KernelSignals {
+        ends: Signals::that_end().map_err(unheard)?,
+        child: signal(SignalKind::child()).map_err(unheard)?,
+    };
     let (observations, mut observed) = mpsc::channel(64);
     let states = vec![ServingState::Silent; plan.members.len()];
     let conversations = JoinSet::new();
     let mut supervisor = Supervisor {
         plan,
         reporter,
-        ready: false,
         states,
         observations,
         conversations,
@@ -175,14 +142,14 @@ impl Supervisor {
 
     async fn watch_over(
         &mut self,
-        signals: &mut Signals,
+        signals: &mut KernelSignals,
         observed: &mut mpsc::Receiver<Observation>,
         listener: &UnixListener,
     ) -> Result<End, Failure> {
         let (calls, mut called) = mpsc::channel(16);
         loop {
             tokio::select! {
-                () = signals.ends.next() => return Ok(End::Signal),
+                _ = signals.ends.next() => return Ok(End::Signal),
                 _ = signals.child.recv() => self.reap()?,
                 Some(observation) = observed.recv() => self.observe(observation)?,
                 accepted = listener.accept() => {
@@ -211,7 +178,7 @@ impl Supervisor {
             };
             *state = ServingState::Silent;
             let log = self.plan.home.node_log(number);
-            if !self.ready {
+            if !self.plan.view.ready {
                 let tail = super::logs::tail(&log, LOG_LINES_SHOWN);
                 return Err(
                     Failure::failed(format!("node {number} did not start: {how}"))
@@ -259,7 +226,9 @@ impl Supervisor {
                 self.reporter
                     .node(number, "serves again, its restart delay is over");
             }
-            (_, ServingState::Serving { .. }) if self.ready => self.reporter.node(number, "serves"),
+            (_, ServingState::Serving { .. }) if self.plan.view.ready => {
+                self.reporter.node(number, "serves")
+            }
             _ => {}
         }
         self.announce_if_ready()
@@ -284,10 +253,10 @@ impl Supervisor {
     }
 
     fn announce_if_ready(&mut self) -> Result<(), Failure> {
-        if self.ready || !self.states.iter().all(ServingState::is_serving) {
+        if self.plan.view.ready || !self.states.iter().all(ServingState::is_serving) {
             return Ok(());
         }
-        self.ready = true;
+        self.plan.view.ready = true;
         let view = self.view();
         match self.plan.format {
             Format::Text => {
@@ -312,7 +281,7 @@ impl Supervisor {
     }
 
     /// Stops all nodes cleanly; a second signal, or patience running out, kills what is left.
-    async fn stop_all(&mut self, signals: &mut Signals) {
+    async fn stop_all(&mut self, signals: &mut KernelSignals) {
         let mut deadline = std::pin::pin!(tokio::time::sleep(STOP_PATIENCE));
         for member in &mut self.plan.members {
             member.ask_to_stop().await;
@@ -321,7 +290,7 @@ impl Supervisor {
             tokio::select! {
                 _ = signals.child.recv() => {}
                 () = tokio::time::sleep(REAP_STEP) => {}
-                () = signals.ends.next() => self.kill_all().await,
+                _ = signals.ends.next() => self.kill_all().await,
                 () = &mut deadline => self.kill_all().await,
             }
             for member in &mut self.plan.members {
@@ -344,7 +313,7 @@ impl Supervisor {
         let (count, name) = (self.plan.members.len(), self.plan.home.name());
         let is_clean = |member: &&Member| *member.state() == ProcessState::Stopped;
         let clean = self.plan.members.iter().filter(is_clean).count();
-        let data = if self.plan.ephemeral {
+        let data = if self.plan.view.ephemeral {
             "its data is gone".to_owned()
         } else {
             let shown = self.plan.home.directory().display();
@@ -354,19 +323,9 @@ impl Supervisor {
     }
 
     pub(super) fn view(&self) -> ClusterView {
-        let plan = &self.plan;
         ClusterView {
-            name: plan.home.name(),
-            directory: plan.home.directory().to_owned(),
-            pid: std::process::id(),
-            quorum: plan.quorum,
-            appendfsync: plan.appendfsync.clone(),
-            ephemeral: plan.ephemeral,
-            in_process: plan.in_process,
-            resumed: plan.resumed,
-            note: plan.note.clone(),
-            ready: self.ready,
-            nodes: plan.members.iter().map(Member::view).collect(),
+            nodes: self.plan.members.iter().map(Member::view).collect(),
+            ..self.plan.view.clone()
         }
     }
 }

@@ -245,10 +245,7 @@ impl NodeProcess {
 
     fn failed_as_logged(&self, what: impl Display) -> EngineError {
         let words = last_words(&self.log_path());
-        self.failed(format_args!(
-            "{what}. The end of its log:
-{words}"
-        ))
+        self.failed(format_args!("{what}. The end of its log:\n{words}"))
     }
 }
 

@@ -94,7 +94,8 @@ pub struct Round {
 }
 
 /// Whatever came of one step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// A step begins; so many of all are done.
     Begins {
@@ -108,14 +109,21 @@ pub enum Event {
         total: u32,
     },
     /// A round is over.
-    Round(Round),
+    Round {
+        /// What it came to.
+        round: Round,
+    },
     /// A fault was tried.
-    Fault(Survival),
+    Fault {
+        /// What it came to.
+        fault: Survival,
+    },
     /// A step could not be carried out.
     Failed {
         /// Of which service.
         service: Service,
         /// Why.
+        #[serde(rename = "reason")]
         why: String,
     },
 }
@@ -131,6 +139,18 @@ pub struct Outcome {
     pub failures: Vec<(Service, String)>,
     /// Whether the user has ended it.
     pub is_cancelled: bool,
+}
+
+impl Outcome {
+    /// Takes in what came of a step.
+    pub fn add(&mut self, event: &Event) {
+        match event {
+            Event::Round { round } => self.rounds.push(round.clone()),
+            Event::Fault { fault } => self.faults.push(fault.clone()),
+            Event::Failed { service, why } => self.failures.push((*service, why.clone())),
+            Event::Begins { .. } => {}
+        }
+    }
 }
 
 /// Carries comparisons out. It must be used by the thread that made it: the kernel ends children with the thread that
@@ -195,12 +215,7 @@ impl Comparing {
                     why: error.to_string(),
                 },
             };
-            match &event {
-                Event::Round(round) => outcome.rounds.push(round.clone()),
-                Event::Fault(fault) => outcome.faults.push(fault.clone()),
-                Event::Failed { service, why } => outcome.failures.push((*service, why.clone())),
-                Event::Begins { .. } => {}
-            }
+            outcome.add(&event);
             tell(&event);
         }
         outcome
@@ -222,18 +237,21 @@ impl Comparing {
         let event = match step {
             plan::Step::Round { service, number } => {
                 let round = load::round(service, number, plan, found, &directory);
-                self.runtime.block_on(cancel.or(round)).map(Event::Round)
+                let round = self.runtime.block_on(cancel.or(round));
+                round.map(|round| Event::Round { round })
             }
-            plan::Step::Fault { service, blow } => match faults::worst_case(service, blow) {
-                Some(cell) => {
-                    faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
-                        .map(Event::Fault)
-                }
-                None => {
-                    let fault = faults::at_large(service, blow, plan, found, &directory);
-                    self.runtime.block_on(cancel.or(fault)).map(Event::Fault)
-                }
-            },
+            plan::Step::Fault { service, blow } => {
+                let fault = match faults::worst_case(service, blow) {
+                    Some(cell) => {
+                        faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
+                    }
+                    None => {
+                        let fault = faults::at_large(service, blow, plan, found, &directory);
+                        self.runtime.block_on(cancel.or(fault))
+                    }
+                };
+                fault.map(|fault| Event::Fault { fault })
+            }
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
             let _stays = std::fs::remove_dir_all(&directory);

@@ -16,11 +16,11 @@ use quorlock_experiment::trial::Trial;
 
 use super::crash_progress::CrashProgress;
 use super::progress::{Manner, Shown};
-use super::run_options::RunOptions;
+use super::run_options::{self, RunOptions};
 use super::tried::{self, Nodes, Product};
 use super::{cancel, environment, failed};
 use crate::exit_code::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::{clock, duration};
 
 /// Arguments of `quorlock experiment crash-recovery`.
@@ -152,7 +152,8 @@ fn carry_out(
     let summary = Summary::of(&plan, engine.name(), environment, trials, skipped);
     leave(&results, &summary, trials, baseline)?;
     let directory = results.directory().display();
-    output_summary(&summary, &results, baseline, format);
+    let texts: (fn(&_) -> _, fn(&_, &_) -> _) = (report::text, report::comparison_text);
+    run_options::show(&summary, baseline, texts, results.directory(), DATA, format);
     if !failures.is_empty() {
         return Err(failed(format!(
             "{} trials could not be carried out; the first: {}",
@@ -272,27 +273,7 @@ fn leave(
     Ok(())
 }
 
-fn output_summary(
-    summary: &Summary,
-    results: &Results,
-    baseline: Option<&Summary>,
-    format: Format,
-) {
-    let directory = results.directory().display();
-    match format {
-        Format::Json => format.result("", summary),
-        Format::Text => {
-            output::line(report::text(summary));
-            if let Some(baseline) = baseline {
-                output::line(report::comparison_text(summary, baseline));
-            }
-            output::line(format_args!(
-                "Report: {directory}/report.html\nData:   {directory}/summary.json, trials.csv, history.jsonl, repro.txt"
-            ));
-        }
-    }
-}
-
+const DATA: &str = "summary.json, trials.csv, history.jsonl, repro.txt";
 /// Where the nodes of a trial have their data, in the directory of the run.
 const SCRATCH: &str = "nodes";
 

@@ -92,18 +92,11 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
             remedy: "use the version of quorlock that started the cluster".to_owned(),
         },
         Ok(request) => {
-            let (sender, receiver) = oneshot::channel();
-            if calls
-                .send(Call {
-                    request,
-                    answer: sender,
-                })
-                .await
-                .is_err()
-            {
+            let (answer, answered) = oneshot::channel();
+            if calls.send(Call { request, answer }).await.is_err() {
                 return;
             }
-            let Ok(answer) = receiver.await else { return };
+            let Ok(answer) = answered.await else { return };
             answer
         }
     };

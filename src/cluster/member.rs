@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::embedded::{EmbeddedNode, Mode, directives};
 use super::home::Home;
+use super::info::ServingState;
 use super::manifest::Entry;
 use super::view::{NodeView, ProcessState};
 use crate::launch::{self, Bond};
@@ -27,6 +28,8 @@ pub(super) struct Member {
     mode: Mode,
     body: Body,
     state: ProcessState,
+    /// Its last answer.
+    pub(super) serving: ServingState,
     /// What an ephemeral node inside this process keeps from one start to the next.
     memory: Arc<MemoryDisk>,
 }
@@ -46,6 +49,7 @@ impl Member {
             mode,
             body: Body::Absent,
             state: ProcessState::Stopped,
+            serving: ServingState::Silent,
             memory: Arc::default(),
         }
     }

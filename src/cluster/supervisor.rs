@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::control::{ControlReply, converse};
 use super::event::Reporter;
 use super::home::Home;
-use super::info::{self, ServingState};
+use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
@@ -39,15 +39,13 @@ pub(super) struct Plan {
 pub(super) struct Supervisor {
     pub(super) plan: Plan,
     pub(super) reporter: Reporter,
-    /// The last answer of each node, in the order of the members.
-    states: Vec<ServingState>,
-    observations: mpsc::Sender<Observation>,
+    pub(super) observations: mpsc::Sender<Observation>,
     conversations: JoinSet<()>,
 }
 
 /// What a node answered; `start` tells the watch of an earlier life from this one's.
 #[derive(Debug)]
-struct Observation {
+pub(super) struct Observation {
     number: u16,
     pid: Option<u32>,
     state: ServingState,
@@ -78,24 +76,14 @@ pub(super) async fn supervise(
         child: signal(SignalKind::child()).map_err(unheard)?,
     };
     let (observations, mut observed) = mpsc::channel(64);
-    let states = vec![ServingState::Silent; plan.members.len()];
-    let conversations = JoinSet::new();
     let mut supervisor = Supervisor {
         plan,
         reporter,
-        states,
         observations,
-        conversations,
+        conversations: JoinSet::new(),
     };
-    let started = supervisor.start_all().await;
-    let end = match started {
-        Ok(()) => {
-            supervisor
-                .watch_over(&mut signals, &mut observed, &listener)
-                .await
-        }
-        Err(failure) => Err(failure),
-    };
+    let end = supervisor.watch_over(&mut signals, &mut observed, &listener);
+    let end = end.await;
     supervisor.stop_all(&mut signals).await;
     let closing_words = supervisor.closing_words();
     match end {
@@ -116,36 +104,16 @@ pub(super) async fn supervise(
 }
 
 impl Supervisor {
-    async fn start_all(&mut self) -> Result<(), Failure> {
-        for index in 0..self.plan.members.len() {
-            self.start(index).await?;
-        }
-        Ok(())
-    }
-
-    pub(super) async fn start(&mut self, index: usize) -> Result<(), Failure> {
-        let Some(member) = self.plan.members.get_mut(index) else {
-            return Ok(());
-        };
-        let number = member.entry.number;
-        member
-            .start()
-            .await
-            .map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
-        if let Some(state) = self.states.get_mut(index) {
-            *state = ServingState::Silent;
-        }
-        let (port, pid) = (member.entry.port, member.view().pid);
-        tokio::spawn(watch(number, port, pid, self.observations.clone()));
-        Ok(())
-    }
-
+    /// Starts the nodes, and takes in what comes until the cluster has to end.
     async fn watch_over(
         &mut self,
         signals: &mut KernelSignals,
         observed: &mut mpsc::Receiver<Observation>,
         listener: &UnixListener,
     ) -> Result<End, Failure> {
+        for member in &mut self.plan.members {
+            start(member, &self.observations).await?;
+        }
         let (calls, mut called) = mpsc::channel(16);
         loop {
             tokio::select! {
@@ -169,14 +137,14 @@ impl Supervisor {
 
     /// Notices processes that ended. During the start that is the end of the whole cluster.
     fn reap(&mut self) -> Result<(), Failure> {
-        for (member, state) in self.plan.members.iter_mut().zip(&mut self.states) {
+        for member in &mut self.plan.members {
             let number = member.entry.number;
             let Some(ended) = member.reap() else { continue };
             let how = match ended {
                 ProcessState::Ended(how) => how.clone(),
                 _ => "exit code 0".to_owned(),
             };
-            *state = ServingState::Silent;
+            member.serving = ServingState::Silent;
             let log = self.plan.home.node_log(number);
             if !self.plan.view.ready {
                 let tail = super::logs::tail(&log, LOG_LINES_SHOWN);
@@ -196,23 +164,15 @@ impl Supervisor {
     /// Takes in what a node answered, and announces what changed by it.
     fn observe(&mut self, observation: Observation) -> Result<(), Failure> {
         let Observation { number, pid, state } = observation;
-        let Some(index) = self.index(number) else {
+        let is_it =
+            |member: &&mut Member| (member.entry.number, member.view().pid) == (number, pid);
+        let Some(member) = self.plan.members.iter_mut().find(is_it) else {
             return Ok(());
         };
-        let (Some(member), Some(known)) =
-            (self.plan.members.get(index), self.states.get_mut(index))
-        else {
-            return Ok(());
-        };
-        if member.view().pid != pid {
-            return Ok(());
-        }
-        let before = std::mem::replace(known, state.clone());
+        let before = std::mem::replace(&mut member.serving, state.clone());
         match (&before, &state) {
-            (ServingState::RestartDelay { .. }, ServingState::RestartDelay { .. }) => {
-                self.count_down()
-            }
-            (_, ServingState::RestartDelay { remaining_ms }) => {
+            (RestartDelay { .. }, RestartDelay { .. }) => self.count_down(),
+            (_, RestartDelay { remaining_ms }) => {
                 let left = show_duration(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
@@ -222,13 +182,11 @@ impl Supervisor {
                     ),
                 );
             }
-            (ServingState::RestartDelay { .. }, ServingState::Serving { .. }) => {
+            (RestartDelay { .. }, Serving { .. }) => {
                 self.reporter
                     .node(number, "serves again, its restart delay is over");
             }
-            (_, ServingState::Serving { .. }) if self.plan.view.ready => {
-                self.reporter.node(number, "serves")
-            }
+            (_, Serving { .. }) if self.plan.view.ready => self.reporter.node(number, "serves"),
             _ => {}
         }
         self.announce_if_ready()
@@ -236,8 +194,9 @@ impl Supervisor {
 
     /// Shows on a terminal how long the nodes in their restart delay still wait.
     fn count_down(&mut self) {
-        let delays = self.states.iter().filter_map(|state| match state {
-            ServingState::RestartDelay { remaining_ms } => Some(*remaining_ms),
+        let members = self.plan.members.iter();
+        let delays = members.filter_map(|member| match member.serving {
+            RestartDelay { remaining_ms } => Some(remaining_ms),
             _ => None,
         });
         let (count, longest) =
@@ -253,7 +212,8 @@ impl Supervisor {
     }
 
     fn announce_if_ready(&mut self) -> Result<(), Failure> {
-        if self.plan.view.ready || !self.states.iter().all(ServingState::is_serving) {
+        let mut members = self.plan.members.iter();
+        if self.plan.view.ready || !members.all(|member| member.serving.is_serving()) {
             return Ok(());
         }
         self.plan.view.ready = true;
@@ -271,13 +231,6 @@ impl Supervisor {
             Some(path) => ready_file::write(path, &view),
             None => Ok(()),
         }
-    }
-
-    pub(super) fn index(&self, number: u16) -> Option<usize> {
-        self.plan
-            .members
-            .iter()
-            .position(|member| member.entry.number == number)
     }
 
     /// Stops all nodes cleanly; a second signal, or patience running out, kills what is left.
@@ -330,17 +283,27 @@ impl Supervisor {
     }
 }
 
+/// Starts a node, and has it watched.
+pub(super) async fn start(
+    member: &mut Member,
+    observations: &mpsc::Sender<Observation>,
+) -> Result<(), Failure> {
+    let number = member.entry.number;
+    let started = member.start().await;
+    started.map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
+    member.serving = ServingState::Silent;
+    let (port, pid) = (member.entry.port, member.view().pid);
+    tokio::spawn(watch(number, port, pid, observations.clone()));
+    Ok(())
+}
+
 /// Asks a node how it is until it serves, or until nobody wants to know any more.
 async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sender<Observation>) {
     loop {
         let state = info::ask(port).await;
         let serves = state.is_serving();
-        if observations
-            .send(Observation { number, pid, state })
-            .await
-            .is_err()
-            || serves
-        {
+        let observation = Observation { number, pid, state };
+        if observations.send(observation).await.is_err() || serves {
             return;
         }
         tokio::time::sleep(WATCH_STEP).await;

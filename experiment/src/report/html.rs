@@ -211,7 +211,7 @@ fault; all nodes and all clients share one machine.</p>";
 mod tests {
     use super::*;
     use crate::preset::Preset;
-    use crate::report::page::unclosed;
+    use crate::report::page::tests::unclosed;
     use crate::report::timeline::tests::amnesia;
     use crate::report::{Records, files, text};
     use crate::trial::Trial;

@@ -135,22 +135,24 @@ pub(super) fn text(x: f64, y: f64, anchor: &str, words: impl Display) -> String 
 
 pub(super) const BASELINE: &str = "Compared with the baseline";
 
-/// The tags that are open where a text ends, and the first that is closed without having been opened.
 #[cfg(test)]
-pub(super) fn unclosed(content: &str) -> Vec<String> {
-    let mut open = Vec::new();
-    for tag in content.split('<').skip(1) {
-        let (tag, _) = tag.split_once('>').expect("it ends");
-        let word = tag.split(' ').next().unwrap_or_default();
-        let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
-        match word.strip_prefix('/') {
-            Some(closed) if open.last().is_some_and(|last| last == closed) => {
-                open.pop();
+pub(super) mod tests {
+    /// The tags that are open where a text ends, and the first that is closed without having been opened.
+    pub(in crate::report) fn unclosed(content: &str) -> Vec<String> {
+        let mut open = Vec::new();
+        for tag in content.split('<').skip(1) {
+            let (tag, _) = tag.split_once('>').expect("it ends");
+            let word = tag.split(' ').next().unwrap_or_default();
+            let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
+            match word.strip_prefix('/') {
+                Some(closed) if open.last().is_some_and(|last| last == closed) => {
+                    open.pop();
+                }
+                Some(_) => return vec![word.to_owned()],
+                None if is_void => {}
+                None => open.push(word.to_owned()),
             }
-            Some(_) => return vec![word.to_owned()],
-            None if is_void => {}
-            None => open.push(word.to_owned()),
         }
+        open
     }
-    open
 }

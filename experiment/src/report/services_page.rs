@@ -217,7 +217,7 @@ yet.</p>";
 #[cfg(test)]
 mod tests {
     use crate::compare::summary::tests::{comparison, outcome};
-    use crate::report::page::unclosed;
+    use crate::report::page::tests::unclosed;
     use crate::report::services_files;
 
     #[test]

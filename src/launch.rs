@@ -49,8 +49,13 @@ pub(crate) fn command(bond: Bond, program: &Path, typed: &OsStr) -> Command {
     command
 }
 
+/// This executable itself, as `quorlock`.
+pub(crate) fn own(bond: Bond) -> Command {
+    command(bond, &own_executable(), "quorlock".as_ref())
+}
+
 /// This executable; by its name where that still exists, so that process lists show the name.
-pub(crate) fn own_executable() -> PathBuf {
+fn own_executable() -> PathBuf {
     match std::env::current_exe() {
         Ok(path) if path.exists() => path,
         _ => PathBuf::from("/proc/self/exe"),

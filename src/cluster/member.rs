@@ -78,8 +78,7 @@ impl Member {
             .create(true)
             .append(true)
             .open(self.home.node_log(number))?;
-        let mut command =
-            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
+        let mut command = launch::own(Bond::Killed);
         command.arg("server");
         command.arg("--port").arg(self.entry.port.to_string());
         command.arg("--dir").arg(self.home.node_directory(number));

@@ -15,21 +15,18 @@ use crate::exit_code::Failure;
 /// Refuses a link, and what another user owns or may write. What does not exist, or may not be looked at, passes:
 /// to open it says so better.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    match fs::symlink_metadata(path) {
-        Ok(about) => check_found(path, &about),
-        Err(_) => Ok(()),
-    }
+    check_found(path, fs::symlink_metadata(path))
 }
 
 /// The same for a directory that the user has named, which may be a link of theirs.
 pub(super) fn check_behind_links(path: &Path) -> Result<(), Failure> {
-    match fs::metadata(path) {
-        Ok(about) => check_found(path, &about),
-        Err(_) => Ok(()),
-    }
+    check_found(path, fs::metadata(path))
 }
 
-fn check_found(path: &Path, about: &Metadata) -> Result<(), Failure> {
+fn check_found(path: &Path, about: io::Result<Metadata>) -> Result<(), Failure> {
+    let Ok(about) = about else {
+        return Ok(());
+    };
     let shown = path.display();
     let (what, remedy) = if about.is_symlink() {
         ("is a link".to_owned(), NAME_ANOTHER.to_owned())

@@ -103,33 +103,19 @@ fn parse_number(text: &str) -> Result<u16, String> {
 
 /// Runs a subcommand of `quorlock cluster`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    use control::ControlRequest;
+    use ClusterCommand as Command;
+    use control::ControlRequest as Request;
+    let act = |cluster: &ClusterDirectory, request| actions::run(cluster, &request, format);
     match arguments.command {
-        ClusterCommand::Up(arguments) => up::run(arguments, format),
-        ClusterCommand::Status(cluster) => status::run(&cluster, format),
-        ClusterCommand::Kill(one) => actions::run(
-            &one.cluster,
-            &ControlRequest::Kill { node: one.node },
-            format,
-        ),
-        ClusterCommand::Restart(one) => actions::run(
-            &one.cluster,
-            &ControlRequest::Restart { node: one.node },
-            format,
-        ),
-        ClusterCommand::Pause(one) => actions::run(
-            &one.cluster,
-            &ControlRequest::Pause { node: one.node },
-            format,
-        ),
-        ClusterCommand::Resume(one) => actions::run(
-            &one.cluster,
-            &ControlRequest::Resume { node: one.node },
-            format,
-        ),
-        ClusterCommand::Logs(arguments) => logs::run(&arguments),
-        ClusterCommand::Down(cluster) => actions::run(&cluster, &ControlRequest::Down, format),
-        ClusterCommand::Clean(cluster) => clean::run(&cluster, format),
+        Command::Up(arguments) => up::run(arguments, format),
+        Command::Status(cluster) => status::run(&cluster, format),
+        Command::Kill(OneNode { node, cluster }) => act(&cluster, Request::Kill { node }),
+        Command::Restart(OneNode { node, cluster }) => act(&cluster, Request::Restart { node }),
+        Command::Pause(OneNode { node, cluster }) => act(&cluster, Request::Pause { node }),
+        Command::Resume(OneNode { node, cluster }) => act(&cluster, Request::Resume { node }),
+        Command::Logs(arguments) => logs::run(&arguments),
+        Command::Down(cluster) => act(&cluster, Request::Down),
+        Command::Clean(cluster) => clean::run(&cluster, format),
     }
 }
 

@@ -76,24 +76,17 @@ fn unit_nanos(unit: &str) -> Option<u64> {
 fn part_nanos(number: &str, unit_ns: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_empty = whole.is_empty() && fraction.is_empty();
-    if is_empty || !digits(whole) || !digits(fraction) || fraction.len() > FRACTION_DIGITS_MAX {
-        return None;
-    }
-    if number.ends_with('.') {
+    let is_cut = number.is_empty() || number.ends_with('.');
+    if is_cut || !digits(whole) || !digits(fraction) || fraction.len() > FRACTION_DIGITS_MAX {
         return None;
     }
     let whole: u64 = match whole {
         "" => 0,
         digits => digits.parse().unwrap_or(u64::MAX),
     };
-    let mut nanos = u128::from(whole) * u128::from(unit_ns);
-    let mut place = u128::from(unit_ns);
-    for digit in fraction.bytes() {
-        place /= 10;
-        nanos += place * u128::from(digit - b'0');
-    }
-    Some(nanos)
+    let billionths: u64 = format!("{fraction:0<FRACTION_DIGITS_MAX$}").parse().ok()?;
+    let unit_ns = u128::from(unit_ns);
+    Some(u128::from(whole) * unit_ns + u128::from(billionths) * unit_ns / 1_000_000_000)
 }
 
 /// A lock's time to live: a duration of at least a millisecond.

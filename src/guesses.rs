@@ -16,18 +16,25 @@ pub(crate) fn answer(words: &[OsString], error: &clap::Error) -> Option<Failure>
     let own = words.iter().skip(1).filter_map(|word| word.to_str());
     let mut before = own.take_while(|other| *other != word);
     let parents: Vec<&str> = before.by_ref().filter(|word| !is_flag(word)).collect();
-    let (known, shown): (&[_], _) = match parents.as_slice() {
-        [] => (&TOP, word.to_owned()),
-        ["cluster"] => (&CLUSTER, format!("cluster {word}")),
+    let (table, shown) = match parents.as_slice() {
+        [] => (TOP, word.to_owned()),
+        ["cluster"] => (CLUSTER, format!("cluster {word}")),
         _ => return None,
     };
-    let (_, instead) = known.iter().find(|(guesses, _)| guesses.contains(&word))?;
+    let (_, instead) = entries(table).find(|(guesses, _)| guesses.contains(&word))?;
     Some(
         Failure::usage(format!(
             "there is no subcommand '{shown}'; nothing was done"
         ))
         .remedy(instead),
     )
+}
+
+fn entries(table: &str) -> impl Iterator<Item = (Vec<&str>, &str)> {
+    let entries = table
+        .split("\n\n")
+        .filter_map(|entry| entry.split_once(": "));
+    entries.map(|(guesses, instead)| (guesses.split(' ').collect(), instead))
 }
 
 /// Removes what the parser proposes for a word that is no subcommand, unless it is near enough to be
@@ -69,129 +76,67 @@ fn is_near(word: &str, name: &str) -> bool {
     word.len() <= WORD_BYTES_MAX && strsim::damerau_levenshtein(word, name) <= edits_max
 }
 
-type Known<'a> = (&'a [&'a str], &'a str);
+/// What is guessed and, behind the first colon, what is meant; entries have an empty line between them.
+const TOP: &str = "\
+up start create: start nodes on this machine with: quorlock cluster up
 
-const TOP: [Known<'_>; 20] = [
-    (
-        &["up", "start", "create"],
-        "start nodes on this machine with: quorlock cluster up",
-    ),
-    (
-        &["stop", "down", "shutdown"],
-        "stop the nodes of a cluster with: quorlock cluster down",
-    ),
-    (
-        &["status", "ps", "nodes", "health", "top", "doctor"],
-        "see what each node does with: quorlock cluster status",
-    ),
-    (
-        &["info", "stats", "metrics", "monitor"],
-        "see what each node does with: quorlock cluster status\n\
-         a node says more of itself to: redis-cli -p PORT INFO",
-    ),
-    (
-        &["ls", "list", "locks", "who", "show", "holders"],
-        "locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'\n\
-         and the nodes are shown by: quorlock cluster status",
-    ),
-    (
-        &["kill"],
-        "kill a node of a cluster with: quorlock cluster kill N",
-    ),
-    (
-        &["restart"],
-        "restart a node of a cluster with: quorlock cluster restart N",
-    ),
-    (
-        &["logs"],
-        "print what the nodes of a cluster log with: quorlock cluster logs\n\
-         look into a data directory with: quorlock log",
-    ),
-    (
-        &["clean"],
-        "remove a stopped cluster with: quorlock cluster clean",
-    ),
-    (
-        &["renew", "refresh", "prolong"],
-        "extend a lock with: quorlock extend NAME TOKEN",
-    ),
-    (
-        &[
-            "force-unlock",
-            "force-release",
-            "force",
-            "break",
-            "steal",
-            "delete",
-            "del",
-            "rm",
-            "remove",
-        ],
-        "a lock is released by the token that acquire printed: quorlock release NAME TOKEN\n\
-         without the token it ends by its ttl, unless its holder renews it: stop the holder\n\
-         if that is out of reach, delete the key on each node: redis-cli -p PORT DEL NAME",
-    ),
-    (
-        &["take", "get", "lease", "try"],
-        "take a lock with: quorlock acquire NAME\n\
-         or hold it while a command runs: quorlock run NAME -- COMMAND...",
-    ),
-    (
-        &["exec", "with", "hold", "wait", "do"],
-        "hold a lock while a command runs with: quorlock run NAME -- COMMAND...",
-    ),
-    (&["version"], "print the version with: quorlock --version"),
-    (
-        &["init", "node-init"],
-        "prepare the data directory of a node with: quorlock node init DIR\n\
-         or start five nodes on this machine with: quorlock cluster up",
-    ),
-    (
-        &["bench", "benchmark"],
-        "measure a node as any Redis server: redis-benchmark -p PORT -t set\n\
-         or locks, beside other services, with: quorlock experiment compare",
-    ),
-    (
-        &["completions", "completion", "man"],
-        "there are no completions or manual pages yet; see quorlock help\n\
-         and quorlock help SUBCOMMAND",
-    ),
-    (
-        &["serve", "daemon", "redis-server"],
-        "start one node with: quorlock server",
-    ),
-    (
-        &["cli", "redis-cli", "shell", "ping", "set"],
-        "any Redis client speaks to a node: redis-cli -p PORT",
-    ),
-    (
-        &["simulate", "sim"],
-        "try crashes on simulated nodes with: quorlock experiment crash-recovery --engine simulated",
-    ),
-];
+stop down shutdown: stop the nodes of a cluster with: quorlock cluster down
 
-const CLUSTER: [Known<'_>; 5] = [
-    (
-        &["start", "create", "init", "run"],
-        "start a cluster with: quorlock cluster up",
-    ),
-    (
-        &["stop", "shutdown", "halt"],
-        "stop the nodes with: quorlock cluster down",
-    ),
-    (
-        &["ls", "list", "ps", "info", "show", "nodes", "health"],
-        "see what each node does with: quorlock cluster status",
-    ),
-    (
-        &["rm", "remove", "delete", "destroy"],
-        "remove a stopped cluster with: quorlock cluster clean",
-    ),
-    (
-        &["continue", "unpause"],
-        "let a paused node go on with: quorlock cluster resume N",
-    ),
-];
+status ps nodes health top doctor: see what each node does with: quorlock cluster status
+
+info stats metrics monitor: see what each node does with: quorlock cluster status
+a node says more of itself to: redis-cli -p PORT INFO
+
+ls list locks who show holders: locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'
+and the nodes are shown by: quorlock cluster status
+
+kill: kill a node of a cluster with: quorlock cluster kill N
+
+restart: restart a node of a cluster with: quorlock cluster restart N
+
+logs: print what the nodes of a cluster log with: quorlock cluster logs
+look into a data directory with: quorlock log
+
+clean: remove a stopped cluster with: quorlock cluster clean
+
+renew refresh prolong: extend a lock with: quorlock extend NAME TOKEN
+
+force-unlock force-release force break steal delete del rm remove: a lock is released by the token that acquire printed: quorlock release NAME TOKEN
+without the token it ends by its ttl, unless its holder renews it: stop the holder
+if that is out of reach, delete the key on each node: redis-cli -p PORT DEL NAME
+
+take get lease try: take a lock with: quorlock acquire NAME
+or hold it while a command runs: quorlock run NAME -- COMMAND...
+
+exec with hold wait do: hold a lock while a command runs with: quorlock run NAME -- COMMAND...
+
+version: print the version with: quorlock --version
+
+init node-init: prepare the data directory of a node with: quorlock node init DIR
+or start five nodes on this machine with: quorlock cluster up
+
+bench benchmark: measure a node as any Redis server: redis-benchmark -p PORT -t set
+or locks, beside other services, with: quorlock experiment compare
+
+completions completion man: there are no completions or manual pages yet; see quorlock help
+and quorlock help SUBCOMMAND
+
+serve daemon redis-server: start one node with: quorlock server
+
+cli redis-cli shell ping set: any Redis client speaks to a node: redis-cli -p PORT
+
+simulate sim: try crashes on simulated nodes with: quorlock experiment crash-recovery --engine simulated";
+
+const CLUSTER: &str = "\
+start create init run: start a cluster with: quorlock cluster up
+
+stop shutdown halt: stop the nodes with: quorlock cluster down
+
+ls list ps info show nodes health: see what each node does with: quorlock cluster status
+
+rm remove delete destroy: remove a stopped cluster with: quorlock cluster clean
+
+continue unpause: let a paused node go on with: quorlock cluster resume N";
 
 /// Words up to this length may differ in one letter, longer ones in two.
 const SHORT: usize = 3;
@@ -222,14 +167,14 @@ mod tests {
 
     #[test]
     fn every_guess_is_answered_and_is_no_subcommand() {
-        for (parent, known) in [(None, &TOP[..]), (Some("cluster"), &CLUSTER[..])] {
-            for (guesses, instead) in known {
-                for guess in *guesses {
-                    let words: Vec<&str> = parent.into_iter().chain([*guess]).collect();
+        for (parent, table) in [(None, TOP), (Some("cluster"), CLUSTER)] {
+            for (guesses, instead) in entries(table) {
+                for guess in guesses {
+                    let words: Vec<&str> = parent.into_iter().chain([guess]).collect();
                     let (words, error) = error(&words);
                     let failure = answer(&words, &error).expect("it is answered");
                     assert_eq!(failure.code, crate::exit_code::USAGE, "{guess}");
-                    assert_eq!(failure.remedy, *instead, "{guess}");
+                    assert_eq!(failure.remedy, instead, "{guess}");
                 }
             }
         }
@@ -240,7 +185,7 @@ mod tests {
     #[test]
     fn what_answers_name_are_subcommands() {
         let command = Arguments::command();
-        for (_, instead) in TOP.iter().chain(&CLUSTER) {
+        for (_, instead) in entries(TOP).chain(entries(CLUSTER)) {
             for part in instead.split("quorlock ").skip(1) {
                 let mut words = part.split_whitespace();
                 let name = words.next().expect("a word follows");

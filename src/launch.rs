@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use rustix::process::{Signal, getpgrp, getppid, set_parent_process_death_signal, setsid};
 use rustix::termios::tcgetpgrp;
 
@@ -25,7 +26,7 @@ use crate::output::remark;
 pub(crate) const MARK: &str = "__launch";
 
 /// What happens to the child when this process dies, and where it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bond {
     /// It is killed at once. Asking would not do: one that is stopped or hangs would live on.
     Killed,
@@ -35,45 +36,26 @@ pub(crate) enum Bond {
     Detached,
 }
 
-impl Bond {
-    const ALL: [(Self, &'static str); 3] = [
-        (Self::Killed, "killed"),
-        (Self::KilledOnTerminal, "killed-on-terminal"),
-        (Self::Detached, "detached"),
-    ];
-
-    fn word(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(bond, _)| *bond == self)
-            .map_or("killed", |(_, word)| *word)
-    }
-
-    fn named(word: &OsStr) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find(|(_, known)| word == *known)
-            .map(|(bond, _)| *bond)
-    }
-}
-
 /// A command that runs `program` under `bond` in a process group of its own. `typed` is the name
 /// the program sees as its own.
 pub(crate) fn command(bond: Bond, program: &Path, typed: &OsStr) -> Command {
     let mut command = Command::new(own_executable());
-    command
-        .arg(MARK)
-        .arg(std::process::id().to_string())
-        .arg(bond.word());
-    command.arg(program).arg(typed);
+    let word = bond.to_possible_value().expect("each has a word");
+    command.arg(MARK).arg(std::process::id().to_string());
+    command.arg(word.get_name()).arg(program).arg(typed);
     if bond != Bond::Detached {
         command.process_group(0);
     }
     command
 }
 
+/// This executable itself, as `quorlock`.
+pub(crate) fn own(bond: Bond) -> Command {
+    command(bond, &own_executable(), "quorlock".as_ref())
+}
+
 /// This executable; by its name where that still exists, so that process lists show the name.
-pub(crate) fn own_executable() -> PathBuf {
+fn own_executable() -> PathBuf {
     match std::env::current_exe() {
         Ok(path) if path.exists() => path,
         _ => PathBuf::from("/proc/self/exe"),
@@ -85,7 +67,8 @@ pub(crate) fn become_child(mut arguments: impl Iterator<Item = OsString>) -> Exi
     let mut next = || arguments.next().unwrap_or_default();
     let (parent, bond, program, typed) = (next(), next(), next(), next());
     let parent: Option<i32> = parent.to_str().and_then(|text| text.parse().ok());
-    let (Some(parent), Some(bond)) = (parent, Bond::named(&bond)) else {
+    let bond = Bond::from_str(&bond.to_string_lossy(), false);
+    let (Some(parent), Ok(bond)) = (parent, bond) else {
         remark("this argument is for the command's own use");
         return ExitCode::from(FAILED);
     };

@@ -115,16 +115,11 @@ pub(crate) async fn settle(redlock: &Redlock) {
 /// The same after a release. Once a majority has confirmed it the rest has been sent, and a node that
 /// hangs will read it when it goes on.
 pub(crate) async fn settle_released(redlock: &Redlock, release: &Release) {
-    let is_free = release.is_free();
-    settle_within(
-        redlock,
-        if is_free {
-            SETTLE_TIME_RELEASED
-        } else {
-            SETTLE_TIME
-        },
-    )
-    .await;
+    let time = match release.is_free() {
+        true => SETTLE_TIME_RELEASED,
+        false => SETTLE_TIME,
+    };
+    settle_within(redlock, time).await;
 }
 
 async fn settle_within(redlock: &Redlock, time: Duration) {

@@ -57,17 +57,11 @@ pub(crate) fn with_start<'a>(
     failure: Failure,
     away: impl Iterator<Item = (&'a str, &'a Cause)>,
 ) -> Failure {
-    match stopped(away) {
-        Some(stopped) => {
-            let remedy = format!("{}: {}", stopped.what, stopped.remedy);
-            let before = failure.remedy.clone();
-            let both = [remedy, before];
-            let said = both.iter().filter(|line| !line.is_empty());
-            let said: Vec<&str> = said.map(String::as_str).collect();
-            failure.remedy(said.join("\n"))
-        }
-        None => failure,
-    }
+    let Some(Stopped { what, remedy, .. }) = stopped(away) else {
+        return failure;
+    };
+    let all = format!("{what}: {remedy}\n{}", failure.remedy);
+    failure.remedy(all.trim_end())
 }
 
 /// The nodes that did not vote, and why, as far as that is known.

@@ -117,11 +117,7 @@ fn failure(release: &Release, name: &str, must_all: bool) -> Option<Failure> {
         )
         .remedy("it ends by its ttl at the latest; release it again when the nodes answer")
     };
-    let away = release.nodes.iter().filter_map(|(node, told)| match told {
-        NodeRelease::Not(cause) => Some((&**node, cause)),
-        _ => None,
-    });
-    Some(with_start(failure, away))
+    Some(with_start(failure, not_released(release)))
 }
 
 /// What a release of which a majority is confirmed has left behind, in one line: nothing that its
@@ -138,12 +134,17 @@ pub(crate) fn left_behind(release: &Release, name: &str, ends: &str) -> Option<S
 
 /// The nodes that have not answered, and why.
 pub(crate) fn unanswered(release: &Release) -> Vec<String> {
+    not_released(release)
+        .map(|(node, cause)| format!("{node}: {cause}"))
+        .collect()
+}
+
+fn not_released(release: &Release) -> impl Iterator<Item = (&str, &Cause)> {
     let nodes = release.nodes.iter();
-    let missing = nodes.filter_map(|(node, told)| match told {
-        NodeRelease::Not(cause) => Some(format!("{node}: {cause}")),
+    nodes.filter_map(|(node, told)| match told {
+        NodeRelease::Not(cause) => Some((&**node, cause)),
         _ => None,
-    });
-    missing.collect()
+    })
 }
 
 /// Each on a line of its own, below what introduces them.

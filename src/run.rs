@@ -170,48 +170,42 @@ async fn hold_and_release(
         Err(error) => Err(error),
     };
     let release = guard.release_everywhere().await;
-    match outcome {
-        Err(error) => Err(Failure::failed(format!(
-            "cannot run {}: {error}",
-            program.path().display()
-        ))),
-        Ok(Outcome::Ended {
-            ending,
-            orphans,
-            escaped,
-        }) => {
+    let Outcome { ended, escaped } = outcome.map_err(|error| {
+        Failure::failed(format!("cannot run {}: {error}", program.path().display()))
+    })?;
+    match ended {
+        Ok((ending, orphans)) => {
             tell_orphans(&orphans, &escaped);
             judge_release(arguments, &release)?;
             Ok(ending.exit_code())
         }
-        Ok(Outcome::Lost {
-            loss,
-            fate,
-            escaped,
-        }) => Err(lost(arguments, &loss, &fate, &escaped)),
+        Err((loss, fate)) => Err(lost(arguments, &loss, &fate, &escaped)),
     }
 }
 
 /// Says what became of what the command had left behind.
 fn tell_orphans(orphans: &[Process], escaped: &[Process]) {
+    let tell = |left: &[Process], became: &str, remedy: &str| {
+        if !left.is_empty() {
+            let (count, list) = (counted(left), descendants::list(left));
+            remark(format_args!(
+                "the command left {count} behind, which {became}: {list}{remedy}"
+            ));
+        }
+    };
     let mut ended = orphans.to_vec();
     ended.retain(|process| !process.is_among(escaped));
-    if !ended.is_empty() {
-        remark(format_args!(
-            "the command left {} behind, which would have gone on without the lock and was ended: \
-             {}",
-            counted(&ended),
-            descendants::list(&ended)
-        ));
-    }
-    if !escaped.is_empty() {
-        remark(format_args!(
-            "the command left {} behind, which could not be ended and goes on without the lock: \
-             {}\n  {ESCAPED}",
-            counted(escaped),
-            descendants::list(escaped)
-        ));
-    }
+    tell(
+        &ended,
+        "would have gone on without the lock and was ended",
+        "",
+    );
+    let remedy = format!("\n  {ESCAPED}");
+    tell(
+        escaped,
+        "could not be ended and goes on without the lock",
+        &remedy,
+    );
 }
 
 fn counted(processes: &[Process]) -> String {
@@ -256,38 +250,29 @@ fn lost(arguments: &Arguments, loss: &Loss, fate: &Fate, escaped: &[Process]) ->
         }
     };
     let (became, remedy) = match fate {
-        Fate::EndedByItself => (
-            "The command had just ended by itself".to_owned(),
-            OTHERS.to_owned(),
-        ),
+        Fate::EndedByItself => ("had just ended by itself".to_owned(), OTHERS),
         Fate::Ignored => (
-            "The command went on without it (--on-lost ignore) and has ended now".to_owned(),
-            OTHERS.to_owned(),
+            "went on without it (--on-lost ignore) and has ended now".to_owned(),
+            OTHERS,
         ),
         Fate::Asked { in_time: was } => (
-            format!(
-                "The command was asked to end, which it did, {}",
-                in_time(was)
-            ),
-            HALF_DONE.to_owned(),
+            format!("was asked to end, which it did, {}", in_time(was)),
+            HALF_DONE,
         ),
-        Fate::Killed { in_time: was } => (
-            format!("The command was killed, {}", in_time(was)),
-            HALF_DONE.to_owned(),
-        ),
+        Fate::Killed { in_time: was } => (format!("was killed, {}", in_time(was)), HALF_DONE),
         Fate::GoesOn => (
-            "The command could not be stopped and goes on without the lock, which somebody else \
-             may take"
+            "could not be stopped and goes on without the lock, which somebody else may take"
                 .to_owned(),
-            String::new(),
+            "",
         ),
     };
-    let mut what = format!("the lock '{shown}' was lost while the command ran: {loss}. {became}");
+    let mut what =
+        format!("the lock '{shown}' was lost while the command ran: {loss}. The command {became}");
     let mut remedies = vec![remedy];
     if !escaped.is_empty() {
         let list = descendants::list(escaped);
         what.push_str(&format!(". Still running without the lock: {list}"));
-        remedies.push(ESCAPED.to_owned());
+        remedies.push(ESCAPED);
     }
     remedies.retain(|remedy| !remedy.is_empty());
     Failure::new(LOST, what).remedy(remedies.join("\n"))

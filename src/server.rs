@@ -35,31 +35,24 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
 }
 
 /// The same, with a last word on what the node is built from; it is told the data directory.
-pub(crate) fn run_prepared(words: &[OsString], prepare: impl Prepare) -> ExitCode {
-    match invocation(words) {
-        Ok(Invocation::Help) => {
-            output::line(USAGE.trim_end());
-            ExitCode::SUCCESS
-        }
-        Ok(Invocation::Version) => {
-            output::line(format_args!(
-                "quorlock server v={}",
-                env!("CARGO_PKG_VERSION")
-            ));
-            ExitCode::SUCCESS
-        }
-        Ok(Invocation::Serve(config)) => match serve(*config, prepare) {
-            Ok(code) => code,
-            Err(failure) => {
-                Format::Text.failure(&failure);
-                failure.into()
+pub(crate) fn run_prepared(
+    words: &[OsString],
+    prepare: impl FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>,
+) -> ExitCode {
+    let outcome = invocation(words).and_then(|invocation| {
+        match invocation {
+            Invocation::Serve(config) => return serve(*config, prepare),
+            Invocation::Help => output::line(USAGE.trim_end()),
+            Invocation::Version => {
+                output::line(concat!("quorlock server v=", env!("CARGO_PKG_VERSION")));
             }
-        },
-        Err(failure) => {
-            Format::Text.failure(&failure);
-            failure.into()
         }
-    }
+        Ok(ExitCode::SUCCESS)
+    });
+    outcome.unwrap_or_else(|failure| {
+        Format::Text.failure(&failure);
+        failure.into()
+    })
 }
 
 fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
@@ -69,15 +62,10 @@ fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
     parse_command_line(&words, &mut io::stdin().lock()).map_err(Failure::usage)
 }
 
-/// What has the last word.
-pub(crate) trait Prepare:
-    FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>
-{
-}
-
-impl<F: FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>> Prepare for F {}
-
-fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
+fn serve(
+    config: Config,
+    prepare: impl FnOnce(NodeBuilder, &Path) -> Result<NodeBuilder, Failure>,
+) -> Result<ExitCode, Failure> {
     // Before the log file, which may lie in it.
     quorlock_server::require_directory(&config.dir).map_err(Failure::failed)?;
     start_log(&config)?;
@@ -95,7 +83,7 @@ fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
         // Before the node starts: it answers before `start` returns, and who saw it answer
         // may ask it to stop.
-        let signals = Signals::listen()?;
+        let signals = listen()?;
         let directory = config.dir.clone();
         let builder = prepare(Node::builder().config(config), &directory)?;
         let node = builder.start().await.map_err(|error| {
@@ -120,42 +108,33 @@ fn serve(config: Config, prepare: impl Prepare) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The signals a node reacts to, from the moment this exists.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    /// Listened to in any case: a closed terminal does not end a node.
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
-    }
+/// The signals a node reacts to, from the moment this exists: interrupt, terminate and, in any case since a closed
+/// terminal does not end a node, hangup.
+fn listen() -> Result<[Signal; 3], Failure> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+    };
+    Ok([
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::hangup())?,
+    ])
 }
 
 /// Waits for a signal or for the node's own end, and stops the node.
 async fn until_end(
     node: Node,
-    mut signals: Signals,
+    [mut interrupt, mut terminate, mut hangup]: [Signal; 3],
     has_log_file: bool,
 ) -> Result<ExitCode, Failure> {
     let mut is_announced = false;
     let name = loop {
         tokio::select! {
             ended = node.stopped() => return Ok(exit_code(ended)),
-            _ = signals.interrupt.recv() => break "SIGINT",
-            _ = signals.terminate.recv() => break "SIGTERM",
+            _ = interrupt.recv() => break "SIGINT",
+            _ = terminate.recv() => break "SIGTERM",
             // Any line makes the file anew; who sends this wants it now.
-            _ = signals.hangup.recv(), if has_log_file => tracing::warn!("Received SIGHUP: here the log goes on"),
+            _ = hangup.recv(), if has_log_file => tracing::warn!("Received SIGHUP: here the log goes on"),
             // During a restart delay it answers already, but grants nothing.
             () = node.serving(), if !is_announced => {
                 is_announced = true;
@@ -174,7 +153,7 @@ async fn until_end(
     loop {
         tokio::select! {
             stopped = &mut stopping => return Ok(exit_code(stopped)),
-            _ = signals.interrupt.recv() => interrupts += 1,
+            _ = interrupt.recv() => interrupts += 1,
         }
         // The first may be sent together with a supervisor's SIGTERM, and nobody insists.
         if interrupts > 1 {

@@ -26,10 +26,17 @@ impl Signals {
     /// Catches the signals that interrupt a wait, from now on.
     pub(crate) fn that_interrupt() -> io::Result<Self> {
         signal_state::unblock_all();
-        let mut signals = Self {
-            streams: Vec::new(),
-            ignored: ignored_signals(),
-        };
+        Self::caught(ignored_signals())
+    }
+
+    /// The same for what runs until it is ended, also where they were ignored.
+    pub(crate) fn that_end() -> io::Result<Self> {
+        Self::caught(0)
+    }
+
+    fn caught(ignored: u64) -> io::Result<Self> {
+        let streams = Vec::new();
+        let mut signals = Self { streams, ignored };
         signals.add(&INTERRUPT)?;
         Ok(signals)
     }

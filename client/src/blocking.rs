@@ -137,47 +137,41 @@ pub struct LockRequest {
 
 impl LockRequest {
     /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl).
-    pub fn ttl(self, ttl: Duration) -> Self {
-        Self {
-            request: self.request.ttl(ttl),
-        }
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.request = self.request.ttl(ttl);
+        self
     }
 
     /// How long to try. 10 s by default.
-    pub fn wait(self, wait: Wait) -> Self {
-        Self {
-            request: self.request.wait(wait),
-        }
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.request = self.request.wait(wait);
+        self
     }
 
     /// The least validity with which the lock is handed out.
-    pub fn min_validity(self, validity: Duration) -> Self {
-        Self {
-            request: self.request.min_validity(validity),
-        }
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.request = self.request.min_validity(validity);
+        self
     }
 
     /// What must be left of the lease whenever a renewal comes back; see
     /// [`LockRequest::reserve`](crate::LockRequest::reserve).
-    pub fn reserve(self, reserve: Duration) -> Self {
-        Self {
-            request: self.request.reserve(reserve),
-        }
+    pub fn reserve(mut self, reserve: Duration) -> Self {
+        self.request = self.request.reserve(reserve);
+        self
     }
 
     /// The longest time the lock is held, renewals included.
-    pub fn max_lifetime(self, lifetime: Duration) -> Self {
-        Self {
-            request: self.request.max_lifetime(lifetime),
-        }
+    pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
+        self.request = self.request.max_lifetime(lifetime);
+        self
     }
 
     /// What to call while the lock is waited for, on the thread that waits; see
     /// [`LockRequest::on_wait`](crate::LockRequest::on_wait).
-    pub fn on_wait(self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        Self {
-            request: self.request.on_wait(tell),
-        }
+    pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.request = self.request.on_wait(tell);
+        self
     }
 
     /// Acquires the lock and keeps renewing it while the guard lives.

@@ -12,7 +12,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use crate::clock::{ClientInstant, Clock};
 use crate::lease::Lease;
@@ -203,16 +202,14 @@ impl Guard {
         if let Some(loss) = self.loss() {
             return Err(ExtendError::Lost(loss));
         }
-        let (reply, answer) = oneshot::channel();
         let held = self.pending.operation();
         let handle = self.pending.handle();
-        let renewing = handle.call(Call::Renew { held }, ReplyTo::Extend(reply));
-        let result = answer.await;
-        renewing.done();
-        match result {
-            Ok(Err(ExtendError::Lost(loss))) => Err(ExtendError::Lost(self.loss().unwrap_or(loss))),
-            Ok(result) => result.map(|extended| extended.valid_until),
-            Err(_) => Err(ExtendError::Lost(Loss::ClientStopped)),
+        match handle.ask(Call::Renew { held }, ReplyTo::Extend).await {
+            Some(Err(ExtendError::Lost(loss))) => {
+                Err(ExtendError::Lost(self.loss().unwrap_or(loss)))
+            }
+            Some(result) => result.map(|extended| extended.valid_until),
+            None => Err(ExtendError::Lost(Loss::ClientStopped)),
         }
     }
 
@@ -267,18 +264,16 @@ impl Guard {
         if let Err(reason) = self.pending.handle().process().check() {
             return Release::not_sent(&self.nodes, &Cause::Invalid(reason));
         }
-        let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: Some(self.pending.operation()),
             name: self.name.clone(),
             token: self.token.clone(),
             waits_for_all,
         };
-        let releasing = self.pending.handle().call(call, ReplyTo::Release(reply));
+        let handle = self.pending.handle().clone();
         self.pending.done();
-        let released = answer.await;
-        releasing.done();
-        released.unwrap_or_else(|_| Release::client_stopped(&self.nodes))
+        let released = handle.ask(call, ReplyTo::Release).await;
+        released.unwrap_or_else(|| Release::client_stopped(&self.nodes))
     }
 
     /// Runs `work` while the lock is held. If the lock is lost first, the work is dropped and the

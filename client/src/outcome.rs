@@ -14,9 +14,8 @@ mod release;
 
 pub use acquire_error::{AcquireError, TooShort};
 pub use build_error::BuildError;
-pub(crate) use cause::write_nodes;
 pub use cause::{Cause, NodeAnswer, NodeReport};
+pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
-pub(crate) use duration::show_duration;
 pub use loss::{ExtendError, Loss};
 pub use release::{NodeRelease, Release};

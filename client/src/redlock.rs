@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use crate::lease::Lease;
 use crate::lock::{LockRequest, check_ttl, whole_milliseconds};
@@ -102,16 +101,13 @@ impl Redlock {
         check_name(&name).map_err(invalid)?;
         check_token(token).map_err(invalid)?;
         check_ttl(ttl, self.shared.settings.drift, Duration::ZERO).map_err(invalid)?;
-        let (reply, answer) = oneshot::channel();
         let call = Call::Extend {
             name: name.clone(),
             token: token.clone(),
             ttl,
         };
-        let pending = self.shared.handle.call(call, ReplyTo::Extend(reply));
-        let stopped = |_| ExtendError::Lost(Loss::ClientStopped);
-        let extended = answer.await.map_err(stopped)??;
-        pending.done();
+        let extended = self.shared.handle.ask(call, ReplyTo::Extend).await;
+        let extended = extended.ok_or(ExtendError::Lost(Loss::ClientStopped))??;
         let clock = Arc::clone(&self.shared.settings.clock);
         let lease = Lease::new(name, token.clone(), ttl, extended.valid_until, clock);
         Ok(lease.kept_until(extended.kept_until))
@@ -144,17 +140,14 @@ impl Redlock {
         if let Err(reason) = checked.and_then(|()| check_token(token)) {
             return Release::not_sent(&self.shared.nodes, &Cause::Invalid(reason));
         }
-        let (reply, answer) = oneshot::channel();
         let call = Call::Release {
             held: None,
             name: Bytes::copy_from_slice(name),
             token: token.clone(),
             waits_for_all: true,
         };
-        let pending = self.shared.handle.call(call, ReplyTo::Release(reply));
-        let released = answer.await;
-        pending.done();
-        released.unwrap_or_else(|_| Release::client_stopped(&self.shared.nodes))
+        let released = self.shared.handle.ask(call, ReplyTo::Release).await;
+        released.unwrap_or_else(|| Release::client_stopped(&self.shared.nodes))
     }
 
     /// Asks every node who it is and how it does. Connects where there is no connection yet.
@@ -180,10 +173,7 @@ impl Redlock {
             let not_asked = |node| NodeStatus::not_asked(node, Cause::Invalid(Arc::clone(&reason)));
             return nodes.map(not_asked).collect();
         }
-        let (reply, answer) = oneshot::channel();
-        let pending = self.shared.handle.call(Call::Probe, ReplyTo::Probe(reply));
-        let statuses = answer.await;
-        pending.done();
+        let statuses = self.shared.handle.ask(Call::Probe, ReplyTo::Probe).await;
         statuses.unwrap_or_default()
     }
 
@@ -204,12 +194,9 @@ impl Redlock {
     /// # }
     /// ```
     pub async fn statistics(&self) -> Statistics {
-        let (reply, answer) = oneshot::channel();
         let handle = &self.shared.handle;
-        let pending = handle.call(Call::Statistics, ReplyTo::Statistics(reply));
-        let statistics = answer.await;
-        pending.done();
-        statistics.unwrap_or_else(|_| Statistics::of(&self.shared.nodes))
+        let statistics = handle.ask(Call::Statistics, ReplyTo::Statistics).await;
+        statistics.unwrap_or_else(|| Statistics::of(&self.shared.nodes))
     }
 
     /// Waits until what is being released in the background has been released on all nodes that
@@ -231,14 +218,9 @@ impl Redlock {
     /// # }
     /// ```
     pub async fn settle(&self) {
-        let (reply, answer) = oneshot::channel();
-        let pending = self
-            .shared
-            .handle
-            .call(Call::Settle, ReplyTo::Settle(reply));
+        let handle = &self.shared.handle;
         // A client that has stopped owes nothing.
-        let _stopped = answer.await;
-        pending.done();
+        let _stopped = handle.ask(Call::Settle, ReplyTo::Settle).await;
     }
 
     /// Ends this handle, once what is being released in the background has been released, as for

@@ -37,13 +37,7 @@ impl Token {
     }
 
     fn from_bits(bits: u128) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = Vec::with_capacity(32);
-        for byte in bits.to_be_bytes() {
-            text.push(DIGITS[usize::from(byte >> 4)]);
-            text.push(DIGITS[usize::from(byte & 15)]);
-        }
-        Self(Bytes::from(text))
+        Self(Bytes::from(format!("{bits:032x}")))
     }
 
     /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::outcome::{NodeReport, TooShort, show_duration, write_nodes};
+use crate::outcome::{NodeReport, TooShort, lines, owner};
 use crate::token::Token;
 
 /// How long to try when the lock is held by somebody else or too few nodes answer.
@@ -73,29 +73,22 @@ impl fmt::Display for Waiting {
                 write!(formatter, "{ahead} other calls of this client came first")
             }
             Self::Busy { holder, time_left } => {
-                formatter.write_str("held by another owner")?;
-                if let Some(holder) = holder {
-                    write!(formatter, " (token {})", holder.hint())?;
-                }
-                time_left.map_or(Ok(()), |left| {
-                    let left = show_duration(left);
-                    write!(formatter, " for another {left} unless it is renewed")
-                })
+                let owner = owner(holder.as_ref(), *time_left, "unless it is renewed");
+                write!(formatter, "held by {owner}")
             }
             Self::NoQuorum { needed, nodes } => {
-                let count = nodes.len();
+                let (count, lines) = (nodes.len(), lines(nodes));
                 write!(
                     formatter,
-                    "no quorum, fewer than {needed} of {count} nodes can vote"
-                )?;
-                write_nodes(formatter, nodes)
+                    "no quorum, fewer than {needed} of {count} nodes can vote{lines}"
+                )
             }
             Self::TimedOut { nodes, too_short } => {
                 match too_short {
                     Some(short) => write!(formatter, "{short}")?,
                     None => formatter.write_str("the votes did not come in time")?,
                 }
-                write_nodes(formatter, nodes)
+                formatter.write_str(&lines(nodes))
             }
         }
     }

@@ -10,19 +10,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::fault::Fault;
+use crate::words::{text_in_files, words};
 
-/// When a node's log reaches the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fsync {
-    /// Before every reply.
-    Always,
-    /// Once a second.
-    Everysec,
-    /// When the kernel decides.
-    No,
-    /// Never: the node keeps no log of its keys (`appendonly no`).
-    None,
+words! {
+    /// When a node's log reaches the disk.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fsync or "fsync mode: {all}" {
+        /// Before every reply.
+        Always = "always",
+        /// Once a second.
+        Everysec = "everysec",
+        /// When the kernel decides.
+        No = "no",
+        /// Never: the node keeps no log of its keys (`appendonly no`).
+        None = "none",
+    }
 }
 
 /// How long a node refuses locks after a start.
@@ -64,21 +67,6 @@ pub enum Expectation {
     Open,
 }
 
-impl Fsync {
-    /// All, from the safest on.
-    pub const ALL: [Fsync; 4] = [Fsync::Always, Fsync::Everysec, Fsync::No, Fsync::None];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Fsync::Always => "always",
-            Fsync::Everysec => "everysec",
-            Fsync::No => "no",
-            Fsync::None => "none",
-        }
-    }
-}
-
 impl Delay {
     /// What a node is told: the value of its directive `restart-delay`, and of `trust-fsync`.
     pub fn directives(self, needed: Duration) -> (String, &'static str) {
@@ -95,6 +83,28 @@ impl Delay {
 }
 
 impl Cell {
+    /// What its nodes are started with, for these longest ttls.
+    pub fn directives(
+        &self,
+        ttl: Duration,
+        restart_delay_max: Duration,
+    ) -> [(&'static str, String); 6] {
+        let (delay, trust) = self.delay.directives(ttl);
+        let (log, mode) = match self.fsync {
+            Fsync::None => ("no", Fsync::No),
+            mode => ("yes", mode),
+        };
+        let max_ms = restart_delay_max.as_millis();
+        [
+            ("appendonly", log.to_owned()),
+            ("appendfsync", mode.to_string()),
+            ("restart-delay", delay),
+            ("trust-fsync", trust.to_owned()),
+            ("restart-delay-max", format!("{max_ms}ms")),
+            ("first-start", "serve".to_owned()),
+        ]
+    }
+
     /// Names it in files and on the command line: `everysec/off/power-loss-one/5`.
     pub fn id(&self) -> String {
         self.to_string()
@@ -222,21 +232,6 @@ impl FromStr for Cell {
     }
 }
 
-impl fmt::Display for Fsync {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Fsync {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Fsync, String> {
-        let found = Fsync::ALL.into_iter().find(|mode| mode.word() == text);
-        found.ok_or_else(|| format!("'{text}' is no fsync mode: always, everysec, no, none"))
-    }
-}
-
 impl fmt::Display for Delay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -268,19 +263,7 @@ impl FromStr for Delay {
     }
 }
 
-impl From<Delay> for String {
-    fn from(delay: Delay) -> String {
-        delay.to_string()
-    }
-}
-
-impl TryFrom<String> for Delay {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Delay, String> {
-        text.parse()
-    }
-}
+text_in_files!(Delay);
 
 /// More than this share of the needed delay shows nothing new.
 const PERCENT_MAX: u32 = 400;

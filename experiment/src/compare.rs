@@ -12,15 +12,13 @@ mod http;
 mod load;
 mod plan;
 mod postgresql;
-mod process;
 mod running;
 mod service;
 pub(crate) mod summary;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 pub use self::etcd::Etcd;
 pub use self::faults::{Blow, BlowOutcome, Survival};
@@ -31,7 +29,7 @@ pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
 pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, Skipped};
 use crate::engine::real::Server;
-use crate::engine::{Cancel, EngineError};
+use crate::engine::{Cancel, EngineError, threads};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +48,15 @@ pub struct Found {
 }
 
 impl Found {
+    /// The nodes of a product.
+    fn server(&self, kind: Kind) -> Result<&Server, EngineError> {
+        match kind {
+            Kind::RedisServer => there(&self.redis),
+            Kind::ValkeyServer => there(&self.valkey),
+            _ => Ok(&self.quorlock),
+        }
+    }
+
     /// The version of a service, or why it cannot be tried.
     ///
     /// # Errors
@@ -67,6 +74,12 @@ impl Found {
     }
 }
 
+fn there<T>(found: &Result<T, String>) -> Result<&T, EngineError> {
+    found
+        .as_ref()
+        .map_err(|reason| EngineError::Missing(reason.clone()))
+}
+
 /// One round of one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
@@ -81,7 +94,8 @@ pub struct Round {
 }
 
 /// Whatever came of one step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// A step begins; so many of all are done.
     Begins {
@@ -95,14 +109,21 @@ pub enum Event {
         total: u32,
     },
     /// A round is over.
-    Round(Round),
+    Round {
+        /// What it came to.
+        round: Round,
+    },
     /// A fault was tried.
-    Fault(Survival),
+    Fault {
+        /// What it came to.
+        fault: Survival,
+    },
     /// A step could not be carried out.
     Failed {
         /// Of which service.
         service: Service,
         /// Why.
+        #[serde(rename = "reason")]
         why: String,
     },
 }
@@ -120,6 +141,18 @@ pub struct Outcome {
     pub is_cancelled: bool,
 }
 
+impl Outcome {
+    /// Takes in what came of a step.
+    pub fn add(&mut self, event: &Event) {
+        match event {
+            Event::Round { round } => self.rounds.push(round.clone()),
+            Event::Fault { fault } => self.faults.push(fault.clone()),
+            Event::Failed { service, why } => self.failures.push((*service, why.clone())),
+            Event::Begins { .. } => {}
+        }
+    }
+}
+
 /// Carries comparisons out. It must be used by the thread that made it: the kernel ends children with the thread that
 /// started them.
 pub struct Comparing {
@@ -134,13 +167,10 @@ impl Comparing {
     /// # Errors
     /// If no threads can be had.
     pub fn new(found: Found, scratch: PathBuf) -> Result<Comparing, EngineError> {
-        let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(2).enable_all();
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         Ok(Comparing {
             found,
             scratch,
-            runtime: runtime.build().map_err(failed)?,
+            runtime: threads()?,
         })
     }
 
@@ -185,12 +215,7 @@ impl Comparing {
                     why: error.to_string(),
                 },
             };
-            match &event {
-                Event::Round(round) => outcome.rounds.push(round.clone()),
-                Event::Fault(fault) => outcome.faults.push(fault.clone()),
-                Event::Failed { service, why } => outcome.failures.push((*service, why.clone())),
-                Event::Begins { .. } => {}
-            }
+            outcome.add(&event);
             tell(&event);
         }
         outcome
@@ -205,28 +230,28 @@ impl Comparing {
         let directory = self.scratch.join("service");
         // Of a step before, or of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory)
-            .map_err(|error| EngineError::Failed(format!("{}: {error}", directory.display())))?;
+        std::fs::create_dir_all(&directory).map_err(|error| {
+            EngineError::failed(format_args!("{}: {error}", directory.display()))
+        })?;
         let found = &self.found;
         let event = match step {
-            plan::Step::Round { service, number } => self.runtime.block_on(async {
-                tokio::select! {
-                    round = load::round(service, number, plan, found, &directory) => round.map(Event::Round),
-                    () = cancelled(cancel) => Err(EngineError::Cancelled),
-                }
-            }),
-            plan::Step::Fault { service, blow } => match faults::worst_case(service, blow) {
-                Some(cell) => {
-                    faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
-                        .map(Event::Fault)
-                }
-                None => self.runtime.block_on(async {
-                    tokio::select! {
-                        fault = faults::at_large(service, blow, plan, found, &directory) => fault.map(Event::Fault),
-                        () = cancelled(cancel) => Err(EngineError::Cancelled),
+            plan::Step::Round { service, number } => {
+                let round = load::round(service, number, plan, found, &directory);
+                let round = self.runtime.block_on(cancel.or(round));
+                round.map(|round| Event::Round { round })
+            }
+            plan::Step::Fault { service, blow } => {
+                let fault = match faults::worst_case(service, blow) {
+                    Some(cell) => {
+                        faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)
                     }
-                }),
-            },
+                    None => {
+                        let fault = faults::at_large(service, blow, plan, found, &directory);
+                        self.runtime.block_on(cancel.or(fault))
+                    }
+                };
+                fault.map(|fault| Event::Fault { fault })
+            }
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {
             let _stays = std::fs::remove_dir_all(&directory);
@@ -236,11 +261,5 @@ impl Comparing {
             let _stays = std::fs::rename(&directory, self.scratch.join(format!("failed-{name}")));
         }
         event
-    }
-}
-
-async fn cancelled(cancel: &Cancel) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,13 +1,18 @@
 //! What carries out trials: real processes, or simulated nodes.
 
+pub(crate) mod process;
 mod proxy;
 pub mod real;
 pub mod simulated;
 
+use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thiserror::Error;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::cell::Cell;
 use crate::history::History;
@@ -47,6 +52,24 @@ pub enum EngineError {
     Failed(String),
 }
 
+impl EngineError {
+    pub(crate) fn failed(what: impl Display) -> EngineError {
+        EngineError::Failed(what.to_string())
+    }
+}
+
+impl From<io::Error> for EngineError {
+    fn from(error: io::Error) -> EngineError {
+        EngineError::failed(error)
+    }
+}
+
+/// The threads that clients and proxies of an engine run on.
+pub(crate) fn threads() -> Result<Runtime, EngineError> {
+    let mut threads = Builder::new_multi_thread();
+    Ok(threads.worker_threads(2).enable_all().build()?)
+}
+
 /// Whether the user wants to stop; shared by all who take part.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
@@ -60,5 +83,21 @@ impl Cancel {
     /// Whether somebody wants to stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// What work comes to, unless somebody wants to stop before.
+    pub(crate) async fn or<T>(
+        &self,
+        work: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, EngineError> {
+        let cancelled = async {
+            while !self.is_cancelled() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            () = cancelled => Err(EngineError::Cancelled),
+        }
     }
 }

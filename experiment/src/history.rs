@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::text_in_files;
+
 /// Whose event it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -177,19 +179,7 @@ impl FromStr for Who {
     }
 }
 
-impl From<Who> for String {
-    fn from(who: Who) -> String {
-        who.to_string()
-    }
-}
-
-impl TryFrom<String> for Who {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Who, String> {
-        text.parse()
-    }
-}
+text_in_files!(Who);
 
 #[cfg(test)]
 mod tests {

@@ -21,3 +21,4 @@ pub mod statistics;
 mod step_log;
 pub mod summary;
 pub mod trial;
+mod words;

@@ -1,37 +1,25 @@
 //! Plans for people who want an answer before they know the axes.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::cell::{Delay, Fault, Fsync};
 use crate::plan::{Axes, Plan};
+use crate::words::words;
 
-/// A plan with a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// Under a minute: one node loses power, with and without the restart delay.
-    Quick,
-    /// About ten minutes: every fault on five nodes.
-    Standard,
-    /// An hour and more: all axes.
-    Thorough,
+words! {
+    /// A plan with a name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Preset or "preset: {all}" {
+        /// Under a minute: one node loses power, with and without the restart delay.
+        Quick = "quick",
+        /// About ten minutes: every fault on five nodes.
+        Standard = "standard",
+        /// An hour and more: all axes.
+        Thorough = "thorough",
+    }
 }
 
 impl Preset {
-    /// All of them, with their words.
-    pub const ALL: [(Preset, &'static str); 3] = [
-        (Preset::Quick, "quick"),
-        (Preset::Standard, "standard"),
-        (Preset::Thorough, "thorough"),
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        let found = Preset::ALL.iter().find(|(preset, _)| *preset == self);
-        found.map_or("quick", |(_, word)| word)
-    }
-
     /// Its axes.
     pub fn axes(self) -> Axes {
         let modes = vec![Fsync::Always, Fsync::Everysec, Fsync::No];
@@ -105,30 +93,14 @@ fn faults() -> Vec<Fault> {
     Fault::ALL.into_iter().filter(own).collect()
 }
 
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Preset {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Preset, String> {
-        let found = Preset::ALL.iter().find(|(_, word)| *word == text);
-        found
-            .map(|(preset, _)| *preset)
-            .ok_or_else(|| format!("'{text}' is no preset: quick, standard, thorough"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn presets_can_be_carried_out() {
-        for (preset, word) in Preset::ALL {
+        for preset in Preset::ALL {
+            let word = preset.word();
             let plan = preset.plan(1);
             assert_eq!(plan.check(), Ok(()), "{word}");
             assert!(!plan.cells.is_empty(), "{word}");

@@ -97,9 +97,7 @@ pub fn files(
     for (name, _, svg) in timelines {
         files.push((format!("svg/{name}.svg"), svg.into_bytes()));
     }
-    for chart in charts {
-        files.push((format!("svg/{}.svg", chart.name), chart.svg.into_bytes()));
-    }
+    files.extend(charts.into_iter().map(chart::Chart::into_file));
     files
 }
 

@@ -7,10 +7,6 @@ pub fn wilson_upper(hits: u64, trials: u64) -> f64 {
 }
 
 /// Both ends of that interval.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "counts of trials are far below 2^53"
-)]
 pub fn wilson(hits: u64, trials: u64) -> (f64, f64) {
     if trials == 0 {
         return (0.0, 1.0);
@@ -32,8 +28,6 @@ pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     #[allow(
         clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
         reason = "a share of a length is a length"
     )]
     let index = (share.clamp(0.0, 1.0) * last as f64).round() as usize;

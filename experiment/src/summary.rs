@@ -104,10 +104,6 @@ impl CellSummary {
     }
 
     /// Sums up the trials of a cell.
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "overlaps and lengths are far below 2^53"
-    )]
     pub fn of(cell: Cell, trials: &[&Trial]) -> CellSummary {
         let sum = |of: &dyn Fn(&Trial) -> u64| trials.iter().map(|trial| of(trial)).sum::<u64>();
         let median = |of: &dyn Fn(&Trial) -> Option<f64>| {
@@ -191,10 +187,6 @@ impl Summary {
     }
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "cycles of a load are far below 2^53"
-)]
 fn throughput(trials: &[&Trial]) -> Option<[f64; 3]> {
     let loaded = trials.iter().filter(|trial| trial.measured.load_s > 0.0);
     let mut rates: Vec<f64> = loaded

@@ -127,66 +127,45 @@ impl World {
     fn begin(&mut self, kind: Fault, node: usize) -> u64 {
         let lasts_ns = self.length_ns(kind);
         let until_ns = self.cluster.now_ns + lasts_ns;
-        let mut healing = Some(Healing::Path);
         match kind {
-            Fault::Pause => {
-                self.pause(node, until_ns);
-                healing = None;
-            }
-            Fault::Kill | Fault::PowerLoss => {
-                self.down(node, kind == Fault::PowerLoss);
-                healing = Some(Healing::Start);
-            }
-            Fault::Blackout => {
-                self.black_out();
-                healing = None;
-            }
+            Fault::Pause => self.pause(node, until_ns),
+            Fault::Kill | Fault::PowerLoss => self.down(node, kind == Fault::PowerLoss),
+            Fault::Blackout => self.black_out(),
             Fault::Unheard | Fault::Deaf | Fault::CutOff | Fault::Late => {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
-                healing = None;
             }
             Fault::Suspend | Fault::StoppedClocks => {
                 self.stop_client(kind, node % self.plan.clients, until_ns);
-                healing = None;
             }
-            Fault::Silence => {
-                self.swallow(node);
-                healing = None;
-            }
-            Fault::Closed => {
-                self.cluster.disconnect(node, true);
-                healing = None;
-            }
-            Fault::HalfOpen => {
-                self.cluster.disconnect(node, false);
-                healing = None;
-            }
+            Fault::Silence => self.swallow(node),
+            Fault::Closed => self.cluster.disconnect(node, true),
+            Fault::HalfOpen => self.cluster.disconnect(node, false),
             Fault::Replaced | Fault::Stranger => {
                 for other in self.together(node) {
                     self.replace(other, kind, until_ns);
                 }
-                healing = None;
             }
             Fault::Emptied => {
                 self.down(node, false);
                 self.cluster.servers[node].put_image_back();
                 self.forget_numbers(node);
-                healing = Some(Healing::Start);
             }
-            Fault::RolledBack => {
-                self.cluster.servers[node].take_image();
-                healing = Some(Healing::RollBack);
-            }
+            Fault::RolledBack => self.cluster.servers[node].take_image(),
             Fault::WallClock => {
                 let hours = i64::try_from(self.cluster.random.below(200)).unwrap_or(0) - 100;
                 self.cluster.servers[node].step_wall(hours * 3_600_000_000);
-                healing = None;
             }
-            _ => self.spoil(kind, node, until_ns),
+            _ => {
+                self.spoil(kind, node, until_ns);
+                self.cluster.at(until_ns, Step::Heal(node, Healing::Path));
+            }
         }
-        if let Some(healing) = healing {
-            self.cluster.at(until_ns, Step::Heal(node, healing));
-        }
+        let healing = match kind {
+            Fault::Kill | Fault::PowerLoss | Fault::Emptied => Healing::Start,
+            Fault::RolledBack => Healing::RollBack,
+            _ => return lasts_ns,
+        };
+        self.cluster.at(until_ns, Step::Heal(node, healing));
         lasts_ns
     }
 

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::world::Report;
 
 /// The sums over all seeds so far.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ledger {
     pub(crate) next_seed: u64,
     pub(crate) passed: u64,
@@ -23,8 +24,10 @@ pub(crate) struct Ledger {
     requests_kept_max: u64,
     faults: BTreeMap<String, u64>,
     /// How many turns of waiting callers took so many milliseconds.
+    #[serde(rename = "turns_ms")]
     turns: BTreeMap<u64, u64>,
     /// How many draws of callers in step were over after so many ways.
+    #[serde(rename = "draws_ways")]
     draws: BTreeMap<u64, u64>,
 }
 
@@ -48,26 +51,12 @@ impl Ledger {
     }
 
     fn parse(text: &str) -> Result<Ledger, String> {
-        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let damaged = |error: serde_json::Error| error.to_string();
+        let value: Value = serde_json::from_str(text).map_err(damaged)?;
         if value.get("format").and_then(Value::as_u64) != Some(FORMAT) {
             return Err(format!("\"format\" is not {FORMAT}"));
         }
-        let number = |field: &str| count(value.get(field), field);
-        let ledger = Ledger {
-            next_seed: number("next_seed")?,
-            passed: number("passed")?,
-            failed: seeds(value.get("failed"))?,
-            simulated_ms: number("simulated_ms")?,
-            acquired: number("acquired")?,
-            events: number("events")?,
-            connects: number("connects")?,
-            requests_kept_max: number("requests_kept_max")?,
-            faults: counts(value.get("faults"), "faults", |name| Some(name.to_owned()))?,
-            turns: counts(value.get("turns_ms"), "turns_ms", |ms| ms.parse().ok())?,
-            draws: counts(value.get("draws_ways"), "draws_ways", |ways| {
-                ways.parse().ok()
-            })?,
-        };
+        let ledger: Ledger = serde_json::from_str(text).map_err(damaged)?;
         let seeds = ledger.passed.checked_add(ledger.failed.len() as u64);
         if seeds != Some(ledger.next_seed) {
             return Err(format!(
@@ -89,24 +78,8 @@ impl Ledger {
     }
 
     fn text(&self) -> String {
-        let in_text = |counts: &BTreeMap<u64, u64>| -> BTreeMap<String, u64> {
-            let counts = counts.iter();
-            counts.map(|(at, count)| (at.to_string(), *count)).collect()
-        };
-        let value = json!({
-            "format": FORMAT,
-            "next_seed": self.next_seed,
-            "passed": self.passed,
-            "failed": self.failed,
-            "simulated_ms": self.simulated_ms,
-            "acquired": self.acquired,
-            "events": self.events,
-            "connects": self.connects,
-            "requests_kept_max": self.requests_kept_max,
-            "faults": self.faults,
-            "turns_ms": in_text(&self.turns),
-            "draws_ways": in_text(&self.draws),
-        });
+        let mut value = serde_json::to_value(self).expect("its keys are numbers and words");
+        value["format"] = FORMAT.into();
         format!("{value:#}\n")
     }
 
@@ -176,34 +149,6 @@ fn quantile(counts: &BTreeMap<u64, u64>, thousandths: u64) -> Option<u64> {
     counts.iter().find(is_there).map(|(took, _)| *took)
 }
 
-fn count(value: Option<&Value>, place: &str) -> Result<u64, String> {
-    let number = value.and_then(Value::as_u64);
-    number.ok_or_else(|| format!("\"{place}\" is missing, or no number from 0"))
-}
-
-fn seeds(value: Option<&Value>) -> Result<Vec<u64>, String> {
-    let seeds = value.and_then(Value::as_array);
-    let seeds = seeds.ok_or("\"failed\" is missing, or no list")?;
-    let seeds = seeds.iter().enumerate();
-    seeds
-        .map(|(index, seed)| count(Some(seed), &format!("failed[{index}]")))
-        .collect()
-}
-
-fn counts<K: Ord>(
-    value: Option<&Value>,
-    field: &str,
-    key: impl Fn(&str) -> Option<K>,
-) -> Result<BTreeMap<K, u64>, String> {
-    let counts = value.and_then(Value::as_object);
-    let counts = counts.ok_or_else(|| format!("\"{field}\" is missing, or no object"))?;
-    let one = |(name, value): (&String, &Value)| {
-        let key = key(name).ok_or_else(|| format!("\"{field}\" has the key \"{name}\""))?;
-        Ok((key, count(Some(value), &format!("{field}.{name}"))?))
-    };
-    counts.iter().map(one).collect()
-}
-
 const FORMAT: u64 = 3;
 
 #[cfg(test)]
@@ -258,10 +203,10 @@ mod tests {
             (text[..half].to_owned(), "line "),
             ("{}\n".to_owned(), "\"format\""),
             (text.replace("\"format\": 3", "\"format\": 2"), "\"format\""),
-            (text.replace("\"events\"", "\"event\""), "\"events\""),
+            (text.replace("\"events\"", "\"event\""), "field `events`"),
             (
                 text.replace("\"passed\": 1", "\"passed\": -1"),
-                "\"passed\"",
+                "`-1`, expected u64 at line",
             ),
             (
                 text.replace("\"passed\": 1", "\"passed\": 7"),
@@ -271,11 +216,14 @@ mod tests {
                 text.replace("\"next_seed\": 2", "\"next_seed\": 0"),
                 "\"next_seed\" is 0",
             ),
-            (text.replace("\"4\": 1", "\"4\": \"1\""), "turns_ms.4"),
-            (text.replace("\"4\": 1", "\"x\": 1"), "the key \"x\""),
+            (
+                text.replace("\"4\": 1", "\"4\": \"1\""),
+                "expected u64 at line",
+            ),
+            (text.replace("\"4\": 1", "\"x\": 1"), "key to be a number"),
             (
                 text.replace("\"turns_ms\": {", "\"turns\": {"),
-                "\"turns_ms\"",
+                "field `turns_ms`",
             ),
         ] {
             assert_ne!(damaged, text, "{place} was not damaged");

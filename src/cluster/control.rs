@@ -19,6 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::home::Home;
+use super::ownership::remove_if_there;
 use super::unanswered::{Unanswered, is_stopped};
 use super::view::ClusterView;
 use crate::clock;
@@ -66,10 +67,7 @@ pub(super) fn listen(home: &Home) -> Result<UnixListener, Failure> {
         let directory = File::open(home.directory())?;
         let path = socket_path(&directory, home);
         // Left behind by a supervisor that was killed: this process holds the directory's lock.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_there(&path)?;
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(listener)
@@ -94,18 +92,11 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
             remedy: "use the version of quorlock that started the cluster".to_owned(),
         },
         Ok(request) => {
-            let (sender, receiver) = oneshot::channel();
-            if calls
-                .send(Call {
-                    request,
-                    answer: sender,
-                })
-                .await
-                .is_err()
-            {
+            let (answer, answered) = oneshot::channel();
+            if calls.send(Call { request, answer }).await.is_err() {
                 return;
             }
-            let Ok(answer) = receiver.await else { return };
+            let Ok(answer) = answered.await else { return };
             answer
         }
     };

@@ -51,11 +51,7 @@ pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<
 }
 
 fn background_half(home: &Home, arguments: &Arguments) -> Command {
-    let mut command = launch::command(
-        Bond::Detached,
-        &launch::own_executable(),
-        "quorlock".as_ref(),
-    );
+    let mut command = launch::own(Bond::Detached);
     command.args(["cluster", "up", "--detached"]);
     if arguments.ephemeral {
         // Beside a directory the flag cannot be given by people.
@@ -68,8 +64,8 @@ fn background_half(home: &Home, arguments: &Arguments) -> Command {
     if let Some(port) = arguments.base_port {
         command.arg("--base-port").arg(port.to_string());
     }
-    if let Some(mode) = arguments.appendfsync {
-        command.arg("--appendfsync").arg(mode.word());
+    if let Some(mode) = &arguments.appendfsync {
+        command.arg("--appendfsync").arg(mode);
     }
     if arguments.in_process {
         command.arg("--in-process");

@@ -22,26 +22,13 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Events for the one who started this process.
-    pub(super) fn to_output(format: Format) -> Self {
+    /// Events for the one who started this process, or into the log of one that nobody watches.
+    pub(super) fn new(format: Format, file: Option<File>) -> Self {
         Self {
             format,
-            file: None,
+            file,
             is_provisional: false,
         }
-    }
-
-    /// Events of a supervisor that nobody watches.
-    pub(super) fn to_file(home: &Home, format: Format) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(home.events_log())?;
-        Ok(Self {
-            format,
-            file: Some(file),
-            is_provisional: false,
-        })
     }
 
     /// Reports something that happened to a node.
@@ -81,6 +68,12 @@ impl Reporter {
         }
         output::line(text);
     }
+}
+
+/// The log of a supervisor that nobody watches.
+pub(super) fn open_log(home: &Home) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).open(home.events_log())
 }
 
 const ERASE_LINE: &str = "\r\x1b[2K";

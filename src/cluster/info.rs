@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -20,7 +20,10 @@ pub(super) enum ServingState {
         uptime_seconds: u64,
     },
     /// It serves no locks until its restart delay is over.
-    RestartDelay { remaining_ms: u64 },
+    RestartDelay {
+        #[serde(rename = "restart_delay_remaining_ms")]
+        remaining_ms: u64,
+    },
     /// It is starting, or refuses INFO.
     Starting,
     /// Nothing answered in time.
@@ -44,30 +47,20 @@ pub(super) async fn ask(port: u16) -> ServingState {
 async fn fetch(port: u16) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.write_all(b"*1\r\n$4\r\nINFO\r\n").await?;
-    let mut received = Vec::new();
-    let mut chunk = vec![0; 16 * 1024];
-    loop {
-        let count = stream.read(&mut chunk).await?;
-        received.extend_from_slice(chunk.get(..count).unwrap_or_default());
-        if count == 0 || is_complete(&received) || received.len() > ANSWER_BYTES_MAX {
-            return Ok(String::from_utf8_lossy(&received).into_owned());
-        }
-    }
+    read(stream).await
 }
 
-/// Whether a whole bulk string, or another kind of answer, has arrived.
-fn is_complete(received: &[u8]) -> bool {
-    let Some(line_end) = received.windows(2).position(|pair| pair == b"\r\n") else {
-        return false;
-    };
-    let head = received.get(1..line_end).unwrap_or_default();
-    if !received.starts_with(b"$") {
-        return true;
+/// Reads an answer to its end. Nonsense is not waited for.
+async fn read(stream: impl AsyncRead + Unpin) -> std::io::Result<String> {
+    let mut stream = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    let mut received = Vec::new();
+    stream.read_until(b'\n', &mut received).await?;
+    let head = String::from_utf8_lossy(&received).into_owned();
+    let length = head.trim_end().strip_prefix('$');
+    if let Some(length) = length.and_then(|length| length.parse().ok()) {
+        stream.take(length).read_to_end(&mut received).await?;
     }
-    let length = std::str::from_utf8(head)
-        .ok()
-        .and_then(|text| text.parse::<usize>().ok());
-    length.is_none_or(|length| received.len() >= line_end + 2 + length + 2)
+    Ok(String::from_utf8_lossy(&received).into_owned())
 }
 
 fn parse(text: &str) -> ServingState {
@@ -106,7 +99,7 @@ fn parse(text: &str) -> ServingState {
 }
 
 const PATIENCE: Duration = Duration::from_millis(800);
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -138,15 +131,16 @@ mod tests {
         assert_eq!(parse(""), ServingState::Starting);
     }
 
-    #[test]
-    fn knows_when_an_answer_is_whole() {
-        let whole = b"$5\r\nhello\r\n";
-        for end in 0..whole.len() {
-            assert!(!is_complete(&whole[..end]), "{end} bytes");
+    #[tokio::test]
+    async fn an_answer_is_read_to_its_end_and_nonsense_is_not_waited_for() {
+        for (bytes, taken) in [
+            (&b"$5\r\nhello\r\n"[..], "$5\r\nhello"),
+            (b"-ERR x\r\nmore", "-ERR x\r\n"),
+            (b"$x\r\nmore", "$x\r\n"),
+            (b"$-1\r\nmore", "$-1\r\n"),
+            (b"$9\r\ncut", "$9\r\ncut"),
+        ] {
+            assert_eq!(read(bytes).await.expect("it is in memory"), taken);
         }
-        assert!(is_complete(whole));
-        assert!(is_complete(b"-ERR x\r\n"));
-        assert!(is_complete(b"$x\r\n"), "nonsense is not waited for");
-        assert!(is_complete(b"$-1\r\n"));
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::embedded::{EmbeddedNode, Mode, directives};
 use super::home::Home;
+use super::info::ServingState;
 use super::manifest::Entry;
 use super::view::{NodeView, ProcessState};
 use crate::launch::{self, Bond};
@@ -27,6 +28,8 @@ pub(super) struct Member {
     mode: Mode,
     body: Body,
     state: ProcessState,
+    /// Its last answer.
+    pub(super) serving: ServingState,
     /// What an ephemeral node inside this process keeps from one start to the next.
     memory: Arc<MemoryDisk>,
 }
@@ -46,6 +49,7 @@ impl Member {
             mode,
             body: Body::Absent,
             state: ProcessState::Stopped,
+            serving: ServingState::Silent,
             memory: Arc::default(),
         }
     }
@@ -74,8 +78,7 @@ impl Member {
             .create(true)
             .append(true)
             .open(self.home.node_log(number))?;
-        let mut command =
-            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
+        let mut command = launch::own(Bond::Killed);
         command.arg("server");
         command.arg("--port").arg(self.entry.port.to_string());
         command.arg("--dir").arg(self.home.node_directory(number));

@@ -22,8 +22,8 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "dir")]
     pub(super) ephemeral: bool,
     /// When the nodes sync their logs to disk (default: everysec)
-    #[arg(long, value_name = "MODE")]
-    pub(super) appendfsync: Option<AppendFsync>,
+    #[arg(long, value_name = "MODE", value_parser = ["always", "everysec", "no"])]
+    pub(super) appendfsync: Option<String>,
     /// Run the nodes inside this process instead of one process each
     #[arg(long)]
     pub(super) in_process: bool,
@@ -42,24 +42,6 @@ pub(super) struct Arguments {
     pub(super) remove: bool,
 }
 
-/// When a node's log is synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum AppendFsync {
-    Always,
-    Everysec,
-    No,
-}
-
-impl AppendFsync {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Everysec => "everysec",
-            Self::No => "no",
-        }
-    }
-}
-
 fn parse_count(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(count @ 1..=NODES_MAX) => Ok(count),
@@ -76,10 +58,8 @@ const NODES_MAX: u16 = 64;
 
 impl Arguments {
     pub(super) fn appendfsync(&self) -> String {
-        self.appendfsync
-            .unwrap_or(AppendFsync::Everysec)
-            .word()
-            .to_owned()
+        let given = self.appendfsync.as_deref();
+        given.unwrap_or("everysec").to_owned()
     }
 
     /// Whether the nodes have no directories at all.

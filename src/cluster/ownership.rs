@@ -15,21 +15,18 @@ use crate::exit_code::Failure;
 /// Refuses a link, and what another user owns or may write. What does not exist, or may not be looked at, passes:
 /// to open it says so better.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
-    match fs::symlink_metadata(path) {
-        Ok(about) => check_found(path, &about),
-        Err(_) => Ok(()),
-    }
+    check_found(path, fs::symlink_metadata(path))
 }
 
 /// The same for a directory that the user has named, which may be a link of theirs.
 pub(super) fn check_behind_links(path: &Path) -> Result<(), Failure> {
-    match fs::metadata(path) {
-        Ok(about) => check_found(path, &about),
-        Err(_) => Ok(()),
-    }
+    check_found(path, fs::metadata(path))
 }
 
-fn check_found(path: &Path, about: &Metadata) -> Result<(), Failure> {
+fn check_found(path: &Path, about: io::Result<Metadata>) -> Result<(), Failure> {
+    let Ok(about) = about else {
+        return Ok(());
+    };
     let shown = path.display();
     let (what, remedy) = if about.is_symlink() {
         ("is a link".to_owned(), NAME_ANOTHER.to_owned())
@@ -51,12 +48,17 @@ fn check_found(path: &Path, about: &Metadata) -> Result<(), Failure> {
 /// Makes an empty file in place of what was left under this name, so that no link is followed. Nobody but this user may write it,
 /// whatever the umask.
 pub(super) fn open_own(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_if_there(path)?;
     let mut options = OpenOptions::new();
     options.create_new(true).write(true).mode(0o644).open(path)
+}
+
+/// Removes a file, unless there is none.
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens no link.

@@ -59,15 +59,12 @@ fn first_problem(base: u16, count: u16) -> Option<Problem> {
 
 fn search(start: u16, count: u16) -> Result<u16, Failure> {
     let step = count.div_ceil(BLOCK) * BLOCK;
-    let mut base = start;
-    loop {
+    let mut next = Some(start);
+    while let Some(base) = next {
         match first_problem(base, count) {
             None => return Ok(base),
             Some(Problem::BeyondLast) => break,
-            Some(Problem::Taken(_)) => match base.checked_add(step) {
-                Some(next) => base = next,
-                None => break,
-            },
+            Some(Problem::Taken(_)) => next = base.checked_add(step),
         }
     }
     Err(

@@ -109,9 +109,9 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
         )));
     }
     if let Some(appendfsync) = &arguments.appendfsync
-        && manifest.appendfsync != *appendfsync.word()
+        && manifest.appendfsync != *appendfsync
     {
-        manifest.appendfsync = appendfsync.word().to_owned();
+        manifest.appendfsync.clone_from(appendfsync);
         manifest.write(home)?;
     }
     Ok(Prepared {

@@ -6,30 +6,20 @@
 //! supervisor that is killed leaves it behind.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::manifest::write_atomically;
+use super::ownership::remove_if_there;
 use super::view::ClusterView;
 use crate::exit_code::Failure;
 
 /// The JSON form of a cluster that is ready.
 pub(super) fn value(cluster: &ClusterView) -> Value {
-    let nodes: Vec<Value> = cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            json!({
-                "number": node.number,
-                "id": node.id,
-                "url": node.url,
-                "pid": node.pid,
-                "dir": node.dir,
-                "log": node.log,
-            })
-        })
+    let nodes = cluster.nodes.iter();
+    let nodes: Vec<_> = nodes
+        .map(|node| node.fields(&["number", "id", "url", "pid", "dir", "log"]))
         .collect();
     json!({
         "version": 1,
@@ -49,14 +39,13 @@ pub(super) fn write(path: &Path, cluster: &ClusterView) -> Result<(), Failure> {
 
 /// Removes what an earlier cluster left behind.
 pub(super) fn remove_stale(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::failed(format!(
+    remove_if_there(path).map_err(|error| {
+        Failure::failed(format!(
             "cannot remove the ready file of an earlier run, {}: {error}",
             path.display()
         ))
-        .remedy("name another file with --ready-file")),
-        _ => Ok(()),
-    }
+        .remedy("name another file with --ready-file")
+    })
 }
 
 /// Removes the file of this process's cluster, but not one that another cluster has put there.

@@ -5,7 +5,7 @@
 
 use super::control::{Call, ControlReply, ControlRequest};
 use super::member::Member;
-use super::supervisor::{End, Supervisor};
+use super::supervisor::{End, Supervisor, start};
 use super::view::ProcessState;
 use crate::exit_code::Failure;
 
@@ -70,15 +70,12 @@ impl Supervisor {
     }
 
     async fn restart(&mut self, number: u16) -> Result<String, Failure> {
-        let index = self
-            .index(number)
-            .ok_or_else(|| self.no_such_node(number))?;
-        if let Some(member) = self.plan.members.get_mut(index) {
-            member.stop().await.map_err(|error| {
-                Failure::failed(format!("node {number} could not be stopped: {error}"))
-            })?;
-        }
-        self.start(index).await?;
+        let observations = self.observations.clone();
+        let member = self.member(number)?;
+        member.stop().await.map_err(|error| {
+            Failure::failed(format!("node {number} could not be stopped: {error}"))
+        })?;
+        start(member, &observations).await?;
         Ok(self.tell(number, "started".to_owned()))
     }
 
@@ -101,11 +98,7 @@ impl Supervisor {
     }
 
     fn running(&mut self, number: u16) -> Result<&mut Member, Failure> {
-        let missing = self.no_such_node(number);
-        let Some(index) = self.index(number) else {
-            return Err(missing);
-        };
-        let member = self.plan.members.get_mut(index).ok_or(missing)?;
+        let member = self.member(number)?;
         if !member.is_running() {
             return Err(Failure::failed(format!("node {number} is down"))
                 .remedy(format!("start it with: quorlock cluster restart {number}")));
@@ -113,10 +106,14 @@ impl Supervisor {
         Ok(member)
     }
 
-    fn no_such_node(&self, number: u16) -> Failure {
-        let count = self.plan.members.len();
-        Failure::usage(format!(
-            "there is no node {number}; the nodes are numbered 1 to {count}"
-        ))
+    fn member(&mut self, number: u16) -> Result<&mut Member, Failure> {
+        let members = &mut self.plan.members;
+        let count = members.len();
+        let member = members.iter_mut().find(|it| it.entry.number == number);
+        member.ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no node {number}; the nodes are numbered 1 to {count}"
+            ))
+        })
     }
 }

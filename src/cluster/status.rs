@@ -30,15 +30,13 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
         .iter()
         .filter(|(_, answer)| answer.is_serving())
         .count();
-    let has_quorum = serving >= cluster.quorum;
     format.result(
         table(&cluster, &rows, serving),
         &value(&cluster, &rows, serving),
     );
-    Ok(if has_quorum {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(NO_QUORUM)
+    Ok(match serving >= cluster.quorum {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(NO_QUORUM),
     })
 }
 
@@ -85,35 +83,22 @@ async fn ask_all(cluster: &ClusterView) -> Result<Vec<ServingState>, Failure> {
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// What a node is doing, for people.
-fn state(node: &NodeView, answer: &ServingState) -> String {
-    match (&node.process, answer) {
-        (ProcessState::Paused, _) => "paused".to_owned(),
-        (ProcessState::Killed, _) => "down (killed)".to_owned(),
-        (ProcessState::Stopped, _) => "down (stopped cleanly)".to_owned(),
-        (ProcessState::Ended(how), _) => format!("down ({how})"),
-        (ProcessState::Running, ServingState::Serving { .. }) => "serving".to_owned(),
+/// What a node is doing: as one word for programs, and for people.
+fn state(node: &NodeView, answer: &ServingState) -> (&'static str, String) {
+    let (word, words) = match (&node.process, answer) {
+        (ProcessState::Ended(how), _) => return ("down", format!("down ({how})")),
         (ProcessState::Running, ServingState::RestartDelay { remaining_ms }) => {
-            format!(
-                "restart delay, {} left",
-                show_duration(Duration::from_millis(*remaining_ms))
-            )
+            let left = show_duration(Duration::from_millis(*remaining_ms));
+            return ("restart-delay", format!("restart delay, {left} left"));
         }
-        (ProcessState::Running, ServingState::Starting) => "starting".to_owned(),
-        (ProcessState::Running, ServingState::Silent) => "does not answer".to_owned(),
-    }
-}
-
-/// The same as one word, for programs.
-fn state_word(node: &NodeView, answer: &ServingState) -> &'static str {
-    match (&node.process, answer) {
-        (ProcessState::Paused, _) => "paused",
-        (ProcessState::Running, ServingState::Serving { .. }) => "serving",
-        (ProcessState::Running, ServingState::RestartDelay { .. }) => "restart-delay",
-        (ProcessState::Running, ServingState::Starting) => "starting",
-        (ProcessState::Running, ServingState::Silent) => "no-answer",
-        _ => "down",
-    }
+        (ProcessState::Paused, _) => ("paused", "paused"),
+        (ProcessState::Killed, _) => ("down", "down (killed)"),
+        (ProcessState::Stopped, _) => ("down", "down (stopped cleanly)"),
+        (ProcessState::Running, ServingState::Serving { .. }) => ("serving", "serving"),
+        (ProcessState::Running, ServingState::Starting) => ("starting", "starting"),
+        (ProcessState::Running, ServingState::Silent) => ("no-answer", "does not answer"),
+    };
+    (word, words.to_owned())
 }
 
 fn table(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usize) -> String {
@@ -143,7 +128,7 @@ fn table(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usi
             ServingState::Serving { keys, .. } => keys.to_string(),
             _ => "-".to_owned(),
         };
-        let (number, state) = (node.number, state(node, answer));
+        let (number, (_, state)) = (node.number, state(node, answer));
         lines.push(format!(
             "  {number:<4}  {address:<16}  {pid:<8}  {keys:>8}  {state}"
         ));
@@ -152,32 +137,15 @@ fn table(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usi
 }
 
 fn value(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usize) -> Value {
-    let nodes: Vec<Value> = rows
-        .iter()
-        .map(|(node, answer)| {
-            let mut value = json!({
-                "number": node.number,
-                "id": node.id,
-                "url": node.url,
-                "pid": node.pid,
-                "state": state_word(node, answer),
-            });
-            match answer {
-                ServingState::RestartDelay { remaining_ms } => {
-                    value["restart_delay_remaining_ms"] = json!(remaining_ms);
-                }
-                ServingState::Serving {
-                    keys,
-                    uptime_seconds,
-                } => {
-                    value["keys"] = json!(keys);
-                    value["uptime_seconds"] = json!(uptime_seconds);
-                }
-                ServingState::Starting | ServingState::Silent => {}
-            }
-            value
-        })
-        .collect();
+    let row = |(node, answer): &(&NodeView, ServingState)| {
+        let mut row = node.fields(&["number", "id", "url", "pid"]);
+        if let Value::Object(answer) = json!(answer) {
+            row.extend(answer);
+        }
+        row.insert("state".to_owned(), state(node, answer).0.into());
+        row
+    };
+    let nodes: Vec<_> = rows.iter().map(row).collect();
     json!({
         "name": cluster.name,
         "dir": cluster.directory,

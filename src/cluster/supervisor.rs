@@ -15,24 +15,21 @@ use tokio::task::JoinSet;
 use super::control::{ControlReply, converse};
 use super::event::Reporter;
 use super::home::Home;
-use super::info::{self, ServingState};
+use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
+use crate::signals::Signals;
 
 /// What a supervisor is told before it starts.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) home: Home,
     pub(super) members: Vec<Member>,
-    pub(super) quorum: usize,
-    pub(super) appendfsync: String,
-    pub(super) ephemeral: bool,
-    pub(super) in_process: bool,
-    pub(super) resumed: bool,
-    pub(super) note: String,
+    /// What others see of the cluster, but for its nodes.
+    pub(super) view: ClusterView,
     pub(super) ready_file: Option<std::path::PathBuf>,
     pub(super) format: Format,
 }
@@ -42,16 +39,13 @@ pub(super) struct Plan {
 pub(super) struct Supervisor {
     pub(super) plan: Plan,
     pub(super) reporter: Reporter,
-    ready: bool,
-    /// The last answer of each node, in the order of the members.
-    states: Vec<ServingState>,
-    observations: mpsc::Sender<Observation>,
+    pub(super) observations: mpsc::Sender<Observation>,
     conversations: JoinSet<()>,
 }
 
 /// What a node answered; `start` tells the watch of an earlier life from this one's.
 #[derive(Debug)]
-struct Observation {
+pub(super) struct Observation {
     number: u16,
     pid: Option<u32>,
     state: ServingState,
@@ -65,40 +59,9 @@ pub(super) enum End {
 }
 
 /// What the kernel tells a supervisor.
-struct Signals {
-    ends: EndSignals,
+struct KernelSignals {
+    ends: Signals,
     child: Signal,
-}
-
-struct EndSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let ends = EndSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        };
-        Ok(Self {
-            ends,
-            child: signal(SignalKind::child())?,
-        })
-    }
-}
-
-impl EndSignals {
-    /// Completes when somebody asks this process to end. Cancel-safe.
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
-    }
 }
 
 /// Runs a cluster until it is told to end, and stops it.
@@ -107,28 +70,20 @@ pub(super) async fn supervise(
     reporter: Reporter,
     listener: UnixListener,
 ) -> Result<(), Failure> {
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let unheard = |error| Failure::failed(format!("cannot listen for signals: {error}"));
+    let mut signals = KernelSignals {
+        ends: Signals::that_end().map_err(unheard)?,
+        child: signal(SignalKind::child()).map_err(unheard)?,
+    };
     let (observations, mut observed) = mpsc::channel(64);
-    let states = vec![ServingState::Silent; plan.members.len()];
-    let conversations = JoinSet::new();
     let mut supervisor = Supervisor {
         plan,
         reporter,
-        ready: false,
-        states,
         observations,
-        conversations,
+        conversations: JoinSet::new(),
     };
-    let started = supervisor.start_all().await;
-    let end = match started {
-        Ok(()) => {
-            supervisor
-                .watch_over(&mut signals, &mut observed, &listener)
-                .await
-        }
-        Err(failure) => Err(failure),
-    };
+    let end = supervisor.watch_over(&mut signals, &mut observed, &listener);
+    let end = end.await;
     supervisor.stop_all(&mut signals).await;
     let closing_words = supervisor.closing_words();
     match end {
@@ -149,40 +104,20 @@ pub(super) async fn supervise(
 }
 
 impl Supervisor {
-    async fn start_all(&mut self) -> Result<(), Failure> {
-        for index in 0..self.plan.members.len() {
-            self.start(index).await?;
-        }
-        Ok(())
-    }
-
-    pub(super) async fn start(&mut self, index: usize) -> Result<(), Failure> {
-        let Some(member) = self.plan.members.get_mut(index) else {
-            return Ok(());
-        };
-        let number = member.entry.number;
-        member
-            .start()
-            .await
-            .map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
-        if let Some(state) = self.states.get_mut(index) {
-            *state = ServingState::Silent;
-        }
-        let (port, pid) = (member.entry.port, member.view().pid);
-        tokio::spawn(watch(number, port, pid, self.observations.clone()));
-        Ok(())
-    }
-
+    /// Starts the nodes, and takes in what comes until the cluster has to end.
     async fn watch_over(
         &mut self,
-        signals: &mut Signals,
+        signals: &mut KernelSignals,
         observed: &mut mpsc::Receiver<Observation>,
         listener: &UnixListener,
     ) -> Result<End, Failure> {
+        for member in &mut self.plan.members {
+            start(member, &self.observations).await?;
+        }
         let (calls, mut called) = mpsc::channel(16);
         loop {
             tokio::select! {
-                () = signals.ends.next() => return Ok(End::Signal),
+                _ = signals.ends.next() => return Ok(End::Signal),
                 _ = signals.child.recv() => self.reap()?,
                 Some(observation) = observed.recv() => self.observe(observation)?,
                 accepted = listener.accept() => {
@@ -202,16 +137,16 @@ impl Supervisor {
 
     /// Notices processes that ended. During the start that is the end of the whole cluster.
     fn reap(&mut self) -> Result<(), Failure> {
-        for (member, state) in self.plan.members.iter_mut().zip(&mut self.states) {
+        for member in &mut self.plan.members {
             let number = member.entry.number;
             let Some(ended) = member.reap() else { continue };
             let how = match ended {
                 ProcessState::Ended(how) => how.clone(),
                 _ => "exit code 0".to_owned(),
             };
-            *state = ServingState::Silent;
+            member.serving = ServingState::Silent;
             let log = self.plan.home.node_log(number);
-            if !self.ready {
+            if !self.plan.view.ready {
                 let tail = super::logs::tail(&log, LOG_LINES_SHOWN);
                 return Err(
                     Failure::failed(format!("node {number} did not start: {how}"))
@@ -229,23 +164,15 @@ impl Supervisor {
     /// Takes in what a node answered, and announces what changed by it.
     fn observe(&mut self, observation: Observation) -> Result<(), Failure> {
         let Observation { number, pid, state } = observation;
-        let Some(index) = self.index(number) else {
+        let is_it =
+            |member: &&mut Member| (member.entry.number, member.view().pid) == (number, pid);
+        let Some(member) = self.plan.members.iter_mut().find(is_it) else {
             return Ok(());
         };
-        let (Some(member), Some(known)) =
-            (self.plan.members.get(index), self.states.get_mut(index))
-        else {
-            return Ok(());
-        };
-        if member.view().pid != pid {
-            return Ok(());
-        }
-        let before = std::mem::replace(known, state.clone());
+        let before = std::mem::replace(&mut member.serving, state.clone());
         match (&before, &state) {
-            (ServingState::RestartDelay { .. }, ServingState::RestartDelay { .. }) => {
-                self.count_down()
-            }
-            (_, ServingState::RestartDelay { remaining_ms }) => {
+            (RestartDelay { .. }, RestartDelay { .. }) => self.count_down(),
+            (_, RestartDelay { remaining_ms }) => {
                 let left = show_duration(Duration::from_millis(*remaining_ms));
                 self.reporter.node(
                     number,
@@ -255,11 +182,11 @@ impl Supervisor {
                     ),
                 );
             }
-            (ServingState::RestartDelay { .. }, ServingState::Serving { .. }) => {
+            (RestartDelay { .. }, Serving { .. }) => {
                 self.reporter
                     .node(number, "serves again, its restart delay is over");
             }
-            (_, ServingState::Serving { .. }) if self.ready => self.reporter.node(number, "serves"),
+            (_, Serving { .. }) if self.plan.view.ready => self.reporter.node(number, "serves"),
             _ => {}
         }
         self.announce_if_ready()
@@ -267,8 +194,9 @@ impl Supervisor {
 
     /// Shows on a terminal how long the nodes in their restart delay still wait.
     fn count_down(&mut self) {
-        let delays = self.states.iter().filter_map(|state| match state {
-            ServingState::RestartDelay { remaining_ms } => Some(*remaining_ms),
+        let members = self.plan.members.iter();
+        let delays = members.filter_map(|member| match member.serving {
+            RestartDelay { remaining_ms } => Some(remaining_ms),
             _ => None,
         });
         let (count, longest) =
@@ -284,10 +212,11 @@ impl Supervisor {
     }
 
     fn announce_if_ready(&mut self) -> Result<(), Failure> {
-        if self.ready || !self.states.iter().all(ServingState::is_serving) {
+        let mut members = self.plan.members.iter();
+        if self.plan.view.ready || !members.all(|member| member.serving.is_serving()) {
             return Ok(());
         }
-        self.ready = true;
+        self.plan.view.ready = true;
         let view = self.view();
         match self.plan.format {
             Format::Text => {
@@ -304,15 +233,8 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn index(&self, number: u16) -> Option<usize> {
-        self.plan
-            .members
-            .iter()
-            .position(|member| member.entry.number == number)
-    }
-
     /// Stops all nodes cleanly; a second signal, or patience running out, kills what is left.
-    async fn stop_all(&mut self, signals: &mut Signals) {
+    async fn stop_all(&mut self, signals: &mut KernelSignals) {
         let mut deadline = std::pin::pin!(tokio::time::sleep(STOP_PATIENCE));
         for member in &mut self.plan.members {
             member.ask_to_stop().await;
@@ -321,7 +243,7 @@ impl Supervisor {
             tokio::select! {
                 _ = signals.child.recv() => {}
                 () = tokio::time::sleep(REAP_STEP) => {}
-                () = signals.ends.next() => self.kill_all().await,
+                _ = signals.ends.next() => self.kill_all().await,
                 () = &mut deadline => self.kill_all().await,
             }
             for member in &mut self.plan.members {
@@ -344,7 +266,7 @@ impl Supervisor {
         let (count, name) = (self.plan.members.len(), self.plan.home.name());
         let is_clean = |member: &&Member| *member.state() == ProcessState::Stopped;
         let clean = self.plan.members.iter().filter(is_clean).count();
-        let data = if self.plan.ephemeral {
+        let data = if self.plan.view.ephemeral {
             "its data is gone".to_owned()
         } else {
             let shown = self.plan.home.directory().display();
@@ -354,21 +276,25 @@ impl Supervisor {
     }
 
     pub(super) fn view(&self) -> ClusterView {
-        let plan = &self.plan;
         ClusterView {
-            name: plan.home.name(),
-            directory: plan.home.directory().to_owned(),
-            pid: std::process::id(),
-            quorum: plan.quorum,
-            appendfsync: plan.appendfsync.clone(),
-            ephemeral: plan.ephemeral,
-            in_process: plan.in_process,
-            resumed: plan.resumed,
-            note: plan.note.clone(),
-            ready: self.ready,
-            nodes: plan.members.iter().map(Member::view).collect(),
+            nodes: self.plan.members.iter().map(Member::view).collect(),
+            ..self.plan.view.clone()
         }
     }
+}
+
+/// Starts a node, and has it watched.
+pub(super) async fn start(
+    member: &mut Member,
+    observations: &mpsc::Sender<Observation>,
+) -> Result<(), Failure> {
+    let number = member.entry.number;
+    let started = member.start().await;
+    started.map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
+    member.serving = ServingState::Silent;
+    let (port, pid) = (member.entry.port, member.view().pid);
+    tokio::spawn(watch(number, port, pid, observations.clone()));
+    Ok(())
 }
 
 /// Asks a node how it is until it serves, or until nobody wants to know any more.
@@ -376,12 +302,8 @@ async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sen
     loop {
         let state = info::ask(port).await;
         let serves = state.is_serving();
-        if observations
-            .send(Observation { number, pid, state })
-            .await
-            .is_err()
-            || serves
-        {
+        let observation = Observation { number, pid, state };
+        if observations.send(observation).await.is_err() || serves {
             return;
         }
         tokio::time::sleep(WATCH_STEP).await;

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::embedded::Mode;
-use super::event::Reporter;
+use super::event::{self, Reporter};
 use super::home::Home;
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
 use super::supervisor::{Plan, supervise};
+use super::view::ClusterView;
 use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -57,11 +58,9 @@ async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<
         size: manifest.nodes.len(),
         cluster_id: manifest.cluster_id().to_owned(),
     };
-    let reporter = if arguments.detached {
-        Reporter::to_file(home, format).map_err(|error| home.failure("cannot write to", &error))?
-    } else {
-        Reporter::to_output(format)
-    };
+    let log = arguments.detached.then(|| event::open_log(home));
+    let log = log.transpose();
+    let log = log.map_err(|error| home.failure("cannot write to", &error))?;
     let listener = control::listen(home)?;
     current::record(home)?;
     let members = manifest.nodes.iter().cloned();
@@ -71,16 +70,23 @@ async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<
     let plan = Plan {
         home: home.clone(),
         members,
-        quorum: manifest.quorum(),
-        appendfsync: manifest.appendfsync,
-        ephemeral: arguments.ephemeral,
-        in_process: arguments.in_process,
-        resumed,
-        note,
+        view: ClusterView {
+            name: home.name(),
+            directory: home.directory().to_owned(),
+            pid: std::process::id(),
+            quorum: manifest.quorum(),
+            appendfsync: manifest.appendfsync,
+            ephemeral: arguments.ephemeral,
+            in_process: arguments.in_process,
+            resumed,
+            note,
+            ready: false,
+            nodes: Vec::new(),
+        },
         ready_file: arguments.ready_file.clone(),
         format,
     };
-    let outcome = supervise(plan, reporter, listener).await;
+    let outcome = supervise(plan, Reporter::new(format, log), listener).await;
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }

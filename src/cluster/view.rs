@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 /// A running cluster as its supervisor sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +55,17 @@ pub(super) enum ProcessState {
     Stopped,
     /// It ended by itself; how.
     Ended(String),
+}
+
+impl NodeView {
+    /// These of its fields, for a program.
+    pub(super) fn fields(&self, names: &[&str]) -> Map<String, Value> {
+        let all = json!(self);
+        let fields = names
+            .iter()
+            .map(|name| ((*name).to_owned(), all[*name].clone()));
+        fields.collect()
+    }
 }
 
 impl ClusterView {

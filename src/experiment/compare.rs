@@ -14,10 +14,10 @@ use quorlock_experiment::engine::Cancel;
 use quorlock_experiment::{report, results};
 
 use super::progress::{Manner, Shown};
-use super::run_options::RunOptions;
+use super::run_options::{self, RunOptions};
 use super::{cancel, compare_progress, environment, failed, found};
 use crate::exit_code::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::{clock, duration};
 
 /// Arguments of `quorlock experiment compare`.
@@ -190,12 +190,10 @@ impl Run {
         let mut unwritten = None;
         let outcome = comparing.run(&plan, so_far.clone(), cancel, &mut |event| {
             compare_progress::tell(&mut shown, event);
-            match event {
-                Event::Begins { .. } => return,
-                Event::Round(round) => so_far.rounds.push(round.clone()),
-                Event::Fault(fault) => so_far.faults.push(fault.clone()),
-                Event::Failed { service, why } => so_far.failures.push((*service, why.clone())),
+            if matches!(event, Event::Begins { .. }) {
+                return;
             }
+            so_far.add(event);
             let listed = self.finished.add(event).map_err(failed);
             if let Err(failure) = listed.and_then(|()| self.leave(&so_far, false).map(drop)) {
                 unwritten.get_or_insert(failure);
@@ -209,7 +207,17 @@ impl Run {
             return Err(failure);
         }
         let summary = self.leave(&outcome, true)?;
-        self.show(&summary, format);
+        let texts: (fn(&_) -> _, fn(&_, &_) -> _) =
+            (report::services_text, report::services_baseline_text);
+        let (baseline, place) = (self.baseline.as_ref(), &self.directory);
+        run_options::show(
+            &summary,
+            baseline,
+            texts,
+            place,
+            "summary.json, rounds.csv",
+            format,
+        );
         self.verdict(&summary, &outcome)
     }
 
@@ -230,22 +238,6 @@ impl Run {
             write(&name, &bytes)?;
         }
         Ok(summary)
-    }
-
-    fn show(&self, summary: &Comparison, format: Format) {
-        let place = self.directory.display();
-        match format {
-            Format::Json => format.result("", summary),
-            Format::Text => {
-                output::line(report::services_text(summary));
-                if let Some(baseline) = &self.baseline {
-                    output::line(report::services_baseline_text(summary, baseline));
-                }
-                output::line(format_args!(
-                    "Report: {place}/report.html\nData:   {place}/summary.json, rounds.csv"
-                ));
-            }
-        }
     }
 
     fn verdict(&self, summary: &Comparison, outcome: &Outcome) -> Result<ExitCode, Failure> {

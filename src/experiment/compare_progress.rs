@@ -1,18 +1,18 @@
 //! How far a comparison has come, in words and as objects.
 
-use quorlock_experiment::compare::{BlowOutcome, Event, Round, Survival};
+use quorlock_experiment::compare::{BlowOutcome, Event};
 use serde_json::json;
 
 use super::progress::Shown;
 
 /// Tells what has happened.
 pub(super) fn tell(shown: &mut Shown, event: &Event) {
-    shown.object(&as_json(event));
+    shown.object(&json!(event));
     match event {
         Event::Begins { done, total, .. } => {
             shown.begins(u64::from(*done), u64::from(*total), in_words(event));
         }
-        Event::Round(_) | Event::Fault(_) => shown.result(in_words(event)),
+        Event::Round { .. } | Event::Fault { .. } => shown.result(in_words(event)),
         Event::Failed { .. } => shown.warning(in_words(event)),
     }
 }
@@ -20,50 +20,21 @@ pub(super) fn tell(shown: &mut Shown, event: &Event) {
 fn in_words(event: &Event) -> String {
     match event {
         Event::Begins { service, what, .. } => format!("{service}, {what}"),
-        Event::Round(Round {
-            service,
-            number,
-            apart,
-            together,
-        }) => format!(
-            "{service}, round {number}: {} locks, one lock {} times",
-            apart.cycles, together.cycles
+        Event::Round { round } => format!(
+            "{}, round {}: {} locks, one lock {} times",
+            round.service, round.number, round.apart.cycles, round.together.cycles
         ),
-        Event::Fault(Survival {
-            service,
-            blow,
-            outcome,
-            overlap_ms,
-            reason,
-            ..
-        }) => match outcome {
-            BlowOutcome::OneHolder => format!("{service}, {blow}: one holder at a time"),
-            BlowOutcome::TwoHolders => {
-                format!("{service}, {blow}: TWO HOLDERS for {overlap_ms:.0} ms")
-            }
-            BlowOutcome::NotTried => {
-                let reason = reason.as_deref().unwrap_or_default();
-                format!("{service}, {blow}: not tried: {reason}")
-            }
-        },
+        Event::Fault { fault } => {
+            let (service, blow) = (fault.service, fault.blow);
+            let found = match fault.outcome {
+                BlowOutcome::OneHolder => "one holder at a time".to_owned(),
+                BlowOutcome::TwoHolders => format!("TWO HOLDERS for {:.0} ms", fault.overlap_ms),
+                BlowOutcome::NotTried => {
+                    format!("not tried: {}", fault.reason.as_deref().unwrap_or_default())
+                }
+            };
+            format!("{service}, {blow}: {found}")
+        }
         Event::Failed { service, why } => format!("{service} failed: {why}"),
-    }
-}
-
-fn as_json(event: &Event) -> serde_json::Value {
-    match event {
-        Event::Begins {
-            service,
-            what,
-            done,
-            total,
-        } => {
-            json!({"event": "begins", "service": service, "what": what, "done": done, "total": total})
-        }
-        Event::Round(round) => json!({"event": "round", "round": round}),
-        Event::Fault(fault) => json!({"event": "fault", "fault": fault}),
-        Event::Failed { service, why } => {
-            json!({"event": "failed", "service": service, "reason": why})
-        }
     }
 }

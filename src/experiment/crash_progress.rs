@@ -21,7 +21,6 @@ impl CrashProgress {
 
     /// Tells what has happened.
     pub(super) fn tell(&mut self, progress: &Progress<'_>) {
-        self.shown.object(&as_json(progress));
         match progress {
             Progress::Begins {
                 cell,
@@ -29,6 +28,9 @@ impl CrashProgress {
                 done,
                 total,
             } => {
+                self.shown.object(
+                    &json!({"event": "begins", "cell": cell.id(), "trial": number, "done": done, "total": total}),
+                );
                 let violations = self.violations;
                 let what = format!("{cell}, trial {number}; {violations} with two holders");
                 self.shown.begins(*done, *total, what);
@@ -36,6 +38,13 @@ impl CrashProgress {
             Progress::Done(trial) => {
                 let (cell, number) = (trial.cell, trial.number);
                 let found = &trial.verdict.violations;
+                self.shown.object(&json!({
+                    "event": "done",
+                    "cell": cell.id(),
+                    "trial": number,
+                    "violations": found.len(),
+                    "stuck": trial.verdict.stuck.len(),
+                }));
                 self.violations += u64::from(!found.is_empty());
                 let what = match found.iter().map(|found| found.length_ns).max() {
                     None => "one holder at a time".to_owned(),
@@ -46,38 +55,17 @@ impl CrashProgress {
             }
             Progress::Skipped(skipped) => {
                 let (cell, reason) = (skipped.cell, &skipped.reason);
+                self.shown
+                    .object(&json!({"event": "skipped", "cell": cell.id(), "reason": reason}));
                 self.shown.warning(format_args!("skipped {cell}: {reason}"));
             }
             Progress::Failed { cell, number, why } => {
+                self.shown.object(
+                    &json!({"event": "failed", "cell": cell.id(), "trial": number, "reason": why}),
+                );
                 let words = format_args!("{cell}, trial {number} failed: {why}");
                 self.shown.warning(words);
             }
-        }
-    }
-}
-
-fn as_json(progress: &Progress<'_>) -> serde_json::Value {
-    match progress {
-        Progress::Begins {
-            cell,
-            number,
-            done,
-            total,
-        } => {
-            json!({"event": "begins", "cell": cell.id(), "trial": number, "done": done, "total": total})
-        }
-        Progress::Done(trial) => json!({
-            "event": "done",
-            "cell": trial.cell.id(),
-            "trial": trial.number,
-            "violations": trial.verdict.violations.len(),
-            "stuck": trial.verdict.stuck.len(),
-        }),
-        Progress::Skipped(skipped) => {
-            json!({"event": "skipped", "cell": skipped.cell.id(), "reason": skipped.reason})
-        }
-        Progress::Failed { cell, number, why } => {
-            json!({"event": "failed", "cell": cell.id(), "trial": number, "reason": why})
         }
     }
 }

@@ -16,11 +16,11 @@ use quorlock_experiment::trial::Trial;
 
 use super::crash_progress::CrashProgress;
 use super::progress::{Manner, Shown};
-use super::run_options::RunOptions;
+use super::run_options::{self, RunOptions};
 use super::tried::{self, Nodes, Product};
 use super::{cancel, environment, failed};
 use crate::exit_code::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::{clock, duration};
 
 /// Arguments of `quorlock experiment crash-recovery`.
@@ -98,14 +98,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         before,
     };
     let mut engine = tried::engine(nodes, product, &run.results.directory().join(SCRATCH))?;
-    carry_out(
-        &mut *engine,
-        run,
-        &cancel,
-        manner,
-        baseline.as_ref(),
-        format,
-    )
+    run.carry_out(&mut *engine, &cancel, manner, baseline.as_ref(), format)
 }
 
 /// What is to be carried out, and where it is kept.
@@ -116,70 +109,74 @@ struct Run {
     before: Vec<Trial>,
 }
 
-/// Carries a plan out and leaves everything in its directory.
-fn carry_out(
-    engine: &mut dyn Engine,
-    run: Run,
-    cancel: &Cancel,
-    manner: Manner,
-    baseline: Option<&Summary>,
-    format: Format,
-) -> Result<ExitCode, Failure> {
-    let Run {
-        mut results,
-        plan,
-        before,
-    } = run;
-    let mut environment = environment::facts(results.directory());
-    environment.push(("seed".to_owned(), plan.seed.to_string()));
-    if engine.name() != tried::SIMULATED {
-        environment.push(("database".to_owned(), database_name()));
+impl Run {
+    /// Carries a plan out and leaves everything in its directory.
+    fn carry_out(
+        self,
+        engine: &mut dyn Engine,
+        cancel: &Cancel,
+        manner: Manner,
+        baseline: Option<&Summary>,
+        format: Format,
+    ) -> Result<ExitCode, Failure> {
+        let (mut results, plan) = (self.results, self.plan);
+        let mut environment = environment::facts(results.directory());
+        environment.push(("seed".to_owned(), plan.seed.to_string()));
+        if engine.name() != tried::SIMULATED {
+            environment.push(("database".to_owned(), database_name()));
+        }
+        let mut progress = CrashProgress::new(Shown::new(manner, results.directory()));
+        let outcome = run::run(
+            &plan,
+            engine,
+            &mut results,
+            self.before,
+            cancel,
+            &mut |event| progress.tell(&event),
+        );
+        progress.shown.end();
+        let outcome = outcome.map_err(failed)?;
+        // Left there only by trials that failed, whose logs say why.
+        let _is_not_empty = std::fs::remove_dir(results.directory().join(SCRATCH));
+        let Outcome {
+            trials,
+            skipped,
+            failures,
+            ..
+        } = &outcome;
+        let summary = Summary::of(&plan, engine.name(), environment, trials, skipped);
+        leave(&results, &summary, trials, baseline)?;
+        let directory = results.directory().display();
+        let texts: (fn(&_) -> _, fn(&_, &_) -> _) = (report::text, report::comparison_text);
+        run_options::show(&summary, baseline, texts, results.directory(), DATA, format);
+        if !failures.is_empty() {
+            return Err(failed(format!(
+                "{} trials could not be carried out; the first: {}",
+                failures.len(),
+                failures[0]
+            ))
+            .remedy(format!(
+                "what was tried is in {directory}; go on with: --resume {directory}"
+            )));
+        }
+        if outcome.is_cancelled {
+            return Err(failed(format!(
+                "interrupted; what was tried until then is in {directory}"
+            ))
+            .remedy(format!(
+                "go on with: quorlock experiment crash-recovery --resume {directory}"
+            )));
+        }
+        if let (true, Some(skipped)) = (trials.is_empty(), summary.skipped.last()) {
+            let number = summary.skipped.len();
+            return Err(failed(format!(
+                "nothing was tried: {number} combinations were skipped; {}: {}",
+                skipped.cell, skipped.reason
+            )));
+        }
+        let has_defect = summary.cells.iter().any(|cell| cell.is_defect());
+        Ok(ExitCode::from(u8::from(has_defect)))
     }
-    let mut progress = CrashProgress::new(Shown::new(manner, results.directory()));
-    let outcome = run::run(&plan, engine, &mut results, before, cancel, &mut |event| {
-        progress.tell(&event)
-    });
-    progress.shown.end();
-    let outcome = outcome.map_err(failed)?;
-    // Left there only by trials that failed, whose logs say why.
-    let _is_not_empty = std::fs::remove_dir(results.directory().join(SCRATCH));
-    let Outcome {
-        trials,
-        skipped,
-        failures,
-        ..
-    } = &outcome;
-    let summary = Summary::of(&plan, engine.name(), environment, trials, skipped);
-    leave(&results, &summary, trials, baseline)?;
-    let directory = results.directory().display();
-    output_summary(&summary, &results, baseline, format);
-    if !failures.is_empty() {
-        return Err(failed(format!(
-            "{} trials could not be carried out; the first: {}",
-            failures.len(),
-            failures[0]
-        ))
-        .remedy(format!(
-            "what was tried is in {directory}; go on with: --resume {directory}"
-        )));
-    }
-    if outcome.is_cancelled {
-        return Err(failed(format!(
-            "interrupted; what was tried until then is in {directory}"
-        ))
-        .remedy(format!(
-            "go on with: quorlock experiment crash-recovery --resume {directory}"
-        )));
-    }
-    if let (true, Some(skipped)) = (trials.is_empty(), summary.skipped.last()) {
-        let number = summary.skipped.len();
-        return Err(failed(format!(
-            "nothing was tried: {number} combinations were skipped; {}: {}",
-            skipped.cell, skipped.reason
-        )));
-    }
-    let has_defect = summary.cells.iter().any(|cell| cell.is_defect());
-    Ok(ExitCode::from(u8::from(has_defect)))
 }
 
 /// Shows a single trial of a cell, for a story; nothing is kept.
@@ -272,27 +269,7 @@ fn leave(
     Ok(())
 }
 
-fn output_summary(
-    summary: &Summary,
-    results: &Results,
-    baseline: Option<&Summary>,
-    format: Format,
-) {
-    let directory = results.directory().display();
-    match format {
-        Format::Json => format.result("", summary),
-        Format::Text => {
-            output::line(report::text(summary));
-            if let Some(baseline) = baseline {
-                output::line(report::comparison_text(summary, baseline));
-            }
-            output::line(format_args!(
-                "Report: {directory}/report.html\nData:   {directory}/summary.json, trials.csv, history.jsonl, repro.txt"
-            ));
-        }
-    }
-}
-
+const DATA: &str = "summary.json, trials.csv, history.jsonl, repro.txt";
 /// Where the nodes of a trial have their data, in the directory of the run.
 const SCRATCH: &str = "nodes";
 

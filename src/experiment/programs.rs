@@ -14,8 +14,7 @@ use crate::launch::{self, Bond};
 /// Nodes that are this executable.
 pub(super) fn quorlock() -> Server {
     let launcher: Launcher = Arc::new(|boot| {
-        let mut command: Command =
-            launch::command(Bond::Killed, &launch::own_executable(), "quorlock".as_ref());
+        let mut command = launch::own(Bond::Killed);
         match boot {
             None => command.arg("server"),
             Some(boot) => command

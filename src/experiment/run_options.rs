@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::failed;
 use super::progress::Manner;
 use crate::exit_code::Failure;
-use crate::output::Format;
+use crate::output::{Format, line};
 
 /// The options that are the same for all experiments.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,28 @@ impl RunOptions {
         let _was_none = std::fs::remove_file(&latest);
         let _without = std::os::unix::fs::symlink(name, &latest);
     }
+}
+
+/// Shows what a run came to, beside what an earlier one came to, and where its report and these data are.
+pub(super) fn show<S: Serialize>(
+    summary: &S,
+    baseline: Option<&S>,
+    (text, compared): (fn(&S) -> String, fn(&S, &S) -> String),
+    directory: &Path,
+    data: &str,
+    format: Format,
+) {
+    if format == Format::Json {
+        return format.result("", summary);
+    }
+    line(text(summary));
+    if let Some(baseline) = baseline {
+        line(compared(summary, baseline));
+    }
+    let place = directory.display();
+    line(format_args!(
+        "Report: {place}/report.html\nData:   {place}/{data}"
+    ));
 }
 
 fn read_summary<T: DeserializeOwned>(directory: &Path) -> Result<T, Failure> {

@@ -56,6 +56,9 @@ fn describe(report: &Report) -> Description {
         State::Refused => ("refused", "a start refuses this log"),
     };
     let summary = report.summary.as_ref();
+    let frames = summary.map(|summary| summary.frames);
+    let segments = summary.map(|summary| summary.segments);
+    let last = summary.map(|summary| summary.last.get());
     let checkpoint = summary.and_then(|summary| summary.checkpoint);
     let unjudged = match report.holder {
         Some(_) => "; what it is just writing is not judged",
@@ -63,39 +66,23 @@ fn describe(report: &Report) -> Description {
     };
     let tail = report.moving_tail.as_ref();
     let tail = tail.map(|Location { file, offset }| {
-        let words = format!("\n  the node was writing {file}");
         Description::default()
-            .with("file", file.as_str(), words)
-            .with("offset", *offset, format_args!(" at offset {offset}"))
+            .told("file", file.as_str(), "\n  the node was writing {}")
+            .told("offset", *offset, " at offset {}")
     });
     let remarks = remarks(report);
     let remark_lines: String = remarks
         .iter()
         .map(|remark| format!("\n  remark: {remark}"))
         .collect();
-    let directory = &report.directory;
     Description::default()
-        .with(
-            "directory",
-            directory.as_str(),
-            format_args!("{directory}: "),
-        )
+        .told("directory", report.directory.as_str(), "{}: ")
         .with("state", state, meaning)
         .with_hidden("exit_code", code(report.state))
         .with_hidden("node", report.node.clone())
-        .with_optional("frames", summary.map(|summary| summary.frames), |frames| {
-            format!("; {frames} frames to replay")
-        })
-        .with_optional(
-            "segments",
-            summary.map(|summary| summary.segments),
-            |segments| format!(" in {segments} segments"),
-        )
-        .with_optional(
-            "last_position",
-            summary.map(|summary| summary.last.get()),
-            |last| format!(", last position {last}"),
-        )
+        .told_if("frames", frames, "; {} frames to replay")
+        .told_if("segments", segments, " in {} segments")
+        .told_if("last_position", last, ", last position {}")
         .with_hidden("checkpoint", checkpoint.map(Position::get))
         .with("process", report.holder.flatten(), in_use(report.holder))
         .with("running", report.holder.is_some(), unjudged)
@@ -110,21 +97,13 @@ fn describe(report: &Report) -> Description {
 
 /// What is wrong.
 pub(crate) fn describe_finding(finding: &Finding) -> Description {
-    let (file, what) = (finding.file.as_str(), finding.what.as_str());
-    let (meaning, remedy) = (finding.meaning, finding.remedy);
     Description::default()
         .with_hidden("kind", finding.kind.name())
-        .with("file", file, format_args!("\n  {file}"))
-        .with_optional("offset", finding.offset, |offset| {
-            format!(" at offset {offset}")
-        })
-        .with("what", what, format_args!(": {what}"))
-        .with(
-            "meaning",
-            meaning,
-            format_args!("\n  what it means: {meaning}"),
-        )
-        .with("remedy", remedy, format_args!("\n  what to do: {remedy}"))
+        .told("file", finding.file.as_str(), "\n  {}")
+        .told_if("offset", finding.offset, " at offset {}")
+        .told("what", finding.what.as_str(), ": {}")
+        .told("meaning", finding.meaning, "\n  what it means: {}")
+        .told("remedy", finding.remedy, "\n  what to do: {}")
 }
 
 /// The line on the process that has a directory.
@@ -138,13 +117,12 @@ pub(crate) fn in_use(holder: Option<Option<u32>>) -> String {
 
 /// What the next start would do.
 pub(crate) fn describe_next_start(next: &NextStart) -> Description {
-    let stop = next.stop.reason();
     let delay_ms = next
         .delay
         .map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000));
     let intention = intention(next);
     Description::default()
-        .with("last_stop", stop, format_args!("\n  last stop: {stop}"))
+        .told("last_stop", next.stop.reason(), "\n  last stop: {}")
         .with_hidden("delay_ms", json!(delay_ms))
         .with_hidden("delay_reason", next.delay.map(|delay| delay.reason))
         .with(

@@ -26,14 +26,23 @@ impl Description {
         self
     }
 
-    /// A member that may be missing, and what the text says of it where it is there.
-    pub(crate) fn with_optional<T: Copy + Into<Value>>(
+    /// A member, and what the text says of it: `{}` stands for its value.
+    pub(crate) fn told(self, name: &str, value: impl Into<Value> + Display, words: &str) -> Self {
+        let words = words.replace("{}", &value.to_string());
+        self.with(name, value, words)
+    }
+
+    /// The same for a member that may be missing.
+    pub(crate) fn told_if(
         self,
         name: &str,
-        value: Option<T>,
-        words: impl FnOnce(T) -> String,
+        value: Option<impl Into<Value> + Display>,
+        words: &str,
     ) -> Self {
-        self.with(name, value, value.map(words).unwrap_or_default())
+        match value {
+            Some(value) => self.told(name, value, words),
+            None => self.with_hidden(name, Value::Null),
+        }
     }
 
     /// A member that only programs need.
@@ -43,8 +52,7 @@ impl Description {
 
     /// A member whose text is its name and its value.
     pub(crate) fn with_named(self, name: &str, value: impl Into<Value> + Display) -> Self {
-        let words = format!("  {name} {value}");
-        self.with(name, value, words)
+        self.told(name, value, &format!("  {name} {{}}"))
     }
 
     /// A member that is described itself.

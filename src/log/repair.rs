@@ -1,6 +1,5 @@
 //! `quorlock log repair`: cuts a log that a start refuses, if the operator says so.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -55,28 +54,24 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 
 fn plan(report: &RepairReport, verb: &str) -> String {
     let finding = &report.finding;
-    let mut text = format!(
-        "a start refuses this log: {}: {}",
-        finding.file, finding.what
-    );
-    let _ = match &report.cut {
-        Some(cut) => write!(
-            text,
-            "\nkept {verb} everything up to position {}, which ends in {} at offset {}",
+    let (file, what) = (&finding.file, &finding.what);
+    let kept = match &report.cut {
+        Some(cut) => format!(
+            "kept {verb} everything up to position {}, which ends in {} at offset {}",
             cut.position, cut.file, cut.offset
         ),
-        None => write!(text, "\nnothing of the log can be kept"),
+        None => "nothing of the log can be kept".to_owned(),
     };
-    if !report.set_aside.is_empty() {
-        let _ = write!(text, "\nset aside {verb}: {}", report.set_aside.join(", "));
-    }
+    let aside = match report.set_aside.as_slice() {
+        [] => String::new(),
+        names => format!("\nset aside {verb}: {}", names.join(", ")),
+    };
     let wait = show_duration(report.wait);
-    let _ = write!(
-        text,
-        "\nthe next start serves no locks for at least {wait}, until the locks that may be lost have expired. \
+    format!(
+        "a start refuses this log: {file}: {what}\n{kept}{aside}\n\
+         the next start serves no locks for at least {wait}, until the locks that may be lost have expired. \
          Locks without TTL, or with a longer one, may be gone for good: make sure that nobody relies on one"
-    );
-    text
+    )
 }
 
 fn value(report: &RepairReport, folder: Option<&str>) -> serde_json::Value {

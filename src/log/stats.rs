@@ -28,11 +28,11 @@ pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure>
 }
 
 fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
-    let directory = &log.directory;
     let node = log.newest.map(|newest| hexadecimal(&newest.node_id));
     let incarnation = log.newest.map(|newest| newest.incarnation);
-    let first = log.positions.as_ref().map(|positions| *positions.start());
-    let last = log.positions.as_ref().map(|positions| *positions.end());
+    let positions = log.positions.as_ref();
+    let first = positions.map(|positions| positions.start().get());
+    let last = positions.map(|positions| positions.end().get());
     let refused = refusal.map(check::describe_finding);
     let heading = match refused {
         Some(_) => {
@@ -40,22 +40,16 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
         }
         None => replay(log),
     };
-    let time = seconds(log.newest_node_time);
+    let ttl_bound = log.ttl_bound_ns.map(ttl_bound).unwrap_or_default();
     let next_start = log.next_start.as_ref().map(check::describe_next_start);
     Description::default()
-        .with("directory", directory.as_str(), directory)
+        .told("directory", log.directory.as_str(), "{}")
         .with_hidden("running", log.holder.is_some())
         .with("process", log.holder.flatten(), check::in_use(log.holder))
-        .with_optional("node", node.as_deref(), |node| format!("\n  node {node}"))
-        .with_optional("incarnation", incarnation, |incarnation| {
-            format!(", incarnation {incarnation}")
-        })
-        .with_optional("first_position", first.map(Position::get), |first| {
-            format!("\n  positions {first}")
-        })
-        .with_optional("last_position", last.map(Position::get), |last| {
-            format!(" to {last}")
-        })
+        .told_if("node", node, "\n  node {}")
+        .told_if("incarnation", incarnation, ", incarnation {}")
+        .told_if("first_position", first, "\n  positions {}")
+        .told_if("last_position", last, " to {}")
         .with_hidden("checkpoint", log.checkpoint.map(Position::get))
         .with_hidden("replayed_frames", log.replayed.frames)
         .with_hidden("replayed_bytes", log.replayed.bytes)
@@ -66,9 +60,9 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
         .with(
             "newest_node_time_ns",
             log.newest_node_time.as_nanos(),
-            format_args!("\n  newest node time {time}"),
+            format_args!("\n  newest node time {}", seconds(log.newest_node_time)),
         )
-        .with_optional("ttl_bound_ns", log.ttl_bound_ns, ttl_bound)
+        .with("ttl_bound_ns", log.ttl_bound_ns, ttl_bound)
         .with_part("next_start", next_start)
         .with_parts(
             "kinds",
@@ -123,38 +117,27 @@ fn describe_segment(segment: &SegmentFile) -> Description {
         .with("bytes", bytes, format_args!(" {bytes:>10} bytes  "));
     match &segment.state {
         Ok(SegmentState::Used(header)) => {
-            let (version, incarnation) = (header.version, header.identity.incarnation);
             let (first, previous) = (header.first_position, header.previous);
-            let after = previous.segment;
             description
                 .with_hidden("state", "used")
-                .with("version", version, format_args!("version {version}"))
-                .with(
+                .told("version", header.version, "version {}")
+                .told(
                     "incarnation",
-                    incarnation,
-                    format_args!(", incarnation {incarnation}"),
+                    header.identity.incarnation,
+                    ", incarnation {}",
                 )
-                .with(
-                    "first_position",
-                    first.get(),
-                    format_args!(", from position {first}"),
-                )
-                .with(
-                    "previous_number",
-                    after,
-                    format_args!(", after segment {after}"),
-                )
+                .told("first_position", first.get(), ", from position {}")
+                .told("previous_number", previous.segment, ", after segment {}")
                 .with_hidden("previous_cut", previous.offset)
         }
         Ok(SegmentState::Blank) => description.with("state", "blank", "made ahead, not used"),
         Ok(SegmentState::Interrupted) => {
             description.with("state", "interrupted", "its first write was cut off")
         }
-        Err(why) => description.with_hidden("state", "unusable").with(
-            "reason",
-            why.as_str(),
-            format_args!("not usable: {why}"),
-        ),
+        Err(why) => {
+            let description = description.with_hidden("state", "unusable");
+            description.told("reason", why.as_str(), "not usable: {}")
+        }
     }
 }
 

@@ -102,12 +102,10 @@ pub(super) fn list(processes: &[Process]) -> String {
         .map(Process::to_string)
         .collect();
     let more = processes.len().saturating_sub(SHOWN_MAX);
-    let rest = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{rest}", shown.join(", "))
+    match (shown.join(", "), more) {
+        (shown, 0) => shown,
+        (shown, more) => format!("{shown} and {more} more"),
+    }
 }
 
 /// All descendants of this process, ended ones that nobody took note of included.

@@ -22,25 +22,12 @@ use crate::signals::Signals;
 
 /// What came of the command.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    /// It ended while the lock was held.
-    Ended {
-        /// How.
-        ending: Ending,
-        /// What it had left behind and was ended then.
-        orphans: Vec<Process>,
-        /// Whatever of that could not be stopped.
-        escaped: Vec<Process>,
-    },
-    /// The lock was lost before the command and all that it started had ended.
-    Lost {
-        /// Why.
-        loss: Loss,
-        /// What became of the command.
-        fate: Fate,
-        /// What could not be stopped.
-        escaped: Vec<Process>,
-    },
+pub(super) struct Outcome {
+    /// How it ended while the lock was held, and what it had left behind and was ended then; or why
+    /// the lock was lost before the command and all that it started had ended, and what became of it.
+    pub(super) ended: Result<(Ending, Vec<Process>), (Loss, Fate)>,
+    /// What could not be stopped.
+    pub(super) escaped: Vec<Process>,
 }
 
 /// What became of a command whose lock was lost.
@@ -86,11 +73,10 @@ impl Hold<'_> {
             terminal.lend(job.group());
         }
         let loss = self.watch(&mut job).await?;
-        let outcome = match loss {
+        match loss {
             Some(loss) => self.end_lost(job, loss).await,
             None => self.end_orphans(job).await,
-        }?;
-        Ok(outcome)
+        }
     }
 
     /// Waits for the command's end or the lock's loss; gives the loss.
@@ -151,26 +137,19 @@ impl Hold<'_> {
             (Some(stopped.was_killed), stopped.escaped)
         });
         self.take_terminal_back(&job);
-        if escaped.iter().any(|process| process.is(job.group())) {
-            let fate = Fate::GoesOn;
-            return Ok(Outcome::Lost {
-                loss,
-                fate,
-                escaped,
-            });
-        }
-        job.reap()?;
-        let fate = match was_killed {
-            None => Fate::Ignored,
-            Some(true) => Fate::Killed { in_time },
-            Some(false) if had_ended => Fate::EndedByItself,
-            Some(false) => Fate::Asked { in_time },
+        let fate = if escaped.iter().any(|process| process.is(job.group())) {
+            Fate::GoesOn
+        } else {
+            job.reap()?;
+            match was_killed {
+                None => Fate::Ignored,
+                Some(true) => Fate::Killed { in_time },
+                Some(false) if had_ended => Fate::EndedByItself,
+                Some(false) => Fate::Asked { in_time },
+            }
         };
-        Ok(Outcome::Lost {
-            loss,
-            fate,
-            escaped,
-        })
+        let ended = Err((loss, fate));
+        Ok(Outcome { ended, escaped })
     }
 
     /// Ends what the command has left behind, while the lock is still held.
@@ -182,30 +161,21 @@ impl Hold<'_> {
         } else {
             descendants::alive()?
         };
-        let mut escaped = Vec::new();
+        let (mut lost, mut escaped) = (None, Vec::new());
         if !orphans.is_empty() {
-            let now = SystemClock.now();
             let deadline = self.guard.valid_until();
-            let kill_at = kill_at(&Loss::Released, now, deadline, self.rules);
+            let kill_at = kill_at(&Loss::Released, SystemClock.now(), deadline, self.rules);
             let stopped = stop::end_all(&mut job, self.rules.request(), kill_at).await;
             escaped = stopped.escaped;
-            if let Some(loss) = self.guard.loss() {
-                let in_time = !SystemClock.now().has_reached(deadline);
-                let fate = Fate::Killed { in_time };
-                job.reap()?;
-                return Ok(Outcome::Lost {
-                    loss,
-                    fate,
-                    escaped,
-                });
-            }
+            let in_time = !SystemClock.now().has_reached(deadline);
+            lost = self
+                .guard
+                .loss()
+                .map(|loss| (loss, Fate::Killed { in_time }));
         }
         let ending = job.reap()?;
-        Ok(Outcome::Ended {
-            ending,
-            orphans,
-            escaped,
-        })
+        let ended = lost.map_or(Ok((ending, orphans)), Err);
+        Ok(Outcome { ended, escaped })
     }
 
     fn take_terminal_back(&self, job: &Job) {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cause::{NodeReport, write_nodes};
+use thiserror::Error;
+
+use super::cause::{NodeReport, lines, owner};
 use super::duration::show_duration;
 use crate::token::Token;
 
@@ -33,10 +35,15 @@ use crate::token::Token;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
     /// Somebody else holds the lock.
+    #[error(
+        "'{name}' is held by {}; not acquired{}. Wait longer or try again later",
+        owner(holder.as_ref(), *time_left, "unless renewed"),
+        after(*waited)
+    )]
     #[non_exhaustive]
     Busy {
         /// The lock's name.
@@ -49,6 +56,12 @@ pub enum AcquireError {
         waited: Duration,
     },
     /// Too few nodes answered to decide.
+    #[error(
+        "no quorum for '{name}': fewer than {needed} of {} nodes can vote; not acquired{}. Check the nodes{}",
+        nodes.len(),
+        after(*waited),
+        lines(nodes)
+    )]
     #[non_exhaustive]
     NoQuorum {
         /// The lock's name.
@@ -62,6 +75,7 @@ pub enum AcquireError {
     },
     /// A majority came too late: too little validity was left, a renewal could not come back in time, or the wait was
     /// over.
+    #[error("{}{}", timed_out(name, *waited, *too_short), lines(nodes))]
     #[non_exhaustive]
     TimedOut {
         /// The lock's name.
@@ -75,81 +89,20 @@ pub enum AcquireError {
         too_short: Option<TooShort>,
     },
     /// The attempt was cancelled, by the caller or because the client is shutting down.
+    #[error(
+        "acquiring '{name}' was cancelled; it is not held, and what was taken on single nodes is being released"
+    )]
     Cancelled {
         /// The lock's name.
         name: Arc<str>,
     },
     /// The name, ttl or another argument cannot work. Nothing was sent.
+    #[error("{reason}; nothing was sent. Correct the call")]
     Invalid {
         /// What is wrong and what is possible.
         reason: Arc<str>,
     },
 }
-
-impl fmt::Display for AcquireError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy {
-                name,
-                holder,
-                time_left,
-                waited,
-            } => {
-                write!(formatter, "'{name}' is held by ")?;
-                match holder {
-                    Some(holder) => write!(formatter, "another owner (token {})", holder.hint())?,
-                    None => formatter.write_str("another owner")?,
-                }
-                if let Some(left) = time_left {
-                    write!(
-                        formatter,
-                        " for another {} unless renewed",
-                        show_duration(*left)
-                    )?;
-                }
-                write!(
-                    formatter,
-                    "; not acquired{}. Wait longer or try again later",
-                    after(*waited)
-                )
-            }
-            Self::NoQuorum {
-                name,
-                needed,
-                nodes,
-                waited,
-            } => {
-                write!(
-                    formatter,
-                    "no quorum for '{name}': fewer than {needed} of {} nodes can vote; not \
-                     acquired{}. Check the nodes",
-                    nodes.len(),
-                    after(*waited)
-                )?;
-                write_nodes(formatter, nodes)
-            }
-            Self::TimedOut {
-                name,
-                nodes,
-                waited,
-                too_short,
-            } => {
-                write_timed_out(formatter, name, *waited, *too_short)?;
-                write_nodes(formatter, nodes)
-            }
-            Self::Cancelled { name } => write!(
-                formatter,
-                "acquiring '{name}' was cancelled; it is not held, and what was taken on single \
-                 nodes is being released"
-            ),
-            Self::Invalid { reason } => {
-                write!(formatter, "{reason}; nothing was sent. Correct the call")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AcquireError {}
 
 /// A lease that is too short for the nodes' distance.
 ///
@@ -194,24 +147,16 @@ impl fmt::Display for TooShort {
     }
 }
 
-fn write_timed_out(
-    formatter: &mut fmt::Formatter<'_>,
-    name: &str,
-    waited: Duration,
-    too_short: Option<TooShort>,
-) -> fmt::Result {
+fn timed_out(name: &str, waited: Duration, too_short: Option<TooShort>) -> String {
     let after = after(waited);
     match too_short {
-        Some(short) => write!(
-            formatter,
-            "'{name}' is not acquired{after}: {short}. Use a ttl of {} or more, or nodes that \
-             are nearer",
+        Some(short) => format!(
+            "'{name}' is not acquired{after}: {short}. Use a ttl of {} or more, or nodes that are nearer",
             show_duration(short.ttl_needed)
         ),
-        None => write!(
-            formatter,
-            "the votes for '{name}' did not come in time; not acquired{after}. Use a longer ttl \
-             or wait, or check the nodes' response times"
+        None => format!(
+            "the votes for '{name}' did not come in time; not acquired{after}. Use a longer ttl or wait, or check the \
+             nodes' response times"
         ),
     }
 }

@@ -236,8 +236,14 @@ impl fmt::Display for NodeReport {
 }
 
 /// Each node on a line of its own.
-pub(crate) fn write_nodes(formatter: &mut fmt::Formatter<'_>, nodes: &[NodeReport]) -> fmt::Result {
-    nodes
-        .iter()
-        .try_for_each(|report| write!(formatter, "\n  {report}"))
+pub(crate) fn lines(nodes: &[NodeReport]) -> String {
+    nodes.iter().map(|report| format!("\n  {report}")).collect()
+}
+
+/// The other owner, and for how long, where that is known.
+pub(crate) fn owner(holder: Option<&Token>, left: Option<Duration>, unless: &str) -> String {
+    let token = holder.map(|holder| format!(" (token {})", holder.hint()));
+    let left = left.map(|left| format!(" for another {} {unless}", show_duration(left)));
+    let (token, left) = (token.unwrap_or_default(), left.unwrap_or_default());
+    format!("another owner{token}{left}")
 }

@@ -1,9 +1,10 @@
 //! Why a lock that was held is lost, or was not extended.
 
-use std::fmt;
 use std::sync::Arc;
 
-use super::cause::{NodeReport, write_nodes};
+use thiserror::Error;
+
+use super::cause::{NodeReport, lines};
 
 /// Why an extension did not succeed.
 ///
@@ -22,12 +23,19 @@ use super::cause::{NodeReport, write_nodes};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExtendError {
     /// The lock is lost for good.
-    Lost(Loss),
+    #[error("not extended{}. Stop the work it protects", lost(.0))]
+    Lost(#[source] Loss),
     /// No majority has extended it this time. For a guard the old validity still holds.
+    #[error(
+        "not extended: fewer than {needed} of {} nodes renewed the lock. It ends when its lease ends; stop the work \
+         before that, or extend again{}",
+        nodes.len(),
+        lines(nodes)
+    )]
     #[non_exhaustive]
     NoQuorum {
         /// Votes needed.
@@ -36,6 +44,7 @@ pub enum ExtendError {
         nodes: Vec<NodeReport>,
     },
     /// An argument cannot work. Nothing was sent.
+    #[error("{reason}; nothing was sent. Correct the call")]
     Invalid {
         /// What is wrong and what is possible.
         reason: Arc<str>,
@@ -63,71 +72,37 @@ pub enum ExtendError {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// The lease ends, and no majority has renewed it.
+    #[error("the lease ends and no majority of the nodes has renewed it")]
     Expired,
     /// Fewer than a majority of the nodes hold the lock for us, for instance because it was
     /// deleted or taken there.
+    #[error("fewer than a majority of the nodes hold it under this token")]
     BelowMajority,
     /// A renewal succeeded only after the old validity had ended.
+    #[error("the renewal came only after the lease had ended")]
     Late,
     /// The longest time the lock may be held is over.
+    #[error("the longest time it may be held is over")]
     MaxLifetime,
     /// The guard was released.
+    #[error("it was released")]
     Released,
     /// The client's own thread has ended, nobody renews the lock.
+    #[error("the client has stopped, nobody renews it")]
     ClientStopped,
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Expired => "the lease ends and no majority of the nodes has renewed it",
-            Self::BelowMajority => "fewer than a majority of the nodes hold it under this token",
-            Self::Late => "the renewal came only after the lease had ended",
-            Self::MaxLifetime => "the longest time it may be held is over",
-            Self::Released => "it was released",
-            Self::ClientStopped => "the client has stopped, nobody renews it",
-        })
-    }
-}
-
-impl std::error::Error for Loss {}
-
-impl fmt::Display for ExtendError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost(Loss::BelowMajority) => formatter.write_str(
-                "not extended: fewer than a majority of the nodes hold the lock under this token; \
-                 it was lost or released, or never taken with it. Stop the work it protects",
-            ),
-            Self::Lost(loss) => write!(
-                formatter,
-                "not extended, the lock is lost: {loss}. Stop the work it protects"
-            ),
-            Self::NoQuorum { needed, nodes } => {
-                write!(
-                    formatter,
-                    "not extended: fewer than {needed} of {} nodes renewed the lock. It ends when \
-                     its lease ends; stop the work before that, or extend again",
-                    nodes.len()
-                )?;
-                write_nodes(formatter, nodes)
-            }
-            Self::Invalid { reason } => {
-                write!(formatter, "{reason}; nothing was sent. Correct the call")
-            }
+fn lost(loss: &Loss) -> String {
+    match loss {
+        Loss::BelowMajority => {
+            ": fewer than a majority of the nodes hold the lock under this token; it was lost or \
+             released, or never taken with it"
+                .to_owned()
         }
-    }
-}
-
-impl std::error::Error for ExtendError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Lost(loss) => Some(loss),
-            _ => None,
-        }
+        loss => format!(", the lock is lost: {loss}"),
     }
 }

@@ -15,25 +15,15 @@ use crate::register::{LogState, Membership};
 use crate::token::{TOKEN_BYTES_MAX, Token};
 use crate::votes::Identity;
 
-/// What one reply to a request for the lock means, beyond a vote.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    Answer(Answer),
-    /// The node does not know `SET ... NX ... GET`: ask without `GET`.
-    WithoutGet,
-}
-
-/// What one reply to a script means, beyond its result.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Scripted<T> {
-    Answer(T),
-    /// The node does not have the script: send its text.
-    NoScript,
-}
-
-pub(crate) fn taken(reply: &OwnedFrame, by: &Identity, token: &Token, with_get: bool) -> Taken {
+/// What a reply to a request for the lock means; none where the node does not know `SET ... NX ... GET`: ask without `GET`.
+pub(crate) fn taken(
+    reply: &OwnedFrame,
+    by: &Identity,
+    token: &Token,
+    with_get: bool,
+) -> Option<Answer> {
     let granted = || Answer::Granted(by.clone());
-    Taken::Answer(match reply {
+    Some(match reply {
         OwnedFrame::SimpleString(text) if text == b"OK" => granted(),
         OwnedFrame::Null if with_get => granted(),
         OwnedFrame::Null => Answer::Busy {
@@ -50,27 +40,29 @@ pub(crate) fn taken(reply: &OwnedFrame, by: &Identity, token: &Token, with_get: 
             }
         }
         OwnedFrame::Error(text) if with_get && text.starts_with("ERR syntax error") => {
-            return Taken::WithoutGet;
+            return None;
         }
         other => Answer::Not(refusal(other)),
     })
 }
 
-pub(crate) fn extended(reply: &OwnedFrame, by: &Identity) -> Scripted<ExtendAnswer> {
-    Scripted::Answer(match reply {
+/// What a reply to this script means; none where the node does not have the script: send its text.
+pub(crate) fn extended(reply: &OwnedFrame, by: &Identity) -> Option<ExtendAnswer> {
+    Some(match reply {
         OwnedFrame::Integer(1) => ExtendAnswer::Extended(by.clone()),
         OwnedFrame::Integer(0) => ExtendAnswer::Gone(by.clone()),
         OwnedFrame::Integer(-1) => ExtendAnswer::Other(by.clone()),
-        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return Scripted::NoScript,
+        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return None,
         other => ExtendAnswer::Not(refusal(other)),
     })
 }
 
-pub(crate) fn released(reply: &OwnedFrame) -> Scripted<NodeRelease> {
-    Scripted::Answer(match reply {
+/// The same for the script that releases.
+pub(crate) fn released(reply: &OwnedFrame) -> Option<NodeRelease> {
+    Some(match reply {
         OwnedFrame::Integer(1) => NodeRelease::Freed,
         OwnedFrame::Integer(0) => NodeRelease::NotHeld,
-        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return Scripted::NoScript,
+        OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return None,
         other => NodeRelease::Not(refusal(other)),
     })
 }
@@ -224,17 +216,14 @@ mod tests {
         let token = Token::from("mine");
         let mine = OwnedFrame::BulkString(b"mine".to_vec());
         let other = OwnedFrame::BulkString(b"other".to_vec());
-        let granted = Taken::Answer(Answer::Granted(by()));
+        let granted = Some(Answer::Granted(by()));
         assert_eq!(taken(&OwnedFrame::Null, &by(), &token, true), granted);
         // The node-redlock defect: a key that already holds our own value is not a refusal.
         assert_eq!(taken(&mine, &by(), &token, true), granted);
         let holder = Some(Token::from("other"));
-        let busy = Taken::Answer(Answer::Busy { by: by(), holder });
+        let busy = Some(Answer::Busy { by: by(), holder });
         assert_eq!(taken(&other, &by(), &token, true), busy);
-        assert_eq!(
-            taken(&error("ERR syntax error"), &by(), &token, true),
-            Taken::WithoutGet
-        );
+        assert_eq!(taken(&error("ERR syntax error"), &by(), &token, true), None);
     }
 
     #[test]
@@ -243,9 +232,9 @@ mod tests {
         let ok = OwnedFrame::SimpleString(b"OK".to_vec());
         assert_eq!(
             taken(&ok, &by(), &token, false),
-            Taken::Answer(Answer::Granted(by()))
+            Some(Answer::Granted(by()))
         );
-        let busy = Taken::Answer(Answer::Busy {
+        let busy = Some(Answer::Busy {
             by: by(),
             holder: None,
         });
@@ -259,7 +248,7 @@ mod tests {
         ] {
             let answer = taken(&odd, &by(), &token, false);
             assert!(
-                matches!(answer, Taken::Answer(Answer::Not(_))),
+                matches!(answer, Some(Answer::Not(_))),
                 "{odd:?}: {answer:?}"
             );
         }
@@ -267,22 +256,17 @@ mod tests {
 
     #[test]
     fn scripts_answer_numbers_and_nothing_else_counts() {
-        let is_not = |answer: &Scripted<ExtendAnswer>| {
-            matches!(answer, Scripted::Answer(ExtendAnswer::Not(_)))
-        };
+        let is_not = |answer: &Option<ExtendAnswer>| matches!(answer, Some(ExtendAnswer::Not(_)));
         let extend = |reply: OwnedFrame| extended(&reply, &by());
         assert_eq!(
             extend(OwnedFrame::Integer(0)),
-            Scripted::Answer(ExtendAnswer::Gone(by()))
+            Some(ExtendAnswer::Gone(by()))
         );
-        assert_eq!(extend(error("NOSCRIPT No matching")), Scripted::NoScript);
+        assert_eq!(extend(error("NOSCRIPT No matching")), None);
         assert!(is_not(&extend(OwnedFrame::Integer(2))));
         assert!(is_not(&extend(error("WRONGTYPE x"))));
-        assert_eq!(
-            released(&OwnedFrame::Integer(1)),
-            Scripted::Answer(NodeRelease::Freed)
-        );
-        assert_eq!(released(&error("NOSCRIPT x")), Scripted::NoScript);
+        assert_eq!(released(&OwnedFrame::Integer(1)), Some(NodeRelease::Freed));
+        assert_eq!(released(&error("NOSCRIPT x")), None);
     }
 
     #[test]

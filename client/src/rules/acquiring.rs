@@ -94,9 +94,9 @@ impl Acquiring {
     pub(super) fn next_time(&self) -> Option<ClientInstant> {
         match &self.stage {
             Stage::Queued => self.limit.ends_at(),
-            Stage::Connecting(connecting) => Some(connecting.deadline()),
+            Stage::Connecting(connecting) => Some(connecting.deadline),
             Stage::Asking(asking) => Some(asking.timer),
-            Stage::AskingTimeLeft(asked) => Some(asked.deadline()),
+            Stage::AskingTimeLeft(asked) => Some(asked.round.deadline),
             Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
         }
     }

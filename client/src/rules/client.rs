@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod busy_tests;
 #[cfg(test)]
-mod cluster;
+mod cluster_for_tests;
 #[cfg(test)]
 mod distance_tests;
 mod ending;

@@ -16,7 +16,7 @@ pub(super) struct Connecting {
     awaited: NodeSet,
     /// How many more nodes must be ready.
     missing: usize,
-    deadline: ClientInstant,
+    pub(super) deadline: ClientInstant,
 }
 
 impl Connecting {
@@ -51,10 +51,6 @@ impl Connecting {
             deadline: now.after(patience.min(limit)),
         };
         (!connecting.is_over(now)).then_some(connecting)
-    }
-
-    pub(super) fn deadline(&self) -> ClientInstant {
-        self.deadline
     }
 
     /// Takes an event in. Says whether nothing is to be waited for any more.

@@ -16,9 +16,7 @@ use super::link::request::{Asker, Form, Kind, Request, Subject};
 use super::link::{Link, NodeReply};
 use super::log_line::{LogLine, News};
 use super::refusals::Refusals;
-use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
-use crate::outcome::{Cause, Loss, NodeRelease};
 use crate::register::Register;
 use crate::settings::Settings;
 use crate::votes::NodeIndex;
@@ -95,7 +93,7 @@ impl Context<'_> {
                 node,
                 operation: self.operation,
                 round,
-                content: without_answer(kind, cause),
+                content: kind.without_answer(cause),
             });
         }
     }
@@ -125,21 +123,6 @@ impl Context<'_> {
         self.actions.push(Action::Waiting(self.operation, waiting));
     }
 
-    pub(super) fn tell_renewed(&mut self, valid_until: ClientInstant) {
-        let held = self.operation;
-        self.actions.push(Action::Renewed { held, valid_until });
-    }
-
-    pub(super) fn tell_renewal_failing(&mut self) {
-        let held = self.operation;
-        self.actions.push(Action::RenewalFailing { held });
-    }
-
-    pub(super) fn tell_lost(&mut self, loss: Loss) {
-        let held = self.operation;
-        self.actions.push(Action::Lost { held, loss });
-    }
-
     fn request(&self, kind: Kind, subject: &Rc<Subject>, asker: Option<Asker>) -> Request {
         let lasts = match kind {
             // What a lost release would leave behind is gone after the ttl.
@@ -165,16 +148,6 @@ pub(super) fn round_trip(links: &[Link], quorum: usize) -> Duration {
     let mut usual: Vec<_> = links.iter().map(Link::round_trip).collect();
     usual.sort_unstable();
     usual[quorum - 1]
-}
-
-fn without_answer(kind: Kind, cause: Cause) -> Content {
-    match kind {
-        Kind::Take => Content::Taken(Answer::Not(cause)),
-        Kind::Extend => Content::Extended(ExtendAnswer::Not(cause)),
-        Kind::Release => Content::Released(NodeRelease::Not(cause)),
-        Kind::TimeLeft => Content::TimeLeft(None),
-        Kind::Info => Content::Info(Err(cause)),
-    }
 }
 
 const RELEASE_SLACK: Duration = Duration::from_secs(1);

@@ -46,7 +46,7 @@ impl Extending {
 
     pub(super) fn next_time(&self) -> ClientInstant {
         match self {
-            Self::Connecting(connecting, _) => connecting.deadline(),
+            Self::Connecting(connecting, _) => connecting.deadline,
             Self::Asking(asking) => asking.round.deadline,
         }
     }

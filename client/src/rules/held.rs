@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::OperationId;
 use super::acquisition::Acquisition;
+use super::action::Action;
 use super::call::{AcquireCall, Extended, Outcome};
 use super::context::Context;
 use super::holding::{Holding, HoldingAction, HoldingEvent};
@@ -22,7 +23,7 @@ use crate::outcome::{ExtendError, Loss, NodeReport};
 pub(super) struct Held {
     pub(super) subject: Rc<Subject>,
     holding: Holding,
-    timer: ClientInstant,
+    pub(super) timer: ClientInstant,
     /// The round in which the lock was taken: its stragglers are votes.
     taken_in: u32,
     extenders: Vec<OperationId>,
@@ -63,10 +64,6 @@ impl Held {
 
     pub(super) fn valid_until(&self) -> ClientInstant {
         self.holding.valid_until()
-    }
-
-    pub(super) fn next_time(&self) -> ClientInstant {
-        self.timer
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
@@ -130,7 +127,8 @@ impl Held {
                 }
                 HoldingAction::ArmTimer(at) => self.timer = at,
                 HoldingAction::Renewed { valid_until } => {
-                    context.tell_renewed(valid_until);
+                    let held = context.operation;
+                    context.actions.push(Action::Renewed { held, valid_until });
                     let extended = Extended {
                         valid_until,
                         kept_until: None,
@@ -140,7 +138,8 @@ impl Held {
                     }
                 }
                 HoldingAction::NotRenewed => {
-                    context.tell_renewal_failing();
+                    let held = context.operation;
+                    context.actions.push(Action::RenewalFailing { held });
                     self.tell_not_renewed(context);
                 }
                 HoldingAction::Lost(loss) => {
@@ -171,7 +170,11 @@ impl Held {
     }
 
     fn tell_loss(&mut self, loss: &Loss, context: &mut Context<'_>) {
-        context.tell_lost(loss.clone());
+        let lost = Action::Lost {
+            held: context.operation,
+            loss: loss.clone(),
+        };
+        context.actions.push(lost);
         for asker in self.extenders.drain(..) {
             let error = ExtendError::Lost(loss.clone());
             context.tell_other(asker, Outcome::Extended(Err(error)));

@@ -63,10 +63,10 @@ impl Operation {
     pub(super) fn next_time(&self) -> Option<ClientInstant> {
         match self {
             Self::Acquiring(acquiring) => acquiring.next_time(),
-            Self::Held(held) => Some(held.next_time()),
+            Self::Held(held) => Some(held.timer),
             Self::Extending(extending) => Some(extending.next_time()),
-            Self::Releasing(releasing) => Some(releasing.next_time()),
-            Self::Probing(probing) => Some(probing.next_time()),
+            Self::Releasing(releasing) => Some(releasing.round.deadline),
+            Self::Probing(probing) => Some(probing.round.deadline),
             Self::Detached { until, .. } => Some(*until),
         }
     }

@@ -12,14 +12,13 @@ use super::link::request::{Kind, Subject};
 use super::round::Round;
 use super::step::{Input, Step};
 use crate::answer::{Content, Told};
-use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::probe::{NodeState, NodeStatus};
 use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) struct Probing {
-    round: Round<Result<Told, Cause>>,
+    pub(super) round: Round<Result<Told, Cause>>,
 }
 
 impl Probing {
@@ -32,10 +31,6 @@ impl Probing {
             context.ask(node, Kind::Info, &subject, 0);
         }
         Self { round }
-    }
-
-    pub(super) fn next_time(&self) -> ClientInstant {
-        self.round.deadline
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {

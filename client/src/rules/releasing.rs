@@ -12,7 +12,6 @@ use super::link::request::{Kind, Subject};
 use super::round::Round;
 use super::step::{Input, Step};
 use crate::answer::Content;
-use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease, Release};
 
 /// Whose answers are waited for.
@@ -28,7 +27,7 @@ pub(super) enum WaitsFor {
 #[derive(Debug)]
 pub(super) struct Releasing {
     subject: Rc<Subject>,
-    round: Round<NodeRelease>,
+    pub(super) round: Round<NodeRelease>,
     waits_for: WaitsFor,
 }
 
@@ -49,10 +48,6 @@ impl Releasing {
             round,
             waits_for,
         }
-    }
-
-    pub(super) fn next_time(&self) -> ClientInstant {
-        self.round.deadline
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {

@@ -129,6 +129,19 @@ impl Handle {
         }
     }
 
+    /// Hands a call over, and waits for its outcome; there is none where the client's thread has ended.
+    pub(crate) async fn ask<T>(
+        &self,
+        call: Call,
+        reply: fn(oneshot::Sender<T>) -> ReplyTo,
+    ) -> Option<T> {
+        let (sender, answer) = oneshot::channel();
+        let pending = self.call(call, reply(sender));
+        let answered = answer.await;
+        pending.done();
+        answered.ok()
+    }
+
     fn gone(&self, operation: OperationId) {
         if !self.way.process.is_current() {
             return;

@@ -1,12 +1,11 @@
 //! One caller of a service: takes and gives back locks, whatever the service is.
 
-use std::io;
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, Redlock, Token, Wait};
 use tokio::time::Instant;
 
-use super::etcd::EtcdCaller;
+use super::etcd::{self, EtcdCaller};
 use super::postgresql::{self, PostgresqlCaller};
 use crate::engine::EngineError;
 
@@ -35,7 +34,7 @@ impl Caller {
         let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
         let name = format!("caller-{number}");
         let redlock = Redlock::builder().nodes(nodes).client_name(&name).build();
-        let redlock = redlock.map_err(|error| EngineError::Failed(error.to_string()))?;
+        let redlock = redlock.map_err(EngineError::failed)?;
         Ok(Caller::Redlock(redlock))
     }
 
@@ -59,11 +58,14 @@ impl Caller {
                         by: By::Token(name.to_owned(), lease.token().clone()),
                     })),
                     Err(AcquireError::Busy { .. } | AcquireError::TimedOut { .. }) => Ok(None),
-                    Err(error) => Err(EngineError::Failed(error.to_string())),
+                    Err(error) => Err(EngineError::failed(error)),
                 }
             }
             Caller::Etcd(caller) => {
-                let answer = caller.acquire(name, ttl, wait).await.map_err(etcd)?;
+                let answer = caller
+                    .acquire(name, ttl, wait)
+                    .await
+                    .map_err(etcd::failed)?;
                 Ok(answer.map(|(key, valid_until)| Granted {
                     by: By::Key(key),
                     valid_until: Some(valid_until),
@@ -88,15 +90,13 @@ impl Caller {
                 drop(released);
                 Ok(())
             }
-            (Caller::Etcd(caller), By::Key(key)) => caller.release(&key).await.map_err(etcd),
+            (Caller::Etcd(caller), By::Key(key)) => {
+                caller.release(&key).await.map_err(etcd::failed)
+            }
             (Caller::Postgresql(caller), By::Number(number)) => {
                 caller.release(number).await.map_err(postgresql::failed)
             }
-            _ => Err(EngineError::Failed("a lock of another service".to_owned())),
+            _ => Err(EngineError::failed("a lock of another service")),
         }
     }
-}
-
-fn etcd(error: io::Error) -> EngineError {
-    EngineError::Failed(format!("etcd: {error}"))
 }

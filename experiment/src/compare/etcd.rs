@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::http::Http;
-use super::process::Process;
 use crate::engine::EngineError;
+use crate::engine::process::{Process, last_words};
 use crate::engine::real::{Launcher, ports};
 
 /// etcd as it is on this machine.
@@ -100,9 +101,8 @@ impl Cluster {
             .args(["--initial-cluster", &self.initial])
             .args(["--initial-cluster-state", "new"])
             .args(["--logger", "zap", "--log-level", "warn"]);
-        let log = self.directory.join(format!("{}.log", member.name));
-        let process = Process::start(command, &log).map_err(failed)?;
-        member.process = Some(process);
+        let process = Process::start(command, Stdio::null(), &log_of(&self.directory, member));
+        member.process = Some(process.map_err(failed)?);
         Ok(())
     }
 
@@ -117,7 +117,6 @@ impl Cluster {
             let process = member.process.as_mut();
             let ended = process.is_none_or(Process::has_ended);
             if ended || Instant::now() > give_up {
-                let words = member.process.as_ref().map(Process::last_words);
                 return Err(EngineError::Failed(format!(
                     "etcd {} {}. The end of its log:\n{}",
                     member.name,
@@ -125,7 +124,7 @@ impl Cluster {
                         true => "ended when it started",
                         false => "does not grant leases",
                     },
-                    words.unwrap_or_default()
+                    last_words(&log_of(&self.directory, member))
                 )));
             }
             sleep(LOOK_AGAIN).await;
@@ -270,8 +269,12 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-fn failed(error: io::Error) -> EngineError {
-    EngineError::Failed(format!("etcd: {error}"))
+fn log_of(directory: &Path, member: &Member) -> PathBuf {
+    directory.join(format!("{}.log", member.name))
+}
+
+pub(super) fn failed(error: io::Error) -> EngineError {
+    EngineError::failed(format_args!("etcd: {error}"))
 }
 
 const START_MAX: Duration = Duration::from_secs(20);

@@ -3,9 +3,7 @@
 //! A fault at large strikes a service whose lock stands as it was granted. The worst case of Redlock, a bare majority with
 //! the struck node in it, is that of the crash-recovery experiment: the same schedules, records and checks.
 
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,19 +21,22 @@ use crate::engine::real::RealEngine;
 use crate::engine::{Cancel, Engine as _, EngineError};
 use crate::history::History;
 use crate::preset::Preset;
+use crate::words::{text_in_files, words};
 
-/// A fault of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Blow {
-    /// `kill -9` of one process, the leader where there is one, which starts again at once.
-    Kill,
-    /// The same where the holder has just a majority with that node in it.
-    KillWorst,
-    /// One node loses power in that case.
-    PowerWorst,
-    /// The holder's program ends without giving its lock back.
-    HolderGone,
+words! {
+    /// A fault of a comparison.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(into = "String", try_from = "String")]
+    pub enum Blow or "fault of a comparison" {
+        /// `kill -9` of one process, the leader where there is one, which starts again at once.
+        Kill = "process-kill",
+        /// The same where the holder has just a majority with that node in it.
+        KillWorst = "process-kill-worst-case",
+        /// One node loses power in that case.
+        PowerWorst = "power-loss-worst-case",
+        /// The holder's program ends without giving its lock back.
+        HolderGone = "holder-gone",
+    }
 }
 
 /// What a fault came to.
@@ -71,26 +72,6 @@ pub enum BlowOutcome {
     TwoHolders,
     /// It was not tried.
     NotTried,
-}
-
-impl Blow {
-    /// All of them, in the order of the table.
-    pub const ALL: [Blow; 4] = [
-        Blow::Kill,
-        Blow::KillWorst,
-        Blow::PowerWorst,
-        Blow::HolderGone,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Blow::Kill => "process-kill",
-            Blow::KillWorst => "process-kill-worst-case",
-            Blow::PowerWorst => "power-loss-worst-case",
-            Blow::HolderGone => "holder-gone",
-        }
-    }
 }
 
 impl Survival {
@@ -173,13 +154,8 @@ pub(super) fn in_schedule(
     directory: &Path,
     cancel: &Cancel,
 ) -> Result<Survival, EngineError> {
-    let server = match service.kind() {
-        Kind::RedisServer => found.redis.as_ref(),
-        Kind::ValkeyServer => found.valkey.as_ref(),
-        _ => Ok(&found.quorlock),
-    };
-    let server = server.map_err(|reason| EngineError::Missing(reason.clone()))?;
-    let mut engine = RealEngine::new(server.clone(), directory.to_owned())?;
+    let server = found.server(service.kind())?.clone();
+    let mut engine = RealEngine::new(server, directory.to_owned())?;
     let mut trials = Preset::Quick.plan(1);
     trials.load_time = Duration::from_millis(50);
     trials.load_clients = 1;
@@ -226,7 +202,7 @@ pub(super) async fn at_large(
     let mut survival = Survival::none(service, blow);
     for number in 1..=plan.fault_trials {
         let directory = directory.join(format!("trial-{number}"));
-        std::fs::create_dir(&directory).map_err(|error| EngineError::Failed(error.to_string()))?;
+        std::fs::create_dir(&directory)?;
         let mut running = Running::start(service, found, TTL, &directory).await?;
         survival.add(&trial(&mut running, blow).await?);
     }
@@ -238,9 +214,8 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
     let mut b = running.caller(1).await?;
     let mut probe = running.caller(2).await?;
     let granted = a.acquire(LOCK, TTL, PATIENCE).await?;
-    let granted = granted.ok_or_else(|| {
-        EngineError::Failed("the lock was not to be had before the fault".to_owned())
-    })?;
+    let never = || EngineError::failed("the lock was not to be had before the fault");
+    let granted = granted.ok_or_else(never)?;
     let struck = Instant::now();
     let no_locks_ms = match blow {
         Blow::HolderGone => {
@@ -256,11 +231,10 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
         }
     };
     if no_locks_ms == Some(None) {
-        let never = "no lock was to be had again".to_owned();
-        return Err(EngineError::Failed(never));
+        return Err(EngineError::failed("no lock was to be had again"));
     }
     let had = take(&mut b, LOCK, struck + GIVE_UP).await;
-    let had = had.ok_or_else(|| EngineError::Failed("the lock was never free again".to_owned()))?;
+    let had = had.ok_or_else(|| EngineError::failed("the lock was never free again"))?;
     // A holder that is gone believes nothing any more.
     let valid_until = granted.valid_until.filter(|_| blow != Blow::HolderGone);
     let overlap = valid_until.map(|until| until.saturating_duration_since(had));
@@ -304,34 +278,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-impl fmt::Display for Blow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Blow {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Blow, String> {
-        let found = Blow::ALL.into_iter().find(|blow| blow.word() == text);
-        found.ok_or_else(|| format!("'{text}' is no fault of a comparison"))
-    }
-}
-
-impl From<Blow> for String {
-    fn from(blow: Blow) -> String {
-        blow.to_string()
-    }
-}
-
-impl TryFrom<String> for Blow {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Blow, String> {
-        text.parse()
-    }
-}
+text_in_files!(Blow);
 
 const LOCK: &str = "held";
 /// How long the lock of the holder lasts. A lease of etcd lasts whole seconds, and two at least.

@@ -135,8 +135,8 @@ impl Finished {
     /// If the disk does not take it.
     pub fn add(&mut self, event: &Event) -> Result<(), ResultsError> {
         let line = match event {
-            Event::Round(round) => FinishedStep::Round(round.clone()),
-            Event::Fault(fault) => FinishedStep::Fault(fault.clone()),
+            Event::Round { round } => FinishedStep::Round(round.clone()),
+            Event::Fault { fault } => FinishedStep::Fault(fault.clone()),
             Event::Begins { .. } | Event::Failed { .. } => return Ok(()),
         };
         self.steps.add(&line)
@@ -204,8 +204,14 @@ mod tests {
     fn begun(directory: &Path) -> String {
         let mut finished = Finished::create(directory, &setup()).expect("it is new");
         let outcome = outcome();
-        let rounds = outcome.rounds.into_iter().map(Event::Round);
-        let faults = outcome.faults.into_iter().map(Event::Fault);
+        let rounds = outcome
+            .rounds
+            .into_iter()
+            .map(|round| Event::Round { round });
+        let faults = outcome
+            .faults
+            .into_iter()
+            .map(|fault| Event::Fault { fault });
         for event in rounds.chain(faults) {
             finished.add(&event).expect("there is room");
         }
@@ -258,7 +264,9 @@ mod tests {
             assert_eq!(read.faults.len(), usize::from(is_whole), "cut at {end}");
             if !is_whole {
                 let fault = outcome().faults.remove(0);
-                finished.add(&Event::Fault(fault)).expect("there is room");
+                finished
+                    .add(&Event::Fault { fault })
+                    .expect("there is room");
             }
             let again = fs::read_to_string(&path).expect("it is there");
             assert_eq!(again, text, "cut at {end}");

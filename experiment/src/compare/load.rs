@@ -110,7 +110,7 @@ async fn load(
     let mut load = Load::default();
     let mut times = Vec::new();
     while let Some(own) = calling.join_next().await {
-        let own = own.map_err(|error| EngineError::Failed(error.to_string()))?;
+        let own = own.map_err(EngineError::failed)?;
         load.failed += own.failed;
         load.overlaps += own.overlaps;
         load.first_failure = load.first_failure.or(own.first_failure);

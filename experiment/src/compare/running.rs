@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Found;
 use super::caller::Caller;
 use super::etcd::{Cluster, EtcdCaller};
 use super::postgresql::Postgresql;
-use super::service::{Kind, Service};
+use super::service::Service;
+use super::{Found, there};
 use crate::engine::EngineError;
 use crate::engine::real::Nodes;
 
@@ -28,12 +28,7 @@ impl Running {
     ) -> Result<Running, EngineError> {
         match service {
             Service::Nodes(kind, fsync) => {
-                let server = match kind {
-                    Kind::RedisServer => there(&found.redis)?,
-                    Kind::ValkeyServer => there(&found.valkey)?,
-                    _ => &found.quorlock,
-                };
-                let nodes = Nodes::start(server, fsync, ttl, directory).await?;
+                let nodes = Nodes::start(found.server(kind)?, fsync, ttl, directory).await?;
                 Ok(Running::Nodes(nodes))
             }
             Service::Etcd(members) => {
@@ -66,12 +61,6 @@ impl Running {
             Running::Postgresql(_) => Err(EngineError::Missing(NOT_OURS.to_owned())),
         }
     }
-}
-
-fn there<T>(found: &Result<T, String>) -> Result<&T, EngineError> {
-    found
-        .as_ref()
-        .map_err(|reason| EngineError::Missing(reason.clone()))
 }
 
 /// Why a server that was given by its URL is not killed.

@@ -6,20 +6,23 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Fsync;
+use crate::words::{text_in_files, words};
 
-/// A product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Our own nodes, with our own client.
-    Quorlock,
-    /// redis-server, with our own client.
-    RedisServer,
-    /// valkey-server, with our own client.
-    ValkeyServer,
-    /// etcd, through its lock API.
-    Etcd,
-    /// Advisory locks of a PostgreSQL server.
-    Postgresql,
+words! {
+    /// A product.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Kind or "service that is compared: {all}" {
+        /// Our own nodes, with our own client.
+        Quorlock = "quorlock",
+        /// redis-server, with our own client.
+        RedisServer = "redis-server",
+        /// valkey-server, with our own client.
+        ValkeyServer = "valkey-server",
+        /// etcd, through its lock API.
+        Etcd = "etcd",
+        /// Advisory locks of a PostgreSQL server.
+        Postgresql = "postgresql",
+    }
 }
 
 /// A product in one setting.
@@ -35,26 +38,6 @@ pub enum Service {
 }
 
 impl Kind {
-    /// All of them, in the order of the table.
-    pub const ALL: [Kind; 5] = [
-        Kind::Quorlock,
-        Kind::RedisServer,
-        Kind::ValkeyServer,
-        Kind::Etcd,
-        Kind::Postgresql,
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Quorlock => "quorlock",
-            Kind::RedisServer => "redis-server",
-            Kind::ValkeyServer => "valkey-server",
-            Kind::Etcd => "etcd",
-            Kind::Postgresql => "postgresql",
-        }
-    }
-
     /// Its settings that are compared, with these fsync modes where it has them.
     pub fn services(self, fsync: &[Fsync]) -> Vec<Service> {
         match self {
@@ -117,24 +100,6 @@ impl Service {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Kind, String> {
-        let found = Kind::ALL.into_iter().find(|kind| kind.word() == text);
-        found.ok_or_else(|| {
-            let words = Kind::ALL.map(Kind::word).join(", ");
-            format!("'{text}' is no service that is compared: {words}")
-        })
-    }
-}
-
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -165,19 +130,7 @@ impl FromStr for Service {
     }
 }
 
-impl From<Service> for String {
-    fn from(service: Service) -> String {
-        service.to_string()
-    }
-}
-
-impl TryFrom<String> for Service {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Service, String> {
-        text.parse()
-    }
-}
+text_in_files!(Service);
 
 const ETCD_MEMBERS: [u8; 2] = [1, 3];
 

@@ -195,10 +195,6 @@ impl ServiceSummary {
 }
 
 impl Figures {
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "cycles of a load are far below 2^53"
-    )]
     fn of(loads: &[&Load]) -> Option<Figures> {
         let spread = |mut values: Vec<f64>| -> Option<[f64; 3]> {
             Some([

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -40,7 +40,7 @@ pub use self::register::database_name;
 pub use self::server::{Launcher, Server};
 use self::stage::Stage;
 use crate::cell::Cell;
-use crate::engine::{Cancel, Engine, EngineError};
+use crate::engine::{Cancel, Engine, EngineError, threads};
 use crate::history::{History, What, Who};
 use crate::plan::Plan;
 use crate::trial::Measured;
@@ -60,13 +60,10 @@ impl RealEngine {
     /// # Errors
     /// If no threads can be had.
     pub fn new(server: Server, scratch: PathBuf) -> Result<RealEngine, EngineError> {
-        let mut runtime = Builder::new_multi_thread();
-        runtime.worker_threads(2).enable_all();
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         Ok(RealEngine {
             server,
             scratch,
-            runtime: runtime.build().map_err(failed)?,
+            runtime: threads()?,
             trials: 0,
         })
     }
@@ -90,29 +87,18 @@ impl Engine for RealEngine {
         }
         self.trials += 1;
         let number = self.trials;
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let directory = self.scratch.join(format!("trial-{number}"));
         // Of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir_all(&directory).map_err(failed)?;
+        std::fs::create_dir_all(&directory)?;
         let scene = Scene::new(Observer::begin(), history);
-        let outcome = self.runtime.block_on(async {
-            tokio::select! {
-                outcome = trial(cell, plan, &self.server, &directory, &scene) => outcome,
-                () = cancelled(cancel) => Err(EngineError::Cancelled),
-            }
-        });
+        let trial = trial(cell, plan, &self.server, &directory, &scene);
+        let outcome = self.runtime.block_on(cancel.or(trial));
         // What a trial that failed has left says why.
         if outcome.is_ok() || matches!(outcome, Err(EngineError::Cancelled)) {
             let _stays = std::fs::remove_dir_all(&directory);
         }
         outcome
-    }
-}
-
-async fn cancelled(cancel: &Cancel) {
-    while !cancel.is_cancelled() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -225,7 +211,6 @@ fn nanos(time: Duration) -> u64 {
 
 #[allow(
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "a conversion from a float saturates"
 )]
 fn whole(value: f64) -> u32 {

@@ -7,6 +7,9 @@ mod services;
 mod share;
 mod strips;
 
+use std::fmt::Display;
+
+use super::page::text;
 use crate::cell::Fsync;
 use crate::summary::Summary;
 use crate::trial::Trial;
@@ -20,9 +23,15 @@ pub(super) struct Chart {
     pub(super) svg: String,
 }
 
+impl Chart {
+    pub(super) fn into_file(self) -> (String, Vec<u8>) {
+        (format!("svg/{}.svg", self.name), self.svg.into_bytes())
+    }
+}
+
 /// All charts for which there is something to draw.
 pub(super) fn all(summary: &Summary, trials: &[Trial]) -> Vec<Chart> {
-    let charts = [
+    drawn([
         (
             "risk",
             "Where power was lost: the share of trials with two holders, by the share of the needed restart delay, with \
@@ -60,13 +69,18 @@ pub(super) fn all(summary: &Summary, trials: &[Trial]) -> Vec<Chart> {
             "How long a sync of the log took, as each node measured it under load",
             strips::sync(trials),
         ),
-    ];
-    let drawn = charts
-        .into_iter()
-        .filter_map(|(name, title, svg)| Some((name, title, svg?)));
-    drawn
-        .map(|(name, title, svg)| Chart { name, title, svg })
-        .collect()
+    ])
+}
+
+/// Those of some charts for which there is something to draw.
+fn drawn(
+    charts: impl IntoIterator<Item = (&'static str, &'static str, Option<String>)>,
+) -> Vec<Chart> {
+    let drawn = charts.into_iter().filter_map(|(name, title, svg)| {
+        let svg = svg?;
+        Some(Chart { name, title, svg })
+    });
+    drawn.collect()
 }
 
 /// The style of what belongs to a mode: the same in every chart.
@@ -75,11 +89,56 @@ fn style_of(fsync: Fsync) -> String {
     position.map_or_else(String::new, |position| format!("c{position}"))
 }
 
-fn open(height: f64) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         class=\"chart\"><style>{STYLE}</style>"
-    )
+/// A chart that is being drawn.
+struct Drawing {
+    svg: String,
+    height: f64,
+}
+
+impl Drawing {
+    fn open(height: f64) -> Drawing {
+        let svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+             class=\"chart\"><style>{STYLE}</style>"
+        );
+        Drawing { svg, height }
+    }
+
+    fn add(&mut self, svg: impl AsRef<str>) {
+        self.svg.push_str(svg.as_ref());
+    }
+
+    /// A line of the grid, from its label up to `to`.
+    fn level(&mut self, y: f64, to: f64, label: impl Display) {
+        self.add(format!(
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+        ));
+        self.add(text(LEFT - 8.0, y + 4.0, "end", label));
+    }
+
+    /// A label of the scale at the bottom.
+    fn below(&mut self, x: f64, label: impl Display) {
+        self.add(text(x, self.height - 8.0, "middle", label));
+    }
+
+    /// Which curve is that of this mode, at its place among them.
+    fn legend(&mut self, fsync: Fsync, position: usize) {
+        let top = TOP + 14.0 + position as f64 * 16.0;
+        self.add(format!(
+            "<line class=\"curve {}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{4:.1}\" y2=\"{4:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{top:.1}\">fsync {fsync}</text>",
+            style_of(fsync),
+            WIDTH - 130.0,
+            WIDTH - 104.0,
+            WIDTH - 98.0,
+            top - 4.0,
+        ));
+    }
+
+    fn close(mut self) -> String {
+        self.add("</svg>");
+        self.svg
+    }
 }
 
 /// The next number that is pleasant as the end of a scale.

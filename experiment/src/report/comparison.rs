@@ -1,14 +1,17 @@
 //! A run beside an earlier one: what changed, and where no change was detected.
 
+use super::page::BASELINE;
 use crate::summary::{CellSummary, Summary};
 
 /// A line per cell that one of them has tried.
 pub fn comparison_text(summary: &Summary, baseline: &Summary) -> String {
-    let mut text = String::from("Compared with the baseline:\n");
-    for line in lines(summary, baseline) {
-        text.push_str(&format!("  {line}\n"));
-    }
-    text
+    baseline_text(lines(summary, baseline))
+}
+
+/// What differs from an earlier run, as text.
+pub(super) fn baseline_text(lines: Vec<String>) -> String {
+    let lines = lines.iter().map(|line| format!("  {line}\n"));
+    format!("{BASELINE}:\n{}", lines.collect::<String>())
 }
 
 pub(super) fn lines(summary: &Summary, baseline: &Summary) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! `report.html`: one page that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
 use super::chart::Chart;
-use super::page::{self, escaped, framed};
+use super::page::{self, TableCell, escaped, framed, judged, number, word};
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
 use crate::engine::real::Server;
@@ -33,7 +33,10 @@ pub(super) fn page(
     for (_, cell, svg) in timelines {
         body.push_str(&page::figure(&in_words(cell), svg));
     }
-    rows(&mut body, summary);
+    let rows = summary.cells.iter().map(row);
+    let title = "Every combination that was tried";
+    body.push_str(&page::table(title, &COLUMNS, rows));
+    body.push_str(&page::folded("Not tried", &table::skipped(summary)));
     for chart in charts {
         body.push_str(&page::figure(chart.title, &chart.svg));
     }
@@ -62,20 +65,7 @@ pub(super) fn page(
     framed("Quorlock: crash recovery", &body)
 }
 
-fn rows(body: &mut String, summary: &Summary) {
-    body.push_str("<h2>Every combination that was tried</h2><div class=\"wide\"><table><tr>");
-    for (name, class) in COLUMNS {
-        body.push_str(&format!("<th class=\"{class}\">{name}</th>"));
-    }
-    body.push_str("</tr>");
-    for cell in &summary.cells {
-        row(body, cell);
-    }
-    body.push_str("</table></div>");
-    body.push_str(&page::folded("Not tried", &table::skipped(summary)));
-}
-
-fn row(body: &mut String, cell: &CellSummary) {
+fn row(cell: &CellSummary) -> Vec<TableCell> {
     let class = match (cell.is_defect(), cell.violated) {
         (true, _) => "bad",
         (false, 0) => "good",
@@ -101,14 +91,12 @@ fn row(body: &mut String, cell: &CellSummary) {
         },
     );
     let words = [
-        cell.cell.fsync.to_string(),
-        cell.cell.delay.to_string(),
-        cell.cell.fault.to_string(),
+        word(cell.cell.fsync),
+        word(cell.cell.delay),
+        word(cell.cell.fault),
+        judged(class, table::violations(cell)),
+        word(table::mark(cell)),
     ];
-    body.push_str("<tr>");
-    for word in words {
-        body.push_str(&format!("<td class=\"word\">{}</td>", escaped(&word)));
-    }
     let figures = [
         cell.cell.nodes.to_string(),
         forgotten,
@@ -129,15 +117,7 @@ fn row(body: &mut String, cell: &CellSummary) {
             },
         },
     ];
-    body.push_str(&format!(
-        "<td class=\"word {class}\">{}</td><td class=\"word\">{}</td>",
-        escaped(&table::violations(cell)),
-        table::mark(cell)
-    ));
-    for figure in figures {
-        body.push_str(&format!("<td>{}</td>", escaped(&figure)));
-    }
-    body.push_str("</tr>");
+    words.into_iter().chain(figures.map(number)).collect()
 }
 
 fn facts(body: &mut String, summary: &Summary) {
@@ -231,7 +211,7 @@ fault; all nodes and all clients share one machine.</p>";
 mod tests {
     use super::*;
     use crate::preset::Preset;
-    use crate::report::page::unclosed;
+    use crate::report::page::tests::unclosed;
     use crate::report::timeline::tests::amnesia;
     use crate::report::{Records, files, text};
     use crate::trial::Trial;

@@ -1,5 +1,7 @@
 //! What all pages share: one file that needs nothing else, on paper, on a telephone, offline, by day and by night.
 
+use std::fmt::Display;
+
 /// The page around its body.
 pub(super) fn framed(title: &str, body: &str) -> String {
     format!(
@@ -85,24 +87,72 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// The title of the part about an earlier run.
+/// A cell of a table: its class, or none, and its words.
+pub(super) type TableCell = (String, String);
+
+pub(super) fn word(words: impl Display) -> TableCell {
+    ("word".to_owned(), words.to_string())
+}
+
+/// A word that is good or bad, or neither.
+pub(super) fn judged(class: &str, words: impl Display) -> TableCell {
+    (format!("word {class}"), words.to_string())
+}
+
+pub(super) fn number(words: impl Display) -> TableCell {
+    (String::new(), words.to_string())
+}
+
+/// A table below its title: columns with their classes, and rows.
+pub(super) fn table(
+    title: &str,
+    columns: &[(&str, &str)],
+    rows: impl Iterator<Item = Vec<TableCell>>,
+) -> String {
+    let mut html = format!("<h2>{title}</h2><div class=\"wide\"><table><tr>");
+    for (name, class) in columns {
+        html.push_str(&format!("<th class=\"{class}\">{name}</th>"));
+    }
+    html.push_str("</tr>");
+    for row in rows {
+        html.push_str("<tr>");
+        for (class, words) in row {
+            let words = escaped(&words);
+            html.push_str(&match class.is_empty() {
+                true => format!("<td>{words}</td>"),
+                false => format!("<td class=\"{class}\">{words}</td>"),
+            });
+        }
+        html.push_str("</tr>");
+    }
+    html + "</table></div>"
+}
+
+/// A text of a drawing, from `x` on, around it (`middle`) or up to it (`end`).
+pub(super) fn text(x: f64, y: f64, anchor: &str, words: impl Display) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>")
+}
+
 pub(super) const BASELINE: &str = "Compared with the baseline";
 
-/// The tags that are open where a text ends, and the first that is closed without having been opened.
 #[cfg(test)]
-pub(super) fn unclosed(content: &str) -> Vec<String> {
-    let mut open = Vec::new();
-    for tag in content.split('<').skip(1) {
-        let (tag, _) = tag.split_once('>').expect("it ends");
-        let word = tag.split(' ').next().unwrap_or_default();
-        let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
-        match word.strip_prefix('/') {
-            Some(closed) if open.last().is_some_and(|last| last == closed) => {
-                open.pop();
+pub(super) mod tests {
+    /// The tags that are open where a text ends, and the first that is closed without having been opened.
+    pub(in crate::report) fn unclosed(content: &str) -> Vec<String> {
+        let mut open = Vec::new();
+        for tag in content.split('<').skip(1) {
+            let (tag, _) = tag.split_once('>').expect("it ends");
+            let word = tag.split(' ').next().unwrap_or_default();
+            let is_void = ["!doctype", "meta"].contains(&word) || tag.ends_with('/');
+            match word.strip_prefix('/') {
+                Some(closed) if open.last().is_some_and(|last| last == closed) => {
+                    open.pop();
+                }
+                Some(_) => return vec![word.to_owned()],
+                None if is_void => {}
+                None => open.push(word.to_owned()),
             }
-            Some(_) => return vec![word.to_owned()],
-            None if is_void => {}
-            None => open.push(word.to_owned()),
         }
+        open
     }
-    open
 }

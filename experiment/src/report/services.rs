@@ -1,6 +1,6 @@
 //! Lock services side by side: the table for a terminal, the sentences, and the files of a comparison.
 
-use super::table::aligned;
+use super::table::{aligned, by_reason, dash};
 use super::{chart, services_page};
 use crate::cell::Fsync;
 use crate::compare::{
@@ -30,11 +30,9 @@ pub fn services_files(
 ) -> Vec<(String, Vec<u8>)> {
     let charts = chart::services(comparison);
     let page = services_page::page(comparison, &charts, baseline);
-    let mut files = vec![("report.html".to_owned(), page.into_bytes())];
-    for chart in charts {
-        files.push((format!("svg/{}.svg", chart.name), chart.svg.into_bytes()));
-    }
-    files
+    let page = ("report.html".to_owned(), page.into_bytes());
+    let charts = charts.into_iter().map(chart::Chart::into_file);
+    std::iter::once(page).chain(charts).collect()
 }
 
 fn row(row: &ServiceSummary) -> [String; 9] {
@@ -197,22 +195,12 @@ fn holders(row: &ServiceSummary) -> Option<String> {
 
 /// A line per reason, with all that it concerns.
 pub(super) fn grouped(skipped: &[Skipped]) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for Skipped { service, reason } in skipped {
-        let service = service.to_string();
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, services)) => services.push(service),
-            None => reasons.push((reason, vec![service])),
-        }
-    }
-    let lines = reasons.into_iter();
+    let all = skipped.iter();
+    let all = all.map(|skipped| (skipped.service.to_string(), skipped.reason.as_str()));
+    let lines = by_reason(all).into_iter();
     lines
         .map(|(reason, services)| format!("{}: {reason}", services.join(", ")))
         .collect()
-}
-
-pub(super) fn dash() -> String {
-    "-".to_owned()
 }
 
 const HEADER: [&str; 9] = [

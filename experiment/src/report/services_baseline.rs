@@ -1,23 +1,17 @@
 //! A comparison of services beside an earlier one: what changed, and where no change was detected.
 
+use super::comparison::baseline_text;
 use crate::compare::{Blow, Comparison, Figures, ServiceSummary, Survival};
 
 /// A line per service that one of them has measured.
 pub fn services_baseline_text(comparison: &Comparison, baseline: &Comparison) -> String {
-    let mut text = String::from("Compared with the baseline:\n");
-    for line in lines(comparison, baseline) {
-        text.push_str(&format!("  {line}\n"));
-    }
-    text
+    baseline_text(lines(comparison, baseline))
 }
 
 pub(super) fn lines(comparison: &Comparison, baseline: &Comparison) -> Vec<String> {
     let row_of = |of: &Comparison, wanted: &ServiceSummary| {
-        let found = of.services.iter();
-        found
-            .into_iter()
-            .find(|row| row.service == wanted.service)
-            .cloned()
+        let mut rows = of.services.iter();
+        rows.find(|row| row.service == wanted.service).cloned()
     };
     let mut lines = Vec::new();
     for now in &comparison.services {

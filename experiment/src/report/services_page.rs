@@ -1,9 +1,12 @@
 //! The page of a comparison: verdict, table, what survived, charts, what each service is.
 
+use std::collections::BTreeSet;
+
 use super::chart::Chart;
-use super::page::{self, escaped, framed};
-use super::services::{dash, grouped, lines, survival};
+use super::page::{self, TableCell, escaped, framed, judged, number, word};
+use super::services::{grouped, lines, survival};
 use super::services_baseline;
+use super::table::dash;
 use crate::compare::{Blow, BlowOutcome, Comparison, Figures, Service, ServiceSummary, Survival};
 
 /// The page.
@@ -20,7 +23,8 @@ pub(super) fn page(
         }
     );
     body.push_str(&page::verdict(comparison.defects() > 0, &lines(comparison)));
-    speeds(&mut body, comparison);
+    let rows = comparison.services.iter();
+    body.push_str(&page::table("How fast", &SPEEDS, rows.map(speeds)));
     faults(&mut body, comparison);
     for chart in charts {
         body.push_str(&page::figure(chart.title, &chart.svg));
@@ -39,40 +43,20 @@ pub(super) fn page(
     framed("Quorlock: lock services compared", &body)
 }
 
-fn head(body: &mut String, title: &str, columns: &[(&str, &str)]) {
-    body.push_str(&format!("<h2>{title}</h2><div class=\"wide\"><table><tr>"));
-    for (name, class) in columns {
-        body.push_str(&format!("<th class=\"{class}\">{name}</th>"));
+fn speeds(row: &ServiceSummary) -> Vec<TableCell> {
+    let mut cells = vec![word(row.service), word(row.service.is())];
+    for figures in [row.apart.as_ref(), row.together.as_ref()] {
+        let ms = |of: fn(&Figures) -> [f64; 3]| {
+            figures.map_or_else(dash, |figures| format!("{:.2}", of(figures)[0] / 1e3))
+        };
+        cells.push(number(spread(figures)));
+        cells.push(number(ms(|figures| figures.p50_us)));
+        cells.push(number(ms(|figures| figures.p99_us)));
     }
-    body.push_str("</tr>");
-}
-
-fn speeds(body: &mut String, comparison: &Comparison) {
-    head(body, "How fast", &SPEEDS);
-    for row in &comparison.services {
-        body.push_str(&format!(
-            "<tr><td class=\"word\">{}</td><td class=\"word\">{}</td>",
-            escaped(&row.service.to_string()),
-            escaped(row.service.is())
-        ));
-        for figures in [row.apart.as_ref(), row.together.as_ref()] {
-            let ms = |of: fn(&Figures) -> [f64; 3]| {
-                figures.map_or_else(dash, |figures| format!("{:.2}", of(figures)[0] / 1e3))
-            };
-            let cells = [
-                spread(figures),
-                ms(|figures| figures.p50_us),
-                ms(|figures| figures.p99_us),
-            ];
-            for cell in cells {
-                body.push_str(&format!("<td>{cell}</td>"));
-            }
-        }
-        let failed = row.apart.iter().chain(&row.together);
-        let failed: u64 = failed.map(|figures| figures.failed).sum();
-        body.push_str(&format!("<td>{failed}</td></tr>"));
-    }
-    body.push_str("</table></div>");
+    let failed = row.apart.iter().chain(&row.together);
+    let failed: u64 = failed.map(|figures| figures.failed).sum();
+    cells.push(number(failed));
+    cells
 }
 
 /// `2500 (2400 to 2600)`: the median round, the lowest and the highest.
@@ -87,40 +71,31 @@ fn faults(body: &mut String, comparison: &Comparison) {
     if comparison.plan.fault_trials == 0 {
         return;
     }
-    head(body, "What survives which fault", &FAULTS);
-    for row in &comparison.services {
-        let name = escaped(&row.service.to_string());
-        body.push_str(&format!("<tr><td class=\"word\">{name}</td>"));
-        for blow in Blow::ALL {
-            let fault = row.fault(blow);
-            let class = fault.map_or("", class_of);
-            body.push_str(&format!(
-                "<td class=\"word {class}\">{}</td>",
-                escaped(&survival(fault))
-            ));
-            if blow == Blow::Kill {
-                let ms = |of: fn(&Survival) -> Option<f64>| {
-                    fault
-                        .and_then(of)
-                        .map_or_else(dash, |ms| format!("{ms:.0}"))
-                };
-                let no_locks = ms(|fault| fault.no_locks_ms);
-                let waited = ms(|fault| fault.waited_ms);
-                body.push_str(&format!("<td>{no_locks}</td><td>{waited}</td>"));
-            }
+    let rows = comparison.services.iter();
+    let title = "What survives which fault";
+    body.push_str(&page::table(title, &FAULTS, rows.clone().map(survivals)));
+    let reasons = rows.flat_map(|row| &row.faults).filter_map(|fault| {
+        let reason = fault.reason.as_ref()?;
+        Some(format!("{}, {}: {reason}", fault.service, fault.blow))
+    });
+    body.push_str(&page::folded("Not tried", &reasons.collect::<Vec<_>>()));
+}
+
+fn survivals(row: &ServiceSummary) -> Vec<TableCell> {
+    let mut cells = vec![word(row.service)];
+    for blow in Blow::ALL {
+        let fault = row.fault(blow);
+        cells.push(judged(fault.map_or("", class_of), survival(fault)));
+        if blow == Blow::Kill {
+            let ms = |of: fn(&Survival) -> Option<f64>| {
+                let ms = fault.and_then(of);
+                number(ms.map_or_else(dash, |ms| format!("{ms:.0}")))
+            };
+            cells.push(ms(|fault| fault.no_locks_ms));
+            cells.push(ms(|fault| fault.waited_ms));
         }
-        body.push_str("</tr>");
     }
-    body.push_str("</table></div>");
-    let mut reasons: Vec<String> = Vec::new();
-    for fault in comparison.services.iter().flat_map(|row| &row.faults) {
-        let Some(reason) = &fault.reason else {
-            continue;
-        };
-        let line = format!("{}, {}: {reason}", fault.service, fault.blow);
-        reasons.push(line);
-    }
-    body.push_str(&page::folded("Not tried", &reasons));
+    cells
 }
 
 fn class_of(fault: &Survival) -> &'static str {
@@ -172,20 +147,16 @@ fn facts(body: &mut String, comparison: &Comparison) {
 fn repeat(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let mut names: Vec<&str> = Vec::new();
-    for service in &plan.services {
-        let word = service.kind().word();
-        if !names.contains(&word) {
-            names.push(word);
-        }
-    }
     let mut modes: Vec<&str> = Vec::new();
     for service in &plan.services {
-        if let Service::Nodes(_, fsync) = service
-            && !modes.contains(&fsync.word())
-        {
+        names.push(service.kind().word());
+        if let Service::Nodes(_, fsync) = service {
             modes.push(fsync.word());
         }
     }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    modes.retain(|mode| seen.insert(*mode));
     let fsync = match modes.is_empty() {
         true => String::new(),
         false => format!(" --fsync {}", modes.join(",")),
@@ -246,7 +217,7 @@ yet.</p>";
 #[cfg(test)]
 mod tests {
     use crate::compare::summary::tests::{comparison, outcome};
-    use crate::report::page::unclosed;
+    use crate::report::page::tests::unclosed;
     use crate::report::services_files;
 
     #[test]

@@ -70,26 +70,33 @@ fn row(cell: &CellSummary) -> [String; 10] {
 
 /// What was not tried: a line per reason, with the combination if it is one.
 pub(super) fn skipped(summary: &Summary) -> Vec<String> {
+    let skipped = summary.skipped.iter();
+    let skipped = skipped.map(|skipped| (skipped.cell.id(), skipped.reason.as_str()));
+    let lines = by_reason(skipped)
+        .into_iter()
+        .map(|(reason, cells)| match &cells[..] {
+            [cell] => format!("{cell}: {reason}"),
+            _ => format!(
+                "{} combinations, such as {}: {reason}",
+                cells.len(),
+                cells[0]
+            ),
+        });
+    lines.collect()
+}
+
+/// What has the same reason, together, in the order in which reasons come.
+pub(super) fn by_reason<'a>(
+    all: impl Iterator<Item = (String, &'a str)>,
+) -> Vec<(&'a str, Vec<String>)> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for skipped in &summary.skipped {
-        let cell = skipped.cell.id();
-        match reasons
-            .iter_mut()
-            .find(|(reason, _)| *reason == skipped.reason)
-        {
-            Some((_, cells)) => cells.push(cell),
-            None => reasons.push((&skipped.reason, vec![cell])),
+    for (name, reason) in all {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
         }
     }
-    let lines = reasons.into_iter().map(|(reason, cells)| match &cells[..] {
-        [cell] => format!("{cell}: {reason}"),
-        _ => format!(
-            "{} combinations, such as {}: {reason}",
-            cells.len(),
-            cells[0]
-        ),
-    });
-    lines.collect()
+    reasons
 }
 
 /// `0 of 20, < 16 %`: what was seen, and the upper end of the 95 % interval.
@@ -127,7 +134,7 @@ pub(super) fn mark(cell: &CellSummary) -> &'static str {
     }
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "-".to_owned()
 }
 

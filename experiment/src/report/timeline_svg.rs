@@ -1,6 +1,6 @@
 //! The lanes of a trial as a picture. Colours come from the page's style sheet; alone the file brings its own.
 
-use super::page::escaped;
+use super::page::{escaped, text};
 use super::timeline::{Lane, Span, State, Timeline};
 
 /// The picture, as a whole SVG document that also fits into a page.
@@ -28,10 +28,9 @@ pub(super) fn draw(timeline: &Timeline) -> String {
     if let Some(fault_ns) = timeline.fault_ns {
         let (x, _) = extent(timeline, fault_ns, fault_ns);
         svg.push_str(&format!(
-            "<line class=\"fault\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">fault</text>",
+            "<line class=\"fault\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>{}",
             TOP - 4.0,
-            TOP - 8.0
+            text(x, TOP - 8.0, "middle", "fault")
         ));
     }
     draw_axis(&mut svg, timeline, bottom);
@@ -41,11 +40,8 @@ pub(super) fn draw(timeline: &Timeline) -> String {
 
 fn draw_lane(svg: &mut String, timeline: &Timeline, lane: &Lane, y: f64) {
     svg.push_str(&format!(
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-         <rect class=\"lane\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
-        LEFT - 8.0,
-        y + 15.0,
-        escaped(&lane.name),
+        "{}<rect class=\"lane\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
+        text(LEFT - 8.0, y + 15.0, "end", escaped(&lane.name)),
         y + 3.0,
         WIDTH - LEFT - RIGHT
     ));
@@ -72,17 +68,12 @@ fn draw_axis(svg: &mut String, timeline: &Timeline, y: f64) {
         let at_ns = timeline.from_ns + tick_ms * 1_000_000;
         let (x, _) = extent(timeline, at_ns, at_ns);
         svg.push_str(&format!(
-            "<line class=\"tick\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y:.1}\" y2=\"{:.1}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{tick_ms}</text>",
+            "<line class=\"tick\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y:.1}\" y2=\"{:.1}\"/>{}",
             y + 4.0,
-            y + 17.0
+            text(x, y + 17.0, "middle", tick_ms)
         ));
     }
-    svg.push_str(&format!(
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">ms</text>",
-        LEFT - 8.0,
-        y + 17.0
-    ));
+    svg.push_str(&text(LEFT - 8.0, y + 17.0, "end", "ms"));
 }
 
 fn class(span: &Span) -> (&'static str, &'static str) {
@@ -99,10 +90,6 @@ fn since(timeline: &Timeline, at_ns: u64) -> u64 {
     at_ns.saturating_sub(timeline.from_ns) / 1_000_000
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "a trial takes seconds, far below 2^53 ns"
-)]
 fn extent(timeline: &Timeline, from_ns: u64, to_ns: u64) -> (f64, f64) {
     let length = timeline.until_ns.saturating_sub(timeline.from_ns).max(1) as f64;
     let x = |at_ns: u64| {

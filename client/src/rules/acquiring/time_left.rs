@@ -17,7 +17,7 @@ use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) struct TimeLeft {
-    round: Round<Option<Duration>>,
+    pub(super) round: Round<Option<Duration>>,
     /// The attempt that was refused.
     attempt: u32,
 }
@@ -44,10 +44,6 @@ impl TimeLeft {
             }
         }
         Self { round, attempt }
-    }
-
-    pub(super) fn deadline(&self) -> ClientInstant {
-        self.round.deadline
     }
 
     /// Takes an event in. Says whether all have told, or have had their time.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::CALLS_DUE_MAX;
-use super::cluster::{Cluster, TTL};
+use super::cluster_for_tests::{Cluster, TTL};
 use crate::outcome::AcquireError;
 use crate::rules::action::Event;
 use crate::rules::call::{AcquireCall, Call, Outcome};

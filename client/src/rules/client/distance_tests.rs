@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::Cluster;
+use super::cluster_for_tests::Cluster;
 use crate::outcome::AcquireError;
 use crate::rules::call::{AcquireCall, Call, Outcome};
 use crate::wait::Wait;
@@ -81,7 +81,7 @@ fn a_lock_that_could_not_be_renewed_in_time_is_not_handed_out_and_the_figures_ar
         let short = too_short.expect("a longer lease would do");
         assert_eq!((short.ttl, short.round_trip), (ms(ttl_ms), ROUND_TRIP));
         assert_eq!(short.ttl_needed, ms(ttl_needed_ms), "{ttl_ms}");
-        let is_free = |node: &super::cluster::Node| node.keys.is_empty();
+        let is_free = |node: &super::cluster_for_tests::Node| node.keys.is_empty();
         assert!(cluster.nodes.iter().all(is_free), "{ttl_ms}");
         // And that would do.
         let reserve = ms(reserve_ms * ttl_needed_ms / ttl_ms);

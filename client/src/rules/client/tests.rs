@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, Conduct, TTL};
+use super::cluster_for_tests::{Cluster, Conduct, TTL};
 use crate::outcome::{AcquireError, Cause, ExtendError, NodeRelease};
 use crate::rules::OperationId;
 use crate::rules::action::Event;

@@ -73,12 +73,8 @@ pub(super) fn holders(grants: &[GrantState], with_restarted: bool) -> Ballot {
             GrantState::Held { identity, .. } => ballot.add(node, identity.clone()),
             // It may still be in its restart delay, which protects us; taking it again tells.
             GrantState::Restarted if with_restarted => {
-                let identity = Identity {
-                    id: Arc::from(format!("restarted node {node}")),
-                    incarnation: 0,
-                    cluster: None,
-                };
-                ballot.add(node, identity);
+                let id = Arc::from(format!("restarted node {node}"));
+                ballot.add(node, Identity::new(id, 0));
             }
             _ => {}
         }

@@ -10,10 +10,10 @@ use redis_protocol::resp2::types::OwnedFrame;
 use super::login::Peer;
 use super::request::{Form, Kind, Request};
 use super::{ConnectionId, QUEUE_MAX, Surroundings};
-use crate::answer::{Answer, Content, ExtendAnswer, Told};
+use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
-use crate::outcome::{Cause, NodeRelease};
-use crate::protocol::meaning::{self, Scripted, Taken};
+use crate::outcome::Cause;
+use crate::protocol::meaning;
 use crate::protocol::reply::Replies;
 use crate::votes::NodeIndex;
 
@@ -194,32 +194,29 @@ impl Connection {
         now: ClientInstant,
     ) -> Option<Content> {
         let is_preferred = request.form == Form::Preferred;
-        let not = |cause: &Cause| match request.kind {
-            Kind::Take => Content::Taken(Answer::Not(cause.clone())),
-            _ => Content::Extended(ExtendAnswer::Not(cause.clone())),
-        };
+        let not = |cause: &Cause| request.kind.without_answer(cause.clone());
         let identity = &self.peer.identity;
         Some(match (request.kind, identity) {
             (Kind::Take, Ok(by)) => {
                 let token = &request.subject.token;
                 match meaning::taken(reply, by, token, is_preferred) {
-                    Taken::Answer(answer) => Content::Taken(answer),
-                    Taken::WithoutGet => {
+                    Some(answer) => Content::Taken(answer),
+                    None => {
                         self.peer.takes_get = false;
                         return None;
                     }
                 }
             }
             (Kind::Extend, Ok(by)) => match meaning::extended(reply, by) {
-                Scripted::Answer(answer) => Content::Extended(answer),
-                Scripted::NoScript if is_preferred => return None,
-                Scripted::NoScript => not(&meaning::refusal(reply)),
+                Some(answer) => Content::Extended(answer),
+                None if is_preferred => return None,
+                None => not(&meaning::refusal(reply)),
             },
             (Kind::Take | Kind::Extend, Err(cause)) => not(cause),
             (Kind::Release, _) => match meaning::released(reply) {
-                Scripted::Answer(answer) => Content::Released(answer),
-                Scripted::NoScript if is_preferred => return None,
-                Scripted::NoScript => Content::Released(NodeRelease::Not(meaning::refusal(reply))),
+                Some(answer) => Content::Released(answer),
+                None if is_preferred => return None,
+                None => not(&meaning::refusal(reply)),
             },
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
             (Kind::Info, _) => {

@@ -35,11 +35,8 @@ impl Link {
     pub(crate) fn connected(&mut self, id: ConnectionId, peer: &str, now: ClientInstant) {
         let deadline = now.after(self.deadline_max);
         let (address, name) = (self.address.clone(), Arc::clone(&self.client_name));
-        let identity = (self.votes_by == VotesBy::Address).then(|| Identity {
-            id: Arc::from(format!("address {peer}")),
-            incarnation: 0,
-            cluster: None,
-        });
+        let identity = (self.votes_by == VotesBy::Address)
+            .then(|| Identity::new(Arc::from(format!("address {peer}")), 0));
         match self.opening(id) {
             Some(opening) => {
                 opening.connected(now, deadline);

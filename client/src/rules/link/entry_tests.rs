@@ -4,6 +4,7 @@
 use super::request::Subject;
 use super::tests::{Node, TTL};
 use super::*;
+use crate::outcome::NodeRelease;
 use crate::settings::Drift;
 
 #[test]

@@ -36,9 +36,9 @@ use self::request::{Kind, Request};
 use self::round_trip::RoundTrip;
 use self::second::Second;
 use crate::address::NodeAddress;
-use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
-use crate::outcome::{Cause, NodeRelease};
+use crate::outcome::Cause;
 use crate::register::Register;
 use crate::rules::OperationId;
 use crate::rules::log_line::{LogLine, News};
@@ -186,7 +186,7 @@ impl Link {
 
     /// How long this node is waited for where another one has refused already, if that is known.
     pub(crate) fn contended_patience(&self) -> Option<Duration> {
-        let is_ready = matches!(self.state, State::Ready(_));
+        let is_ready = self.ready().is_some();
         let usual = self.round_trip.usual();
         (is_ready && !usual.is_zero()).then(|| usual.max(CONTENDED_MIN))
     }
@@ -317,10 +317,7 @@ impl Link {
 
     /// Requests that are queued, in flight, or to be sent again.
     pub(crate) fn size(&self) -> usize {
-        let in_flight = match &self.state {
-            State::Ready(connection) => connection.in_flight.len(),
-            _ => 0,
-        };
+        let in_flight = self.ready().map_or(0, |ready| ready.in_flight.len());
         self.waiting.len() + self.deferred.len() + self.connecting.len() + in_flight
     }
 
@@ -330,6 +327,13 @@ impl Link {
     }
 
     /// An answer: the node is well, and a second connection is not needed.
+    fn ready(&self) -> Option<&Connection> {
+        match &self.state {
+            State::Ready(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
     fn heard(&mut self, request: &Request, now: ClientInstant) {
         self.failures = 0;
         if let Some(id) = self.second.end() {
@@ -383,15 +387,7 @@ impl Link {
     }
 
     fn answer_failure(&mut self, request: &Request, cause: &Cause) {
-        let cause = cause.clone();
-        let content = match request.kind {
-            Kind::Take => Content::Taken(Answer::Not(cause)),
-            Kind::Extend => Content::Extended(ExtendAnswer::Not(cause)),
-            Kind::Release => Content::Released(NodeRelease::Not(cause)),
-            Kind::TimeLeft => Content::TimeLeft(None),
-            Kind::Info => Content::Info(Err(cause)),
-        };
-        self.answer(request, content);
+        self.answer(request, request.kind.without_answer(cause.clone()));
     }
 
     fn answer(&mut self, request: &Request, content: Content) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::connection::Connection;
 use super::request::{Kind, Request};
 use super::{Failed, Link, State};
 use crate::clock::ClientInstant;
@@ -28,7 +29,7 @@ impl Link {
     }
 
     pub(crate) fn is_logged_in(&self) -> bool {
-        matches!(self.state, State::Ready(_))
+        self.ready().is_some()
     }
 
     /// Whether the node is known to be away: the last connection to it has ended or could not be made.
@@ -102,10 +103,8 @@ impl Link {
     fn is_login_old(&self, ttl: Duration, now: ClientInstant) -> bool {
         // Where leases are short, soon enough to renew one.
         let memory = LOGIN_MEMORY.min((ttl / 6).max(LOGIN_MEMORY_MIN));
-        match &self.state {
-            State::Ready(connection) => now.since(connection.began) >= memory,
-            _ => false,
-        }
+        self.ready()
+            .is_some_and(|ready| now.since(ready.began) >= memory)
     }
 
     /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
@@ -134,10 +133,7 @@ impl Link {
 
     /// How long nothing has been heard although something was asked.
     pub(super) fn silent_for(&self) -> Option<Duration> {
-        match &self.state {
-            State::Ready(connection) => connection.silence(),
-            _ => None,
-        }
+        self.ready()?.silence()
     }
 
     /// Until when the answer to a request for a lease of `ttl`, sent at `sent`, is to be waited for beyond its time, if the
@@ -159,12 +155,8 @@ impl Link {
     }
 
     pub(super) fn is_beyond_lease(&self, silent_for: Duration) -> bool {
-        match &self.state {
-            State::Ready(connection) => connection
-                .oldest()
-                .is_some_and(|oldest| silent_for >= silence_max(oldest.subject.ttl)),
-            _ => false,
-        }
+        let oldest = self.ready().and_then(Connection::oldest);
+        oldest.is_some_and(|oldest| silent_for >= silence_max(oldest.subject.ttl))
     }
 }
 

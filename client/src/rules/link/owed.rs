@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::connection::Connection;
 use super::request::{Form, Kind, Request};
 use super::{DELAY_MEMORY, Link, QUEUE_MAX, State};
 use crate::clock::ClientInstant;
@@ -21,21 +22,17 @@ pub(super) struct Deferred {
 impl Link {
     /// Whether a release is owed that can be sent now: to a node that can be reached.
     pub(crate) fn can_pay(&self, now: ClientInstant) -> bool {
-        let in_flight = match &self.state {
-            State::Resting(..) => return false,
-            State::Ready(connection) => Some(&connection.in_flight),
-            State::Idle | State::Opening(_) => None,
-        };
+        if matches!(self.state, State::Resting(..)) {
+            return false;
+        }
+        let in_flight = self.ready().map(|ready| &ready.in_flight);
         let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
         owe(queued, now)
     }
 
     /// Whether a release is still owed to this node.
     pub(crate) fn owes(&self, now: ClientInstant) -> bool {
-        let in_flight = match &self.state {
-            State::Ready(connection) => Some(&connection.in_flight),
-            _ => None,
-        };
+        let in_flight = self.ready().map(|ready| &ready.in_flight);
         let deferred = self.deferred.iter().map(|deferred| &deferred.request);
         let queued = self.waiting.iter().chain(in_flight.into_iter().flatten());
         owe(queued.chain(deferred), now)
@@ -77,10 +74,7 @@ impl Link {
             if now.has_reached(deferred.request.until) {
                 continue;
             }
-            let has_room = match &self.state {
-                State::Ready(connection) => connection.has_room(),
-                _ => false,
-            };
+            let has_room = self.ready().is_some_and(Connection::has_room);
             if now.has_reached(deferred.at) && has_room {
                 deferred.request.form = Form::Preferred;
                 deferred.request.is_repeated = true;

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::clock::ClientInstant;
+use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
 use crate::rules::OperationId;
 use crate::token::Token;
@@ -26,6 +28,19 @@ pub(crate) enum Kind {
     Release,
     TimeLeft,
     Info,
+}
+
+impl Kind {
+    /// What a request comes to that a node does not answer.
+    pub(crate) fn without_answer(self, cause: Cause) -> Content {
+        match self {
+            Self::Take => Content::Taken(Answer::Not(cause)),
+            Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
+            Self::Release => Content::Released(NodeRelease::Not(cause)),
+            Self::TimeLeft => Content::TimeLeft(None),
+            Self::Info => Content::Info(Err(cause)),
+        }
+    }
 }
 
 /// The lock that requests are about: a name under a token.

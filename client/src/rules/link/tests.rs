@@ -9,6 +9,8 @@ use rand::rngs::StdRng;
 
 use super::request::{Asker, Form, Subject};
 use super::*;
+use crate::answer::ExtendAnswer;
+use crate::outcome::NodeRelease;
 use crate::token::Token;
 
 const START: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);

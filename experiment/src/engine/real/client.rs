@@ -57,7 +57,7 @@ impl Client {
     pub(super) fn new(name: &str, scene: &Scene, ports: &[u16]) -> Result<Client, EngineError> {
         let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
         let redlock = Redlock::builder().nodes(nodes).client_name(name).build();
-        let redlock = redlock.map_err(|error| EngineError::Failed(error.to_string()))?;
+        let redlock = redlock.map_err(EngineError::failed)?;
         Ok(Client {
             name: name.to_owned(),
             scene: scene.clone(),
@@ -141,9 +141,9 @@ impl Client {
         let outcome = self.redlock.extend(lock, lease.token(), ttl).await;
         let now_ns = self.scene.observer.now_ns();
         let lease = outcome.map_err(|error| {
-            EngineError::Failed(format!(
-                "client {} could not extend its lock: {error}",
-                self.name
+            let name = &self.name;
+            EngineError::failed(format_args!(
+                "client {name} could not extend its lock: {error}"
             ))
         })?;
         let left_ns = u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX);

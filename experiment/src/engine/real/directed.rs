@@ -39,9 +39,8 @@ pub(super) async fn hold(
     }
     stage.lag();
     let Some(mut held) = client.acquire(DIRECTED, plan.ttl, PATIENCE).await else {
-        return Err(EngineError::Failed(
-            "client A did not get the lock before the fault".to_owned(),
-        ));
+        let what = "client A did not get the lock before the fault";
+        return Err(EngineError::failed(what));
     };
     note_grants(stage, &held).await;
     register.read(&client, &held);

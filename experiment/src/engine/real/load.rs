@@ -40,9 +40,7 @@ impl Load {
         }
         let mut load = Load::default();
         for client in running {
-            let times = client
-                .await
-                .map_err(|error| EngineError::Failed(error.to_string()))?;
+            let times = client.await.map_err(EngineError::failed)?;
             load.cycles += times.len() as u64;
             load.acquire_us.extend(times);
         }

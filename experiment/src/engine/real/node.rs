@@ -3,10 +3,11 @@
 //! Invariant: a node that was told to lose power is killed under the storage backend for experiments, which has kept
 //! everything that was not synced in the process's own memory, and starts again in another boot.
 
-use std::fs::{self, File};
+use std::fmt::Display;
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +18,7 @@ use super::fake_clock::FakeClock;
 use super::server::Server;
 use crate::cell::{Cell, Fsync};
 use crate::engine::EngineError;
+use crate::engine::process::{Process, last_words};
 use crate::plan::Plan;
 
 /// A node.
@@ -26,12 +28,12 @@ pub(super) struct NodeProcess {
     directory: PathBuf,
     server: Server,
     fsync: Fsync,
-    directives: Vec<(String, String)>,
+    directives: Vec<(&'static str, String)>,
     /// Which boot its next start belongs to; none on the machine of every day.
     boot: Option<u64>,
     /// The wall clock that it is shown instead of this machine's.
     fake_clock: Option<FakeClock>,
-    process: Option<Child>,
+    process: Option<Process>,
 }
 
 impl NodeProcess {
@@ -61,16 +63,6 @@ impl NodeProcess {
 
     /// Starts the process.
     pub(super) fn start(&mut self) -> Result<(), EngineError> {
-        let failed = |error: io::Error| {
-            let node = self.number;
-            EngineError::Failed(format!("node {node} cannot be started: {error}"))
-        };
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.log_path())
-            .map_err(failed)?;
-        let errors = log.try_clone().map_err(failed)?;
         let mut command = (self.server.launcher)(self.boot);
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
@@ -86,15 +78,16 @@ impl NodeProcess {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),
         };
-        command.stdin(orders).stdout(log).stderr(errors);
-        self.process = Some(command.spawn().map_err(failed)?);
+        let started = Process::start(command, orders, &self.log_path());
+        let failed = |error| self.failed(format_args!("cannot be started: {error}"));
+        self.process = Some(started.map_err(failed)?);
         Ok(())
     }
 
     /// Changes a directive for its next start.
-    pub(super) fn configure(&mut self, name: &str, value: &str) {
-        self.directives.retain(|(known, _)| known != name);
-        self.directives.push((name.to_owned(), value.to_owned()));
+    pub(super) fn configure(&mut self, name: &'static str, value: String) {
+        self.directives.retain(|(known, _)| *known != name);
+        self.directives.push((name, value));
     }
 
     /// Waits until the node answers, whatever it answers.
@@ -102,17 +95,12 @@ impl NodeProcess {
         let give_up = Instant::now() + START_MAX;
         while ask(self.port, &[b"PING"]).await.is_err() {
             let process = self.process.as_mut();
-            let ended = process.is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
+            let ended = process.is_none_or(Process::has_ended);
             if ended || Instant::now() > give_up {
-                let node = self.number;
-                let what = match ended {
+                return Err(self.failed_as_logged(match ended {
                     true => "ended when it started",
                     false => "does not answer",
-                };
-                return Err(EngineError::Failed(format!(
-                    "node {node} {what}. The end of its log:\n{}",
-                    self.log_end()
-                )));
+                }));
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -121,10 +109,7 @@ impl NodeProcess {
 
     /// `kill -9`, and waits for the end.
     pub(super) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ended = process.kill();
-            let _reaped = process.wait();
-        }
+        self.process = None;
     }
 
     /// The power goes: what the process has kept from the disk is gone with it, and the next start is in another boot.
@@ -134,7 +119,7 @@ impl NodeProcess {
         let forgotten = self.server.forget_unsynced(&self.directory, self.fsync);
         forgotten.map_err(|error| {
             let node = self.number;
-            EngineError::Failed(format!(
+            EngineError::failed(format_args!(
                 "what was not synced of node {node} cannot be taken: {error}"
             ))
         })
@@ -145,15 +130,12 @@ impl NodeProcess {
         self.signal(Signal::TERM);
         let give_up = Instant::now() + STOP_MAX;
         while let Some(process) = &mut self.process {
-            match process.try_wait() {
+            match process.0.try_wait() {
                 Ok(None) if Instant::now() < give_up => sleep(LOOK_AGAIN).await,
                 Ok(Some(status)) if status.success() => self.process = None,
                 outcome => {
-                    let node = self.number;
-                    return Err(EngineError::Failed(format!(
-                        "node {node} did not stop in an orderly way ({outcome:?}). The end of its log:\n{}",
-                        self.log_end()
-                    )));
+                    let what = format_args!("did not stop in an orderly way ({outcome:?})");
+                    return Err(self.failed_as_logged(what));
                 }
             }
         }
@@ -173,21 +155,18 @@ impl NodeProcess {
     fn signal(&self, signal: Signal) {
         if let Some(process) = &self.process {
             // It is not reaped yet, so its id is nobody else's; it may have ended.
-            let _ended = kill_process(Pid::from_child(process), signal);
+            let _ended = kill_process(Pid::from_child(&process.0), signal);
         }
     }
 
     /// Gives its machine an order.
     pub(super) fn order(&mut self, order: &str) -> Result<(), EngineError> {
         let process = self.process.as_mut();
-        let orders = process.and_then(|process| process.stdin.as_mut());
+        let orders = process.and_then(|process| process.0.stdin.as_mut());
         let given = orders.map(|orders| writeln!(orders, "{order}").and_then(|()| orders.flush()));
         match given {
             Some(Ok(())) => Ok(()),
-            _ => Err(EngineError::Failed(format!(
-                "node {} takes no orders: {order}",
-                self.number
-            ))),
+            _ => Err(self.failed(format_args!("takes no orders: {order}"))),
         }
     }
 
@@ -202,7 +181,9 @@ impl NodeProcess {
             None => self.order(&format!("wall-step {ms}")),
             Some(clock) => clock.step(ms).map_err(|error| {
                 let node = self.number;
-                EngineError::Failed(format!("the clock of node {node} cannot be set: {error}"))
+                EngineError::failed(format_args!(
+                    "the clock of node {node} cannot be set: {error}"
+                ))
             }),
         }
     }
@@ -217,9 +198,7 @@ impl NodeProcess {
                 return Ok(());
             }
         }
-        let node = self.number;
-        let why = format!("node {node} goes on writing though its disk is full");
-        Err(EngineError::Failed(why))
+        Err(self.failed("goes on writing though its disk is full"))
     }
 
     /// A field of INFO as a number.
@@ -260,17 +239,13 @@ impl NodeProcess {
         self.directory.with_extension("log")
     }
 
-    fn log_end(&self) -> String {
-        let text = fs::read(self.log_path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    fn failed(&self, what: impl Display) -> EngineError {
+        EngineError::failed(format_args!("node {} {what}", self.number))
     }
-}
 
-impl Drop for NodeProcess {
-    fn drop(&mut self) {
-        self.kill();
+    fn failed_as_logged(&self, what: impl Display) -> EngineError {
+        let words = last_words(&self.log_path());
+        self.failed(format_args!("{what}. The end of its log:\n{words}"))
     }
 }
 
@@ -282,4 +257,3 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const FILLER_BYTES: usize = 1 << 20;
 /// More than a node sets aside.
 const FILLERS_MAX: u32 = 128;
-const LOG_LINES: usize = 8;

@@ -21,7 +21,6 @@ impl Nodes {
         ttl: Duration,
         directory: &Path,
     ) -> Result<Nodes, EngineError> {
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let cell = Cell {
             fsync,
             delay: Delay::Auto,
@@ -30,11 +29,11 @@ impl Nodes {
         };
         let mut plan = Preset::Quick.plan(1);
         (plan.ttl, plan.restart_delay_max) = (ttl, ttl);
-        let ports = ports::free(usize::from(NODES)).map_err(failed)?;
+        let ports = ports::free(usize::from(NODES))?;
         let mut nodes = Vec::new();
         for (number, port) in (1..=NODES).zip(ports) {
             let node = NodeProcess::new(server, &cell, &plan, directory, number, port);
-            nodes.push(node.map_err(failed)?);
+            nodes.push(node?);
         }
         for node in &mut nodes {
             node.start()?;

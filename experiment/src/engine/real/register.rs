@@ -133,7 +133,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn failed(error: impl std::fmt::Display) -> EngineError {
-    EngineError::Failed(format!("the database of the trial: {error}"))
+    EngineError::failed(format_args!("the database of the trial: {error}"))
 }
 
 #[cfg(test)]

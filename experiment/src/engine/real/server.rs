@@ -112,30 +112,14 @@ impl Server {
             .transpose()
     }
 
-    pub(super) fn directives(&self, cell: &Cell, plan: &Plan) -> Vec<(String, String)> {
-        let (log, mode) = match cell.fsync {
-            Fsync::None => ("no", Fsync::No),
-            mode => ("yes", mode),
-        };
-        let mut directives = vec![
-            ("appendonly", log.to_owned()),
-            ("appendfsync", mode.word().to_owned()),
-        ];
+    pub(super) fn directives(&self, cell: &Cell, plan: &Plan) -> Vec<(&'static str, String)> {
+        let mut directives = cell.directives(plan.ttl, plan.restart_delay_max).to_vec();
         if self.is_redis {
+            directives.truncate(2);
             directives.push(("save", String::new()));
             directives.push(("auto-aof-rewrite-percentage", "0".to_owned()));
-        } else {
-            let (delay, trust) = cell.delay.directives(plan.ttl);
-            let max_ms = plan.restart_delay_max.as_millis();
-            directives.push(("restart-delay", delay));
-            directives.push(("trust-fsync", trust.to_owned()));
-            directives.push(("restart-delay-max", format!("{max_ms}ms")));
-            directives.push(("first-start", "serve".to_owned()));
         }
-        let named = directives.into_iter();
-        named
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        directives
     }
 
     /// Takes from the directory of a node that was killed what a power cut takes from it, where the process has not kept

@@ -35,14 +35,13 @@ impl Stage {
         directory: &Path,
         scene: &Scene,
     ) -> Result<Stage, EngineError> {
-        let failed = |error: std::io::Error| EngineError::Failed(error.to_string());
         let mut nodes = Vec::new();
         let has_replica = cell.fault == Fault::Failover;
         let count = cell.nodes + u8::from(has_replica);
-        let ports = ports::free(usize::from(count)).map_err(failed)?;
+        let ports = ports::free(usize::from(count))?;
         for (number, port) in (1..=count).zip(ports) {
             let node = NodeProcess::new(server, cell, plan, directory, number, port);
-            nodes.push(node.map_err(failed)?);
+            nodes.push(node?);
         }
         for node in &mut nodes {
             node.start()?;
@@ -51,7 +50,7 @@ impl Stage {
         for node in &mut nodes {
             node.await_answer().await?;
             scene.note(Who::Node(node.number), What::Serving);
-            proxies.push(Proxy::start(node.port).await.map_err(failed)?);
+            proxies.push(Proxy::start(node.port).await?);
         }
         let replica = match &nodes[..] {
             [primary, replica] if has_replica => {
@@ -128,9 +127,9 @@ impl Stage {
     pub(super) async fn sync(&self) -> Result<(), EngineError> {
         for node in &self.nodes {
             let number = node.number;
-            let failed =
-                |error| EngineError::Failed(format!("node {number} did not sync: {error}"));
-            sync(node.port).await.map_err(failed)?;
+            sync(node.port).await.map_err(|error| {
+                EngineError::failed(format_args!("node {number} did not sync: {error}"))
+            })?;
         }
         Ok(())
     }

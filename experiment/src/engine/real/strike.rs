@@ -90,8 +90,7 @@ impl Struck {
         let mut longest = Duration::ZERO;
         while let Some(outcome) = self.granting.join_next().await {
             let Ok(Some(time)) = outcome else {
-                let failed = "a node grants no locks any more".to_owned();
-                return Err(EngineError::Failed(failed));
+                return Err(EngineError::failed("a node grants no locks any more"));
             };
             longest = longest.max(time);
         }
@@ -131,8 +130,8 @@ async fn begin(stage: &mut Stage, cell: &Cell, nodes: &Range<usize>) -> Result<(
 fn configure(stage: &mut Stage, cell: &Cell, plan: &Plan, nodes: &Range<usize>) {
     for index in nodes.clone() {
         for (name, value) in cell.changed_directives(plan.ttl) {
-            stage.nodes[index].configure(name, &value);
             let text = format!("its next start has {name} {value}");
+            stage.nodes[index].configure(name, value);
             stage.note_node(index, What::Said { text });
         }
     }

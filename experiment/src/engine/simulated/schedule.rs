@@ -14,7 +14,7 @@ use quorlock_simulation::{Cluster, Random};
 
 use super::cluster::{cluster, nanos};
 use super::work::WORK_NS;
-use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
 use crate::engine::EngineError;
 use crate::history::{History, What, Who};
@@ -114,7 +114,7 @@ impl<'a> Trial<'a> {
         seed: u64,
         history: &'a History,
     ) -> Trial<'a> {
-        let directives = directives(cell, plan);
+        let directives = cell.directives(plan.ttl, plan.restart_delay_max);
         let told: Vec<(&str, &str)> = directives
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
@@ -216,7 +216,7 @@ impl<'a> Trial<'a> {
             }
             Outcome::NotAcquired(error) => {
                 if matches!(purpose, Purpose::A) {
-                    return Err(EngineError::Failed(format!(
+                    return Err(EngineError::failed(format_args!(
                         "client A did not get the lock before the fault: {error}"
                     )));
                 }
@@ -429,7 +429,6 @@ impl<'a> Trial<'a> {
         self.read(&held);
         self.note_grants(&held);
         let now_ns = self.cluster.now_ns;
-        #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
         let waited_ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
         self.measured.waited_ms = Some(waited_ns / 1e6);
         let at_ns = now_ns + WORK_NS;
@@ -443,23 +442,6 @@ impl<'a> Trial<'a> {
 }
 
 /// What every node is told.
-fn directives(cell: &Cell, plan: &Plan) -> [(&'static str, String); 6] {
-    let (delay, trust) = Delay::directives(cell.delay, plan.ttl);
-    let (log, mode) = match cell.fsync {
-        Fsync::None => ("no", Fsync::No),
-        mode => ("yes", mode),
-    };
-    let max_ms = plan.restart_delay_max.as_millis();
-    [
-        ("appendonly", log.to_owned()),
-        ("appendfsync", mode.word().to_owned()),
-        ("restart-delay", delay),
-        ("trust-fsync", trust.to_owned()),
-        ("restart-delay-max", format!("{max_ms}ms")),
-        ("first-start", "serve".to_owned()),
-    ]
-}
-
 fn who(client: usize) -> Who {
     Who::Client(match client {
         A => "A".to_owned(),

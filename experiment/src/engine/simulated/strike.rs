@@ -182,7 +182,6 @@ impl Trial<'_> {
         let struck = &self.cluster.servers[self.cell.struck()];
         let struck_grant = struck.iter().all(grants);
         if struck_grant && self.measured.unavailable_ms.is_none() {
-            #[allow(clippy::cast_precision_loss, reason = "a trial takes seconds")]
             let ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
             self.measured.unavailable_ms = Some(ns / 1e6);
         }

@@ -1,14 +1,10 @@
 //! Latency: which share of the acquisitions took longer than so long.
 
-use super::{BOTTOM, LEFT, RIGHT, TOP, WIDTH, open, style_of};
+use super::{BOTTOM, Drawing, LEFT, RIGHT, TOP, WIDTH, style_of};
 use crate::cell::Fsync;
 use crate::trial::Trial;
 
 /// A curve per fsync mode: which share of the acquisitions took longer than so many microseconds, both axes logarithmic.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "numbers of samples are far below 2^53"
-)]
 pub(super) fn latency(trials: &[Trial]) -> Option<String> {
     let curves = samples(trials);
     let slowest = curves
@@ -20,27 +16,14 @@ pub(super) fn latency(trials: &[Trial]) -> Option<String> {
     let x =
         |us: f64| LEFT + (us.max(100.0).log10() - 2.0) / (decades - 2.0) * (WIDTH - LEFT - RIGHT);
     let y = |share: f64| TOP + -share.log10() / 4.0 * (height - TOP - BOTTOM);
-    let mut svg = open(height);
+    let mut drawing = Drawing::open(height);
     for power in 0..=4 {
         let share = 10_f64.powi(-power);
-        svg.push_str(&format!(
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{1:.1}\" y2=\"{1:.1}\"/>\
-             <text x=\"{2:.1}\" y=\"{3:.1}\" text-anchor=\"end\">{4} %</text>",
-            WIDTH - RIGHT,
-            y(share),
-            LEFT - 8.0,
-            y(share) + 4.0,
-            share * 100.0
-        ));
+        drawing.level(y(share), WIDTH - RIGHT, format_args!("{} %", share * 100.0));
     }
     let mut us = 100.0;
     while us <= 10_f64.powf(decades) * 1.01 {
-        svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} ms</text>",
-            x(us),
-            height - 8.0,
-            us / 1e3
-        ));
+        drawing.below(x(us), format_args!("{} ms", us / 1e3));
         us *= 10.0;
     }
     for (index, (fsync, values)) in curves.iter().enumerate() {
@@ -54,28 +37,19 @@ pub(super) fn latency(trials: &[Trial]) -> Option<String> {
             }
             #[allow(
                 clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
                 reason = "a share of a length is a length"
             )]
             let at = values.len() - (slower as usize).min(values.len());
             let us = f64::from(values[at.min(values.len() - 1)]);
             points.push_str(&format!("{:.1},{:.1} ", x(us), y(share)));
         }
-        let top = TOP + 14.0 + index as f64 * 16.0;
         let style = style_of(*fsync);
-        svg.push_str(&format!(
-            "<polyline class=\"curve {style}\" points=\"{points}\"/>\
-             <line class=\"curve {style}\" x1=\"{0:.1}\" x2=\"{1:.1}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/>\
-             <text x=\"{3:.1}\" y=\"{4:.1}\">fsync {fsync}</text>",
-            WIDTH - 130.0,
-            WIDTH - 104.0,
-            top - 4.0,
-            WIDTH - 98.0,
-            top
+        drawing.add(format!(
+            "<polyline class=\"curve {style}\" points=\"{points}\"/>"
         ));
+        drawing.legend(*fsync, index);
     }
-    svg.push_str("</svg>");
-    Some(svg)
+    Some(drawing.close())
 }
 
 /// The acquisitions of each fsync mode of which there are enough, the quickest first.

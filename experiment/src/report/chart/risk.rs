@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::share::Share;
-use super::{BOTTOM, LEFT, RIGHT, TOP, WIDTH, open, style_of};
+use super::{BOTTOM, Drawing, LEFT, RIGHT, TOP, WIDTH, style_of};
 use crate::cell::Fsync;
 use crate::statistics::wilson;
 use crate::summary::Summary;
@@ -24,14 +24,13 @@ pub(super) fn risk(summary: &Summary) -> Option<String> {
     if shares.len() < 2 {
         return None;
     }
-    let mut svg = open(HEIGHT);
-    axes(&mut svg, &shares);
+    let mut drawing = Drawing::open(HEIGHT);
+    axes(&mut drawing, &shares);
     for (position, (fsync, curve)) in curves.iter().enumerate() {
-        draw(&mut svg, &shares, curve, *fsync, position);
-        legend(&mut svg, *fsync, position);
+        draw(&mut drawing, &shares, curve, *fsync, position);
+        drawing.legend(*fsync, position);
     }
-    svg.push_str("</svg>");
-    Some(svg)
+    Some(drawing.close())
 }
 
 fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<Share, Counts>> {
@@ -48,29 +47,19 @@ fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<Share, Counts>> {
     curves
 }
 
-fn axes(svg: &mut String, shares: &[Share]) {
+fn axes(drawing: &mut Drawing, shares: &[Share]) {
     for percent in [0, 25, 50, 75, 100] {
         let y = y(f64::from(percent) / 100.0);
-        svg.push_str(&format!(
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{percent} %</text>",
-            WIDTH - LEGEND,
-            LEFT - 8.0,
-            y + 4.0
-        ));
+        drawing.level(y, WIDTH - LEGEND, format_args!("{percent} %"));
     }
     for (place, share) in shares.iter().enumerate() {
-        svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{share}</text>",
-            x(place, shares.len()),
-            HEIGHT - 8.0
-        ));
+        drawing.below(x(place, shares.len()), share);
     }
 }
 
 /// Curves stand a little beside each other, so that none hides another.
 fn draw(
-    svg: &mut String,
+    drawing: &mut Drawing,
     shares: &[Share],
     curve: &BTreeMap<Share, Counts>,
     fsync: Fsync,
@@ -83,7 +72,7 @@ fn draw(
     for (place, share) in shares.iter().enumerate() {
         let Some((violated, trials)) = curve.get(share) else {
             // What was not tried is not drawn through.
-            line(svg, &style, &mut points);
+            line(drawing, &style, &mut points);
             continue;
         };
         let x = x(place, shares.len()) + aside;
@@ -100,32 +89,18 @@ fn draw(
             high * 100.0
         ));
     }
-    line(svg, &style, &mut points);
-    svg.push_str(&marks);
+    line(drawing, &style, &mut points);
+    drawing.add(marks);
 }
 
-fn line(svg: &mut String, style: &str, points: &mut Vec<String>) {
+fn line(drawing: &mut Drawing, style: &str, points: &mut Vec<String>) {
     if points.len() > 1 {
         let points = points.join(" ");
-        svg.push_str(&format!(
+        drawing.add(format!(
             "<polyline class=\"curve {style}\" points=\"{points}\"/>"
         ));
     }
     points.clear();
-}
-
-fn legend(svg: &mut String, fsync: Fsync, position: usize) {
-    let style = style_of(fsync);
-    let top = TOP + 14.0 + position as f64 * 16.0;
-    svg.push_str(&format!(
-        "<line class=\"curve {style}\" x1=\"{0:.1}\" x2=\"{1:.1}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/>\
-         <text x=\"{3:.1}\" y=\"{4:.1}\">fsync {fsync}</text>",
-        WIDTH - 130.0,
-        WIDTH - 104.0,
-        top - 4.0,
-        WIDTH - 98.0,
-        top
-    ));
 }
 
 fn x(place: usize, places: usize) -> f64 {

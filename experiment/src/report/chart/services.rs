@@ -1,7 +1,7 @@
 //! Lock services side by side: a row for each, with the spread of its rounds.
 
-use super::Chart;
 use super::strips::{Row, strips};
+use super::{Chart, drawn};
 use crate::compare::{Blow, Comparison, Figures, ServiceSummary};
 
 /// All charts of a comparison for which there is something to draw.
@@ -11,7 +11,7 @@ pub(in crate::report) fn services(comparison: &Comparison) -> Vec<Chart> {
     let p99 = |figures: &Figures| figures.p99_us.map(|us| us / 1e3);
     let apart = |row: &ServiceSummary| row.apart.clone();
     let together = |row: &ServiceSummary| row.together.clone();
-    let charts = [
+    drawn([
         (
             "apart",
             "Callers with a lock of their own each: locks taken and given back a second; median, lowest and highest round",
@@ -42,13 +42,7 @@ pub(in crate::report) fn services(comparison: &Comparison) -> Vec<Chart> {
             "The holder of a lock of 3 s ends without giving it back: when somebody else had it",
             holder_gone(comparison),
         ),
-    ];
-    let drawn = charts
-        .into_iter()
-        .filter_map(|(name, title, svg)| Some((name, title, svg?)));
-    drawn
-        .map(|(name, title, svg)| Chart { name, title, svg })
-        .collect()
+    ])
 }
 
 fn spread(
@@ -63,7 +57,7 @@ fn spread(
             values: values(&load(row)?).to_vec(),
         })
     });
-    strips(&rows.collect::<Vec<Row>>(), unit, true)
+    strips(rows, unit, true)
 }
 
 fn holder_gone(comparison: &Comparison) -> Option<String> {
@@ -73,5 +67,5 @@ fn holder_gone(comparison: &Comparison) -> Option<String> {
             values: vec![row.fault(Blow::HolderGone)?.waited_ms?],
         })
     });
-    strips(&rows.collect::<Vec<Row>>(), "ms", false)
+    strips(rows, "ms", false)
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::share::Share;
-use super::{BOTTOM, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling, open};
+use super::{BOTTOM, Drawing, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling};
 use crate::cell::{Cell, Fsync};
-use crate::report::page::escaped;
+use crate::report::page::{escaped, text};
 use crate::summary::Summary;
 use crate::trial::Trial;
 
@@ -15,21 +15,13 @@ pub(super) struct Row {
     pub(super) values: Vec<f64>,
 }
 
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "cycles of a load are far below 2^53"
-)]
 pub(super) fn throughput(trials: &[Trial]) -> Option<String> {
     let rate = |trial: &Trial| {
         let seconds = trial.measured.load_s;
-        (seconds > 0.0).then(|| trial.measured.load_cycles as f64 / seconds)
+        let rate = (seconds > 0.0).then(|| trial.measured.load_cycles as f64 / seconds);
+        rate.into_iter().collect()
     };
-    let rows = rows(
-        trials,
-        |cell| under_load(&cell),
-        |trial| rate(trial).into_iter().collect(),
-    );
-    strips(&rows, "a second", true)
+    strips(rows(trials, under_load, rate), "a second", true)
 }
 
 pub(super) fn sync(trials: &[Trial]) -> Option<String> {
@@ -38,17 +30,17 @@ pub(super) fn sync(trials: &[Trial]) -> Option<String> {
         times.map(|us| f64::from(*us) / 1e3).collect()
     };
     // Without a log there is nothing to sync but the little that a node keeps of itself.
-    let label = |cell: Cell| under_load(&cell).filter(|_| cell.fsync != Fsync::None);
-    strips(&rows(trials, label, times), "ms", false)
+    let label = |cell: Cell| under_load(cell).filter(|_| cell.fsync != Fsync::None);
+    strips(rows(trials, label, times), "ms", false)
 }
 
 pub(super) fn unavailable(trials: &[Trial]) -> Option<String> {
     let time = |trial: &Trial| trial.measured.unavailable_ms.into_iter().collect();
-    strips(
-        &rows(trials, |cell| after_restart(&cell), time),
-        "ms",
-        false,
-    )
+    let label = |cell: Cell| {
+        let restarts = cell.fault.restarted(cell.nodes) > 0;
+        restarts.then(|| format!("{}, {}", cell.fault, cell.delay))
+    };
+    strips(rows(trials, label, time), "ms", false)
 }
 
 pub(super) fn recovery(trials: &[Trial]) -> Option<String> {
@@ -57,22 +49,17 @@ pub(super) fn recovery(trials: &[Trial]) -> Option<String> {
         let restarts = cell.fault.restarted(cell.nodes) > 0;
         restarts.then(|| format!("{}, fsync {}", cell.fault, cell.fsync))
     };
-    strips(&rows(trials, label, time), "ms", false)
+    strips(rows(trials, label, time), "ms", false)
 }
 
 /// What the load before the fault depends on: the mode, the number of nodes, and whose disk it is. Where a fault needs it,
 /// nodes run on the machine of the experiment.
-fn under_load(cell: &Cell) -> Option<String> {
+fn under_load(cell: Cell) -> Option<String> {
     let disk = match cell.fault.needs_machine() {
         true => "kept back",
         false => "as it is",
     };
     Some(format!("{}, {} nodes, disk {disk}", cell.fsync, cell.nodes))
-}
-
-fn after_restart(cell: &Cell) -> Option<String> {
-    let restarts = cell.fault.restarted(cell.nodes) > 0;
-    restarts.then(|| format!("{}, {}", cell.fault, cell.delay))
 }
 
 pub(super) fn overlap(summary: &Summary) -> Option<String> {
@@ -82,14 +69,11 @@ pub(super) fn overlap(summary: &Summary) -> Option<String> {
             shares.entry(share).or_default().push(cell.overlap_ms_max);
         }
     }
-    let rows: Vec<Row> = shares
-        .into_iter()
-        .map(|(share, values)| Row {
-            label: share.to_string(),
-            values,
-        })
-        .collect();
-    strips(&rows, "ms", false)
+    let rows = shares.into_iter().map(|(share, values)| Row {
+        label: share.to_string(),
+        values,
+    });
+    strips(rows, "ms", false)
 }
 
 /// A row for each label, in the order in which they come.
@@ -114,8 +98,13 @@ fn rows(
 
 /// Rows of dots over one scale that begins at zero; with `spread` a bar from the lowest to the highest and a mark at the
 /// median instead of dots.
-pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| !row.values.is_empty()).collect();
+pub(super) fn strips(
+    rows: impl IntoIterator<Item = Row>,
+    unit: &str,
+    spread: bool,
+) -> Option<String> {
+    let rows = rows.into_iter().filter(|row| !row.values.is_empty());
+    let rows: Vec<Row> = rows.collect();
     let all = rows.iter().flat_map(|row| row.values.iter().copied());
     let largest = all.fold(0.0_f64, f64::max).max(1.0);
     if rows.is_empty() {
@@ -124,23 +113,16 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     let scale = ceiling(largest);
     let height = TOP + rows.len() as f64 * ROW + BOTTOM;
     let x = |value: f64| LEFT + value / scale * (WIDTH - LEFT - RIGHT);
-    let mut svg = open(height);
-    for (index, row) in rows.iter().enumerate() {
+    let mut drawing = Drawing::open(height);
+    for (index, row) in rows.into_iter().enumerate() {
         let y = TOP + index as f64 * ROW + ROW / 2.0;
-        svg.push_str(&format!(
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
-            y + 4.0,
-            escaped(&row.label)
-        ));
-        let mut values = row.values.clone();
+        drawing.level(y, WIDTH - RIGHT, escaped(&row.label));
+        let mut values = row.values;
         values.sort_by(f64::total_cmp);
         let (lowest, highest) = (values[0], values[values.len() - 1]);
         if spread {
             let median = values[values.len() / 2];
-            svg.push_str(&format!(
+            drawing.add(format!(
                 "<rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
                  <line class=\"spread\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
                  <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
@@ -155,7 +137,7 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
             ));
         } else {
             for value in values {
-                svg.push_str(&format!(
+                drawing.add(format!(
                     "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{} {}</title></circle>",
                     x(value),
                     shown(value),
@@ -166,20 +148,10 @@ pub(super) fn strips(rows: &[Row], unit: &str, spread: bool) -> Option<String> {
     }
     for step in 0..=4 {
         let value = scale * f64::from(step) / 4.0;
-        svg.push_str(&format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            x(value),
-            height - 8.0,
-            tick(value)
-        ));
+        drawing.below(x(value), tick(value));
     }
-    svg.push_str(&format!(
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text></svg>",
-        LEFT - 8.0,
-        height - 8.0,
-        escaped(unit)
-    ));
-    Some(svg)
+    drawing.add(text(LEFT - 8.0, height - 8.0, "end", escaped(unit)));
+    Some(drawing.close())
 }
 
 /// A value with as many digits as say something.

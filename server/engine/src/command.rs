@@ -1,8 +1,9 @@
 //! Commands: the table that says what exists, and the way from a request to a checked command.
 //!
-//! A command is one constant [`Spec`] beside its function, listed in its family's table. Nothing
-//! else has to change when one is added. After [`Command::parse`] the name and the number of
-//! arguments are right; the function checks what the arguments say.
+//! A command on keys is one constant [`Spec`] beside its function, listed in its family's table. Nothing
+//! else has to change when one is added. The commands of the node, and those that it does not have, are rows of
+//! the same table. After [`Command::parse`] the name and the number of arguments are right; the function checks
+//! what the arguments say.
 
 mod about;
 mod arguments;
@@ -18,14 +19,17 @@ mod dump;
 mod expire;
 mod flags;
 mod floats;
+mod handler;
 mod hash_walks;
 mod hashes;
 mod keys;
 mod list_moves;
 mod list_parts;
 mod lists;
+mod node;
 mod object;
 mod ranges;
+mod refused;
 mod rename;
 mod scan;
 mod scores;
@@ -51,12 +55,13 @@ use std::sync::LazyLock;
 
 pub use crate::command::about::{About, Categories, Description, KeyAccess};
 pub use crate::command::databases::database_index;
+use crate::command::refused::REFUSED;
 use crate::command::spec::Family;
-pub use crate::command::spec::{Flags, KeyPositions, Spec, is_arity};
+pub use crate::command::spec::{Flags, KeyPositions, NodeCommand, Spec, is_arity};
 use crate::error::ErrorReply;
 use crate::keyspace::JOURNAL_BYTES_MAX;
 
-/// A command with a right number of arguments.
+/// A command of the engine with a right number of arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
     /// What is known of the command.
@@ -69,12 +74,8 @@ impl<'a> Command<'a> {
     /// Looks a request up and checks the number of its arguments.
     pub fn parse(arguments: &'a [&'a [u8]]) -> Result<Command<'a>, ErrorReply> {
         let name = arguments.first().copied().unwrap_or_default();
-        let spec = spec_named(name).ok_or_else(|| ErrorReply::unknown_command(arguments))?;
-        Command::of(spec, arguments)
-    }
-
-    /// A request whose name has been looked up: checks the number of its arguments.
-    pub fn of(spec: &'static Spec, arguments: &'a [&'a [u8]]) -> Result<Command<'a>, ErrorReply> {
+        let spec = spec_named(name).filter(|spec| spec.is_of_engine());
+        let spec = spec.ok_or_else(|| ErrorReply::unknown_command(arguments))?;
         if spec.accepts(arguments.len()) {
             return Ok(Command { spec, arguments });
         }
@@ -100,12 +101,14 @@ impl<'a> Command<'a> {
     }
 }
 
-/// The command of this name, in upper or lower case.
+/// The command of this name, in upper or lower case, if a node has it.
 pub fn spec_named(name: &[u8]) -> Option<&'static Spec> {
-    numbered_spec(name).map(|(_, spec)| spec)
+    let spec = numbered_spec(name).map(|(_, spec)| spec);
+    spec.filter(|spec| spec.refusal().is_none())
 }
 
-/// The same with its number, which is its place in [`all_specs`].
+/// The row of this name with its number, which is its place in [`all_specs`], or behind all of them where a node does not
+/// have the command.
 pub fn numbered_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
     let mut slot = slot_of(name);
     while let Some((number, spec)) = TABLE[slot] {
@@ -117,9 +120,15 @@ pub fn numbered_spec(name: &[u8]) -> Option<(usize, &'static Spec)> {
     None
 }
 
-/// All commands of the engine.
+/// All commands of a node, in the order of COMMAND: those of the engine first.
 pub fn all_specs() -> impl Iterator<Item = &'static Spec> {
-    FAMILIES.iter().flat_map(|family| family.iter().copied())
+    let families = FAMILIES.iter().chain(node::FAMILIES);
+    families.flat_map(|family| family.iter().copied())
+}
+
+/// The commands of Redis that a node does not have, and says why.
+pub fn refused_specs() -> impl Iterator<Item = &'static Spec> {
+    REFUSED.iter()
 }
 
 const FAMILIES: &[Family] = &[
@@ -162,7 +171,7 @@ const FAMILIES: &[Family] = &[
 /// Open addressing: a name that finds its slot taken is in one of the next ones.
 static TABLE: LazyLock<Box<[Slot; SLOT_COUNT]>> = LazyLock::new(|| {
     let mut table = Box::new([None; SLOT_COUNT]);
-    for (number, spec) in all_specs().enumerate() {
+    for (number, spec) in all_specs().chain(refused_specs()).enumerate() {
         let mut slot = slot_of(spec.name.as_bytes());
         while table[slot].is_some() {
             slot = next_slot(slot);
@@ -197,7 +206,8 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_table_once() {
-        let mut names: Vec<&str> = all_specs().map(|spec| spec.name).collect();
+        let all = all_specs().chain(refused_specs());
+        let mut names: Vec<&str> = all.map(|spec| spec.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
@@ -210,7 +220,8 @@ mod tests {
 
     #[test]
     fn every_command_is_found_in_any_case_and_nothing_else() {
-        for (number, spec) in all_specs().enumerate() {
+        let all = || all_specs().chain(refused_specs());
+        for (number, spec) in all().enumerate() {
             for name in [spec.name.to_uppercase(), spec.name.to_lowercase()] {
                 let (found, same) = numbered_spec(name.as_bytes()).expect("it is in the table");
                 assert_eq!((found, same.name), (number, spec.name));
@@ -219,8 +230,11 @@ mod tests {
             let longer = format!("{}x", spec.name);
             let similar = format!("{}_{}", &spec.name[..1], &spec.name[2..]);
             for wrong in [longer, similar] {
-                let is_name = all_specs().any(|it| it.name == wrong);
-                assert!(is_name || spec_named(wrong.as_bytes()).is_none(), "{wrong}");
+                let is_name = all().any(|it| it.name == wrong);
+                assert!(
+                    is_name || numbered_spec(wrong.as_bytes()).is_none(),
+                    "{wrong}"
+                );
             }
         }
         assert!(spec_named(b"").is_none());

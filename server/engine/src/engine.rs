@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::caller::Caller;
 use crate::channels::{Channels, Published};
 use crate::command::call::call;
-use crate::command::spec::{Flags, Handler};
-use crate::command::{Command, spec_named};
+use crate::command::spec::Handler;
+use crate::command::{Command, numbered_spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -168,6 +168,9 @@ impl Engine {
                 let runner = self.scripts.get_mut();
                 script::commands::execute(runner, which, &mut context, command.arguments)
             }
+            Handler::Node(_) | Handler::Refused(_) => {
+                Err(ErrorReply::unknown_command(command.arguments))
+            }
         };
         reply.unwrap_or_else(Reply::Error)
     }
@@ -316,9 +319,7 @@ impl Engine {
 
     /// Whether a request may change or publish something. A script that declares otherwise cannot.
     pub fn may_write(&self, command: &Command<'_>) -> bool {
-        let flags = command.spec.flags;
-        let may_write = flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
-        may_write && !self.declares_no_writes(command)
+        command.spec.flags.may_write() && !self.declares_no_writes(command)
     }
 
     fn declares_no_writes(&self, command: &Command<'_>) -> bool {
@@ -346,7 +347,7 @@ impl Engine {
 /// Execution looks the command up and hashes the key again; what that costs and what prefetching
 /// saves is in docs/adr/0007-prefetching-looks-up-twice.md.
 pub fn key_to_prefetch<'a>(argument: impl Fn(usize) -> Option<&'a [u8]>) -> Option<&'a [u8]> {
-    let spec = spec_named(argument(0)?)?;
+    let (_, spec) = numbered_spec(argument(0)?)?;
     argument(spec.first_key()?).filter(|key| key.len() <= PREFETCH_KEY_BYTES_MAX)
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use quorlock_engine::{Categories, Description, ErrorReply, Flags, Reply};
+use quorlock_engine::{ErrorReply, Reply};
 
 use crate::core::commit::Failure;
 use crate::session::Session;
@@ -147,23 +147,3 @@ const NO_MODULES: ErrorReply = ErrorReply::fixed(
 );
 
 const MODULE_HELP: &[&str] = &["LIST", "    Return a list of loaded modules: always empty."];
-
-/// The subcommands of MODULE.
-pub(crate) const MODULE_PARTS: &[Description] = &[
-    Description::subcommand(
-        "help",
-        2,
-        Flags::ALWAYS,
-        "5.0.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
-    Description::subcommand(
-        "list",
-        2,
-        Flags::ADMIN.with(Flags::NO_SCRIPT),
-        "4.0.0",
-        Categories::NONE,
-        "Answers that there are no modules",
-    ),
-];

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use quorlock_engine::{Flags, all_specs};
 use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
@@ -13,7 +14,6 @@ use crate::core::wait::Wait;
 use crate::node::for_tests;
 use crate::protocol::Output;
 use crate::session::Batch;
-use crate::session::introspection::rows;
 
 fn node() -> Arc<NodeState> {
     let mut config = Config::default();
@@ -29,22 +29,24 @@ fn node() -> Arc<NodeState> {
 #[test]
 fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
     let node = node();
-    for row in rows() {
+    let of_node = || all_specs().filter(|spec| spec.node_command().is_some());
+    for spec in of_node() {
+        let is_brief = spec.flags.contains(Flags::BRIEF);
         let mut session = for_tests::session(&node);
         let mut batch = Batch::new(&node);
         let (mut wait, mut replies) = (Wait::default(), Output::default());
         batch.execute(&mut session, &[b"GET", b"a"], &mut wait, &mut replies);
         assert!(batch.holds_engine(), "a batch executes under one lock");
-        let words = usize::from(row.arity.unsigned_abs());
+        let words = usize::from(spec.arity.unsigned_abs());
         let mut arguments: Vec<&[u8]> = vec![b"0"; words];
-        arguments[0] = row.name.as_bytes();
+        arguments[0] = spec.name.as_bytes();
         batch.execute(&mut session, &arguments, &mut wait, &mut replies);
-        assert_eq!(batch.holds_engine(), row.is_brief, "{}", row.name);
+        assert_eq!(batch.holds_engine(), is_brief, "{}", spec.name);
     }
-    let brief: Vec<_> = rows().filter(|row| row.is_brief).collect();
+    let brief = || of_node().filter(|spec| spec.flags.contains(Flags::BRIEF));
     for name in ["client", "config", "command", "info", "bgrewriteaof"] {
         assert!(
-            brief.iter().all(|row| row.name != name),
+            brief().all(|spec| spec.name != name),
             "{name} may take long"
         );
     }

@@ -1,25 +1,24 @@
-//! The book's page of commands is made from the tables of commands. Written with
+//! The book's page of commands is made from the table of commands. Written with
 //! `WRITE_THE_BOOK=1 cargo test -p quorlock-server the_books_page_of_commands`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use quorlock_engine::Description;
+use quorlock_engine::{Description, Spec, refused_specs};
 
-use crate::session::absent::ABSENT;
 use crate::session::introspection::descriptions;
 
 const HEAD: &str = "\
 # Commands
 
-Every command of a node as COMMAND tells of it, made from the tables that the node itself uses. An arity counts the name; a
+Every command of a node as COMMAND tells of it, made from the table that the node itself uses. An arity counts the name; a
 negative one is the least. Keys are the first, the last and the step, as in Redis; a last key below 0 counts from the end. The
 arguments, which `COMMAND DOCS` tells as well, are behind each table: of `<a|b>` one is sent, of `[a|b]` one or none, and words in
 capitals as they stand. What differs from Redis is in [Compatibility](compatibility.md).
 ";
 
 #[test]
-fn the_books_page_of_commands_is_that_of_the_tables() {
+fn the_books_page_of_commands_is_that_of_the_table() {
     let page = page();
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/commands.md");
     if std::env::var_os("WRITE_THE_BOOK").is_some() {
@@ -66,13 +65,11 @@ fn page() -> String {
     page.push_str("\n## Refused\n\n");
     page.push_str("They get Redis's error for an unknown command, and this reason behind it.\n\n");
     page.push_str("| commands | why |\n|---|---|\n");
-    for absent in ABSENT {
-        let names: Vec<String> = absent
-            .names
-            .iter()
-            .map(|name| name.to_uppercase())
-            .collect();
-        let _ = writeln!(page, "| {} | {} |", names.join(", "), absent.why);
+    let refused: Vec<&Spec> = refused_specs().collect();
+    for same in refused.chunk_by(|one, next| one.refusal() == next.refusal()) {
+        let names: Vec<String> = same.iter().map(|spec| spec.name.to_uppercase()).collect();
+        let why = same[0].refusal().expect("it is refused");
+        let _ = writeln!(page, "| {} | {why} |", names.join(", "));
     }
     page
 }

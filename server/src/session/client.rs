@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use quorlock_engine::{Categories, Description, ErrorReply, Flags, RawTime, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
 
 use crate::core::clients::Waiting;
 use crate::core::commit::Failure;
@@ -208,11 +208,10 @@ pub(super) enum Reach {
     Others,
 }
 
-/// Whether a request ends a pause. It is executed in one, so that a pause of everything can be ended before its
+/// Whether a request of CLIENT ends a pause. It is executed in one, so that a pause of everything can be ended before its
 /// time.
 pub(super) fn ends_pause(arguments: &[&[u8]]) -> bool {
-    matches!(arguments, [name, subcommand] if name.eq_ignore_ascii_case(b"client")
-        && subcommand.eq_ignore_ascii_case(b"unpause"))
+    matches!(arguments, [_, subcommand] if subcommand.eq_ignore_ascii_case(b"unpause"))
 }
 
 /// Ends what another client waits for. One that a pause holds up is not blocked.
@@ -296,100 +295,3 @@ const HELP: &[&str] = &[
     "NO-TOUCH (ON|OFF)",
     "    Has no effect: nothing is kept of when a key was used.",
 ];
-
-const OPEN: Flags = Flags::NO_SCRIPT.with(Flags::ALWAYS);
-const ADMIN: Flags = OPEN.with(Flags::ADMIN);
-
-/// Its subcommands.
-pub(crate) const PARTS: &[Description] = &[
-    of(
-        "caching",
-        3,
-        OPEN,
-        "6.0.0",
-        "Says whether what the next request reads is kept",
-    )
-    .syntax("<mode: YES|NO>"),
-    of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
-    of(
-        "getredir",
-        2,
-        OPEN,
-        "6.0.0",
-        "Tells which connection is told of changes in place of this one",
-    ),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
-        "5.0.0",
-        "Tells of the subcommands",
-    ),
-    of("id", 2, OPEN, "5.0.0", "Tells this connection's number"),
-    of("info", 2, OPEN, "6.2.0", "Tells of this connection"),
-    of("kill", -3, ADMIN, "2.4.0", "Closes connections").syntax(
-        "<filter: ip:port|<new-format: [ID client-id]|\
-         [TYPE <normal_master_slave_pubsub: NORMAL|MASTER|SLAVE|REPLICA|PUBSUB>]|[USER username]|\
-         [ADDR ip:port]|[LADDR ip:port]|[SKIPME yes/no]|[MAXAGE maxage]> [...]>",
-    ),
-    of("list", -2, ADMIN, "2.4.0", "Tells of all connections")
-        .syntax("[TYPE <NORMAL|MASTER|REPLICA|PUBSUB>] [ID client-id [client-id ...]]"),
-    of(
-        "no-evict",
-        3,
-        ADMIN,
-        "7.0.0",
-        "Closes this connection after all others",
-    )
-    .syntax("<enabled: ON|OFF>"),
-    of("no-touch", 3, OPEN, "7.2.0", "Has no effect").syntax("<enabled: ON|OFF>"),
-    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time")
-        .syntax("timeout:integer [mode: WRITE|ALL]"),
-    of("reply", 3, OPEN, "3.2.0", "Leaves out replies").syntax("<ON|OFF|SKIP>"),
-    of(
-        "setinfo",
-        4,
-        OPEN,
-        "7.2.0",
-        "Names this connection's library",
-    )
-    .syntax("<attr: LIB-NAME libname|LIB-VER libver>"),
-    of("setname", 3, OPEN, "2.6.9", "Names this connection").syntax("connection-name"),
-    of(
-        "tracking",
-        -3,
-        OPEN,
-        "6.0.0",
-        "Tells this connection, or another one, of changes of keys",
-    )
-    .syntax(
-        "<status: ON|OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] \
-         [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-    ),
-    of(
-        "trackinginfo",
-        2,
-        OPEN,
-        "6.2.0",
-        "Tells how this connection is told",
-    ),
-    of(
-        "unblock",
-        -3,
-        ADMIN,
-        "5.0.0",
-        "Ends what another connection waits for",
-    )
-    .syntax("client-id [TIMEOUT|ERROR]"),
-    of("unpause", 2, ADMIN, "6.2.0", "Ends a pause"),
-];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::CONNECTION, summary)
-}

@@ -4,8 +4,8 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    Categories, Description, Engine, ErrorReply, Flags, GlobBudget, NO_ROOM, NodeTime,
-    PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply,
+    Engine, ErrorReply, GlobBudget, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE,
+    PATTERN_TOO_LONG, Reply,
 };
 use quorlock_persistence::Position;
 
@@ -235,46 +235,6 @@ const PATTERNS_MAX: usize = 256;
 const TOO_MANY_PATTERNS: ErrorReply = ErrorReply::fixed(
     "ERR CONFIG GET takes at most 256 patterns; ask for the rest with another one",
 );
-
-const ADMIN: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
-
-/// Its subcommands.
-pub(crate) const PARTS: &[Description] = &[
-    of("get", -3, ADMIN, "2.0.0", "Tells directives").syntax("parameter [parameter ...]"),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
-        "5.0.0",
-        "Tells of the subcommands",
-    ),
-    of("resetstat", 2, ADMIN, "2.0.0", "Counts anew"),
-    of(
-        "rewrite",
-        2,
-        ADMIN,
-        "2.8.0",
-        "Not in this version: an error",
-    ),
-    of(
-        "set",
-        -4,
-        ADMIN,
-        "2.0.0",
-        "Changes directives until the node stops",
-    )
-    .syntax("parameter value [parameter value ...]"),
-];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
-}
 
 const HELP: &[&str] = &[
     "GET <pattern>",

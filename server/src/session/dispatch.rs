@@ -1,9 +1,6 @@
-//! One request: who may ask, which table its command is in, and where it runs.
+//! One request: who may ask, and where its command runs.
 
-use quorlock_engine::{
-    Command, Description, ErrorReply, Flags, Reply, Spec, WaitLimit, is_arity, numbered_spec,
-    spec_named,
-};
+use quorlock_engine::{Command, ErrorReply, Flags, NodeCommand, Reply, Spec, WaitLimit, is_arity};
 
 use crate::clock::saturated_nanos;
 use crate::core::commit::Failure;
@@ -11,11 +8,9 @@ use crate::core::deliveries::PUBLISHED_COST_MAX;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
-use crate::session::introspection::{check, part_of};
+use crate::session::named_request::NamedRequest;
 use crate::session::transaction::Step;
-use crate::session::{
-    Condition, Outcome, Pending, Session, absent, client, debug, introspection, numbers,
-};
+use crate::session::{Condition, Outcome, Pending, Session, client, debug};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.
@@ -31,9 +26,10 @@ impl Batch<'_> {
         }
         self.commands += 1;
         self.under_lock += 1;
-        let answer = self.answer(session, arguments, wait);
+        let request = NamedRequest::of(arguments);
+        let answer = self.answer(session, request, wait);
         if session.is_tracking() && !comes_again(&answer) {
-            session.note_executed(arguments);
+            session.note_executed(request);
         }
         self.respond(session, answer, wait, replies)
     }
@@ -130,89 +126,75 @@ impl Batch<'_> {
     fn answer(
         &mut self,
         session: &mut Session,
-        arguments: &[&[u8]],
+        request: NamedRequest<'_>,
         wait: &mut Wait,
     ) -> Result<Answer, Failure> {
-        let name = arguments.first().copied().unwrap_or_default();
-        if session.refuses_while_listening(name)
-            && let Some(called) = called(arguments)
-        {
-            session.note_unexecuted(arguments);
-            self.refuse_call(numbers::of_request(arguments));
+        if session.refuses_while_listening(request) && request.check().is_ok() {
+            session.note_command(request);
+            self.refuse_call(request.counted_as());
             let error = ErrorReply::new(format!(
-                "ERR Can't execute '{called}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
-                 allowed in this context"
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+                 allowed in this context",
+                request.full_name()
             ));
-            return Ok(Answer::Reply(session.refuse(&called, error, self)?));
+            return Ok(Answer::Reply(session.refuse(request, error, self)?));
         }
-        if self.node.pause.may_be_on() && self.is_held_up(session, arguments) {
-            session.note_unexecuted(arguments);
+        if self.node.pause.may_be_on() && self.is_held_up(session, request) {
+            session.note_command(request);
             return Ok(Answer::Wait(Pending::on(Condition::PauseOver)));
         }
-        if self.is_held_back(session, arguments) {
-            session.note_unexecuted(arguments);
+        if self.is_held_back(session, request) {
+            session.note_command(request);
             return Ok(Answer::Wait(Pending::on(Condition::BacklogBelow)));
         }
-        if session.queues(name) {
-            return self.queue(session, arguments);
+        if session.queues(request) {
+            return self.queue(session, request);
         }
-        if let Some((number, spec)) = numbered_spec(name) {
-            if !session.is_authenticated {
-                return Ok(self.refuse_unauthenticated(session, number, arguments));
-            }
-            let parts = spec.about.subcommands;
-            let place = session.note_command(spec.name, parts, arguments);
-            self.begin_call_of(number, parts, place, arguments);
-            return self.answer_from_engine(session, spec, arguments, wait);
-        }
-        let Some((number, row)) = numbers::numbered_row(name) else {
-            session.note_unexecuted(arguments);
-            let unknown = absent::refusal(arguments);
-            return Ok(Answer::Reply(Reply::Error(if session.is_authenticated {
-                unknown
-            } else {
-                NOAUTH
-            })));
+        session.note_command(request);
+        let Some(spec) = request.spec else {
+            return Ok(Answer::Reply(Reply::Error(
+                match session.is_authenticated {
+                    true => request.unknown(request.arguments),
+                    false => NOAUTH,
+                },
+            )));
         };
-        if !session.is_authenticated && !row.before_auth {
-            return Ok(self.refuse_unauthenticated(session, number, arguments));
+        if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+            self.refuse_call(Some(request.number));
+            return Ok(Answer::Reply(Reply::Error(NOAUTH)));
         }
-        let place = session.note_command(row.name, row.parts(), arguments);
-        self.begin_call_of(number, row.parts(), place, arguments);
-        if !is_arity(row.arity, arguments.len()) {
+        if let Some(number) = request.counted_as() {
+            self.begin_call(number);
+        }
+        match spec.node_command() {
+            None => self.answer_from_engine(session, spec, request.arguments, wait),
+            Some(command) => self.answer_from_node(session, request, spec, command, wait),
+        }
+    }
+
+    fn answer_from_node(
+        &mut self,
+        session: &mut Session,
+        request: NamedRequest<'_>,
+        spec: &'static Spec,
+        command: NodeCommand,
+        wait: &Wait,
+    ) -> Result<Answer, Failure> {
+        let arguments = request.arguments;
+        if !is_arity(spec.arity, arguments.len()) {
             self.note_refused();
-            let error = ErrorReply::wrong_arity(row.name);
-            let refused = session.refuse(row.name, error, self)?;
-            return Ok(Answer::Reply(refused));
+            let error = ErrorReply::wrong_arity(spec.name);
+            return Ok(Answer::Reply(session.refuse(request, error, self)?));
         }
         self.owed = *wait;
-        if row.is_brief {
-            return (row.run)(session, self, arguments);
+        if spec.flags.contains(Flags::BRIEF) {
+            return self.execute_of_node(session, command, arguments);
         }
-        // Others may execute meanwhile; a row that needs the engine takes it for as long as it does.
+        // Others may execute meanwhile; a command that needs the engine takes it for as long as it does.
         self.release();
-        let answer = (row.run)(session, self, arguments);
+        let answer = self.execute_of_node(session, command, arguments);
         self.release();
         answer
-    }
-}
-
-impl Batch<'_> {
-    /// Begins to count a request, under its subcommand where it names one. One that names an unknown one is not counted,
-    /// as in Redis.
-    #[inline]
-    fn begin_call_of(
-        &mut self,
-        number: usize,
-        parts: &[Description],
-        place: Option<usize>,
-        arguments: &[&[u8]],
-    ) {
-        match place {
-            Some(place) => self.begin_call(numbers::part(number, place)),
-            None if parts.is_empty() || arguments.len() == 1 => self.begin_call(number),
-            None => {}
-        }
     }
 
     /// A request is refused before its command looks at it.
@@ -222,18 +204,6 @@ impl Batch<'_> {
             self.begin_call(number);
             self.note_refused();
         }
-    }
-
-    #[cold]
-    fn refuse_unauthenticated(
-        &mut self,
-        session: &mut Session,
-        number: usize,
-        arguments: &[&[u8]],
-    ) -> Answer {
-        session.note_unexecuted(arguments);
-        self.refuse_call(Some(number));
-        Answer::Reply(Reply::Error(NOAUTH))
     }
 
     fn answer_from_engine(
@@ -308,16 +278,17 @@ impl Batch<'_> {
     }
 
     /// Whether a pause keeps a request waiting. One that would be refused is refused at once.
-    fn is_held_up(&mut self, session: &Session, arguments: &[&[u8]]) -> bool {
-        let Some(mut may_write) = may_write(session, arguments) else {
+    fn is_held_up(&mut self, session: &Session, request: NamedRequest<'_>) -> bool {
+        let Some(mut may_write) = may_write(session, request) else {
             return false;
         };
-        let name = arguments.first().copied().unwrap_or_default();
-        if let (true, Some(spec)) = (may_write, spec_named(name))
+        if let (true, Some(spec)) = (may_write, request.spec)
+            && spec.node_command().is_none()
             // A poisoned lock is reported by the commands.
             && let Ok((executor, _)) = self.executor()
         {
             // Which scripts are here only the engine knows.
+            let arguments = request.arguments;
             may_write = executor.engine.may_write(&Command { spec, arguments });
         }
         let now_raw = self.raw();
@@ -326,7 +297,7 @@ impl Batch<'_> {
 
     /// Whether so much was published and is not handed out that a request has to wait: of a client that has published
     /// since it was less, or of any client whose request may publish where it is much more. Others go on.
-    fn is_held_back(&self, session: &mut Session, arguments: &[&[u8]]) -> bool {
+    fn is_held_back(&self, session: &mut Session, request: NamedRequest<'_>) -> bool {
         let cost = self.published_cost();
         if cost <= PUBLISHED_COST_MAX {
             if session.has_published {
@@ -335,16 +306,19 @@ impl Batch<'_> {
             return false;
         }
         let is_much_more = cost > PUBLISHED_COST_FACTOR * PUBLISHED_COST_MAX;
-        session.has_published || is_much_more && may_write(session, arguments) == Some(true)
+        session.has_published || is_much_more && may_write(session, request) == Some(true)
     }
 
     /// A request between MULTI and EXEC: it is checked, and kept. One that is refused spoils the transaction.
-    fn queue(&mut self, session: &mut Session, arguments: &[&[u8]]) -> Result<Answer, Failure> {
-        let step = self.step(session, arguments)?;
-        let number = numbers::of_request(arguments);
-        let answer = Answer::Reply(session.queue(step, number, arguments));
+    fn queue(
+        &mut self,
+        session: &mut Session,
+        request: NamedRequest<'_>,
+    ) -> Result<Answer, Failure> {
+        let step = self.step(session, request)?;
+        let answer = Answer::Reply(session.queue(step, request.arguments));
         if answer.is_error() {
-            self.refuse_call(number);
+            self.refuse_call(request.counted_as());
         }
         Ok(answer)
     }
@@ -353,33 +327,32 @@ impl Batch<'_> {
     fn step(
         &mut self,
         session: &mut Session,
-        arguments: &[&[u8]],
+        request: NamedRequest<'_>,
     ) -> Result<Result<Step, ErrorReply>, Failure> {
-        let name = arguments.first().copied().unwrap_or_default();
-        let Some(spec) = spec_named(name) else {
-            let Some(row) = introspection::named(name) else {
-                session.note_unexecuted(arguments);
-                return Ok(Err(absent::refusal(arguments)));
-            };
-            session.note_command(row.name, row.parts(), arguments);
-            let checked = check(row.name, row.arity, row.parts(), arguments);
-            let checked = match row.name {
-                "debug" => checked.and_then(|()| debug::allowed(session, self)),
-                _ => checked,
-            };
-            return Ok(match row.is_refused_in_transactions() {
-                true => checked.and(Err(NOT_IN_TRANSACTION)),
-                false => checked.map(|()| Step::Node(row)),
-            });
+        session.note_command(request);
+        let arguments = request.arguments;
+        let Some(spec) = request.spec else {
+            return Ok(Err(request.unknown(arguments)));
         };
-        let parts = spec.about.subcommands;
-        session.note_command(spec.name, parts, arguments);
-        let (executor, now) = self.executor()?;
-        let refusal = executor.refuses(now.node, spec);
-        let checked = check(spec.name, spec.arity, parts, arguments);
-        let may_write = executor.engine.may_write(&Command { spec, arguments });
-        let step = Step::Keys { spec, may_write };
-        Ok(checked.and(refusal.map_or(Ok(step), Err)))
+        let mut step = Step {
+            spec,
+            number: request.counted_as(),
+            may_write: false,
+        };
+        let checked = request.check();
+        Ok(match spec.node_command() {
+            None => {
+                let (executor, now) = self.executor()?;
+                let refusal = executor.refuses(now.node, spec);
+                step.may_write = executor.engine.may_write(&Command { spec, arguments });
+                checked.and(refusal.map_or(Ok(step), Err))
+            }
+            Some(NodeCommand::Debug) => checked
+                .and_then(|()| debug::allowed(session, self))
+                .map(|()| step),
+            Some(_) if spec.flags.contains(Flags::NO_MULTI) => checked.and(Err(NOT_IN_TRANSACTION)),
+            Some(_) => checked.map(|()| step),
+        })
     }
 }
 
@@ -393,68 +366,30 @@ impl Answer {
     }
 }
 
-/// The full name of the command that a request calls; none where there is no such command, or none with so many arguments.
-fn called(arguments: &[&[u8]]) -> Option<String> {
-    let name = arguments.first().copied().unwrap_or_default();
-    let (name, arity, parts) = match (spec_named(name), introspection::named(name)) {
-        (Some(spec), _) => (spec.name, spec.arity, spec.about.subcommands),
-        (None, Some(row)) => (row.name, row.arity, row.parts()),
-        (None, None) => return None,
-    };
-    check(name, arity, parts, arguments).ok()?;
-    Some(match part_of(parts, arguments) {
-        Some((_, part)) => format!("{name}|{}", part.name),
-        None => name.to_owned(),
-    })
-}
-
 /// Whether a request may change or publish something; none where it would be refused, or ends a pause.
-fn may_write(session: &Session, arguments: &[&[u8]]) -> Option<bool> {
-    let name = arguments.first().copied().unwrap_or_default();
-    match (spec_named(name), introspection::named(name)) {
-        _ if !session.is_authenticated => None,
-        (Some(spec), _) if is_arity(spec.arity, arguments.len()) => {
-            let flags = spec.flags;
-            Some(flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE))
-        }
-        (None, Some(row)) if is_arity(row.arity, arguments.len()) => {
-            (!client::ends_pause(arguments)).then(|| session.executes_writes(row.name))
-        }
-        _ => None,
+fn may_write(session: &Session, request: NamedRequest<'_>) -> Option<bool> {
+    let spec = request.spec.filter(|_| session.is_authenticated)?;
+    if !is_arity(spec.arity, request.arguments.len()) {
+        return None;
+    }
+    match spec.node_command() {
+        None => Some(spec.flags.may_write()),
+        Some(NodeCommand::Client) if client::ends_pause(request.arguments) => None,
+        Some(command) => Some(command == NodeCommand::Exec && session.has_queued_writes()),
     }
 }
 
 impl Session {
-    /// Notes the command of a request that is not executed, or not yet.
-    #[cold]
-    fn note_unexecuted(&mut self, arguments: &[&[u8]]) {
-        let name = arguments.first().copied().unwrap_or_default();
-        match (spec_named(name), introspection::named(name)) {
-            (Some(spec), _) => self.note_command(spec.name, spec.about.subcommands, arguments),
-            (None, Some(row)) => self.note_command(row.name, row.parts(), arguments),
-            (None, None) => self.note_command("", &[], arguments),
-        };
-    }
-
-    /// Notes the command for CLIENT LIST. Returns the place of its subcommand.
-    pub(super) fn note_command(
-        &mut self,
-        name: &'static str,
-        parts: &[Description],
-        arguments: &[&[u8]],
-    ) -> Option<usize> {
-        let named = part_of(parts, arguments);
-        let part = named.map_or("", |(_, part)| part.name);
-        // As in Redis a subcommand that is unknown makes the command unknown.
-        let is_unknown = named.is_none() && !parts.is_empty() && arguments.len() > 1;
-        let name = if is_unknown { "" } else { name };
+    /// Notes the command of a request for CLIENT LIST.
+    #[inline]
+    pub(super) fn note_command(&mut self, request: NamedRequest<'_>) {
+        let (name, part) = request.names();
         // By address: names are static, and to write the same name once more does no harm.
         let (last_name, last_part) = self.last_command;
         if !std::ptr::eq(last_name, name) || !std::ptr::eq(last_part, part) {
             self.last_command = (name, part);
             self.client.introduction().last_command = (name, part);
         }
-        named.map(|(place, _)| place)
     }
 }
 

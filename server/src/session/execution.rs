@@ -6,7 +6,8 @@
 //! its size or its time has not executed them. What it had changed of its connection cannot be taken back either: the
 //! connection is closed, with an error that says so.
 
-use quorlock_engine::{Command, ErrorReply, Flags, Moment, Reply};
+use quorlock_engine::channels::Subscription;
+use quorlock_engine::{Command, ErrorReply, Flags, Moment, NodeCommand, Reply};
 
 use crate::core::commit::Failure;
 use crate::core::wait::Wait;
@@ -14,8 +15,7 @@ use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::client::{self, Reach};
 use crate::session::executed::{Content, Executed, Part};
-use crate::session::table::Row;
-use crate::session::transaction::{Queued, Step, Transaction, aborted};
+use crate::session::transaction::{Queued, Transaction, aborted};
 
 impl Transaction {
     pub(super) fn execute(
@@ -137,12 +137,14 @@ impl Transaction {
 impl Queued {
     /// What it may change of the connection or of others.
     fn reach(&self) -> Reach {
-        match self.step {
-            Step::Keys { .. } => Reach::Nothing,
-            Step::Node(row) if row.name == "client" => client::reach(&self.arguments()),
-            Step::Node(row) if !row.is_brief => Reach::Others,
-            Step::Node(row) if changes_connection(row) => Reach::Connection,
-            Step::Node(_) => Reach::Nothing,
+        let flags = self.step.spec.flags;
+        match self.step.spec.node_command() {
+            None => Reach::Nothing,
+            Some(NodeCommand::Client) => client::reach(&self.arguments()),
+            Some(_) if !flags.contains(Flags::BRIEF) => Reach::Others,
+            Some(NodeCommand::Hello) => Reach::Connection,
+            Some(_) if flags.contains(Flags::PUBSUB) => Reach::Connection,
+            Some(_) => Reach::Nothing,
         }
     }
 
@@ -154,13 +156,14 @@ impl Queued {
         now: Moment,
         executed: &mut Executed,
     ) -> Result<Option<Content>, Failure> {
-        let Step::Keys { spec, .. } = self.step else {
+        let spec = self.step.spec;
+        if spec.node_command().is_some() {
             let index = executed.parts.len();
             let content = self.run(session, batch, executed, index)?;
             let (executor, _) = batch.executor()?;
             return Ok(executor.charge_next(content.replies()).then_some(content));
-        };
-        let around = batch.begin_queued(self.number);
+        }
+        let around = batch.begin_queued(self.step.number);
         let (executor, _) = batch.executor()?;
         let arguments = &*self.arguments();
         let command = Command { spec, arguments };
@@ -169,7 +172,7 @@ impl Queued {
         Ok(reply.map(Content::One))
     }
 
-    /// Runs a row of the node's own table, as the part of this index.
+    /// Runs a command of the node, as the part of this index.
     fn run(
         &self,
         session: &mut Session,
@@ -177,13 +180,13 @@ impl Queued {
         executed: &mut Executed,
         index: usize,
     ) -> Result<Content, Failure> {
-        let Step::Node(row) = self.step else {
+        let Some(command) = self.step.spec.node_command() else {
             return Ok(Content::None);
         };
-        let around = batch.begin_queued(self.number);
-        let answer = match row.name {
-            "ssubscribe" => Answer::Reply(Reply::Error(NO_SHARDS)),
-            _ => (row.run)(session, batch, &self.arguments())?,
+        let around = batch.begin_queued(self.step.number);
+        let answer = match command {
+            NodeCommand::Subscribe(Subscription::Shard) => Answer::Reply(Reply::Error(NO_SHARDS)),
+            _ => batch.execute_of_node(session, command, &self.arguments())?,
         };
         let content = match answer {
             Answer::Reply(reply) => Content::One(reply),
@@ -207,10 +210,6 @@ impl Queued {
         batch.end_queued(around, content.replies().first());
         Ok(content)
     }
-}
-
-fn changes_connection(row: &Row) -> bool {
-    row.name == "hello" || row.description().flags.contains(Flags::PUBSUB)
 }
 
 fn and_closed(error: &ErrorReply) -> ErrorReply {

@@ -3,100 +3,47 @@
 use std::collections::BTreeMap;
 
 use quorlock_engine::{
-    Categories, Description, ErrorReply, Flags, GlobBudget, KeyPositions, PATTERN_BYTES_MAX,
+    Categories, Description, ErrorReply, GlobBudget, KeyPositions, PATTERN_BYTES_MAX,
     PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs,
-    is_arity, spec_named,
+    spec_named,
 };
 
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::made_once::MadeOnce;
+use crate::session::named_request::NamedRequest;
 use crate::session::request_keys::keys_of;
-use crate::session::table::{ROWS, Row, row};
-use crate::session::{subscriptions, syntax, transaction};
-
-/// All commands about the connection and the node.
-pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
-    let others = transaction::ROWS.iter().chain(subscriptions::ROWS);
-    ROWS.iter().chain(others).chain([&COMMAND])
-}
-
-/// The row for a name in any case.
-pub(crate) fn named(name: &[u8]) -> Option<&'static Row> {
-    rows().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
-}
-
-/// The subcommand that a request names, with its place among its command's.
-pub(super) fn part_of<'a>(
-    parts: &'a [Description],
-    arguments: &[&[u8]],
-) -> Option<(usize, &'a Description)> {
-    let given = arguments.get(1).copied().unwrap_or_default();
-    let is_it =
-        |(_, part): &(usize, &Description)| part.name.as_bytes().eq_ignore_ascii_case(given);
-    parts.iter().enumerate().find(is_it)
-}
-
-/// Whether a request of a command names a subcommand of it, if it has to, and has as many arguments as it must.
-pub(super) fn check(
-    name: &str,
-    arity: i8,
-    parts: &[Description],
-    arguments: &[&[u8]],
-) -> Result<(), ErrorReply> {
-    let is_whole = |arity| is_arity(arity, arguments.len());
-    match part_of(parts, arguments) {
-        Some((_, part)) if is_whole(part.arity) => Ok(()),
-        Some((_, part)) => Err(ErrorReply::wrong_arity(&format!("{name}|{}", part.name))),
-        None if !parts.is_empty() && arguments.len() > 1 => {
-            Err(ErrorReply::unknown_subcommand(name, arguments[1]))
-        }
-        None if is_whole(arity) => Ok(()),
-        None => Err(ErrorReply::wrong_arity(name)),
-    }
-}
+use crate::session::syntax;
 
 /// Redis's name of a subcommand: `client|kill`.
-pub(super) fn full_name(command: &Description, part: &Description) -> String {
+fn full_name(command: &Description, part: &Description) -> String {
     format!("{}|{}", command.name, part.name)
 }
 
 /// All commands, without their parts.
 pub(crate) fn descriptions() -> impl Iterator<Item = Description> {
-    let own = rows().map(Row::description);
-    all_specs().map(Spec::description).chain(own)
+    all_specs().map(Spec::description)
 }
 
 /// The command of this name, in any case.
 fn described(name: &[u8]) -> Option<Description> {
-    let own = || named(name).map(Row::description);
-    spec_named(name).map(Spec::description).or_else(own)
+    spec_named(name).map(Spec::description)
 }
-
-/// It tells of the table, and so stands above it.
-const COMMAND: Row = row("command", -1, command)
-    .divided(PARTS)
-    .flags(Flags::ALWAYS)
-    .told("2.8.13", Categories::CONNECTION, "Tells of commands");
 
 pub(crate) fn command(
     _: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
-    let Some(subcommand) = arguments.get(1).map(|word| word.to_ascii_lowercase()) else {
+    if arguments.len() < 2 {
         return Ok(Answer::Made(&EVERYTHING));
-    };
-    let Some(part) = COMMAND.description().part(&subcommand) else {
-        let unknown = ErrorReply::unknown_subcommand("command", arguments[1]);
-        return Ok(Answer::Reply(Reply::Error(unknown)));
-    };
-    if !is_arity(part.arity, arguments.len()) {
-        let error = ErrorReply::wrong_arity(&full_name(&COMMAND.description(), &part));
+    }
+    let request = NamedRequest::of(arguments);
+    if let Err(error) = request.check() {
         return Ok(Answer::Reply(Reply::Error(error)));
     }
-    let reply = match (part.name, &arguments[2..]) {
+    let reply = match (request.names().1, &arguments[2..]) {
         ("count", _) => Reply::count(descriptions().count()),
         ("list", filter) => list(filter).unwrap_or_else(Reply::Error),
         ("info", []) => return Ok(Answer::Made(&EVERYTHING)),
@@ -259,40 +206,6 @@ fn document(name: String, command: &Description, group: &'static str) -> (Reply,
     (Reply::bulk(name), Reply::Map(fields))
 }
 
-const PARTS: &[Description] = &[
-    of("count", 2, "2.8.13", "Counts commands"),
-    of("docs", -2, "7.0.0", "Tells what commands do").syntax("[command-name [command-name ...]]"),
-    of("getkeys", -4, "2.8.13", "Tells the keys of a request").syntax("command arg [arg ...]"),
-    of(
-        "getkeysandflags",
-        -4,
-        "7.0.0",
-        "Tells the keys of a request, and what it does with them",
-    )
-    .syntax("command arg [arg ...]"),
-    of("help", 2, "5.0.0", "Tells of the subcommands"),
-    of("info", -2, "2.8.13", "Tells the properties of commands")
-        .syntax("[command-name [command-name ...]]"),
-    of("list", -2, "7.0.0", "Lists commands")
-        .syntax("[FILTERBY <filterby: MODULE module-name|ACLCAT category|PATTERN pattern>]"),
-];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(
-        name,
-        arity,
-        Flags::ALWAYS,
-        since,
-        Categories::CONNECTION,
-        summary,
-    )
-}
-
 const HELP: &[&str] = &[
     "(no subcommand)",
     "    Return details about all commands.",
@@ -351,8 +264,7 @@ mod tests {
         let (section, _) = rest.split_once("\n## ").expect("a section after it");
         let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
         let listed: Vec<&str> = section.split(|c: char| !is_part(c)).collect();
-        let own = rows().map(|row| row.name);
-        for name in all_specs().map(|spec| spec.name).chain(own) {
+        for name in all_specs().map(|spec| spec.name) {
             assert!(listed.contains(&name.to_uppercase().as_str()), "{name}");
         }
     }

@@ -1,10 +1,9 @@
 //! What a node remembers of one connection, and the path of one request through it: who may
-//! ask, which table the command is in, and where it runs.
+//! ask, and where its command runs.
 //!
 //! Commands on keys go to the engine. Commands about the connection and the node are here.
 
 mod about;
-mod absent;
 mod batch;
 #[cfg(test)]
 mod batch_tests;
@@ -23,13 +22,14 @@ mod greeting;
 pub(crate) mod info;
 mod introspection;
 mod made_once;
+mod named_request;
+mod node_commands;
 mod numbers;
 mod oversized;
 mod pending;
 mod request_keys;
 mod subscriptions;
 mod syntax;
-mod table;
 mod tracking;
 mod transaction;
 mod waitaof;

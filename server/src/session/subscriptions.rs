@@ -4,8 +4,8 @@
 
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::{
-    Categories, Description, ErrorReply, Flags, GlobBudget, KeyAccess, PATTERN_BYTES_MAX,
-    PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Protocol, Reply,
+    ErrorReply, Flags, GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG,
+    Protocol, Reply,
 };
 
 use crate::core::clients::Listening;
@@ -13,61 +13,7 @@ use crate::core::commit::Failure;
 use crate::core::executor::Executor;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
-use crate::session::table::{Row, row};
-
-pub(crate) const ROWS: &[Row] = &[
-    row("subscribe", -2, |session, batch, arguments| {
-        subscribe(session, batch, Subscription::Channel, arguments)
-    })
-    .listening()
-    .told("2.0.0", Categories::NONE, "Listens to channels")
-    .syntax("channel [channel ...]"),
-    row("unsubscribe", -1, |session, batch, arguments| {
-        unsubscribe(session, batch, Subscription::Channel, arguments)
-    })
-    .listening()
-    .told("2.0.0", Categories::NONE, "Listens to channels no more")
-    .syntax("[channel [channel ...]]"),
-    row("psubscribe", -2, |session, batch, arguments| {
-        subscribe(session, batch, Subscription::Pattern, arguments)
-    })
-    .listening()
-    .told(
-        "2.0.0",
-        Categories::NONE,
-        "Listens to all channels that match patterns",
-    )
-    .syntax("pattern [pattern ...]"),
-    row("punsubscribe", -1, |session, batch, arguments| {
-        unsubscribe(session, batch, Subscription::Pattern, arguments)
-    })
-    .listening()
-    .told("2.0.0", Categories::NONE, "Listens to patterns no more")
-    .syntax("[pattern [pattern ...]]"),
-    row("ssubscribe", -2, |session, batch, arguments| {
-        subscribe(session, batch, Subscription::Shard, arguments)
-    })
-    .listening()
-    .on_all(&[KeyAccess::NOT_KEY])
-    .told("7.0.0", Categories::NONE, "Listens to sharded channels")
-    .syntax("shardchannel [shardchannel ...]"),
-    row("sunsubscribe", -1, |session, batch, arguments| {
-        unsubscribe(session, batch, Subscription::Shard, arguments)
-    })
-    .listening()
-    .on_all(&[KeyAccess::NOT_KEY])
-    .told(
-        "7.0.0",
-        Categories::NONE,
-        "Listens to sharded channels no more",
-    )
-    .syntax("[shardchannel [shardchannel ...]]"),
-    row("pubsub", -2, pubsub).brief().divided(PARTS).told(
-        "2.8.0",
-        Categories::NONE,
-        "Tells who listens",
-    ),
-];
+use crate::session::named_request::NamedRequest;
 
 impl Session {
     /// Whether it listens, so that messages may come at any time.
@@ -76,11 +22,10 @@ impl Session {
     }
 
     /// Whether a command is refused of a connection that listens.
-    pub(super) fn refuses_while_listening(&self, name: &[u8]) -> bool {
-        let is_one = |one: &&[u8]| one.eq_ignore_ascii_case(name);
+    pub(super) fn refuses_while_listening(&self, request: NamedRequest<'_>) -> bool {
         self.is_listening()
             && self.caller.protocol == Protocol::Resp2
-            && !WHILE_LISTENING.iter().any(is_one)
+            && (request.spec).is_some_and(|spec| !spec.flags.contains(Flags::WHILE_LISTENING))
     }
 
     /// Ends all subscriptions.
@@ -123,7 +68,7 @@ impl Session {
     }
 }
 
-fn subscribe(
+pub(super) fn subscribe(
     session: &mut Session,
     batch: &mut Batch<'_>,
     to: Subscription,
@@ -157,7 +102,7 @@ fn subscribe(
     Ok(Answer::Many(replies))
 }
 
-fn unsubscribe(
+pub(super) fn unsubscribe(
     session: &mut Session,
     batch: &mut Batch<'_>,
     to: Subscription,
@@ -200,7 +145,11 @@ fn words(to: Subscription) -> (&'static str, &'static str) {
     }
 }
 
-fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result<Answer, Failure> {
+pub(super) fn pubsub(
+    _: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
     let mut budget = batch.node.settings.reply_budget();
     let (executor, _) = batch.executor()?;
     let channels = executor.engine.channels();
@@ -265,18 +214,6 @@ fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Result
     Ok(Answer::Reply(Reply::Array(replies)))
 }
 
-const WHILE_LISTENING: &[&[u8]] = &[
-    b"subscribe",
-    b"unsubscribe",
-    b"psubscribe",
-    b"punsubscribe",
-    b"ssubscribe",
-    b"sunsubscribe",
-    b"ping",
-    b"quit",
-    b"reset",
-];
-
 const HELP: &[&str] = &[
     "CHANNELS [<pattern>]",
     "    The channels that somebody listens to.",
@@ -300,58 +237,3 @@ const TOO_MANY: ErrorReply = ErrorReply::fixed(
     "ERR a connection may listen to channels and patterns whose names take 24 MiB, 224 bytes for each \
      included. None of these is subscribed",
 );
-
-const TELLS: Flags = Flags::PUBSUB.with(Flags::ALWAYS);
-
-const PARTS: &[Description] = &[
-    of(
-        "channels",
-        -2,
-        TELLS,
-        "2.8.0",
-        "Tells the channels that somebody listens to",
-    )
-    .syntax("[pattern]"),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
-        "6.2.0",
-        "Tells of the subcommands",
-    ),
-    of("numpat", 2, TELLS, "2.8.0", "Counts the patterns"),
-    of(
-        "numsub",
-        -2,
-        TELLS,
-        "2.8.0",
-        "Counts who listens to channels",
-    )
-    .syntax("[channel [channel ...]]"),
-    of(
-        "shardchannels",
-        -2,
-        TELLS,
-        "7.0.0",
-        "The same for sharded channels",
-    )
-    .syntax("[pattern]"),
-    of(
-        "shardnumsub",
-        -2,
-        TELLS,
-        "7.0.0",
-        "Counts who listens to sharded channels",
-    )
-    .syntax("[shardchannel [shardchannel ...]]"),
-];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
-}

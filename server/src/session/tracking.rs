@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use quorlock_engine::tracking::{Tracking, TrackingOptions};
-use quorlock_engine::{ErrorReply, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, NodeCommand, Reply, parse_integer};
 
 use crate::core::clients::TrackingShown;
 use crate::core::commit::Failure;
@@ -13,6 +13,7 @@ use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::Batch;
+use crate::session::named_request::NamedRequest;
 
 /// How a client is told of changes.
 #[derive(Debug, Default)]
@@ -59,15 +60,11 @@ impl Session {
     }
 
     /// CLIENT CACHING is for the next command, or for the transaction that it begins.
-    pub(super) fn note_executed(&mut self, arguments: &[&[u8]]) {
-        let is_client = || {
-            let name = arguments.first().copied().unwrap_or_default();
-            name.eq_ignore_ascii_case(b"client")
-        };
+    pub(super) fn note_executed(&mut self, request: NamedRequest<'_>) {
         if let Some(tracks) = &mut self.tracking
             && tracks.is_exception
             && self.transaction.is_none()
-            && !is_client()
+            && !request.is(NodeCommand::Client)
         {
             tracks.is_exception = false;
             self.choose_reads();

@@ -6,7 +6,7 @@
 use std::mem::size_of;
 use std::ops::DerefMut;
 
-use quorlock_engine::{Categories, Command, ErrorReply, Flags, KeyAccess, Reply, Spec};
+use quorlock_engine::{Command, ErrorReply, Flags, NodeCommand, Reply, Spec};
 use smallvec::SmallVec;
 
 use crate::core::clients::Introduction;
@@ -15,44 +15,7 @@ use crate::core::executor::room::log_bytes_max;
 use crate::core::executor::{Executor, needs_service};
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
-use crate::session::table::{Row, row};
-
-/// They need what the other rows are, and so stand above their table.
-pub(crate) const ROWS: &[Row] = &[
-    of(row("multi", 1, multi), "1.2.0", "Begins a transaction"),
-    of(
-        row(EXEC, 1, exec),
-        "1.2.0",
-        "Executes what was queued since MULTI",
-    )
-    .flags(
-        Flags::NO_SCRIPT
-            .with(Flags::ALWAYS)
-            .with(Flags::SKIP_SLOWLOG),
-    ),
-    of(
-        row("discard", 1, discard),
-        "2.0.0",
-        "Forgets what was queued since MULTI",
-    ),
-    of(
-        row("watch", -2, watch),
-        "2.2.0",
-        "Has EXEC fail if one of these keys changes",
-    )
-    .syntax("key [key ...]")
-    .on_all(&[KeyAccess::LOOK]),
-    of(
-        row("unwatch", 1, unwatch),
-        "2.2.0",
-        "Watches no key any more",
-    ),
-];
-
-const fn of(row: Row, since: &'static str, summary: &'static str) -> Row {
-    row.transactional()
-        .told(since, Categories::TRANSACTION, summary)
-}
+use crate::session::named_request::NamedRequest;
 
 /// What was queued since MULTI.
 #[derive(Debug, Default)]
@@ -74,52 +37,43 @@ pub(super) struct Transaction {
     is_spoilt: bool,
 }
 
-/// What runs a queued command.
+/// What EXEC is to execute.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    /// The engine. `may_write`: it may change or publish something.
-    Keys {
-        spec: &'static Spec,
-        may_write: bool,
-    },
-    /// A row of the node's own table.
-    Node(&'static Row),
+pub(super) struct Step {
+    pub(super) spec: &'static Spec,
+    /// Under which it is counted.
+    pub(super) number: Option<usize>,
+    /// It may change or publish something.
+    pub(super) may_write: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) step: Step,
-    /// Under which it is counted.
-    pub(super) number: Option<usize>,
     arguments: Box<[Box<[u8]>]>,
 }
 
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;
 
 impl Session {
-    /// Whether a request of this name is kept for EXEC.
-    pub(super) fn queues(&self, name: &[u8]) -> bool {
-        let is_now = |now: &&[u8]| now.eq_ignore_ascii_case(name);
-        self.transaction.is_some() && !EXECUTED_AT_ONCE.iter().any(is_now)
+    /// Whether a request is kept for EXEC.
+    pub(super) fn queues(&self, request: NamedRequest<'_>) -> bool {
+        let is_now = |spec: &Spec| spec.flags.contains(Flags::AT_ONCE);
+        self.transaction.is_some() && !request.spec.is_some_and(is_now)
     }
 
-    /// Whether a request of this name executes commands that may write or publish.
-    pub(super) fn executes_writes(&self, name: &str) -> bool {
+    /// Whether EXEC would execute commands that may write or publish.
+    pub(super) fn has_queued_writes(&self) -> bool {
         let transaction = self.transaction.as_ref();
-        name == EXEC && transaction.is_some_and(|transaction| transaction.may_write)
+        transaction.is_some_and(|transaction| transaction.may_write)
     }
 
     /// Keeps a request for EXEC, or spoils the transaction.
-    pub(super) fn queue(
-        &mut self,
-        step: Result<Step, ErrorReply>,
-        number: Option<usize>,
-        arguments: &[&[u8]],
-    ) -> Reply {
+    pub(super) fn queue(&mut self, step: Result<Step, ErrorReply>, arguments: &[&[u8]]) -> Reply {
         let Some(transaction) = &mut self.transaction else {
             return Reply::Error(EXEC_WITHOUT_MULTI);
         };
-        let reply = match step.and_then(|step| transaction.push(step, number, arguments)) {
+        let reply = match step.and_then(|step| transaction.push(step, arguments)) {
             Ok(()) => Reply::status("QUEUED"),
             Err(error) => {
                 transaction.spoil();
@@ -136,17 +90,17 @@ impl Session {
     /// When the node has failed.
     pub(super) fn refuse(
         &mut self,
-        name: &str,
+        request: NamedRequest<'_>,
         error: ErrorReply,
         batch: &mut Batch<'_>,
     ) -> Result<Reply, Failure> {
-        if name == EXEC {
+        if request.is(NodeCommand::Exec) {
             let (executor, _) = batch.executor()?;
             self.end_transaction(executor);
             return Ok(aborted(&error));
         }
         Ok(match self.transaction {
-            Some(_) => self.queue(Err(error), None, &[]),
+            Some(_) => self.queue(Err(error), &[]),
             None => Reply::Error(error),
         })
     }
@@ -179,25 +133,22 @@ impl Session {
 }
 
 impl Transaction {
-    fn push(
-        &mut self,
-        step: Step,
-        number: Option<usize>,
-        arguments: &[&[u8]],
-    ) -> Result<(), ErrorReply> {
+    fn push(&mut self, step: Step, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
         if self.is_spoilt {
             // EXEC will refuse it: what comes is checked only.
             return Ok(());
         }
-        let command = |spec| Command { spec, arguments };
-        if let Step::Keys { spec, may_write } = step {
-            let bytes = log_bytes_max(&command(spec));
-            self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
-            self.has_script |= spec.flags.contains(Flags::SCRIPT);
-            self.needs_service |= needs_service(spec);
-            self.may_write |= may_write;
+        let spec = step.spec;
+        match spec.node_command() {
+            Some(_) => self.has_node_command = true,
+            None => {
+                let bytes = log_bytes_max(&Command { spec, arguments });
+                self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
+                self.has_script |= spec.flags.contains(Flags::SCRIPT);
+                self.needs_service |= needs_service(spec);
+                self.may_write |= step.may_write;
+            }
         }
-        self.has_node_command |= matches!(step, Step::Node(_));
         let memory = arguments
             .iter()
             .map(|argument| argument.len() + ARGUMENT_BYTES);
@@ -209,7 +160,6 @@ impl Transaction {
         self.count += 1;
         self.commands.push(Queued {
             step,
-            number,
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
         });
         Ok(())
@@ -238,7 +188,11 @@ impl Queued {
     }
 }
 
-fn multi(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(super) fn multi(
+    session: &mut Session,
+    _: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
     if session.transaction.is_some() {
         return Ok(Answer::Reply(Reply::Error(NESTED)));
     }
@@ -247,7 +201,11 @@ fn multi(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer
     Ok(Answer::Reply(Reply::Ok))
 }
 
-fn discard(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(super) fn discard(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
     let reply = match session.transaction {
         Some(_) => Reply::Ok,
         None => return Ok(Answer::Reply(Reply::Error(DISCARD_WITHOUT_MULTI))),
@@ -257,13 +215,17 @@ fn discard(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<
     Ok(Answer::Reply(reply))
 }
 
-fn unwatch(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(super) fn unwatch(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
     let (executor, _) = batch.executor()?;
     session.unwatch(executor);
     Ok(Answer::Reply(Reply::Ok))
 }
 
-fn watch(
+pub(super) fn watch(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
@@ -288,7 +250,11 @@ fn watch(
     Ok(Answer::Reply(Reply::Ok))
 }
 
-fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(super) fn exec(
+    session: &mut Session,
+    batch: &mut Batch<'_>,
+    _: &[&[u8]],
+) -> Result<Answer, Failure> {
     let Some(transaction) = &session.transaction else {
         return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
     };
@@ -323,11 +289,6 @@ pub(super) fn aborted(error: &ErrorReply) -> Reply {
         "EXECABORT Transaction discarded because of: {why}"
     )))
 }
-
-const EXEC: &str = "exec";
-
-/// These act on the transaction itself.
-const EXECUTED_AT_ONCE: &[&[u8]] = &[b"exec", b"discard", b"multi", b"watch", b"quit", b"reset"];
 
 /// What one connection may queue, in bytes: more than twice what one frame of the log can hold.
 const QUEUED_BYTES_MAX: usize = 16 << 20;

@@ -112,6 +112,15 @@ impl Flags {
     pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 22);
     /// May block its connection.
     pub const BLOCKING: Flags = Flags(1 << 23);
+    /// Takes little time, though Redis does not call it fast. A command of the node then takes less than to let go of the
+    /// engine and to take it again: it runs while a batch holds it. What it changes is the connection, if anything.
+    pub const BRIEF: Flags = Flags(1 << 24);
+    /// Executed between MULTI and EXEC as well, and not queued: it acts on the transaction.
+    pub const AT_ONCE: Flags = Flags(1 << 25);
+    /// Allowed of a connection with RESP2 that listens.
+    pub const WHILE_LISTENING: Flags = Flags(1 << 26);
+    /// Scripts are told that there is no such command. They may not call the others that are not the engine's.
+    pub const UNKNOWN_TO_SCRIPTS: Flags = Flags(1 << 27);
 
     /// What Redis allows at any time.
     pub const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);
@@ -122,6 +131,11 @@ impl Flags {
     pub const WRITE_KEYS: Flags = Flags::WRITE.with(Flags::TOUCHES_KEYS);
     /// A command that may add keys or bytes.
     pub const GROW_KEYS: Flags = Flags::WRITE_KEYS.with(Flags::DENY_OOM);
+
+    /// Whether such a command may change or publish something.
+    pub const fn may_write(self) -> bool {
+        self.contains(Flags::WRITE) || self.contains(Flags::MAY_REPLICATE)
+    }
 
     /// These and those.
     pub const fn with(self, other: Flags) -> Flags {

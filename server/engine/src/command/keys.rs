@@ -13,7 +13,7 @@ const DEL: Spec = Spec {
     name: "del",
     about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
     arity: -2,
-    flags: Flags::WRITE_KEYS,
+    flags: Flags::WRITE_KEYS.with(Flags::BRIEF),
     keys: KeyPositions::ALL,
     summary: "Deletes keys",
     syntax: "key [key ...]",

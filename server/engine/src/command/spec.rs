@@ -2,10 +2,9 @@
 
 use crate::command::about::{About, Description};
 pub use crate::command::flags::{Flags, KeyPositions};
-use crate::context::CommandContext;
-use crate::error::ErrorReply;
+pub use crate::command::handler::NodeCommand;
+pub(crate) use crate::command::handler::{Handler, KeysFunction, ScriptCommand};
 use crate::number::parse_integer;
-use crate::reply::Reply;
 
 /// What is known of a command without running it.
 #[derive(Debug)]
@@ -28,35 +27,6 @@ pub struct Spec {
     pub(crate) handler: Handler,
 }
 
-/// What runs a command.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Handler {
-    /// A function on keys. Its arguments begin with the command's name.
-    Keys(KeysFunction),
-    /// The interpreter, which is above this table.
-    Script(ScriptCommand),
-}
-
-/// Runs a command on keys.
-pub(crate) type KeysFunction = fn(&mut CommandContext<'_>, &[&[u8]]) -> Result<Reply, ErrorReply>;
-
-/// The commands that run or keep scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScriptCommand {
-    /// Runs the text that came with it.
-    Eval {
-        /// The script may not write.
-        is_read_only: bool,
-    },
-    /// Runs a text that is known, named by its SHA-1.
-    EvalSha {
-        /// The script may not write.
-        is_read_only: bool,
-    },
-    /// SCRIPT and its subcommands.
-    Manage,
-}
-
 /// A family is the commands of one file.
 pub(crate) type Family = &'static [&'static Spec];
 
@@ -74,9 +44,31 @@ impl Spec {
         }
     }
 
-    /// Which argument is the first key, if the command has one.
+    /// Which command of the node it is; none where the engine executes it.
+    pub const fn node_command(&self) -> Option<NodeCommand> {
+        match self.handler {
+            Handler::Node(command) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// Why a node does not have the command, if it does not.
+    pub const fn refusal(&self) -> Option<&'static str> {
+        match self.handler {
+            Handler::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether the engine executes it.
+    pub(crate) const fn is_of_engine(&self) -> bool {
+        matches!(self.handler, Handler::Keys(_) | Handler::Script(_))
+    }
+
+    /// Which argument is the first key, if the engine executes the command and it has one.
     pub(crate) fn first_key(&self) -> Option<usize> {
         match usize::try_from(self.keys.first) {
+            _ if !self.is_of_engine() => None,
             Ok(0) if self.flags.contains(Flags::SCRIPT) => Some(SCRIPT_KEY),
             Ok(position) if position > 0 => Some(position),
             _ => None,

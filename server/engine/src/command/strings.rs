@@ -20,7 +20,7 @@ const SET: Spec = Spec {
     name: "set",
     about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: -3,
-    flags: Flags::GROW_KEYS,
+    flags: Flags::GROW_KEYS.with(Flags::BRIEF),
     keys: KeyPositions::ONE,
     summary: "Sets a key to a string, with conditions and a TTL",
     syntax: "key value [condition: NX|XX|IFEQ ifeq-value|IFNE ifne-value] [GET] \

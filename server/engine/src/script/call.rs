@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use crate::caller::{Caller, Protocol};
 use crate::command;
-use crate::command::spec::{Flags, Handler, KeysFunction, Spec};
-use crate::command::{database_index, numbered_spec, spec_named};
+use crate::command::spec::{Flags, Handler, KeysFunction, NodeCommand, Spec};
+use crate::command::{database_index, numbered_spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -151,9 +151,10 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
     if lengths.fold(0, usize::saturating_add) > ARGUMENT_BYTES_MAX {
         return Err(ARGUMENTS_TOO_LONG);
     }
-    let Some(numbered) = numbered_spec(arguments[0]) else {
-        return run_other(running, &arguments).map(|reply| (reply, false));
-    };
+    let numbered = numbered_spec(arguments[0]).ok_or(UNKNOWN)?;
+    if !numbered.1.is_of_engine() {
+        return run_other(running, numbered.1, &arguments).map(|reply| (reply, false));
+    }
     let mut context = CommandContext {
         keyspace: &mut running.keyspace,
         now: running.now,
@@ -194,8 +195,7 @@ fn allowed(is_read_only: bool, spec: &Spec, arguments: usize) -> Result<KeysFunc
         _ => return Err(NOT_ALLOWED),
     };
     // What is published goes to replicas as well, in Redis.
-    let is_write = spec.flags.contains(Flags::WRITE) || matches!(spec.name, "publish" | "spublish");
-    if is_read_only && is_write {
+    if is_read_only && spec.flags.may_write() {
         return Err(READ_ONLY);
     }
     Ok(function)
@@ -204,34 +204,29 @@ fn allowed(is_read_only: bool, spec: &Spec, arguments: usize) -> Result<KeysFunc
 /// Whether the work of a command grows with more than a few arguments. Reading the clock after each
 /// of the others would cost the usual lock script some percent.
 fn is_long(spec: &Spec, arguments: usize) -> bool {
-    let is_short = spec.flags.contains(Flags::FAST) || matches!(spec.name, "del" | "set");
+    let is_short = spec.flags.contains(Flags::FAST) || spec.flags.contains(Flags::BRIEF);
     !is_short || arguments > INLINE_ARGUMENTS
 }
 
 /// Whether scripts or clients know a command of this name.
 pub(crate) fn is_command(name: &[u8]) -> bool {
-    let lower = name.to_ascii_lowercase();
-    spec_named(name).is_some() || CONNECTION.contains(&&*lower) || SERVER_ONLY.contains(&&*lower)
+    numbered_spec(name).is_some_and(|(_, spec)| !spec.flags.contains(Flags::UNKNOWN_TO_SCRIPTS))
 }
 
-/// Commands that are not the engine's but make sense to a script.
-fn run_other(running: &mut Running, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let name = arguments[0].to_ascii_lowercase();
-    match (&*name, arguments) {
-        (b"select", [_, index]) => {
-            running.caller.database = database(index)?;
+/// Commands that are not the engine's: some make sense to a script.
+fn run_other(running: &mut Running, spec: &Spec, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    use NodeCommand::{Echo, Ping, Select};
+    match (spec.node_command(), arguments) {
+        (Some(Select), [_, index]) => {
+            running.caller.database = database_index(index, DATABASES)?;
             Ok(Reply::Ok)
         }
-        (b"ping", [_]) => Ok(Reply::status("PONG")),
-        (b"ping" | b"echo", [_, text]) => Ok(Reply::bulk(text)),
-        (b"select" | b"ping" | b"echo", _) => Err(WRONG_ARITY),
-        (name, _) if SERVER_ONLY.contains(&name) => Err(NOT_ALLOWED),
-        _ => Err(UNKNOWN),
+        (Some(Ping), [_]) => Ok(Reply::status("PONG")),
+        (Some(Ping | Echo), [_, text]) => Ok(Reply::bulk(text)),
+        (Some(Select | Ping | Echo), _) => Err(WRONG_ARITY),
+        _ if spec.flags.contains(Flags::UNKNOWN_TO_SCRIPTS) => Err(UNKNOWN),
+        _ => Err(NOT_ALLOWED),
     }
-}
-
-fn database(index: &[u8]) -> Result<u8, ErrorReply> {
-    database_index(index, DATABASES)
 }
 
 /// An argument as text.
@@ -276,65 +271,6 @@ const NOT_ALLOWED: ErrorReply =
     ErrorReply::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
-
-/// Commands of a connection that make sense to a script.
-const CONNECTION: &[&[u8]] = &[b"select", b"ping", b"echo"];
-
-/// Commands that block, or of a connection or the whole node, told apart from those that do not exist.
-const SERVER_ONLY: &[&[u8]] = &[
-    b"acl",
-    b"auth",
-    b"bgrewriteaof",
-    b"bgsave",
-    b"blmove",
-    b"blmpop",
-    b"blpop",
-    b"brpop",
-    b"brpoplpush",
-    b"bzmpop",
-    b"bzpopmax",
-    b"bzpopmin",
-    b"client",
-    b"cluster",
-    b"command",
-    b"config",
-    b"debug",
-    b"discard",
-    b"exec",
-    b"failover",
-    b"fcall",
-    b"fcall_ro",
-    b"function",
-    b"hello",
-    b"info",
-    b"lastsave",
-    b"latency",
-    b"module",
-    b"monitor",
-    b"multi",
-    b"psubscribe",
-    b"psync",
-    b"pubsub",
-    b"punsubscribe",
-    b"quit",
-    b"replicaof",
-    b"reset",
-    b"role",
-    b"save",
-    b"shutdown",
-    b"slaveof",
-    b"slowlog",
-    b"ssubscribe",
-    b"subscribe",
-    b"sunsubscribe",
-    b"swapdb",
-    b"sync",
-    b"unsubscribe",
-    b"unwatch",
-    b"wait",
-    b"waitaof",
-    b"watch",
-];
 
 /// Lock scripts pass up to six arguments to a command.
 const INLINE_ARGUMENTS: usize = 8;

@@ -194,6 +194,18 @@ const ERRORS: &[(&str, &str)] = &[
         "-ERR This Redis command is not allowed from script SHA1.",
     ),
     (
+        "return redis.call('Function', 'LIST')",
+        "-ERR This Redis command is not allowed from script SHA1.",
+    ),
+    (
+        "return redis.call('readonly')",
+        "-ERR Unknown Redis command called from script SHA1.",
+    ),
+    (
+        "return redis.call('xadd', 'k', '*')",
+        "-ERR Unknown Redis command called from script SHA1.",
+    ),
+    (
         "return redis.call('select', 99)",
         "-ERR DB index is out of range SHA1.",
     ),

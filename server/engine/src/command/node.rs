@@ -1,0 +1,79 @@
+//! The rows of the commands about the connection and the node. What executes them is in the node; their rows are here
+//! because a name is looked up once, by clients and by scripts alike, and scripts run in the engine.
+
+mod administration;
+mod connection;
+mod introspection;
+mod subscriptions;
+mod transactions;
+
+use crate::command::about::{About, Categories, Description, KeyAccess};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
+
+/// In the order of COMMAND.
+pub(super) const FAMILIES: &[Family] = &[
+    connection::FAMILY,
+    administration::FAMILY,
+    transactions::FAMILY,
+    subscriptions::FAMILY,
+    introspection::FAMILY,
+];
+
+const fn row(name: &'static str, arity: i8, command: NodeCommand) -> Spec {
+    Spec {
+        name,
+        arity,
+        flags: Flags::ALWAYS.with(Flags::FAST),
+        keys: KeyPositions::NONE,
+        summary: "",
+        syntax: "",
+        about: About::new("", Categories::NONE, &[]),
+        handler: Handler::Node(command),
+    }
+}
+
+impl Spec {
+    /// Since when Redis has it, what it is for, and what it does.
+    const fn told(
+        mut self,
+        since: &'static str,
+        categories: Categories,
+        summary: &'static str,
+    ) -> Spec {
+        self.about.since = since;
+        self.about.categories = categories;
+        self.summary = summary;
+        self
+    }
+
+    /// Which arguments follow its name.
+    const fn syntax(mut self, syntax: &'static str) -> Spec {
+        self.syntax = syntax;
+        self
+    }
+
+    /// These flags in place of the usual ones.
+    const fn flags(mut self, flags: Flags) -> Spec {
+        self.flags = flags;
+        self
+    }
+
+    /// These flags as well.
+    const fn and(mut self, flags: Flags) -> Spec {
+        self.flags = self.flags.with(flags);
+        self
+    }
+
+    /// Its arguments are keys, or channels, which Redis tells of in the same way.
+    const fn on_all(mut self, access: &'static [KeyAccess]) -> Spec {
+        self.keys = KeyPositions::ALL;
+        self.about.access = access;
+        self
+    }
+
+    const fn divided(mut self, parts: &'static [Description]) -> Spec {
+        self.flags = Flags::NONE;
+        self.about.subcommands = parts;
+        self
+    }
+}

@@ -1,0 +1,149 @@
+//! The rows of the commands about the node: from INFO to SHUTDOWN.
+
+use super::row;
+use crate::command::about::{Categories, Description};
+use crate::command::spec::{Family, Flags, NodeCommand};
+
+pub(super) const FAMILY: Family = &[
+    &row("info", -1, NodeCommand::Info)
+        .flags(Flags::ALWAYS)
+        .told("1.0.0", Categories::DANGEROUS, "Tells how the node is")
+        .syntax("[section [section ...]]"),
+    &row("config", -2, NodeCommand::Config).divided(CONFIG).told(
+        "2.0.0",
+        Categories::NONE,
+        "Tells and changes directives",
+    ),
+    &row("cluster", -2, NodeCommand::Cluster)
+        .flags(Flags::BRIEF)
+        .told("3.0.0", Categories::NONE, NO_CLUSTER)
+        .syntax("subcommand [arg [arg ...]]"),
+    &row("readonly", 1, NodeCommand::Cluster)
+        .and(Flags::BRIEF.with(Flags::UNKNOWN_TO_SCRIPTS))
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    &row("readwrite", 1, NodeCommand::Cluster)
+        .and(Flags::BRIEF.with(Flags::UNKNOWN_TO_SCRIPTS))
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    &row("asking", 1, NodeCommand::Cluster)
+        .flags(
+            Flags::FAST
+                .with(Flags::BRIEF)
+                .with(Flags::UNKNOWN_TO_SCRIPTS),
+        )
+        .told("3.0.0", CONNECTION, NO_CLUSTER),
+    &row("role", 1, NodeCommand::Role)
+        .and(Flags::NO_SCRIPT.with(Flags::BRIEF))
+        .told(
+            "2.8.12",
+            ADMINISTRATION,
+            "Answers that the node is a master without replicas",
+        ),
+    &row("wait", 3, NodeCommand::Wait)
+        .flags(Flags::NO_SCRIPT.with(Flags::BRIEF))
+        .told("3.0.0", CONNECTION, "Answers 0: there are no replicas")
+        .syntax("numreplicas timeout:integer"),
+    &row("waitaof", 4, NodeCommand::WaitAof)
+        .flags(Flags::NO_SCRIPT)
+        .told(
+            "7.2.0",
+            CONNECTION,
+            "Waits until what this connection has written is on disk",
+        )
+        .syntax("numlocal numreplicas timeout:integer"),
+    &row("bgrewriteaof", 1, NodeCommand::BgRewriteAof)
+        .flags(ADMIN)
+        .told("1.0.0", Categories::NONE, "Compacts the log"),
+    &row("save", 1, NodeCommand::Save)
+        .flags(ADMIN.with(Flags::NO_MULTI))
+        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
+    &row("bgsave", -1, NodeCommand::BgSave)
+        .flags(ADMIN)
+        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS)
+        .syntax("[SCHEDULE]"),
+    &row("module", -2, NodeCommand::Module)
+        .divided(MODULE)
+        .and(Flags::BRIEF)
+        .told("4.0.0", Categories::NONE, "Tells that there are no modules"),
+    &row("debug", -2, NodeCommand::Debug)
+        .flags(DIRECTIVES)
+        .told(
+            "1.0.0",
+            Categories::NONE,
+            "Lets all clients wait, where enable-debug-command allows it",
+        )
+        .syntax("<subcommand: SLEEP seconds:double|HELP>"),
+    &row("lastsave", 1, NodeCommand::LastSave).told(
+        "1.0.0",
+        ADMINISTRATION,
+        "Tells when all that was written was last on disk",
+    ),
+    &row("shutdown", -1, NodeCommand::Shutdown)
+        .flags(DIRECTIVES.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY))
+        .told("1.0.0", Categories::NONE, "Stops the node in order")
+        .syntax("[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]"),
+];
+
+const ADMIN: Flags = Flags::ADMIN
+    .with(Flags::NO_SCRIPT)
+    .with(Flags::NO_ASYNC_LOADING);
+const DIRECTIVES: Flags = Flags::ADMIN.with(Flags::NO_SCRIPT).with(Flags::ALWAYS);
+const CONNECTION: Categories = Categories::CONNECTION;
+const ADMINISTRATION: Categories = Categories::ADMIN.with(Categories::DANGEROUS);
+const NO_CLUSTER: &str = "Answers that there is no cluster";
+const NO_SNAPSHOTS: &str = "Answers that there are no RDB files";
+
+/// The subcommands of MODULE.
+const MODULE: &[Description] = &[
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of(
+        "list",
+        2,
+        Flags::ADMIN.with(Flags::NO_SCRIPT),
+        "4.0.0",
+        "Answers that there are no modules",
+    ),
+];
+
+/// The subcommands of CONFIG.
+const CONFIG: &[Description] = &[
+    of("get", -3, DIRECTIVES, "2.0.0", "Tells directives").syntax("parameter [parameter ...]"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "5.0.0",
+        "Tells of the subcommands",
+    ),
+    of("resetstat", 2, DIRECTIVES, "2.0.0", "Counts anew"),
+    of(
+        "rewrite",
+        2,
+        DIRECTIVES,
+        "2.8.0",
+        "Not in this version: an error",
+    ),
+    of(
+        "set",
+        -4,
+        DIRECTIVES,
+        "2.0.0",
+        "Changes directives until the node stops",
+    )
+    .syntax("parameter value [parameter value ...]"),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
+}

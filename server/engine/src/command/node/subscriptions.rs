@@ -1,0 +1,108 @@
+//! The rows of the commands about channels that only a connection can send: SUBSCRIBE and its kin, and PUBSUB.
+
+use super::row;
+use crate::channels::Subscription;
+use crate::command::about::{Categories, Description, KeyAccess};
+use crate::command::spec::{Family, Flags, NodeCommand, Spec};
+
+pub(super) const FAMILY: Family = &[
+    &subscribe("subscribe", Subscription::Channel)
+        .told("2.0.0", Categories::NONE, "Listens to channels")
+        .syntax("channel [channel ...]"),
+    &unsubscribe("unsubscribe", Subscription::Channel)
+        .told("2.0.0", Categories::NONE, "Listens to channels no more")
+        .syntax("[channel [channel ...]]"),
+    &subscribe("psubscribe", Subscription::Pattern)
+        .told(
+            "2.0.0",
+            Categories::NONE,
+            "Listens to all channels that match patterns",
+        )
+        .syntax("pattern [pattern ...]"),
+    &unsubscribe("punsubscribe", Subscription::Pattern)
+        .told("2.0.0", Categories::NONE, "Listens to patterns no more")
+        .syntax("[pattern [pattern ...]]"),
+    &subscribe("ssubscribe", Subscription::Shard)
+        .on_all(&[KeyAccess::NOT_KEY])
+        .told("7.0.0", Categories::NONE, "Listens to sharded channels")
+        .syntax("shardchannel [shardchannel ...]"),
+    &unsubscribe("sunsubscribe", Subscription::Shard)
+        .on_all(&[KeyAccess::NOT_KEY])
+        .told(
+            "7.0.0",
+            Categories::NONE,
+            "Listens to sharded channels no more",
+        )
+        .syntax("[shardchannel [shardchannel ...]]"),
+    &row("pubsub", -2, NodeCommand::PubSub)
+        .divided(PARTS)
+        .and(Flags::BRIEF)
+        .told("2.8.0", Categories::NONE, "Tells who listens"),
+];
+
+const fn subscribe(name: &'static str, to: Subscription) -> Spec {
+    row(name, -2, NodeCommand::Subscribe(to)).flags(LISTENING)
+}
+
+const fn unsubscribe(name: &'static str, to: Subscription) -> Spec {
+    row(name, -1, NodeCommand::Unsubscribe(to)).flags(LISTENING)
+}
+
+const TELLS: Flags = Flags::PUBSUB.with(Flags::ALWAYS);
+const LISTENING: Flags = TELLS
+    .with(Flags::NO_SCRIPT)
+    .with(Flags::BRIEF)
+    .with(Flags::WHILE_LISTENING);
+
+const PARTS: &[Description] = &[
+    of(
+        "channels",
+        -2,
+        TELLS,
+        "2.8.0",
+        "Tells the channels that somebody listens to",
+    )
+    .syntax("[pattern]"),
+    of(
+        "help",
+        2,
+        Flags::ALWAYS,
+        "6.2.0",
+        "Tells of the subcommands",
+    ),
+    of("numpat", 2, TELLS, "2.8.0", "Counts the patterns"),
+    of(
+        "numsub",
+        -2,
+        TELLS,
+        "2.8.0",
+        "Counts who listens to channels",
+    )
+    .syntax("[channel [channel ...]]"),
+    of(
+        "shardchannels",
+        -2,
+        TELLS,
+        "7.0.0",
+        "The same for sharded channels",
+    )
+    .syntax("[pattern]"),
+    of(
+        "shardnumsub",
+        -2,
+        TELLS,
+        "7.0.0",
+        "Counts who listens to sharded channels",
+    )
+    .syntax("[shardchannel [shardchannel ...]]"),
+];
+
+const fn of(
+    name: &'static str,
+    arity: i8,
+    flags: Flags,
+    since: &'static str,
+    summary: &'static str,
+) -> Description {
+    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
+}

@@ -66,7 +66,7 @@ fn exists(name: &str, tests: &BTreeSet<String>, sources: &[Source]) -> bool {
         Some(("cell", cell)) => {
             let fault = cell.split('/').nth(2).unwrap_or(cell);
             let is_list = |path: &str| path == "experiment/src/fault.rs";
-            says(&is_list, &format!("=> \"{fault}\""))
+            says(&is_list, &format!("= \"{fault}\""))
         }
         Some(_) => false,
         None => tests.contains(name),

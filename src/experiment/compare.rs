@@ -14,7 +14,7 @@ use quorlock_experiment::engine::Cancel;
 use quorlock_experiment::{report, results};
 
 use super::progress::{Manner, Shown};
-use super::run_options::{self, RunOptions};
+use super::run_options::{self, RunOptions, Texts};
 use super::{cancel, compare_progress, environment, failed, found};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -207,8 +207,7 @@ impl Run {
             return Err(failure);
         }
         let summary = self.leave(&outcome, true)?;
-        let texts: (fn(&_) -> _, fn(&_, &_) -> _) =
-            (report::services_text, report::services_baseline_text);
+        let texts: Texts<Comparison> = (report::services_text, report::services_baseline_text);
         let (baseline, place) = (self.baseline.as_ref(), &self.directory);
         run_options::show(
             &summary,

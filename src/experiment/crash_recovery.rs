@@ -16,7 +16,7 @@ use quorlock_experiment::trial::Trial;
 
 use super::crash_progress::CrashProgress;
 use super::progress::{Manner, Shown};
-use super::run_options::{self, RunOptions};
+use super::run_options::{self, RunOptions, Texts};
 use super::tried::{self, Nodes, Product};
 use super::{cancel, environment, failed};
 use crate::exit_code::Failure;
@@ -147,7 +147,7 @@ impl Run {
         let summary = Summary::of(&plan, engine.name(), environment, trials, skipped);
         leave(&results, &summary, trials, baseline)?;
         let directory = results.directory().display();
-        let texts: (fn(&_) -> _, fn(&_, &_) -> _) = (report::text, report::comparison_text);
+        let texts: Texts<Summary> = (report::text, report::comparison_text);
         run_options::show(&summary, baseline, texts, results.directory(), DATA, format);
         if !failures.is_empty() {
             return Err(failed(format!(

@@ -52,11 +52,14 @@ impl RunOptions {
     }
 }
 
+/// The text of what a run came to, and what is said where it is compared with another.
+pub(super) type Texts<S> = (fn(&S) -> String, fn(&S, &S) -> String);
+
 /// Shows what a run came to, beside what an earlier one came to, and where its report and these data are.
 pub(super) fn show<S: Serialize>(
     summary: &S,
     baseline: Option<&S>,
-    (text, compared): (fn(&S) -> String, fn(&S, &S) -> String),
+    (text, compared): Texts<S>,
     directory: &Path,
     data: &str,
     format: Format,

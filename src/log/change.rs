@@ -10,7 +10,7 @@ use super::description::{Description, KEY_BYTES, VALUE_BYTES, escaped, quoted};
 /// Describes a change of a frame that was written at this node time.
 pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
     let start = |word: &str| {
-        let start = Description::default().told("change", word, "  {}");
+        let start = Description::default().noted("change", word, "  {}");
         match mutation.target() {
             Some((database, key)) => start.with_database(database).with_key(key),
             None => start,
@@ -26,7 +26,7 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
             NewValue::Collection(all) => {
                 let (name, size) = (all.type_name(), all.len());
                 start("replace")
-                    .told("type", name, " {}")
+                    .noted("type", name, " {}")
                     .with_hidden("value", Value::Null)
                     .with("size", size, format_args!(" of {size} {}", parts_of(all)))
             }
@@ -40,9 +40,9 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
         } => {
             let (name, size) = (part.type_name(), part.len());
             start("part")
-                .told("type", name, " {},")
+                .noted("type", name, " {},")
                 .with("size", size, format_args!(" {size} {},", parts_of(part)))
-                .told("to_come", *absent, " {} to come")
+                .noted("to_come", *absent, " {} to come")
                 .with_deadline(*deadline, now)
         }
         Mutation::SetDeadline { deadline, .. } => start("deadline").with_deadline(*deadline, now),
@@ -70,7 +70,9 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> De
             .with_value(value),
         Change::HashDelete { field } => start("hash-delete").with_name("field", field),
         Change::ListPush { end, element } => at_end("list-push", end).with_value(element),
-        Change::ListPop { end, count } => at_end("list-pop", end).told("count", count, " count {}"),
+        Change::ListPop { end, count } => {
+            at_end("list-pop", end).noted("count", count, " count {}")
+        }
         Change::ListRotate { from } => at_end("list-rotate", from),
         Change::ListSet { index, element } => {
             start("list-set").with_index(index).with_value(element)
@@ -82,7 +84,7 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> De
         Change::SetAdd { member } => start("set-add").with_name("member", member),
         Change::SetRemove { member } => start("set-remove").with_name("member", member),
         // JSON has no infinity: a score is a string.
-        Change::ScoreSet { member, score } => start("score-set").with_name("member", member).told(
+        Change::ScoreSet { member, score } => start("score-set").with_name("member", member).noted(
             "score",
             score.to_string(),
             " score {}",
@@ -93,7 +95,7 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> De
 
 impl Description {
     fn with_database(self, database: u8) -> Self {
-        self.told("database", database, " {}")
+        self.noted("database", database, " {}")
     }
 
     fn with_key(self, key: &[u8]) -> Self {
@@ -107,7 +109,7 @@ impl Description {
     }
 
     fn with_index(self, index: usize) -> Self {
-        self.told("index", index, " index {}")
+        self.noted("index", index, " index {}")
     }
 
     fn with_value(self, value: &[u8]) -> Self {

@@ -67,8 +67,8 @@ fn describe(report: &Report) -> Description {
     let tail = report.moving_tail.as_ref();
     let tail = tail.map(|Location { file, offset }| {
         Description::default()
-            .told("file", file.as_str(), "\n  the node was writing {}")
-            .told("offset", *offset, " at offset {}")
+            .noted("file", file.as_str(), "\n  the node was writing {}")
+            .noted("offset", *offset, " at offset {}")
     });
     let remarks = remarks(report);
     let remark_lines: String = remarks
@@ -76,13 +76,13 @@ fn describe(report: &Report) -> Description {
         .map(|remark| format!("\n  remark: {remark}"))
         .collect();
     Description::default()
-        .told("directory", report.directory.as_str(), "{}: ")
+        .noted("directory", report.directory.as_str(), "{}: ")
         .with("state", state, meaning)
         .with_hidden("exit_code", code(report.state))
         .with_hidden("node", report.node.clone())
-        .told_if("frames", frames, "; {} frames to replay")
-        .told_if("segments", segments, " in {} segments")
-        .told_if("last_position", last, ", last position {}")
+        .noted_if("frames", frames, "; {} frames to replay")
+        .noted_if("segments", segments, " in {} segments")
+        .noted_if("last_position", last, ", last position {}")
         .with_hidden("checkpoint", checkpoint.map(Position::get))
         .with("process", report.holder.flatten(), in_use(report.holder))
         .with("running", report.holder.is_some(), unjudged)
@@ -99,11 +99,11 @@ fn describe(report: &Report) -> Description {
 pub(crate) fn describe_finding(finding: &Finding) -> Description {
     Description::default()
         .with_hidden("kind", finding.kind.name())
-        .told("file", finding.file.as_str(), "\n  {}")
-        .told_if("offset", finding.offset, " at offset {}")
-        .told("what", finding.what.as_str(), ": {}")
-        .told("meaning", finding.meaning, "\n  what it means: {}")
-        .told("remedy", finding.remedy, "\n  what to do: {}")
+        .noted("file", finding.file.as_str(), "\n  {}")
+        .noted_if("offset", finding.offset, " at offset {}")
+        .noted("what", finding.what.as_str(), ": {}")
+        .noted("meaning", finding.meaning, "\n  what it means: {}")
+        .noted("remedy", finding.remedy, "\n  what to do: {}")
 }
 
 /// The line on the process that has a directory.
@@ -122,7 +122,7 @@ pub(crate) fn describe_next_start(next: &NextStart) -> Description {
         .map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000));
     let intention = intention(next);
     Description::default()
-        .told("last_stop", next.stop.reason(), "\n  last stop: {}")
+        .noted("last_stop", next.stop.reason(), "\n  last stop: {}")
         .with_hidden("delay_ms", json!(delay_ms))
         .with_hidden("delay_reason", next.delay.map(|delay| delay.reason))
         .with(

@@ -27,20 +27,20 @@ impl Description {
     }
 
     /// A member, and what the text says of it: `{}` stands for its value.
-    pub(crate) fn told(self, name: &str, value: impl Into<Value> + Display, words: &str) -> Self {
+    pub(crate) fn noted(self, name: &str, value: impl Into<Value> + Display, words: &str) -> Self {
         let words = words.replace("{}", &value.to_string());
         self.with(name, value, words)
     }
 
     /// The same for a member that may be missing.
-    pub(crate) fn told_if(
+    pub(crate) fn noted_if(
         self,
         name: &str,
         value: Option<impl Into<Value> + Display>,
         words: &str,
     ) -> Self {
         match value {
-            Some(value) => self.told(name, value, words),
+            Some(value) => self.noted(name, value, words),
             None => self.with_hidden(name, Value::Null),
         }
     }
@@ -52,7 +52,7 @@ impl Description {
 
     /// A member whose text is its name and its value.
     pub(crate) fn with_named(self, name: &str, value: impl Into<Value> + Display) -> Self {
-        self.told(name, value, &format!("  {name} {{}}"))
+        self.noted(name, value, &format!("  {name} {{}}"))
     }
 
     /// A member that is described itself.

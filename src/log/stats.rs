@@ -43,13 +43,13 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
     let ttl_bound = log.ttl_bound_ns.map(ttl_bound).unwrap_or_default();
     let next_start = log.next_start.as_ref().map(check::describe_next_start);
     Description::default()
-        .told("directory", log.directory.as_str(), "{}")
+        .noted("directory", log.directory.as_str(), "{}")
         .with_hidden("running", log.holder.is_some())
         .with("process", log.holder.flatten(), check::in_use(log.holder))
-        .told_if("node", node, "\n  node {}")
-        .told_if("incarnation", incarnation, ", incarnation {}")
-        .told_if("first_position", first, "\n  positions {}")
-        .told_if("last_position", last, " to {}")
+        .noted_if("node", node, "\n  node {}")
+        .noted_if("incarnation", incarnation, ", incarnation {}")
+        .noted_if("first_position", first, "\n  positions {}")
+        .noted_if("last_position", last, " to {}")
         .with_hidden("checkpoint", log.checkpoint.map(Position::get))
         .with_hidden("replayed_frames", log.replayed.frames)
         .with_hidden("replayed_bytes", log.replayed.bytes)
@@ -120,14 +120,14 @@ fn describe_segment(segment: &SegmentFile) -> Description {
             let (first, previous) = (header.first_position, header.previous);
             description
                 .with_hidden("state", "used")
-                .told("version", header.version, "version {}")
-                .told(
+                .noted("version", header.version, "version {}")
+                .noted(
                     "incarnation",
                     header.identity.incarnation,
                     ", incarnation {}",
                 )
-                .told("first_position", first.get(), ", from position {}")
-                .told("previous_number", previous.segment, ", after segment {}")
+                .noted("first_position", first.get(), ", from position {}")
+                .noted("previous_number", previous.segment, ", after segment {}")
                 .with_hidden("previous_cut", previous.offset)
         }
         Ok(SegmentState::Blank) => description.with("state", "blank", "made ahead, not used"),
@@ -136,7 +136,7 @@ fn describe_segment(segment: &SegmentFile) -> Description {
         }
         Err(why) => {
             let description = description.with_hidden("state", "unusable");
-            description.told("reason", why.as_str(), "not usable: {}")
+            description.noted("reason", why.as_str(), "not usable: {}")
         }
     }
 }

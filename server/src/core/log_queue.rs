@@ -11,7 +11,7 @@ use crate::sync::unbounded;
 
 /// What happens to the log thread.
 pub(crate) enum LogEvent {
-    /// A commit is asked for, or all that it was put off for has come ([`NextCommit`]).
+    /// The requests for the next commit are to be looked at ([`NextCommit`]).
     Commit,
     /// Something was written that is to be synced within a second.
     SyncSoon,

@@ -101,7 +101,7 @@ impl Requests {
         }
         self.is_urgent |= request.is_urgent;
         let is_first = !std::mem::replace(&mut self.is_wanted, true);
-        // It is put off, and this request ends that. Those after it need not say so again.
+        // It is put off, and is looked at again with this request. Those after it need not ask for that.
         let (is_urgent, replies) = (self.is_urgent, self.replies);
         let ends_wait = |expected: &mut usize| is_urgent || replies >= *expected;
         is_first || self.expected_replies.take_if(ends_wait).is_some()

@@ -32,13 +32,15 @@ pub(crate) fn spawn(
 fn run(node: &Arc<NodeState>, events: &LogEvents, preparer: Preparer) {
     // Else the system adds up to 50 us to a wait. Where it refuses this, commits are put off for longer.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let _alarm = Alarm::new(node, THREAD);
     let mut work = LogWork::new(Arc::clone(node), preparer);
+    // Goes before what waits for the work, which is notified then.
+    let _alarm = Alarm::new(node, THREAD);
     loop {
-        let now_raw = node.clock.raw();
         while let Some(event) = events.take() {
-            work.receive(event, now_raw);
+            work.receive(event, node.clock.raw());
         }
+        // Behind the events: where a test moves the clock after this, another one ends the wait.
+        let now_raw = node.clock.raw();
         match work.ready(now_raw) {
             Ready::Stop => return,
             Ready::Wait(until_raw) => {

@@ -101,7 +101,7 @@ enum Line {
     Warning(String),
 }
 
-/// What a command of the node's own table answers.
+/// What a command of the node answers.
 pub(crate) enum Answer {
     /// This reply, and go on.
     Reply(Reply),

@@ -34,7 +34,7 @@ const fn row(name: &'static str, arity: i8, command: NodeCommand) -> Spec {
 
 impl Spec {
     /// Since when Redis has it, what it is for, and what it does.
-    const fn told(
+    const fn documented(
         mut self,
         since: &'static str,
         categories: Categories,

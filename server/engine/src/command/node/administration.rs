@@ -7,44 +7,42 @@ use crate::command::spec::{Family, Flags, NodeCommand};
 pub(super) const FAMILY: Family = &[
     &row("info", -1, NodeCommand::Info)
         .flags(Flags::ALWAYS)
-        .told("1.0.0", Categories::DANGEROUS, "Tells how the node is")
+        .documented("1.0.0", Categories::DANGEROUS, "Tells how the node is")
         .syntax("[section [section ...]]"),
-    &row("config", -2, NodeCommand::Config).divided(CONFIG).told(
-        "2.0.0",
-        Categories::NONE,
-        "Tells and changes directives",
-    ),
+    &row("config", -2, NodeCommand::Config)
+        .divided(CONFIG)
+        .documented("2.0.0", Categories::NONE, "Tells and changes directives"),
     &row("cluster", -2, NodeCommand::Cluster)
         .flags(Flags::BRIEF)
-        .told("3.0.0", Categories::NONE, NO_CLUSTER)
+        .documented("3.0.0", Categories::NONE, NO_CLUSTER)
         .syntax("subcommand [arg [arg ...]]"),
     &row("readonly", 1, NodeCommand::Cluster)
         .and(Flags::BRIEF.with(Flags::UNKNOWN_TO_SCRIPTS))
-        .told("3.0.0", CONNECTION, NO_CLUSTER),
+        .documented("3.0.0", CONNECTION, NO_CLUSTER),
     &row("readwrite", 1, NodeCommand::Cluster)
         .and(Flags::BRIEF.with(Flags::UNKNOWN_TO_SCRIPTS))
-        .told("3.0.0", CONNECTION, NO_CLUSTER),
+        .documented("3.0.0", CONNECTION, NO_CLUSTER),
     &row("asking", 1, NodeCommand::Cluster)
         .flags(
             Flags::FAST
                 .with(Flags::BRIEF)
                 .with(Flags::UNKNOWN_TO_SCRIPTS),
         )
-        .told("3.0.0", CONNECTION, NO_CLUSTER),
+        .documented("3.0.0", CONNECTION, NO_CLUSTER),
     &row("role", 1, NodeCommand::Role)
         .and(Flags::NO_SCRIPT.with(Flags::BRIEF))
-        .told(
+        .documented(
             "2.8.12",
             ADMINISTRATION,
             "Answers that the node is a master without replicas",
         ),
     &row("wait", 3, NodeCommand::Wait)
         .flags(Flags::NO_SCRIPT.with(Flags::BRIEF))
-        .told("3.0.0", CONNECTION, "Answers 0: there are no replicas")
+        .documented("3.0.0", CONNECTION, "Answers 0: there are no replicas")
         .syntax("numreplicas timeout:integer"),
     &row("waitaof", 4, NodeCommand::WaitAof)
         .flags(Flags::NO_SCRIPT)
-        .told(
+        .documented(
             "7.2.0",
             CONNECTION,
             "Waits until what this connection has written is on disk",
@@ -52,34 +50,34 @@ pub(super) const FAMILY: Family = &[
         .syntax("numlocal numreplicas timeout:integer"),
     &row("bgrewriteaof", 1, NodeCommand::BgRewriteAof)
         .flags(ADMIN)
-        .told("1.0.0", Categories::NONE, "Compacts the log"),
+        .documented("1.0.0", Categories::NONE, "Compacts the log"),
     &row("save", 1, NodeCommand::Save)
         .flags(ADMIN.with(Flags::NO_MULTI))
-        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS),
+        .documented("1.0.0", Categories::NONE, NO_SNAPSHOTS),
     &row("bgsave", -1, NodeCommand::BgSave)
         .flags(ADMIN)
-        .told("1.0.0", Categories::NONE, NO_SNAPSHOTS)
+        .documented("1.0.0", Categories::NONE, NO_SNAPSHOTS)
         .syntax("[SCHEDULE]"),
     &row("module", -2, NodeCommand::Module)
         .divided(MODULE)
         .and(Flags::BRIEF)
-        .told("4.0.0", Categories::NONE, "Tells that there are no modules"),
+        .documented("4.0.0", Categories::NONE, "Tells that there are no modules"),
     &row("debug", -2, NodeCommand::Debug)
         .flags(DIRECTIVES)
-        .told(
+        .documented(
             "1.0.0",
             Categories::NONE,
             "Lets all clients wait, where enable-debug-command allows it",
         )
         .syntax("<subcommand: SLEEP seconds:double|HELP>"),
-    &row("lastsave", 1, NodeCommand::LastSave).told(
+    &row("lastsave", 1, NodeCommand::LastSave).documented(
         "1.0.0",
         ADMINISTRATION,
         "Tells when all that was written was last on disk",
     ),
     &row("shutdown", -1, NodeCommand::Shutdown)
         .flags(DIRECTIVES.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY))
-        .told("1.0.0", Categories::NONE, "Stops the node in order")
+        .documented("1.0.0", Categories::NONE, "Stops the node in order")
         .syntax("[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]"),
 ];
 

@@ -7,11 +7,11 @@ use crate::command::spec::{Family, Flags, NodeCommand};
 pub(super) const FAMILY: Family = &[
     &row("auth", -2, NodeCommand::Auth)
         .flags(BEFORE_AUTH)
-        .told("1.0.0", CONNECTION, "Says the password")
+        .documented("1.0.0", CONNECTION, "Says the password")
         .syntax("[username] password"),
     &row("hello", -1, NodeCommand::Hello)
         .flags(BEFORE_AUTH)
-        .told("6.0.0", CONNECTION, "Chooses the protocol")
+        .documented("6.0.0", CONNECTION, "Chooses the protocol")
         .syntax("[arguments: protover [AUTH username password] [SETNAME clientname]]"),
     &row("quit", -1, NodeCommand::Quit)
         .flags(
@@ -19,35 +19,37 @@ pub(super) const FAMILY: Family = &[
                 .with(Flags::AT_ONCE)
                 .with(Flags::WHILE_LISTENING),
         )
-        .told("1.0.0", CONNECTION, "Ends the connection"),
+        .documented("1.0.0", CONNECTION, "Ends the connection"),
     &row("reset", 1, NodeCommand::Reset)
         .flags(
             BEFORE_AUTH
                 .with(Flags::AT_ONCE)
                 .with(Flags::WHILE_LISTENING),
         )
-        .told(
+        .documented(
             "6.2.0",
             CONNECTION,
             "Makes the connection as if it were new",
         ),
     &row("ping", -1, NodeCommand::Ping)
         .flags(Flags::FAST.with(Flags::BRIEF).with(Flags::WHILE_LISTENING))
-        .told("1.0.0", CONNECTION, "Answers")
+        .documented("1.0.0", CONNECTION, "Answers")
         .syntax("[message]"),
     &row("echo", 2, NodeCommand::Echo)
         .and(Flags::BRIEF)
-        .told("1.0.0", CONNECTION, "Answers what it is given")
+        .documented("1.0.0", CONNECTION, "Answers what it is given")
         .syntax("message"),
     &row("select", 2, NodeCommand::Select)
         .and(Flags::BRIEF)
-        .told("1.0.0", CONNECTION, "Chooses a database")
+        .documented("1.0.0", CONNECTION, "Chooses a database")
         .syntax("index"),
-    &row("client", -2, NodeCommand::Client).divided(CLIENT).told(
-        "2.4.0",
-        Categories::NONE,
-        "Names, lists and ends connections",
-    ),
+    &row("client", -2, NodeCommand::Client)
+        .divided(CLIENT)
+        .documented(
+            "2.4.0",
+            Categories::NONE,
+            "Names, lists and ends connections",
+        ),
 ];
 
 const BEFORE_AUTH: Flags = Flags::ALWAYS

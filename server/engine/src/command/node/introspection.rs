@@ -7,7 +7,7 @@ use crate::command::spec::{Family, Flags, NodeCommand};
 pub(super) const FAMILY: Family = &[&row("command", -1, NodeCommand::Command)
     .divided(PARTS)
     .flags(Flags::ALWAYS)
-    .told("2.8.13", Categories::CONNECTION, "Tells of commands")];
+    .documented("2.8.13", Categories::CONNECTION, "Tells of commands")];
 
 const PARTS: &[Description] = &[
     of("count", 2, "2.8.13", "Counts commands"),

@@ -1,4 +1,4 @@
-//! The rows of the commands about channels that only a connection can send: SUBSCRIBE and its kin, and PUBSUB.
+//! The rows of the commands about channels that only a connection can send: those that subscribe and unsubscribe, and PUBSUB.
 
 use super::row;
 use crate::channels::Subscription;
@@ -7,28 +7,28 @@ use crate::command::spec::{Family, Flags, NodeCommand, Spec};
 
 pub(super) const FAMILY: Family = &[
     &subscribe("subscribe", Subscription::Channel)
-        .told("2.0.0", Categories::NONE, "Listens to channels")
+        .documented("2.0.0", Categories::NONE, "Listens to channels")
         .syntax("channel [channel ...]"),
     &unsubscribe("unsubscribe", Subscription::Channel)
-        .told("2.0.0", Categories::NONE, "Listens to channels no more")
+        .documented("2.0.0", Categories::NONE, "Listens to channels no more")
         .syntax("[channel [channel ...]]"),
     &subscribe("psubscribe", Subscription::Pattern)
-        .told(
+        .documented(
             "2.0.0",
             Categories::NONE,
             "Listens to all channels that match patterns",
         )
         .syntax("pattern [pattern ...]"),
     &unsubscribe("punsubscribe", Subscription::Pattern)
-        .told("2.0.0", Categories::NONE, "Listens to patterns no more")
+        .documented("2.0.0", Categories::NONE, "Listens to patterns no more")
         .syntax("[pattern [pattern ...]]"),
     &subscribe("ssubscribe", Subscription::Shard)
         .on_all(&[KeyAccess::NOT_KEY])
-        .told("7.0.0", Categories::NONE, "Listens to sharded channels")
+        .documented("7.0.0", Categories::NONE, "Listens to sharded channels")
         .syntax("shardchannel [shardchannel ...]"),
     &unsubscribe("sunsubscribe", Subscription::Shard)
         .on_all(&[KeyAccess::NOT_KEY])
-        .told(
+        .documented(
             "7.0.0",
             Categories::NONE,
             "Listens to sharded channels no more",
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = &[
     &row("pubsub", -2, NodeCommand::PubSub)
         .divided(PARTS)
         .and(Flags::BRIEF)
-        .told("2.8.0", Categories::NONE, "Tells who listens"),
+        .documented("2.8.0", Categories::NONE, "Tells who listens"),
 ];
 
 const fn subscribe(name: &'static str, to: Subscription) -> Spec {
@@ -48,8 +48,8 @@ const fn unsubscribe(name: &'static str, to: Subscription) -> Spec {
     row(name, -1, NodeCommand::Unsubscribe(to)).flags(LISTENING)
 }
 
-const TELLS: Flags = Flags::PUBSUB.with(Flags::ALWAYS);
-const LISTENING: Flags = TELLS
+const QUERY: Flags = Flags::PUBSUB.with(Flags::ALWAYS);
+const LISTENING: Flags = QUERY
     .with(Flags::NO_SCRIPT)
     .with(Flags::BRIEF)
     .with(Flags::WHILE_LISTENING);
@@ -58,7 +58,7 @@ const PARTS: &[Description] = &[
     of(
         "channels",
         -2,
-        TELLS,
+        QUERY,
         "2.8.0",
         "Tells the channels that somebody listens to",
     )
@@ -70,11 +70,11 @@ const PARTS: &[Description] = &[
         "6.2.0",
         "Tells of the subcommands",
     ),
-    of("numpat", 2, TELLS, "2.8.0", "Counts the patterns"),
+    of("numpat", 2, QUERY, "2.8.0", "Counts the patterns"),
     of(
         "numsub",
         -2,
-        TELLS,
+        QUERY,
         "2.8.0",
         "Counts who listens to channels",
     )
@@ -82,7 +82,7 @@ const PARTS: &[Description] = &[
     of(
         "shardchannels",
         -2,
-        TELLS,
+        QUERY,
         "7.0.0",
         "The same for sharded channels",
     )
@@ -90,7 +90,7 @@ const PARTS: &[Description] = &[
     of(
         "shardnumsub",
         -2,
-        TELLS,
+        QUERY,
         "7.0.0",
         "Counts who listens to sharded channels",
     )

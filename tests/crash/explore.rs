@@ -411,9 +411,10 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
     if is_other_boot {
         clock.reboot(options.rate_ppm);
     }
-    // A start that is under way may have put on record how long it waits.
+    // A start that is under way may have put on record how long it waits. In another boot that begins anew, by its clock.
     let is_starting = world.ahead_ns.is_none();
-    let under_way = limit_from(&world.clock, &world.options).filter(|_| is_starting);
+    let under_way = [&world.clock, &clock].map(|clock| limit_from(clock, &world.options));
+    let under_way = under_way.into_iter().flatten().filter(|_| is_starting);
     let limits = limits_from(&clock, &options, world).chain(under_way);
     let may_serve_from = limits.min();
     let is_moved = options.directory == Directory::Moved;

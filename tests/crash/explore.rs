@@ -412,18 +412,17 @@ fn how(world: &World, image: &Image, random: &mut Random, vary: Vary) -> (Memory
         clock.reboot(options.rate_ppm);
     }
     // A start that is under way may have put on record how long it waits. In another boot that begins anew, by its clock.
-    let is_starting = world.ahead_ns.is_none();
-    let under_way = [&world.clock, &clock].map(|clock| limit_from(clock, &world.options));
-    let under_way = under_way.into_iter().flatten().filter(|_| is_starting);
-    let limits = limits_from(&clock, &options, world).chain(under_way);
-    let may_serve_from = limits.min();
+    let clocks: [&WorldClock; 2] = [&world.clock, &clock];
+    let limited_by = |clock| limit_from(clock, &world.options);
+    let under_way = clocks.into_iter().filter_map(limited_by);
+    let under_way = under_way.filter(|_| world.ahead_ns.is_none());
     let is_moved = options.directory == Directory::Moved;
     let gone_back = match changed.is_older {
         true => Some(changed.cap_ns),
         false => world.gone_back,
     };
     let how = Reopening {
-        may_serve_from,
+        may_serve_from: limits_from(&clock, &options, world).chain(under_way).min(),
         clock,
         is_other_boot,
         options,

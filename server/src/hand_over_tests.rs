@@ -210,7 +210,7 @@ fn work_on_log(mut work: LogWork, events: LogEvents) -> (LogWork, LogEvents) {
     let mut is_stopping = false;
     loop {
         while let Some(event) = events.take() {
-            work.receive(event, RawTime::ZERO);
+            work.receive(event);
         }
         let is_over = is_stopping || thread_rng().gen_bool(0.5);
         let now_raw = RawTime::from_nanos(if is_over { u64::MAX } else { 0 });
@@ -218,7 +218,7 @@ fn work_on_log(mut work: LogWork, events: LogEvents) -> (LogWork, LogEvents) {
             // Before it ends it does what is left: it may have asked itself, for a segment.
             Ready::Stop => is_stopping = true,
             Ready::Wait(None) if is_stopping => return (work, events),
-            Ready::Wait(None) => work.receive(events.wait(None).unwrap(), RawTime::ZERO),
+            Ready::Wait(None) => work.receive(events.wait(None).unwrap()),
             Ready::Wait(Some(_)) => sleep(Duration::ZERO),
             ready => {
                 let mut begun = work.begin(ready);

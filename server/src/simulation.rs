@@ -334,13 +334,12 @@ impl Node {
 
     /// What the log thread would do now. The sync of every second is left to [`Node::sync`].
     fn ready(&mut self) -> Ready {
-        let now_raw = self.node.clock.raw();
         while let Some(event) = self.log_events.take() {
             if !matches!(event, LogEvent::SyncSoon) {
-                self.log_work.receive(event, now_raw);
+                self.log_work.receive(event);
             }
         }
-        self.log_work.ready(now_raw)
+        self.log_work.ready(self.node.clock.raw())
     }
 
     /// One step of maintenance, a step of the checkpoint if one is under way. Returns after how long the real node

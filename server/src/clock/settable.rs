@@ -23,7 +23,7 @@ pub struct SettableClock {
     watchers: Mutex<Vec<LookAgain>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clocks {
     true_ns: u64,
     raw: Hand,
@@ -140,7 +140,14 @@ impl SettableClock {
     }
 
     fn change(&self, change: impl FnOnce(&mut Clocks)) {
-        change(&mut self.lock());
+        let mut clocks = self.lock();
+        let before = *clocks;
+        change(&mut clocks);
+        let is_same = *clocks == before;
+        drop(clocks);
+        if is_same {
+            return;
+        }
         self.moved.notify_waiters();
         let mut watchers = self.watchers.lock().expect("no watcher panics");
         watchers.retain(|look_again| look_again());
@@ -220,7 +227,7 @@ impl Clock for SettableClock {
 }
 
 /// One clock: what it shows, how fast it runs, and the part of a unit it has not shown yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hand {
     reading: u64,
     unit_ns: u64,

@@ -14,7 +14,9 @@ use crate::core::next_commit::{Done, Requests};
 /// What is known from one event to the next.
 #[derive(Default)]
 pub(crate) struct LogSchedule {
-    /// When the sync of this second begins, if one was asked for.
+    /// The sync of this second was asked for since the time was last looked at.
+    is_sync_asked_for: bool,
+    /// When it begins, if it was asked for.
     sync_due_raw: Option<RawTime>,
     /// A segment is asked for, and these wait for it.
     segment: Option<Vec<Done>>,
@@ -50,10 +52,11 @@ pub(crate) struct LongSync {
 }
 
 impl LogSchedule {
-    /// Takes an event.
-    pub(crate) fn receive(&mut self, event: LogEvent, now_raw: RawTime) {
+    /// Takes an event. The time is looked at by [`LogSchedule::ready`] alone: a clock that a test moves at each reading
+    /// would else make an event of each event.
+    pub(crate) fn receive(&mut self, event: LogEvent) {
         match event {
-            LogEvent::SyncSoon => self.sync_due_raw = Some(now_raw.plus_nanos(SYNC_EVERY_NS)),
+            LogEvent::SyncSoon => self.is_sync_asked_for = true,
             LogEvent::Prepare(done) => self.segment.get_or_insert_default().extend(done),
             LogEvent::Stop => self.is_stopping = true,
             // Requests and time are looked at in any case.
@@ -65,6 +68,9 @@ impl LogSchedule {
     pub(crate) fn ready(&mut self, requests: &mut Requests, now_raw: RawTime) -> Ready {
         if std::mem::take(&mut self.is_stopping) {
             return Ready::Stop;
+        }
+        if std::mem::take(&mut self.is_sync_asked_for) {
+            self.sync_due_raw = Some(now_raw.plus_nanos(SYNC_EVERY_NS));
         }
         let commit_raw = requests.due_raw(&mut self.linger, now_raw);
         let is_due = |due_raw: Option<RawTime>| due_raw.is_some_and(|due_raw| due_raw <= now_raw);
@@ -128,10 +134,11 @@ mod tests {
     fn the_sync_of_a_second_begins_a_second_after_it_was_asked_for() {
         let (mut schedule, next) = (LogSchedule::default(), NextCommit::default());
         assert_eq!(ready(&mut schedule, &next, START), "wait");
-        schedule.receive(LogEvent::SyncSoon, START);
+        schedule.receive(LogEvent::SyncSoon);
+        assert_eq!(ready(&mut schedule, &next, START), "wait 1000000000");
         let early = after(999_999_999);
         assert_eq!(ready(&mut schedule, &next, early), "wait 1");
-        schedule.receive(LogEvent::TimeMoved, early);
+        schedule.receive(LogEvent::TimeMoved);
         assert_eq!(ready(&mut schedule, &next, after(1_000_000_000)), "sync");
         assert_eq!(ready(&mut schedule, &next, after(1_000_000_000)), "wait");
     }
@@ -143,8 +150,8 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..4 {
             next.ask(CommitRequest::URGENT);
-            schedule.receive(LogEvent::Commit, START);
-            schedule.receive(LogEvent::Prepare(Some(Box::new(|| {}))), START);
+            schedule.receive(LogEvent::Commit);
+            schedule.receive(LogEvent::Prepare(Some(Box::new(|| {}))));
             seen.push(ready(&mut schedule, &next, START));
         }
         assert_eq!(seen, ["commit", "prepare for 2", "commit", "prepare for 2"]);
@@ -171,7 +178,7 @@ mod tests {
             asked_raw: START,
         });
         assert_eq!(ready(&mut schedule, &next, START), "wait 1000000");
-        schedule.receive(LogEvent::Prepare(None), START);
+        schedule.receive(LogEvent::Prepare(None));
         assert_eq!(ready(&mut schedule, &next, START), "prepare for 0");
         assert_eq!(ready(&mut schedule, &next, after(1_000_000)), "commit");
     }
@@ -181,8 +188,8 @@ mod tests {
         let (mut schedule, next) = (LogSchedule::default(), NextCommit::default());
         let (sender, ended) = channel::<()>();
         let done = move || drop(sender);
-        schedule.receive(LogEvent::Prepare(Some(Box::new(done))), START);
-        schedule.receive(LogEvent::Stop, START);
+        schedule.receive(LogEvent::Prepare(Some(Box::new(done))));
+        schedule.receive(LogEvent::Stop);
         next.ask(CommitRequest::URGENT);
         assert_eq!(ready(&mut schedule, &next, START), "stop");
         drop(schedule);

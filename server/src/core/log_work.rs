@@ -75,8 +75,8 @@ impl LogWork {
     }
 
     /// Takes an event.
-    pub(crate) fn receive(&mut self, event: LogEvent, now_raw: RawTime) {
-        self.schedule.receive(event, now_raw);
+    pub(crate) fn receive(&mut self, event: LogEvent) {
+        self.schedule.receive(event);
     }
 
     /// What is to be done now, which the caller begins before it asks again.

@@ -37,16 +37,16 @@ fn run(node: &Arc<NodeState>, events: &LogEvents, preparer: Preparer) {
     let _alarm = Alarm::new(node, THREAD);
     loop {
         while let Some(event) = events.take() {
-            work.receive(event, node.clock.raw());
+            work.receive(event);
         }
-        // Behind the events: where a test moves the clock after this, another one ends the wait.
+        // Behind the events: where a test moves the clock after this, another event ends the wait.
         let now_raw = node.clock.raw();
         match work.ready(now_raw) {
             Ready::Stop => return,
             Ready::Wait(until_raw) => {
                 let left = until_raw.map(|until_raw| until_raw.saturating_since(now_raw));
                 if let Some(event) = events.wait(left) {
-                    work.receive(event, node.clock.raw());
+                    work.receive(event);
                 }
             }
             ready => carry_out(node, &mut work, ready),

@@ -1,9 +1,7 @@
 //! What MULTI queues of the commands about the connection and the node, and what EXEC makes of it: Redis's replies, byte for
 //! byte, and nothing of what an undone transaction would have done.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use quorlock_testkit::Wire;
 
@@ -267,12 +265,8 @@ fn replies_are_left_out_within_a_transaction_as_between_requests() {
 /// others has not happened yet.
 #[test]
 fn a_transaction_that_is_undone_leaves_nothing_of_what_is_not_about_keys() {
-    let step_ns = Arc::new(AtomicU64::new(0));
-    let step = Arc::clone(&step_ns);
-    let clock = HookedClock::new(move |clock| {
-        clock.advance(Duration::from_nanos(step.load(Ordering::Relaxed)));
-    });
-    let builder = configured(&[("script-time-limit", &["100"])]).clock(Arc::new(clock));
+    let (clock, step_ns) = HookedClock::stepping();
+    let builder = configured(&[("script-time-limit", &["100"])]).clock(clock);
     serve(builder, |node| {
         let mut other = wire(node);
         let id = other.ask("CLIENT ID").replace(':', "");
@@ -334,12 +328,8 @@ fn what_is_about_the_node_obeys_the_limits_of_one_reply_and_one_script_together(
         assert!(reply.matches(large).count() > 100, "{}", reply.len());
         assert_eq!(client.ask("GET k"), "v", "what it did to keys stays");
     });
-    let step_ns = Arc::new(AtomicU64::new(0));
-    let step = Arc::clone(&step_ns);
-    let clock = HookedClock::new(move |clock| {
-        clock.advance(Duration::from_nanos(step.load(Ordering::Relaxed)));
-    });
-    let builder = configured(&[("script-time-limit", &["100"])]).clock(Arc::new(clock));
+    let (clock, step_ns) = HookedClock::stepping();
+    let builder = configured(&[("script-time-limit", &["100"])]).clock(clock);
     serve(builder, |node| {
         let mut client = wire(node);
         client.ask("MULTI");

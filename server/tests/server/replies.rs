@@ -3,14 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use quorlock_server::Node;
 use quorlock_testkit::{Wire, request};
 
 use crate::machine::hooked_clock::HookedClock;
-use crate::machine::serve;
+use crate::machine::{configured, serve};
 
 const TOO_LARGE: &str = "67108864 bytes that proto-max-reply-len allows";
 
@@ -124,10 +123,9 @@ fn a_pipeline_of_long_values_is_executed_as_it_is_read() {
 #[test]
 fn the_engine_is_released_before_a_long_reply_is_rendered() {
     // It moves with each reading, which shows whether a batch has read it again.
-    let clock = Arc::new(HookedClock::new(|clock| {
-        clock.advance(Duration::from_millis(1))
-    }));
-    serve(Node::builder().clock(clock), |node| {
+    let (clock, step_ns) = HookedClock::stepping();
+    step_ns.store(1_000_000, Ordering::Relaxed);
+    serve(configured(&[]).clock(clock), |node| {
         let mut client = Wire::connect(node.address());
         set(&mut client, b"short", &value(1, 60_000));
         set(&mut client, b"long", &value(1, 70_000));

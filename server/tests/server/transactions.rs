@@ -1,7 +1,6 @@
 //! Transactions: all or nothing at one moment, whoever else writes, however large, on every disk.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorlock_engine::control::kind;
@@ -288,12 +287,8 @@ fn a_node_in_its_restart_delay_executes_no_part_of_a_transaction() {
 /// Nobody else is served while a transaction runs: its commands together have the time of a script.
 #[test]
 fn a_transaction_that_takes_too_long_is_taken_back_as_a_whole() {
-    let step_ns = Arc::new(AtomicU64::new(0));
-    let step = Arc::clone(&step_ns);
-    let clock = HookedClock::new(move |clock| {
-        clock.advance(Duration::from_nanos(step.load(Ordering::Relaxed)));
-    });
-    let builder = configured(&[("script-time-limit", &["100"])]).clock(Arc::new(clock));
+    let (clock, step_ns) = HookedClock::stepping();
+    let builder = configured(&[("script-time-limit", &["100"])]).clock(clock);
     serve(builder, |node| {
         let mut client = wire(node);
         assert_eq!(client.ask("SET kept before PX 60000000"), "+OK");

@@ -1,5 +1,9 @@
 //! A clock that does something whenever a thread of the node reads it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
 use quorlock_server::clock::{Clock, LookAgain, Pause, SettableClock};
@@ -16,6 +20,19 @@ impl HookedClock {
             settable: SettableClock::new(),
             before_reading: Box::new(before_reading),
         }
+    }
+
+    /// A clock that moves on by these nanoseconds, none at first, before each reading of the first worker. Were others to
+    /// move it as well, each move would wake them for the next one.
+    pub(crate) fn stepping() -> (Arc<Self>, Arc<AtomicU64>) {
+        let step_ns = Arc::<AtomicU64>::default();
+        let step = Arc::clone(&step_ns);
+        let clock = Self::new(move |clock| {
+            if std::thread::current().name() == Some("quorlock-0") {
+                clock.advance(Duration::from_nanos(step.load(Ordering::Relaxed)));
+            }
+        });
+        (Arc::new(clock), step_ns)
     }
 }
 

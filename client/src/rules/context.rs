@@ -50,7 +50,7 @@ impl Context<'_> {
     pub(super) fn patience(&self, ttl: Duration) -> Duration {
         let links = self.links.iter();
         links
-            .map(|link| link.patience(ttl))
+            .map(|link| link.patience(ttl, self.now))
             .max()
             .unwrap_or(Duration::ZERO)
     }

@@ -51,9 +51,9 @@ impl Asking {
             reserve: call.renews.then(|| call.reserve.max(loss_margin(ttl))),
         };
         let mut actions = Vec::with_capacity(terms.nodes + 1);
-        let links = &context.links;
+        let (links, now) = (&context.links, context.now);
         let patience = |node: usize| {
-            let most = links[node].patience(ttl).min(patience_max);
+            let most = links[node].patience(ttl, now).min(patience_max);
             let contended = links[node]
                 .contended_patience()
                 .map_or(most, |usual| usual.min(most));
@@ -64,7 +64,6 @@ impl Asking {
         // Asking in two rounds, and renewing in a third, takes a lease that is long enough for them.
         let first = first.filter(|_| context.round_trip().saturating_mul(3) < ttl);
         let is_first = |node| first.is_none_or(|first| first.contains(node));
-        let now = context.now;
         let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
         let mut asking = Self {
             timer: attempt.started(),

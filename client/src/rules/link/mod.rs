@@ -167,20 +167,25 @@ impl Link {
     }
 
     /// How long this node is waited for in a round about a lease of `ttl`.
-    pub(crate) fn patience(&self, ttl: Duration) -> Duration {
-        match self.state {
+    pub(crate) fn patience(&self, ttl: Duration, now: ClientInstant) -> Duration {
+        // What is left of the lease then is still worth having.
+        let most_unready = (ttl / 4 * 3).max(PATIENCE_MIN);
+        match &self.state {
             State::Ready(_) => {
                 // A round trip may take longer than a third of the lease, and the lease is worth having all the same.
                 let needed = self.round_trip.usual().max(PATIENCE_MIN);
                 let most = self.deadline_max.min((ttl / 3).max(needed));
                 self.round_trip.patience().min(most)
             }
-            // A connect, a login and the request, each with a deadline of its own; what is left of the lease then
-            // is still worth having.
-            _ => self
-                .deadline_max
-                .saturating_mul(3)
-                .min((ttl / 4 * 3).max(PATIENCE_MIN)),
+            // The request has a deadline of its own.
+            State::Opening(opening) => opening
+                .most_left(self.deadline_max, now)
+                .saturating_add(self.deadline_max)
+                .min(most_unready),
+            // And so have a connect and a login.
+            State::Idle | State::Resting(..) => {
+                self.deadline_max.saturating_mul(3).min(most_unready)
+            }
         }
     }
 

@@ -144,7 +144,7 @@ impl Link {
         ttl: Duration,
         now: ClientInstant,
     ) -> Option<ClientInstant> {
-        let left = self.patience(ttl).checked_sub(self.silent_for()?)?;
+        let left = self.patience(ttl, now).checked_sub(self.silent_for()?)?;
         let most = self.deadline_max.saturating_mul(3).min(ttl / 4 * 3);
         let until = now.after(left.max(LEFT_LEAST)).earlier(sent.after(most));
         (!left.is_zero() && !now.has_reached(until)).then_some(until)

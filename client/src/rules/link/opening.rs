@@ -64,6 +64,15 @@ impl Opening {
         }
     }
 
+    /// How long it takes at most, where each step has a deadline of this length.
+    pub(super) fn most_left(&self, step: Duration, now: ClientInstant) -> Duration {
+        let login = match self.connected {
+            None => step,
+            Some(_) => Duration::ZERO,
+        };
+        now.until(self.deadline).saturating_add(login)
+    }
+
     /// The round trip of the login.
     pub(super) fn login_time(&self, now: ClientInstant) -> Option<Duration> {
         self.connected.map(|connected| now.since(connected))

@@ -125,6 +125,10 @@ impl Node {
         self.link.submit(self.now, request)
     }
 
+    fn patience(&self, ttl: Duration) -> Duration {
+        self.link.patience(ttl, self.now)
+    }
+
     pub(super) fn pass(&mut self, time: Duration) {
         // As the client does: it looks again and again.
         let until = self.now.after(time);
@@ -375,12 +379,22 @@ fn a_node_that_did_not_vote_because_of_its_login_is_asked_again_who_it_is() {
 
 #[test]
 fn a_node_that_is_not_connected_is_given_three_round_trips() {
-    let node = Node::new();
+    let mut node = Node::new();
     // 200 ms away at a ttl of 1 s, and 400 ms away at 2 s.
     let millis = Duration::from_millis;
-    assert!(node.link.patience(millis(1_000)) > millis(600));
-    assert!(node.link.patience(millis(2_000)) > millis(1_200));
-    assert_eq!(node.link.patience(TTL), millis(3_000));
+    assert!(node.patience(millis(1_000)) > millis(600));
+    assert!(node.patience(millis(2_000)) > millis(1_200));
+    assert_eq!(node.patience(TTL), millis(3_000));
+    // The time that a connection has taken so far is not given again.
+    node.link.is_wanted = true;
+    let id = node.opened();
+    assert_eq!(node.patience(TTL), millis(3_000));
+    node.pass(millis(400));
+    assert_eq!(node.patience(TTL), millis(2_600));
+    node.link.connected(id, "here", node.now);
+    assert_eq!(node.patience(TTL), millis(2_000));
+    node.pass(millis(900));
+    assert_eq!(node.patience(TTL), millis(1_100));
 }
 
 #[test]

@@ -29,7 +29,10 @@ pub mod simulation;
 mod sync;
 
 pub use date::{Date, show_duration};
-pub use node::{Failure, Node, NodeBuilder, StartError, init, mark_restored, require_directory};
+pub use node::{
+    CallError, Failure, Node, NodeBuilder, NodeStream, StartError, Value, init, mark_restored,
+    require_directory,
+};
 pub use past::{FrameError, NodeId, is_node_file};
 pub use quorlock_engine::REDIS_VERSION;
 pub use quorlock_persistence::{Disk, MemoryDisk};

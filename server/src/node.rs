@@ -4,6 +4,7 @@
 //! brings it up, `maintenance` keeps it going, `core` executes, `commit` makes durable.
 
 pub(crate) mod builder;
+mod call;
 mod descriptors;
 pub(crate) mod error;
 #[cfg(test)]
@@ -13,22 +14,30 @@ mod open_log;
 mod restored;
 pub(crate) mod start;
 mod stopping;
+mod stream;
 mod threads;
+mod value;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use smallvec::SmallVec;
 use tokio::sync::watch;
 
 pub use builder::NodeBuilder;
+pub use call::CallError;
 pub use error::StartError;
 pub use identity::{init, require_directory};
 pub use restored::mark_restored;
+pub use stream::NodeStream;
+pub use value::Value;
 
 pub use crate::core::commit::Failure;
 use crate::core::state::NodeState;
+use crate::node::call::Calls;
 use crate::past::NodeId;
+use crate::runtime::in_process::InProcess;
 
 /// A running node, on threads of its own. It needs no runtime; its async methods run on any.
 ///
@@ -50,6 +59,8 @@ use crate::past::NodeId;
 pub struct Node {
     node: Arc<NodeState>,
     address: SocketAddr,
+    in_process: Arc<InProcess>,
+    calls: Calls,
     outcome: watch::Receiver<Outcome>,
     supervisor: Option<JoinHandle<()>>,
 }
@@ -84,6 +95,46 @@ impl Node {
     /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// Runs one command on the node and returns its reply, without a socket: `["SET", "name", "token", "NX", "PX", "1000"]`.
+    /// The reply depends on the log as any client's does. The command runs on the caller's thread, but for
+    /// `appendfsync always`; it needs no password and no runtime. A call that is dropped may have been executed.
+    ///
+    /// Calls have no connection of their own: for MULTI, SUBSCRIBE, SELECT and the like use [`Node::connect`].
+    ///
+    /// # Errors
+    /// When the node answers with an error, when the command is about its connection, or when the node has stopped.
+    ///
+    /// # Example
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// let taken = node.call(["SET", "job", "token", "NX", "PX", "1000"]).await?;
+    /// assert!(taken.is_ok());
+    /// let refused = node.call(["SET", "job", "other", "NX", "PX", "1000"]).await?;
+    /// assert_eq!(refused, quorlock_server::Value::Null);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn call<W: AsRef<[u8]>>(
+        &self,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Value, CallError> {
+        let words: SmallVec<[W; WORDS_INLINE]> = words.into_iter().collect();
+        let words: SmallVec<[&[u8]; WORDS_INLINE]> = words.iter().map(W::as_ref).collect();
+        self.calls.call(&words).await
+    }
+
+    /// Connects to the node without a socket: a stream for any client that speaks Redis's protocol over one. CLIENT LIST
+    /// shows it as `in-process:0`; it needs no password.
+    ///
+    /// # Errors
+    /// When the node has stopped, or the system has no thread to give.
+    pub fn connect(&self) -> std::io::Result<NodeStream> {
+        NodeStream::connect(&self.in_process)
     }
 
     /// Its id, the same over all its restarts.
@@ -156,6 +207,9 @@ impl Node {
         let _ = self.stopped().await;
     }
 }
+
+/// So many words of a call need no allocation.
+const WORDS_INLINE: usize = 8;
 
 impl Drop for Node {
     fn drop(&mut self) {

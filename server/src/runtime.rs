@@ -9,10 +9,11 @@
 //! The log thread does what must not hold up a worker: the sync of every second, long syncs and the writes before them,
 //! new segments. One more thread with a runtime does what is rare: it accepts connections and carries out the maintenance,
 //! which waits out the restart delay, ticks, reclaims and compacts. With `metrics-port` another thread serves the endpoint
-//! for monitoring. One engine stands behind one mutex, for all of them.
+//! for monitoring. Clients in the node's own process have a worker that runs on their threads. One engine stands behind one mutex, for all of them.
 
 pub(crate) mod alarm;
 pub(crate) mod half_closed;
+pub(crate) mod in_process;
 pub(crate) mod inbox;
 pub(crate) mod listener;
 pub(crate) mod log_thread;

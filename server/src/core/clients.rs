@@ -46,6 +46,8 @@ pub(crate) enum Address {
     Tcp(SocketAddr),
     /// The path of the node's socket, for both ends.
     Unix(Arc<str>),
+    /// It is in the node's process, with no socket between them.
+    InProcess,
 }
 
 /// As Redis writes it.
@@ -54,6 +56,7 @@ impl fmt::Display for Address {
         match self {
             Self::Tcp(address) => address.fmt(formatter),
             Self::Unix(path) => write!(formatter, "{path}:0"),
+            Self::InProcess => formatter.write_str("in-process:0"),
         }
     }
 }
@@ -66,6 +69,12 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
+    /// Of a client in the node's process.
+    pub(crate) const IN_PROCESS: Self = Self {
+        client: Address::InProcess,
+        node: Address::InProcess,
+    };
+
     /// Of a client without a socket.
     pub(crate) const NONE: Self = {
         let nobody = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -174,6 +183,11 @@ impl Client {
     /// Its number at its worker; a number that no connection has before it is served.
     pub(crate) fn connection(&self) -> usize {
         self.connection.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is part of the program that the node is in, which may do what it likes.
+    pub(crate) fn is_in_process(&self) -> bool {
+        matches!(self.address, Address::InProcess)
     }
 
     /// Where messages for it go.

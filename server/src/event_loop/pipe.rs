@@ -3,8 +3,9 @@
 //! Invariant: a stream tells that it is ready as the poll of a real socket does, once for each change.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{IoSlice, Read as _};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use crate::event_loop::stream::{Stream, StreamError};
 use crate::protocol::Output;
@@ -32,9 +33,17 @@ struct State {
     is_ended: bool,
     /// The client has gone.
     is_reset: bool,
-    to_client: Vec<u8>,
+    to_client: VecDeque<u8>,
     /// So many bytes more are taken before the client reads again.
     room: usize,
+    /// Woken when there are bytes for the client, or it is closed.
+    reader: Option<Waker>,
+    /// Woken when the node has taken what the client has sent.
+    writer: Option<Waker>,
+    /// The number of the node's end in its event loop.
+    slot: usize,
+    /// It is on the list of those whose changes the event loop has not seen.
+    is_listed: bool,
     /// At most so many bytes are moved by one call.
     call_bytes_max: usize,
     is_readable: bool,
@@ -58,8 +67,12 @@ impl Pipe {
             to_node: VecDeque::new(),
             is_ended: false,
             is_reset: false,
-            to_client: Vec::new(),
+            to_client: VecDeque::new(),
             room: usize::MAX,
+            reader: None,
+            writer: None,
+            slot: usize::MAX,
+            is_listed: false,
             call_bytes_max: call_bytes_max.max(1),
             is_readable: false,
             is_writable: false,
@@ -99,7 +112,60 @@ impl Pipe {
 
     /// What has come from the node since the last call.
     pub(crate) fn take_received(&self) -> Vec<u8> {
-        std::mem::take(&mut self.state().to_client)
+        std::mem::take(&mut self.state().to_client).into()
+    }
+
+    /// The client sends as much of this as there is room for, some of it at least. Pending while there is none.
+    pub(crate) fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<usize> {
+        let mut state = self.state();
+        let room = SENT_BYTES_MAX.saturating_sub(state.to_node.len());
+        if room == 0 && !bytes.is_empty() && !state.is_closed {
+            state.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let count = bytes.len().min(room);
+        state.to_node.extend(&bytes[..count]);
+        state.is_readable = true;
+        Poll::Ready(count)
+    }
+
+    /// The client takes what has come, as much as `buffer` holds; 0 where the node has closed it. Pending while nothing
+    /// has come. What it has taken makes room for more.
+    pub(crate) fn poll_receive(&self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<usize> {
+        let mut state = self.state();
+        if state.to_client.is_empty() && !state.is_closed {
+            state.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let count = read(&mut state.to_client, buffer);
+        state.is_writable |= state.room == 0 && count > 0;
+        state.room = state.room.saturating_add(count);
+        Poll::Ready(count)
+    }
+
+    /// Notes where the node's end is.
+    pub(crate) fn note_slot(&self, slot: usize) {
+        self.state().slot = slot;
+    }
+
+    /// Where the node's end is.
+    pub(crate) fn slot(&self) -> usize {
+        self.state().slot
+    }
+
+    /// Puts it on the list of those that have changed, or takes it off. Says whether it was on it.
+    pub(crate) fn set_listed(&self, is_listed: bool) -> bool {
+        std::mem::replace(&mut self.state().is_listed, is_listed)
+    }
+
+    /// The node has gone.
+    pub(crate) fn close(&self) {
+        let wakers = {
+            let mut state = self.state();
+            state.is_closed = true;
+            [state.reader.take(), state.writer.take()]
+        };
+        wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
     /// Whether the node has closed it.
@@ -150,11 +216,14 @@ impl Stream for PipeStream {
             .len()
             .min(state.call_bytes_max)
             .min(state.to_node.len());
-        for (byte, sent) in buffer.iter_mut().zip(state.to_node.drain(..count)) {
-            *byte = sent;
-        }
+        let count = read(&mut state.to_node, &mut buffer[..count]);
         // What a short read has left arrives a little later.
         state.is_readable |= !state.to_node.is_empty();
+        let writer = state.writer.take();
+        drop(state);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
         Ok(count)
     }
 
@@ -173,8 +242,13 @@ impl Stream for PipeStream {
             observer.sent(&bytes[..count]);
         }
         let mut state = self.0.state();
-        state.to_client.extend_from_slice(&bytes[..count]);
+        state.to_client.extend(&bytes[..count]);
         state.room -= count;
+        let reader = state.reader.take();
+        drop(state);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
         Ok(count)
     }
 
@@ -193,6 +267,22 @@ impl Stream for PipeStream {
 
 impl Drop for PipeStream {
     fn drop(&mut self) {
-        self.0.state().is_closed = true;
+        self.0.close();
     }
 }
+
+/// Takes as many bytes as there are and fit.
+fn read(from: &mut VecDeque<u8>, buffer: &mut [u8]) -> usize {
+    let mut count = 0;
+    // One read takes bytes up to where the ring wraps around.
+    while count < buffer.len() {
+        match from.read(&mut buffer[count..]) {
+            Ok(bytes) if bytes > 0 => count += bytes,
+            _ => break,
+        }
+    }
+    count
+}
+
+/// A client that sends more than this before the node has read it waits.
+const SENT_BYTES_MAX: usize = 256 * 1024;

@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::core::compaction::PART_BYTES;
+use crate::node::call::Calls;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
@@ -95,9 +96,11 @@ impl NodeBuilder {
         let supervisor =
             threads::spawn(|| self.plan(), ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((node, address))) => Ok(Node {
+            Ok(Ok((node, address, in_process))) => Ok(Node {
                 node,
                 address,
+                calls: Calls::new(Arc::clone(&in_process)),
+                in_process,
                 outcome,
                 supervisor: Some(supervisor),
             }),

@@ -386,14 +386,14 @@ fn assemble(
     };
     let mode = LiveMode::new(&start);
     let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
-    let calls = Calls::new(facts.workers, command_names());
+    let calls = Calls::new(facts.workers + IN_PROCESS, command_names());
     let node = NodeState {
         executor: Mutex::new(executor),
         commit,
         log_writer,
         log_queue,
         clock: Arc::clone(&plan.clock),
-        deliveries: Deliveries::new(facts.workers),
+        deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
@@ -410,6 +410,9 @@ fn assemble(
         log_events,
     }
 }
+
+/// The worker of clients in this process.
+const IN_PROCESS: usize = 1;
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -19,6 +19,7 @@ use crate::node::Outcome;
 use crate::node::error::StartError;
 use crate::node::start::{Begun, Plan, Started, StopMark, start};
 use crate::runtime::half_closed::HalfClosed;
+use crate::runtime::in_process::InProcess;
 use crate::runtime::inbox::{Inbox, Incoming};
 use crate::runtime::listener;
 use crate::runtime::log_thread;
@@ -27,7 +28,10 @@ use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
 
 /// What the builder learns once the node answers.
-pub(crate) type Ready = oneshot::Sender<Result<(Arc<NodeState>, std::net::SocketAddr), StartError>>;
+pub(crate) type Ready = oneshot::Sender<Result<Answering, StartError>>;
+
+/// A node that answers, the first address that it listens on, and the way to it from within this process.
+pub(crate) type Answering = (Arc<NodeState>, std::net::SocketAddr, Arc<InProcess>);
 
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
@@ -69,6 +73,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         node: Arc::clone(&node),
         handles: Vec::new(),
         inboxes: Vec::new(),
+        in_process: InProcess::new(Arc::clone(&node)),
     };
     let prepared = runtime().and_then(|runtime| {
         threads
@@ -95,10 +100,12 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         let is_local_only = socket.is_some();
         let mut acceptors = threads.accept(listeners, socket);
         let told = match address {
-            Some(address) => Ok((Arc::clone(&node), address)),
-            None if is_local_only => Ok((Arc::clone(&node), NO_ADDRESS)),
+            Some(address) => Ok(address),
+            None if is_local_only => Ok(NO_ADDRESS),
             None => Err(StartError::NoAddress),
         };
+        let in_process = Arc::clone(&threads.in_process);
+        let told = told.map(|address| (Arc::clone(&node), address, in_process));
         if ready.send(told).is_err() {
             // The caller that started the node does not want it any more.
             node.stop();
@@ -139,6 +146,7 @@ struct Threads {
     handles: Vec<JoinHandle<()>>,
     /// The workers'.
     inboxes: Vec<Inbox>,
+    in_process: Arc<InProcess>,
 }
 
 impl Threads {
@@ -195,8 +203,10 @@ impl Threads {
         self.stop_workers();
         self.node.log_queue.send(LogEvent::Stop);
         let mut ended = Ok(());
-        for handle in self.handles.drain(..) {
-            if handle.join().is_err() {
+        let in_process = self.in_process.end();
+        let handles = self.handles.drain(..).map(JoinHandle::join);
+        for joined in std::iter::once(in_process).chain(handles) {
+            if joined.is_err() {
                 ended = Err(self.node.commit.fail("a thread of the node panicked"));
             }
         }

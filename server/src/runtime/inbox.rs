@@ -76,6 +76,11 @@ impl<W: Wake> Inbox<W> {
         (Self { incoming, waker }, receiver)
     }
 
+    /// What wakes the worker.
+    pub(crate) fn waker(&self) -> &W {
+        &self.waker
+    }
+
     /// Says false when the worker has ended.
     pub(crate) fn send(&self, incoming: Incoming) -> bool {
         let is_taken = self.incoming.send(incoming).is_ok();

@@ -63,7 +63,7 @@ fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answer {
 fn is_local(address: &Address) -> bool {
     match address {
         Address::Tcp(address) => address.ip().is_loopback(),
-        Address::Unix(_) => true,
+        Address::Unix(_) | Address::InProcess => true,
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new connection: RESP2, database 0, authenticated if there is no password.
+    /// A new connection: RESP2, database 0, authenticated if there is no password, or if it is of the node's own process.
     pub(crate) fn new(client: Arc<Client>, node: &NodeState) -> Self {
         let mut session = Self {
             caller: Caller {
@@ -114,7 +114,7 @@ impl Session {
             tracking: None,
             has_tracked: false,
         };
-        if node.config.requirepass.is_none() {
+        if node.config.requirepass.is_none() || session.client.is_in_process() {
             session.authenticate(node);
         }
         session

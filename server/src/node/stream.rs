@@ -1,0 +1,93 @@
+//! A client's end of a connection that never leaves the process.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::event_loop::pipe::Pipe;
+use crate::runtime::in_process::InProcess;
+
+/// A connection to a node in the same process, as [`Node::connect`](crate::Node::connect) makes it: the bytes that a socket
+/// would carry, for any client that speaks the protocol over such a stream. It needs no runtime.
+///
+/// Writing runs the node's code on the writer's thread, up to the reply, but for `appendfsync always`. Dropped, it is closed
+/// as a socket is: what it waits for ends, and what it has sent before is executed.
+pub struct NodeStream {
+    pipe: Pipe,
+    worker: Arc<InProcess>,
+}
+
+impl NodeStream {
+    pub(super) fn connect(worker: &Arc<InProcess>) -> io::Result<Self> {
+        Ok(Self {
+            pipe: worker.connect()?,
+            worker: Arc::clone(worker),
+        })
+    }
+
+    /// Whether the node has closed it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.pipe.is_closed()
+    }
+}
+
+impl AsyncRead for NodeStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let count = ready!(
+            self.pipe
+                .poll_receive(context, buffer.initialize_unfilled())
+        );
+        buffer.advance(count);
+        if self.pipe.has_changed() {
+            self.worker.note_changed(&self.pipe);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for NodeStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(self.pipe.poll_send(context, bytes));
+        if self.pipe.is_closed() {
+            let why = "the node has closed this connection";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)));
+        }
+        self.worker.note_changed(&self.pipe);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.pipe.end();
+        self.worker.note_changed(&self.pipe);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for NodeStream {
+    fn drop(&mut self) {
+        self.pipe.reset();
+        self.worker.note_changed(&self.pipe);
+    }
+}
+
+impl std::fmt::Debug for NodeStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_closed = self.is_closed();
+        write!(formatter, "NodeStream(closed: {is_closed})")
+    }
+}

@@ -1,0 +1,355 @@
+//! The worker of clients in the node's own process: an event loop on connections in memory that runs where it is needed.
+//!
+//! Who sends a request runs the event loop, up to the reply, so that no other thread has to wake up. Where it runs already
+//! it takes the request along. A thread of its own does what nobody is there for: it goes on where a commit has ended, where
+//! a message has come, or where time is up. It is started with the first connection. In `appendfsync always` it does all
+//! the work: no thread of the program waits for a disk.
+//!
+//! Invariant: whoever adds to what has come tries to run the event loop afterwards, and whoever has run it looks again once
+//! it is released. So nothing that has come stays there.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use quorlock_engine::RawTime;
+use quorlock_engine::control::Durability;
+
+use crate::clock::saturated_nanos;
+use crate::core::clients::{Addresses, Client};
+use crate::core::log_queue::LogEvent;
+use crate::core::next_commit::Done;
+use crate::core::state::NodeState;
+use crate::event_loop::EventLoop;
+use crate::event_loop::message::{Message, Task};
+use crate::event_loop::pipe::{Pipe, PipeStream};
+use crate::runtime::alarm::Alarm;
+use crate::runtime::inbox::{Inbox, Incoming, Wake};
+
+/// The worker. Its number is the one behind those of the workers with sockets.
+pub(crate) struct InProcess {
+    node: Arc<NodeState>,
+    number: usize,
+    /// Nobody waits for this lock: who does not get it leaves the work to who has it.
+    connections: Mutex<Connections>,
+    changes: Mutex<Changes>,
+    inbox: Inbox<Signal>,
+    /// The raw clock's reading at which the thread looks again at the latest.
+    looks_at_raw_ns: AtomicU64,
+    has_ended: AtomicBool,
+    /// How many calls are under way.
+    calls: AtomicUsize,
+    thread: Mutex<Thread>,
+}
+
+struct Connections {
+    event_loop: EventLoop<PipeStream>,
+    messages: Receiver<Incoming>,
+    /// The changes of this turn; kept for its memory.
+    changes: Changes,
+}
+
+/// What clients have done.
+#[derive(Default)]
+struct Changes {
+    opened: Vec<(Pipe, Arc<Client>)>,
+    changed: Vec<Pipe>,
+}
+
+/// Says that something has come, and wakes the thread.
+struct Signal {
+    has_come: AtomicBool,
+    sender: Sender<()>,
+}
+
+/// The thread, from before its start to after its end.
+enum Thread {
+    Awaited(Receiver<()>),
+    Runs(JoinHandle<()>),
+    Ended,
+}
+
+impl Wake for Signal {
+    fn wake(&self) -> io::Result<()> {
+        self.has_come.store(true, Ordering::SeqCst);
+        // A signal that is there already is enough; a thread that has ended needs none.
+        let _ = self.sender.try_send(());
+        Ok(())
+    }
+}
+
+impl InProcess {
+    /// A worker whose thread is not started yet.
+    pub(crate) fn new(node: Arc<NodeState>) -> Arc<Self> {
+        let number = node.facts.workers;
+        let (sender, signals) = bounded(1);
+        let (inbox, messages) = Inbox::waking(Arc::new(Signal {
+            has_come: AtomicBool::new(false),
+            sender,
+        }));
+        let told = inbox.clone();
+        let wake = move || {
+            let _ = told.send(Incoming::Message(Message::Published));
+        };
+        node.deliveries.wake_with(number, Box::new(wake));
+        let told = inbox.clone();
+        let look_again = move || told.send(Incoming::Message(Message::TimeMoved));
+        node.clock.when_moved(Box::new(look_again));
+        Arc::new(Self {
+            connections: Mutex::new(Connections {
+                event_loop: EventLoop::new(Arc::clone(&node), number),
+                messages,
+                changes: Changes::default(),
+            }),
+            node,
+            number,
+            changes: Mutex::default(),
+            inbox,
+            looks_at_raw_ns: AtomicU64::new(u64::MAX),
+            has_ended: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            thread: Mutex::new(Thread::Awaited(signals)),
+        })
+    }
+
+    /// A connection of a client in this process.
+    ///
+    /// # Errors
+    /// When the node has stopped, or the system has no thread to give.
+    pub(crate) fn connect(self: &Arc<Self>) -> io::Result<Pipe> {
+        self.start_thread()?;
+        let now_raw = self.node.clock.raw();
+        let clients = &self.node.clients;
+        let client = clients.add(Addresses::IN_PROCESS, now_raw, self.number);
+        let pipe = Pipe::new(usize::MAX, None);
+        pipe.set_room(RECEIVED_BYTES_MAX);
+        self.changes().opened.push((pipe.clone(), client));
+        self.run_now();
+        Ok(pipe)
+    }
+
+    /// Counts a call for as long as the result lives.
+    pub(crate) fn count_call(&self) -> CallUnderWay<'_> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        CallUnderWay(&self.calls)
+    }
+
+    /// The client's end of this connection has changed.
+    pub(crate) fn note_changed(&self, pipe: &Pipe) {
+        if !pipe.set_listed(true) {
+            self.changes().changed.push(pipe.clone());
+            self.run_now();
+        }
+    }
+
+    /// Ends it once the replies have left, and waits for that.
+    ///
+    /// # Errors
+    /// When its thread panicked.
+    pub(crate) fn end(&self) -> std::thread::Result<()> {
+        self.inbox.send(Incoming::Message(Message::Stop));
+        let thread = std::mem::replace(&mut *self.thread(), Thread::Ended);
+        match thread {
+            Thread::Runs(handle) => handle.join(),
+            Thread::Awaited(_) | Thread::Ended => Ok(()),
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        let mut thread = self.thread();
+        if let Thread::Runs(_) = *thread {
+            return Ok(());
+        }
+        let Thread::Awaited(signals) = std::mem::replace(&mut *thread, Thread::Ended) else {
+            let why = "the node has stopped: it serves nobody any more, in this process either";
+            return Err(io::Error::new(io::ErrorKind::NotConnected, why));
+        };
+        let worker = Arc::clone(self);
+        let handle = std::thread::Builder::new()
+            .name("quorlock-local".to_owned())
+            .spawn(move || worker.run_thread(&signals))?;
+        *thread = Thread::Runs(handle);
+        Ok(())
+    }
+
+    fn run_thread(&self, signals: &Receiver<()>) {
+        let _alarm = Alarm::new(&self.node, "the thread of clients in this process");
+        loop {
+            self.looks_at_raw_ns.store(u64::MAX, Ordering::SeqCst);
+            self.run();
+            if self.has_ended.load(Ordering::SeqCst) {
+                return;
+            }
+            let until_raw = RawTime::from_nanos(self.looks_at_raw_ns.load(Ordering::SeqCst));
+            let left = until_raw.saturating_since(self.node.clock.raw());
+            // The worker has the sender.
+            let _: Result<(), RecvTimeoutError> = signals.recv_timeout(left);
+        }
+    }
+
+    /// What has come is done now: by this thread, by the one that runs the event loop, or by the worker's own.
+    fn run_now(&self) {
+        let signal = self.inbox.waker();
+        // Several calls together share an iteration and a write.
+        let are_many = self.calls.load(Ordering::Relaxed) >= CALLS_MANY;
+        // A thread of the program does not wait for a disk.
+        if are_many || self.node.durability() == Durability::Always {
+            let _ = signal.wake();
+        } else {
+            signal.has_come.store(true, Ordering::SeqCst);
+            self.run();
+        }
+    }
+
+    /// Runs the event loop until nothing is left that has come, unless another thread does.
+    fn run(&self) {
+        let signal = self.inbox.waker();
+        for _ in 0..TURNS_MAX {
+            let pause = match self.connections.try_lock() {
+                Ok(mut connections) => {
+                    signal.has_come.store(false, Ordering::SeqCst);
+                    self.turn(&mut connections)
+                }
+                // Who has it looks again once it is released.
+                Err(TryLockError::WouldBlock) => return,
+                // A thread panicked in it, and the node has failed.
+                Err(TryLockError::Poisoned(connections)) => {
+                    return self.close_all(&mut connections.into_inner());
+                }
+            };
+            if !signal.has_come.load(Ordering::SeqCst) {
+                return self.look_again_in(pause);
+            }
+        }
+        // Others send without end, and this thread has something else to do.
+        let _ = signal.wake();
+    }
+
+    /// Does what has come, and what follows from it at once. Returns how long nothing is to be done unless something comes.
+    fn turn(&self, connections: &mut Connections) -> Option<Duration> {
+        let _alarm = Alarm::new(&self.node, "the event loop of clients in this process");
+        std::mem::swap(&mut *self.changes(), &mut connections.changes);
+        if self.has_ended.load(Ordering::SeqCst) {
+            self.close_all(connections);
+            return None;
+        }
+        let mut now_raw = self.node.clock.raw();
+        connections.open_new(now_raw);
+        while let Ok(incoming) = connections.messages.try_recv() {
+            if let Incoming::Message(message) = incoming {
+                connections.event_loop.receive(message, now_raw);
+            }
+        }
+        loop {
+            connections.note_changes(now_raw);
+            let event_loop = &mut connections.event_loop;
+            event_loop.iterate(now_raw);
+            // Nothing that was sent is lost here when a stream is closed.
+            event_loop.take_half_closed().for_each(drop);
+            self.hand_over_tasks(event_loop);
+            if event_loop.has_ended(now_raw) {
+                self.close_all(connections);
+                return None;
+            }
+            let pause = connections.event_loop.pause(now_raw);
+            connections.changes.changed.retain(Pipe::has_changed);
+            if connections.changes.changed.is_empty() && pause != Some(Duration::ZERO) {
+                return pause;
+            }
+            now_raw = self.node.clock.raw();
+        }
+    }
+
+    fn hand_over_tasks(&self, event_loop: &mut EventLoop<PipeStream>) {
+        for task in event_loop.take_tasks() {
+            let told = |message| {
+                let told = self.inbox.told_on_drop(message);
+                Box::new(move || drop(told)) as Done
+            };
+            let log_thread = &self.node.log_queue;
+            match task {
+                Task::Commit(request) => {
+                    log_thread.commit_for(self.number, request, || told(Message::Synced));
+                }
+                Task::MakeSegment => {
+                    log_thread.send(LogEvent::Prepare(Some(told(Message::SegmentMade))));
+                }
+            }
+        }
+    }
+
+    fn close_all(&self, connections: &mut Connections) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        connections.event_loop.close_all();
+        for (pipe, client) in connections.changes.opened.drain(..) {
+            self.node.clients.remove(client.id);
+            pipe.close();
+        }
+        connections.changes.changed.clear();
+    }
+
+    /// The thread looks again after this time at the latest.
+    fn look_again_in(&self, pause: Option<Duration>) {
+        let Some(pause) = pause else {
+            return;
+        };
+        let at_raw = self.node.clock.raw().plus_nanos(saturated_nanos(pause));
+        let planned = (self.looks_at_raw_ns).fetch_min(at_raw.as_nanos(), Ordering::SeqCst);
+        if at_raw.as_nanos() < planned {
+            let _ = self.inbox.waker().sender.try_send(());
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().expect("no holder of a list can panic")
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Thread> {
+        self.thread.lock().expect("no holder of a handle can panic")
+    }
+}
+
+/// A call that is counted.
+pub(crate) struct CallUnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for CallUnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    fn open_new(&mut self, now_raw: RawTime) {
+        for (pipe, client) in self.changes.opened.drain(..) {
+            pipe.note_slot(self.event_loop.next_slot());
+            self.event_loop.open(pipe.stream(), client, now_raw);
+        }
+    }
+
+    /// Tells the event loop which connections have changed; they stay in the list.
+    fn note_changes(&mut self, now_raw: RawTime) {
+        for pipe in &self.changes.changed {
+            pipe.set_listed(false);
+            // The number of one that is closed may be another's by now.
+            if let Some(ready) = pipe.take_readiness()
+                && !pipe.is_closed()
+            {
+                let (slot, is_ending) = (pipe.slot(), ready.is_ending);
+                self.event_loop
+                    .note_ready(slot, ready.is_readable, is_ending, now_raw);
+            }
+        }
+    }
+}
+
+/// A reply that is longer waits until the client has read the beginning.
+const RECEIVED_BYTES_MAX: usize = 256 * 1024;
+
+/// So many calls at once are worth that a thread wakes up for them.
+const CALLS_MANY: usize = 8;
+
+/// So often a thread of the program goes on with what others have sent meanwhile.
+const TURNS_MAX: usize = 16;

@@ -359,7 +359,7 @@ impl<S: Stream> EventLoop<S> {
         {
             node.fail(&failure);
         }
-        node.carry_out(plan);
+        node.carry_out(plan, now_raw);
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
             self.tasks.push(Task::Commit(request));
         }

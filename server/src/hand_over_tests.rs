@@ -221,7 +221,7 @@ fn work_on_log(mut work: LogWork, events: LogEvents) -> (LogWork, LogEvents) {
             Ready::Wait(None) => work.receive(events.wait(None).unwrap()),
             Ready::Wait(Some(_)) => sleep(Duration::ZERO),
             ready => {
-                let mut begun = work.begin(ready);
+                let mut begun = work.begin(ready, now_raw);
                 let _ = work.finish(&mut begun);
             }
         }
@@ -256,7 +256,7 @@ fn assert_synced(node: &NodeState, disk: &MemoryDisk, before: &mut Position) {
 /// Writes what is appended, as a worker does.
 fn write(node: &NodeState) {
     node.log_writer.write(&node.executor).unwrap();
-    node.after_write();
+    node.after_write(RawTime::ZERO);
 }
 
 /// Planted, one at a time: the log thread notes that a commit has begun after it has written; that the sync of a
@@ -302,8 +302,9 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     };
     queue.push(0, wait);
     loop {
-        let plan = queue.plan(&node.commit, may_linger, node.clock.raw());
-        node.carry_out(plan);
+        let now_raw = node.clock.raw();
+        let plan = queue.plan(&node.commit, may_linger, now_raw);
+        node.carry_out(plan, now_raw);
         queue.release(&node.commit, &mut released);
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
             let told = inbox.told_on_drop(Message::Synced);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
-use quorlock_engine::{NodeTime, Stored};
+use quorlock_engine::{NodeTime, RawTime, Stored};
 use quorlock_persistence::{Disk, LogOptions, Position, Recovery};
 
 use crate::clock::Clock;
@@ -276,7 +276,9 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn sync(&mut self) -> Result<(), Failure> {
-        let mut sync = self.log_work.begin(Ready::SyncOfSecond);
+        let mut sync = self
+            .log_work
+            .begin(Ready::SyncOfSecond, self.node.clock.raw());
         self.log_work.finish(&mut sync)
     }
 
@@ -289,9 +291,10 @@ impl Node {
         if self.syncing.is_some() {
             return Ok(());
         }
-        let mut begun = match self.ready() {
+        let now_raw = self.node.clock.raw();
+        let mut begun = match self.ready(now_raw) {
             Ready::Wait(_) | Ready::Stop => return Ok(()),
-            ready => self.log_work.begin(ready),
+            ready => self.log_work.begin(ready, now_raw),
         };
         if !begun.is_sync() {
             return self.log_work.finish(&mut begun);
@@ -322,24 +325,25 @@ impl Node {
     pub fn work_on_log(&mut self) -> Result<(), Failure> {
         self.finish_sync()?;
         loop {
-            let ready = match self.ready() {
+            let now_raw = self.node.clock.raw();
+            let ready = match self.ready(now_raw) {
                 Ready::Wait(Some(_)) => Ready::Commit,
                 Ready::Wait(None) | Ready::Stop => return Ok(()),
                 ready => ready,
             };
-            let mut begun = self.log_work.begin(ready);
+            let mut begun = self.log_work.begin(ready, now_raw);
             self.log_work.finish(&mut begun)?;
         }
     }
 
     /// What the log thread would do now. The sync of every second is left to [`Node::sync`].
-    fn ready(&mut self) -> Ready {
+    fn ready(&mut self, now_raw: RawTime) -> Ready {
         while let Some(event) = self.log_events.take() {
             if !matches!(event, LogEvent::SyncSoon) {
                 self.log_work.receive(event);
             }
         }
-        self.log_work.ready(self.node.clock.raw())
+        self.log_work.ready(now_raw)
     }
 
     /// One step of maintenance, a step of the checkpoint if one is under way. Returns after how long the real node
@@ -348,16 +352,17 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn maintain(&mut self) -> Result<Option<Duration>, Failure> {
-        let step = self.node.next_step(&mut self.maintenance);
+        let now_raw = self.node.clock.raw();
+        let step = self.node.next_step(&mut self.maintenance, now_raw);
         let (step, _) = self.noted(step)?;
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {
-                let mut begun = self.log_work.begin(Ready::Prepare(Vec::new()));
+                let mut begun = self.log_work.begin(Ready::Prepare(Vec::new()), now_raw);
                 self.log_work.finish(&mut begun)?;
             }
             work => {
-                let done = self.node.perform(work);
+                let done = self.node.perform(work, now_raw);
                 self.noted(done)?;
             }
         }
@@ -414,7 +419,8 @@ impl Node {
     /// # Errors
     /// When the log failed, now or before.
     pub fn stop(&mut self) -> Result<(), Failure> {
-        self.node.shut_down(&mut self.maintenance)?;
+        let now_raw = self.node.clock.raw();
+        self.node.shut_down(&mut self.maintenance, now_raw)?;
         self.stop_mark.leave();
         Ok(())
     }

@@ -86,9 +86,9 @@ impl LogWork {
     }
 
     /// Begins what is ready. A failure shows when it is finished.
-    pub(crate) fn begin(&self, ready: Ready) -> BegunJob {
+    pub(crate) fn begin(&self, ready: Ready, now_raw: RawTime) -> BegunJob {
         match ready {
-            Ready::Commit => self.begin_commit(),
+            Ready::Commit => self.begin_commit(now_raw),
             Ready::SyncOfSecond => {
                 // The next write asks for the next one.
                 self.node.log_queue.duties.begin_sync_of_second();
@@ -128,23 +128,23 @@ impl LogWork {
     }
 
     /// What was asked for is taken before it is written: who asks from here on may have appended since.
-    fn begin_commit(&self) -> BegunJob {
+    fn begin_commit(&self, now_raw: RawTime) -> BegunJob {
         let requests = self.node.log_queue.next_commit.take();
         BegunJob {
-            left: self.begin_write_and_sync(requests.replies > 0),
+            left: self.begin_write_and_sync(requests.replies > 0, now_raw),
             replies: requests.replies,
             done: requests.into_told().collect(),
         }
     }
 
     /// All that is appended by now is written.
-    fn begin_write_and_sync(&self, is_waited_for: bool) -> Result<Left, Failure> {
+    fn begin_write_and_sync(&self, is_waited_for: bool, now_raw: RawTime) -> Result<Left, Failure> {
         let (log_writer, executor) = (&self.node.log_writer, &self.node.executor);
         match is_waited_for {
             true => log_writer.write_for_commit(executor)?,
             false => log_writer.write(executor)?,
         }
-        self.node.after_write();
+        self.node.after_write(now_raw);
         self.begin_sync()
     }
 
@@ -232,8 +232,9 @@ mod tests {
 
     /// Begins it.
     fn begin(work: &mut LogWork) -> BegunJob {
-        let ready = ready(work);
-        work.begin(ready)
+        let now_raw = work.node.clock.raw();
+        let ready = work.ready(now_raw);
+        work.begin(ready, now_raw)
     }
 
     fn append(node: &NodeState) -> Position {
@@ -293,7 +294,7 @@ mod tests {
         assert!(!has_spare());
         let (told, hears) = channel();
         let done = move || told.send(()).unwrap();
-        let mut begun = work.begin(Ready::Prepare(vec![Box::new(done)]));
+        let mut begun = work.begin(Ready::Prepare(vec![Box::new(done)]), RawTime::ZERO);
         assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.try_recv(), Ok(()));

@@ -61,12 +61,16 @@ pub(crate) struct Syncing {
 
 impl LogWriter {
     /// Goes on where recovery has ended; returns the state of the log's commits beside it.
-    pub(crate) fn new(writer: Writer, clock: Arc<dyn Clock>) -> (Self, Arc<Commit>) {
+    pub(crate) fn new(
+        writer: Writer,
+        clock: Arc<dyn Clock>,
+        now_raw: RawTime,
+    ) -> (Self, Arc<Commit>) {
         let commit = Arc::new(Commit::new(
             writer.written(),
             writer.durable(),
             size(&writer),
-            clock.raw(),
+            now_raw,
         ));
         let log_writer = Self {
             clock,

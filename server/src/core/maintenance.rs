@@ -219,7 +219,7 @@ impl Maintenance {
         executor.phase = Phase::Serving;
         if !executor.mode.is_logged() {
             // Drops the keys that an earlier run has logged.
-            self.begin_compaction(view, u64::MAX);
+            self.begin_compaction(view, executor.time.raw, u64::MAX);
         }
         Step {
             announcement: Some(Announcement::Serves { now, unlogged }),
@@ -240,11 +240,11 @@ impl Maintenance {
         self.kept_up_raw = raw;
         let mut step = self.keep_up(executor, view, now);
         if self.compaction.is_none() {
-            if view.is_compaction_due() {
-                self.begin_compaction(view, u64::MAX);
-            } else if executor.appender.is_full() && view.may_make_room() {
+            if view.is_compaction_due(raw) {
+                self.begin_compaction(view, raw, u64::MAX);
+            } else if executor.appender.is_full() && view.may_make_room(raw) {
                 // It must not take more than it gives back.
-                self.begin_compaction(view, view.log.older_bytes);
+                self.begin_compaction(view, raw, view.log.older_bytes);
             }
         }
         if self.compaction.is_some() {
@@ -316,11 +316,11 @@ impl Maintenance {
         }
     }
 
-    fn begin_compaction(&mut self, view: View<'_>, bytes_max: u64) {
+    fn begin_compaction(&mut self, view: View<'_>, now_raw: RawTime, bytes_max: u64) {
         view.rewrites.begin();
         self.compaction = Some(Running {
             compaction: Compaction::new(self.part_bytes, bytes_max),
-            began_raw: view.clock.raw(),
+            began_raw: now_raw,
             sync_asked_raw: None,
         });
     }
@@ -374,13 +374,13 @@ impl Maintenance {
 }
 
 impl View<'_> {
-    fn is_compaction_due(&self) -> bool {
-        self.rewrites.are_due(self.settings, self.log, self.clock)
+    fn is_compaction_due(&self, now_raw: RawTime) -> bool {
+        self.rewrites.are_due(self.settings, self.log, now_raw)
     }
 
-    fn may_make_room(&self) -> bool {
+    fn may_make_room(&self, now_raw: RawTime) -> bool {
         self.rewrites
-            .may_make_room(self.settings, self.log, self.clock)
+            .may_make_room(self.settings, self.log, now_raw)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_engine::Discarded;
+use quorlock_engine::{Discarded, RawTime};
 
 use crate::core::commit::Failure;
 use crate::core::log_queue::LogEvent;
@@ -18,8 +18,9 @@ impl NodeState {
     pub(crate) fn next_step(
         &self,
         maintenance: &mut Maintenance,
+        now_raw: RawTime,
     ) -> Result<(Step, Discarded), Failure> {
-        self.statistics.sample_rate(self.clock.raw());
+        self.statistics.sample_rate(now_raw);
         let view = View {
             clock: &*self.clock,
             settings: &self.settings,
@@ -50,12 +51,16 @@ impl NodeState {
     ///
     /// # Errors
     /// When the log failed.
-    pub(crate) fn begin(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    pub(crate) fn begin(
+        &self,
+        maintenance: &mut Maintenance,
+        now_raw: RawTime,
+    ) -> Result<(), Failure> {
         let step = maintenance.start(&mut *self.lock()?, &*self.clock);
-        self.perform(step.work)?;
+        self.perform(step.work, now_raw)?;
         if maintenance.is_about_to_serve() {
-            let (step, _) = self.next_step(maintenance)?;
-            self.perform(step.work)?;
+            let (step, _) = self.next_step(maintenance, now_raw)?;
+            self.perform(step.work, now_raw)?;
             self.conclude(&step);
         }
         Ok(())
@@ -65,23 +70,27 @@ impl NodeState {
     ///
     /// # Errors
     /// When the log failed, now or before.
-    pub(crate) fn shut_down(&self, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    pub(crate) fn shut_down(
+        &self,
+        maintenance: &mut Maintenance,
+        now_raw: RawTime,
+    ) -> Result<(), Failure> {
         let step = maintenance.stop(&mut *self.lock()?, &*self.clock);
-        self.perform(step.work)
+        self.perform(step.work, now_raw)
     }
 
     /// Does work on the log that holds up this thread.
     ///
     /// # Errors
     /// When the log failed.
-    pub(crate) fn perform(&self, work: Work) -> Result<(), Failure> {
+    pub(crate) fn perform(&self, work: Work, now_raw: RawTime) -> Result<(), Failure> {
         match work {
             Work::None => return Ok(()),
             Work::Write => self.write_without_waiting()?,
             Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
             Work::MakeSegment => self.log_queue.send(LogEvent::Prepare(None)),
         }
-        self.after_write();
+        self.after_write(now_raw);
         Ok(())
     }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quorlock_engine::RawTime;
 
-use crate::clock::Clock;
 use crate::core::settings::Settings;
 
 /// Compactions so far.
@@ -66,18 +65,18 @@ impl Rewrites {
         &self,
         settings: &Settings,
         log: LogSize,
-        clock: &dyn Clock,
+        now_raw: RawTime,
     ) -> bool {
         let base = self.base_bytes.load(Ordering::Relaxed);
         let is_allowed = settings.rewrite_from(base).is_some();
         is_allowed
             && log.older_bytes > 0
             && log.since_checkpoint_bytes >= base.saturating_add(GAIN_BYTES_MIN)
-            && self.may_be_tried(clock)
+            && self.may_be_tried(now_raw)
     }
 
     /// Whether one is due: asked for, or the log has grown enough for it to pay.
-    pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, clock: &dyn Clock) -> bool {
+    pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, now_raw: RawTime) -> bool {
         if self.is_asked.load(Ordering::Acquire) {
             return true;
         }
@@ -87,11 +86,11 @@ impl Rewrites {
         };
         let has_grown = log.since_checkpoint_bytes >= kept
             || log.total_bytes >= kept.saturating_add(SEGMENTS_BYTES);
-        (has_grown || log.is_mostly_empty()) && self.may_be_tried(clock)
+        (has_grown || log.is_mostly_empty()) && self.may_be_tried(now_raw)
     }
 
-    fn may_be_tried(&self, clock: &dyn Clock) -> bool {
-        clock.raw().as_nanos() >= self.retry_raw_ns.load(Ordering::Relaxed)
+    fn may_be_tried(&self, now_raw: RawTime) -> bool {
+        now_raw.as_nanos() >= self.retry_raw_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -126,20 +125,19 @@ const RETRY_NS: u64 = 1_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SettableClock;
     use crate::config::Config;
 
     /// Forty starts, each killed, had filled a disk of 40 MiB with 4 KB of frames.
     #[test]
     fn files_that_hold_little_are_compacted_however_short_the_log_is() {
-        let (settings, clock) = (Settings::new(&Config::default()), SettableClock::new());
+        let settings = Settings::new(&Config::default());
         let due = |older_mib: u64, frames_kib: u64| {
             let log = LogSize {
                 since_checkpoint_bytes: frames_kib << 10,
                 total_bytes: (older_mib + 1) << 20,
                 older_bytes: older_mib << 20,
             };
-            Rewrites::default().are_due(&settings, log, &clock)
+            Rewrites::default().are_due(&settings, log, RawTime::ZERO)
         };
         assert!(!due(3, 0), "too little to gain");
         assert!(due(4, 0) && due(4, 1024));

@@ -115,8 +115,7 @@ impl NodeState {
     }
 
     /// Nanoseconds since the start.
-    pub(crate) fn uptime_ns(&self) -> u64 {
-        let now_raw = self.clock.raw();
+    pub(crate) fn uptime_ns(&self, now_raw: RawTime) -> u64 {
         now_raw.nanos_since(self.facts.started_raw)
     }
 
@@ -131,7 +130,7 @@ impl NodeState {
     }
 
     /// Does what a worker's queue asks of this thread. What it hands over is left to the caller.
-    pub(crate) fn carry_out(&self, plan: Plan) {
+    pub(crate) fn carry_out(&self, plan: Plan, now_raw: RawTime) {
         let done = match plan {
             Plan::Write | Plan::WriteAndHandOver(_) => {
                 self.log_writer.write_for_commit(&self.executor)
@@ -142,7 +141,7 @@ impl NodeState {
         if let Err(failure) = done {
             self.fail(&failure);
         }
-        self.after_write();
+        self.after_write(now_raw);
     }
 
     /// Writes what is appended, for nobody who waits for it. On a slow disk that is written past the page cache the
@@ -160,7 +159,7 @@ impl NodeState {
 
     /// To be called after each write: asks for the sync of this second, for segments and for a
     /// compaction, where they are due.
-    pub(crate) fn after_write(&self) {
+    pub(crate) fn after_write(&self, now_raw: RawTime) {
         let asks = self
             .log_queue
             .duties
@@ -168,7 +167,7 @@ impl NodeState {
         if asks.prepares {
             self.log_queue.send(LogEvent::Prepare(None));
         }
-        if self.is_compaction_due() {
+        if self.is_compaction_due(now_raw) {
             // Without keys that expire, maintenance sleeps without a timer.
             self.signals.activity.notify_one();
         }
@@ -178,9 +177,9 @@ impl NodeState {
     }
 
     /// Whether a compaction is due.
-    pub(crate) fn is_compaction_due(&self) -> bool {
+    pub(crate) fn is_compaction_due(&self, now_raw: RawTime) -> bool {
         self.rewrites
-            .are_due(&self.settings, self.commit.size(), &*self.clock)
+            .are_due(&self.settings, self.commit.size(), now_raw)
     }
 
     /// This node's id and name, for people.

@@ -80,8 +80,9 @@ impl Page<'_> {
     /// What redis_exporter shows of Redis, as far as a node has it.
     fn of_redis(&mut self) {
         let node = self.node;
+        let uptime_ns = node.uptime_ns(node.clock.raw());
         self.gauge("redis_up", 1.0);
-        self.gauge("redis_uptime_in_seconds", seconds(node.uptime_ns()));
+        self.gauge("redis_uptime_in_seconds", seconds(uptime_ns));
         let labels = vec![
             ("role", "master".to_owned()),
             ("redis_version", crate::REDIS_VERSION.to_owned()),

@@ -171,7 +171,7 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         log_events,
     } = assemble(&plan, identity, engine, log, judged, reach);
     let mut maintenance = Maintenance::new(start, part_bytes);
-    node.begin(&mut maintenance)?;
+    node.begin(&mut maintenance, node.facts.started_raw)?;
     settle(&plan, &node, start.incarnation)?;
     Ok(Begun {
         node,
@@ -373,7 +373,6 @@ fn assemble(
         advice: advice(&verdict),
     };
     let (log_queue, log_events) = LogQueue::new();
-    let (log_writer, commit) = LogWriter::new(log.writer, Arc::clone(&plan.clock));
     let facts = StartFacts {
         identity,
         start,
@@ -384,6 +383,7 @@ fn assemble(
         workers: workers(plan.config.workers, cores()),
         started_raw: plan.clock.raw(),
     };
+    let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
     let mode = LiveMode::new(&start);
     let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
     let calls = Calls::new(facts.workers + IN_PROCESS, command_names());

@@ -134,7 +134,7 @@ fn last_words(
     if node.signals.crash.load(Ordering::Acquire) {
         return Ok(());
     }
-    node.shut_down(maintenance)?;
+    node.shut_down(maintenance, node.clock.raw())?;
     // The log thread may still be in a sync that the one of SHUTDOWN has overtaken.
     node.log_writer.watch(None);
     stop_mark.leave();

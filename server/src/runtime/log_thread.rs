@@ -10,7 +10,7 @@ use rustix::thread::set_current_timer_slack;
 
 use crate::core::log_queue::LogEvents;
 use crate::core::log_schedule::Ready;
-use crate::core::log_work::LogWork;
+use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::state::NodeState;
 use crate::runtime::alarm::Alarm;
 
@@ -49,13 +49,15 @@ fn run(node: &Arc<NodeState>, events: &LogEvents, preparer: Preparer) {
                     work.receive(event);
                 }
             }
-            ready => carry_out(node, &mut work, ready),
+            ready => {
+                let begun = work.begin(ready, now_raw);
+                finish(node, &mut work, begun);
+            }
         }
     }
 }
 
-fn carry_out(node: &NodeState, work: &mut LogWork, ready: Ready) {
-    let mut begun = work.begin(ready);
+fn finish(node: &NodeState, work: &mut LogWork, mut begun: BegunJob) {
     // Goes before what has begun does: no job that has panicked is reported before the node has failed.
     let _alarm = Alarm::new(node, THREAD);
     // A failure has ended the node.

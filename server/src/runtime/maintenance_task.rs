@@ -23,7 +23,8 @@ pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Resu
 async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
     loop {
         let progress = node.commit.progress();
-        let (step, discarded) = node.next_step(maintenance)?;
+        let now_raw = node.clock.raw();
+        let (step, discarded) = node.next_step(maintenance, now_raw)?;
         if !discarded.is_empty() {
             // To free millions of elements takes a second: this thread accepts connections meanwhile.
             tokio::task::spawn_blocking(move || drop(discarded));
@@ -31,7 +32,7 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
         match step.work {
             Work::Sync => synced(node).await?,
             Work::MakeSegment => segment_made(node).await?,
-            work @ (Work::None | Work::Write | Work::Commit) => node.perform(work)?,
+            work @ (Work::None | Work::Write | Work::Commit) => node.perform(work, now_raw)?,
         }
         node.conclude(&step);
         match step.wake {

@@ -187,7 +187,7 @@ impl Page<'_> {
 fn server(page: &mut Page<'_>) {
     let node = page.node;
     let (now, phase) = (page.engine.now, page.engine.phase.clone());
-    let uptime_ns = node.uptime_ns();
+    let uptime_ns = node.uptime_ns(page.engine.raw);
     page.title("Server");
     page.field("redis_version", crate::REDIS_VERSION);
     page.field("server_name", "quorlock");

@@ -153,7 +153,7 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn now(&self) -> Result<NodeTime, Failure> {
-        Ok(self.node.lock()?.time.node_now(&*self.node.clock))
+        Ok(self.node.lock_now()?.1.node)
     }
 
     /// How many clients that waited for an element it has served.
@@ -382,9 +382,8 @@ impl Node {
     /// # Errors
     /// When the log failed.
     pub fn delay_left(&self) -> Result<Option<Duration>, Failure> {
-        let mut executor = self.node.lock()?;
-        let now = executor.time.node_now(&*self.node.clock);
-        Ok(executor.delay_left(now))
+        let (executor, now) = self.node.lock_now()?;
+        Ok(executor.delay_left(now.node))
     }
 
     /// Begins to serve if the delay is over; returns whether it did.

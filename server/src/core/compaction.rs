@@ -10,10 +10,9 @@
 //! split: the longest one bounds what a part can take.
 
 use quorlock_engine::control::{Start, kind};
-use quorlock_engine::{SnapshotCursor, incarnation};
+use quorlock_engine::{NodeTime, RawTime, SnapshotCursor, incarnation};
 use quorlock_persistence::{FrameKind, Position};
 
-use crate::clock::Clock;
 use crate::core::executor::room::{CHECKPOINT_BYTES, KEPT_BACK_BYTES};
 use crate::core::executor::{Executor, Phase};
 
@@ -31,6 +30,8 @@ pub(crate) struct Compaction {
     /// Those of them that no sync was asked for yet.
     unsynced: usize,
     part: Vec<u8>,
+    /// When the lock was taken under which the last step has made a part.
+    part_began_raw: Option<RawTime>,
     /// The longest time that a part held the engine, in nanoseconds.
     longest_part_ns: u64,
 }
@@ -76,28 +77,30 @@ impl Compaction {
             bytes: 0,
             unsynced: 0,
             part: Vec::new(),
+            part_began_raw: None,
             longest_part_ns: 0,
         }
     }
 
-    /// The longest time that a part held the engine so far, in nanoseconds.
-    pub(crate) fn longest_part_ns(&self) -> u64 {
-        self.longest_part_ns
+    /// Since when the last step has held the engine, if it has made a part; the answer is given once. How long that was,
+    /// to the end of the lock, is for [`Compaction::pace`].
+    pub(crate) fn take_part(&mut self) -> Option<RawTime> {
+        self.part_began_raw.take()
     }
 
     /// Does the next step; `start` is how the incarnation began, and the log is synced up to `synced`.
     pub(crate) fn step(
         &mut self,
         executor: &mut Executor,
-        clock: &dyn Clock,
+        now: NodeTime,
         start: &Start,
         synced: Position,
     ) -> Step {
         match self.stage {
             Stage::Measure(from, bytes) => self.measure(executor, from, bytes),
-            Stage::Open => self.open(executor, clock, start),
-            Stage::Write(from) => self.write(executor, clock, from),
-            Stage::Close => self.close(executor, clock),
+            Stage::Open => self.open(executor, now, start),
+            Stage::Write(from) => self.write(executor, now, from),
+            Stage::Close => self.close(executor, now),
             Stage::Settle(end) if synced < end => Step::LacksSync,
             Stage::Settle(_) => Step::Complete(self.bytes),
         }
@@ -127,7 +130,7 @@ impl Compaction {
     }
 
     /// The opening frame says everything that earlier control records say.
-    fn open(&mut self, executor: &mut Executor, clock: &dyn Clock, start: &Start) -> Step {
+    fn open(&mut self, executor: &mut Executor, now: NodeTime, start: &Start) -> Step {
         if executor.appender.room() < ENDS_BYTES {
             // What is left is for the records of an orderly stop.
             return if executor.appender.is_full() {
@@ -136,7 +139,6 @@ impl Compaction {
                 Step::LacksSegment
             };
         }
-        let now = executor.time.node_now(clock);
         let is_logged = executor.mode.is_logged();
         let ttl_bound_ns = if is_logged {
             executor
@@ -165,7 +167,7 @@ impl Compaction {
         Step::More
     }
 
-    fn write(&mut self, executor: &mut Executor, clock: &dyn Clock, from: SnapshotCursor) -> Step {
+    fn write(&mut self, executor: &mut Executor, now: NodeTime, from: SnapshotCursor) -> Step {
         let is_last_of_segment =
             executor.appender.room() < 2 * self.part_bytes_max as u64 + KEPT_BACK_BYTES;
         if executor.is_segment_late() && is_last_of_segment {
@@ -173,8 +175,6 @@ impl Compaction {
             // reply waits. What is left of the active segment is for requests.
             return Step::LacksSegment;
         }
-        let began_raw = clock.raw();
-        let now = executor.time.node_now(clock);
         let next = executor
             .engine
             .snapshot(from, self.part_bytes, &mut self.part);
@@ -191,7 +191,7 @@ impl Compaction {
             self.bytes = self.bytes.saturating_add(self.part.len() as u64);
         }
         self.stage = next.map_or(Stage::Close, Stage::Write);
-        self.pace(clock.raw().nanos_since(began_raw));
+        self.part_began_raw = Some(executor.time.raw);
         self.unsynced += self.part.len();
         if self.unsynced < SYNC_BYTES {
             return Step::LacksWrite;
@@ -200,8 +200,9 @@ impl Compaction {
         Step::LacksSync
     }
 
-    /// Makes the next part smaller or larger by how long this one held the engine's lock.
-    fn pace(&mut self, took_ns: u64) {
+    /// Makes the next part smaller or larger by how long this one held the engine's lock, in nanoseconds; returns the
+    /// longest time of any so far.
+    pub(crate) fn pace(&mut self, took_ns: u64) -> u64 {
         self.longest_part_ns = self.longest_part_ns.max(took_ns);
         if took_ns > PART_NS {
             let least = PART_BYTES_MIN.min(self.part_bytes_max);
@@ -209,14 +210,14 @@ impl Compaction {
         } else if took_ns < PART_NS / 4 {
             self.part_bytes = (self.part_bytes * 2).min(self.part_bytes_max);
         }
+        self.longest_part_ns
     }
 
-    fn close(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
+    fn close(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
         if executor.appender.is_full() && executor.appender.room() < FRAME_BYTES {
             // Requests have taken it; what is left is for the records of an orderly stop.
             return Step::GivenUp { has_begun: true };
         }
-        let now = executor.time.node_now(clock);
         let end = FrameKind::checkpoint_end(kind::END);
         let position = executor.appender.append(end, now.as_nanos(), &[]);
         self.stage = Stage::Settle(position);

@@ -23,7 +23,7 @@ use quorlock_engine::{
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
-use crate::clock::{Clock, saturated_nanos};
+use crate::clock::saturated_nanos;
 use crate::core::clients::Client;
 use crate::core::durable_counts::Sample;
 use crate::core::executor::room::GROUP_BYTES_MAX;
@@ -192,11 +192,6 @@ impl Executor {
         let watched = std::mem::take(&mut *client.watched());
         self.watching -= usize::from(!watched.is_empty());
         self.engine.unwatch(watched);
-    }
-
-    /// The moment for the next batch of commands; to be read after their bytes were read.
-    pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
-        self.time.now(clock)
     }
 
     /// Takes what was appended, to be written, and the sizes of the databases behind it.

@@ -239,7 +239,7 @@ mod tests {
 
     fn append(node: &NodeState) -> Position {
         let mut executor = node.lock().unwrap();
-        let now = executor.time.node_now(&*node.clock);
+        let now = executor.time.now(&*node.clock).node;
         executor.append(now, &Record::Tick)
     }
 

@@ -4,8 +4,7 @@
 //!
 //! Each step looks at the engine once, under its lock, appends what has to be on record and returns
 //! what has to be done about it. Its driver, the node's thread or a simulation, does that work
-//! and comes back when the step said so. Nothing here blocks, writes, syncs or reads a clock that it
-//! was not given.
+//! and comes back when the step said so. Nothing here blocks, writes, syncs or reads a clock.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use quorlock_engine::control::{Pending, Record, Start};
 use quorlock_engine::{NodeTime, RawTime, incarnation};
 use quorlock_persistence::Position;
 
-use crate::clock::{Clock, saturated_nanos};
+use crate::clock::saturated_nanos;
 use crate::core::compaction::{self, Compaction};
 use crate::core::executor::{Executor, Phase, Unlogged};
 use crate::core::rewrites::{LogSize, Rewrites};
@@ -60,7 +59,8 @@ struct Running {
 /// What a step needs to see of the node, besides the engine.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
-    pub(crate) clock: &'a dyn Clock,
+    /// Read behind the engine's lock.
+    pub(crate) now: NodeTime,
     pub(crate) settings: &'a Settings,
     pub(crate) rewrites: &'a Rewrites,
     pub(crate) log: LogSize,
@@ -152,8 +152,7 @@ impl Maintenance {
     }
 
     /// Puts START on record, and SERVING with it where there is nothing to wait for: one sync for both.
-    pub(crate) fn start(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
-        let now = executor.time.node_now(clock);
+    pub(crate) fn start(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
         for record in incarnation::at_start(self.start) {
             executor.append(now, &record);
         }
@@ -171,15 +170,14 @@ impl Maintenance {
     /// The next step, now that the work of the last one is done.
     pub(crate) fn next(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         match self.stage {
-            Stage::Delay => self.wait_out_delay(executor, view.clock),
+            Stage::Delay => self.wait_out_delay(executor, view.now),
             Stage::Serving(unlogged) => self.serve(executor, view, unlogged),
             Stage::Served => self.live(executor, view),
         }
     }
 
     /// The orderly stop: no more grants, everything synced, SHUTDOWN last.
-    pub(crate) fn stop(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
-        let now = executor.time.node_now(clock);
+    pub(crate) fn stop(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
         let waiting = match &executor.phase {
             Phase::Waiting(..) => self.pending,
             Phase::Serving | Phase::Stopped(_) => None,
@@ -187,15 +185,14 @@ impl Maintenance {
         let latest = executor.latest_unlogged();
         let shutdown = incarnation::at_stop(waiting, executor.mode.durability(), latest, now);
         executor.phase = Phase::Stopped("it is stopping");
-        if let Some(record) = executor.time.wall_off_record(clock) {
+        if let Some(record) = executor.time.wall_off_record() {
             executor.append(now, &record);
         }
         executor.append(now, &shutdown);
         Step::work(Work::Commit)
     }
 
-    fn wait_out_delay(&mut self, executor: &mut Executor, clock: &dyn Clock) -> Step {
-        let now = executor.time.node_now(clock);
+    fn wait_out_delay(&mut self, executor: &mut Executor, now: NodeTime) -> Step {
         match executor.delay_left(now) {
             Some(Duration::ZERO) => self.begin_serving(executor, now),
             // In slices: node time is not the timer's time, which is steered.
@@ -211,7 +208,7 @@ impl Maintenance {
     }
 
     fn serve(&mut self, executor: &mut Executor, view: View<'_>, unlogged: Unlogged) -> Step {
-        let now = executor.time.node_now(view.clock);
+        let now = view.now;
         self.stage = Stage::Served;
         if matches!(executor.phase, Phase::Stopped(_)) {
             return Step::wait(at(executor.time.raw, IDLE_PAUSE));
@@ -229,7 +226,7 @@ impl Maintenance {
 
     fn live(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         executor.awake();
-        let now = executor.time.node_now(view.clock);
+        let now = view.now;
         let raw = executor.time.raw;
         let is_due = raw.nanos_since(self.kept_up_raw) >= TICK_NS;
         if self.compaction.is_some() && !is_due {
@@ -275,8 +272,7 @@ impl Maintenance {
         } else {
             has_appended |= complete_mode(executor, view.synced, now);
             has_appended |= self.ticks.keep(executor, now);
-            let wall = executor.time.wall_off_record(view.clock);
-            if let Some(record) = wall {
+            if let Some(record) = executor.time.wall_off_record() {
                 executor.append(now, &record);
                 has_appended = true;
             }
@@ -325,6 +321,19 @@ impl Maintenance {
         });
     }
 
+    /// Since when the step that was just done has held the engine, if it has made a part of a checkpoint. Its end is for
+    /// [`Maintenance::note_part`].
+    pub(crate) fn take_part(&mut self) -> Option<RawTime> {
+        self.compaction.as_mut()?.compaction.take_part()
+    }
+
+    /// The part of a checkpoint that was just made has held the engine for so long, in nanoseconds.
+    pub(crate) fn note_part(&mut self, took_ns: u64, rewrites: &Rewrites) {
+        if let Some(running) = &mut self.compaction {
+            rewrites.note_part(running.compaction.pace(took_ns));
+        }
+    }
+
     /// One step of the checkpoint that is being written.
     fn compact(&mut self, executor: &mut Executor, view: View<'_>) -> Step {
         let Some(running) = &mut self.compaction else {
@@ -340,9 +349,7 @@ impl Maintenance {
         }
         let step = running
             .compaction
-            .step(executor, view.clock, &self.start, view.synced);
-        view.rewrites
-            .note_part(running.compaction.longest_part_ns());
+            .step(executor, view.now, &self.start, view.synced);
         let began_raw = running.began_raw;
         match step {
             compaction::Step::More => Step::work(Work::None),

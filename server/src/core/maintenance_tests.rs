@@ -42,7 +42,7 @@ impl Node {
         durability: Durability,
         delay: Option<Duration>,
     ) -> Node {
-        let now = executor.time.node_now(&clock);
+        let now = executor.time.now(&clock).node;
         let pending = delay.map(|delay| Pending {
             until: now.saturating_add(delay),
             length_ns: u64::try_from(delay.as_nanos()).unwrap(),
@@ -95,7 +95,8 @@ impl Node {
 
     fn started(mut self) -> Node {
         let node = &mut self;
-        let step = node.maintenance.start(&mut node.executor, &node.clock);
+        let now = node.now();
+        let step = node.maintenance.start(&mut node.executor, now);
         assert_eq!(step.work, Work::Commit, "START and SERVING in one sync");
         assert_ne!(
             node.executor.phase,
@@ -111,9 +112,13 @@ impl Node {
         self
     }
 
+    fn now(&mut self) -> NodeTime {
+        self.executor.time.now(&self.clock).node
+    }
+
     fn next(&mut self) -> Step {
         let view = View {
-            clock: &self.clock,
+            now: self.now(),
             settings: &self.settings,
             rewrites: &self.rewrites,
             log: LogSize::default(),
@@ -127,7 +132,7 @@ impl Node {
     }
 
     fn execute(&mut self, words: &[&[u8]]) {
-        let now = self.executor.now(&self.clock);
+        let now = self.executor.time.now(&self.clock);
         let command = Command::parse(words).unwrap();
         let mut wait = Wait::default();
         let caller = Caller::default();
@@ -149,7 +154,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
     let mut node = Node::new(Durability::Everysec, Some(Duration::from_millis(150)));
-    let step = node.maintenance.start(&mut node.executor, &node.clock);
+    let now = node.now();
+    let step = node.maintenance.start(&mut node.executor, now);
     assert_eq!(step.work, Work::Commit, "START");
     assert!(!node.maintenance.is_about_to_serve());
     let step = node.next();
@@ -177,11 +183,13 @@ fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
 #[test]
 fn a_node_that_is_stopped_inside_its_delay_never_serves() {
     let mut node = Node::new(Durability::Everysec, Some(SECOND));
-    node.maintenance.start(&mut node.executor, &node.clock);
+    let now = node.now();
+    node.maintenance.start(&mut node.executor, now);
     node.clock.advance(SECOND);
     assert_eq!(node.next().work, Work::Commit, "SERVING is on its way");
+    let now = node.now();
     assert_eq!(
-        node.maintenance.stop(&mut node.executor, &node.clock).work,
+        node.maintenance.stop(&mut node.executor, now).work,
         Work::Commit
     );
     assert_eq!(node.next().announcement, None);
@@ -409,7 +417,7 @@ fn a_mode_that_became_stronger_is_complete_once_what_the_weaker_revealed_is_sync
     node.next();
     node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
     node.next();
-    let now = node.executor.time.node_now(&node.clock);
+    let now = node.executor.time.now(&node.clock).node;
     let changed = node
         .executor
         .change_mode(now, Durability::Always, Duration::from_secs(60));

@@ -21,16 +21,20 @@ impl NodeState {
         now_raw: RawTime,
     ) -> Result<(Step, Discarded), Failure> {
         self.statistics.sample_rate(now_raw);
+        let (mut executor, now) = self.lock_now()?;
         let view = View {
-            clock: &*self.clock,
+            now: now.node,
             settings: &self.settings,
             rewrites: &self.rewrites,
             log: self.commit.size(),
             synced: self.commit.synced(),
         };
-        let mut executor = self.lock()?;
         let mut step = maintenance.next(&mut executor, view);
-        executor.serve_postponed(&*self.clock);
+        if let Some(began_raw) = maintenance.take_part() {
+            let took_ns = self.clock.raw().nanos_since(began_raw);
+            maintenance.note_part(took_ns, &self.rewrites);
+        }
+        executor.serve_postponed(now);
         // Who waited for the expiry may have set a deadline before the next one.
         if executor.take_wake_request() {
             step.wake = Wake::Soon;
@@ -56,7 +60,9 @@ impl NodeState {
         maintenance: &mut Maintenance,
         now_raw: RawTime,
     ) -> Result<(), Failure> {
-        let step = maintenance.start(&mut *self.lock()?, &*self.clock);
+        let (mut executor, now) = self.lock_now()?;
+        let step = maintenance.start(&mut executor, now.node);
+        drop(executor);
         self.perform(step.work, now_raw)?;
         if maintenance.is_about_to_serve() {
             let (step, _) = self.next_step(maintenance, now_raw)?;
@@ -75,7 +81,9 @@ impl NodeState {
         maintenance: &mut Maintenance,
         now_raw: RawTime,
     ) -> Result<(), Failure> {
-        let step = maintenance.stop(&mut *self.lock()?, &*self.clock);
+        let (mut executor, now) = self.lock_now()?;
+        let step = maintenance.stop(&mut executor, now.node);
+        drop(executor);
         self.perform(step.work, now_raw)
     }
 

@@ -29,7 +29,7 @@ use crate::core::settings::Settings;
 use crate::core::statistics::Statistics;
 use crate::past::Identity;
 use crate::sync::{Mutex, MutexGuard};
-use quorlock_engine::RawTime;
+use quorlock_engine::{Moment, RawTime};
 
 /// One node's state, behind one `Arc`.
 pub(crate) struct NodeState {
@@ -112,6 +112,16 @@ impl NodeState {
             self.signals.stop.send_replace(true);
             failure
         })
+    }
+
+    /// Locks the engine, and reads the clock behind the lock ([`Timekeeper::now`](crate::core::time::Timekeeper::now)).
+    ///
+    /// # Errors
+    /// As [`NodeState::lock`].
+    pub(crate) fn lock_now(&self) -> Result<(MutexGuard<'_, Executor>, Moment), Failure> {
+        let mut executor = self.lock()?;
+        let now = executor.time.now(&*self.clock);
+        Ok((executor, now))
     }
 
     /// Nanoseconds since the start.

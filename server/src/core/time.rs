@@ -1,6 +1,6 @@
 //! Node time and the anchored wall clock, from raw readings to the [`Moment`] a command sees.
 //!
-//! `clock/system.rs` reads the raw clock when `session/batch.rs` has locked the engine. Here the reading becomes node time,
+//! `clock/system.rs` reads the raw clock when `core/state.rs` has locked the engine. Here the reading becomes node time,
 //! and carries the wall clock along. Both are the `Moment` that the executor hands to the engine, and that every command
 //! and every call of a script sees.
 //!
@@ -48,17 +48,26 @@ impl Timekeeper {
         self.newest = self.newest.max(newest);
     }
 
-    /// The moment now.
+    /// The moment now; nothing else in what decides dates anything by the clocks. To be called behind the engine's lock: a
+    /// reading from before it would be older than what the holder before has done.
     pub(crate) fn now(&mut self, clock: &dyn Clock) -> Moment {
-        let node = self.node_now(clock);
+        self.raw = clock.raw();
+        let reading = restart::node_time(self.base, self.base_raw, self.raw);
+        self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
+        let node = self.newest;
         // TIME needs no better than a millisecond, and two more clock readings per request
         // would be seen in the profile.
-        let mut since_ns = self.since_wall_reading(node);
-        if since_ns.is_none_or(|since_ns| since_ns >= WALL_READING_NS) {
-            self.read_wall(clock, node);
-            since_ns = Some(0);
-        }
-        let carried_us = since_ns.unwrap_or(0) / 1_000;
+        let since_ns = self.wall_read_at.map_or(u64::MAX, |read_at| {
+            node.as_nanos().saturating_sub(read_at.as_nanos())
+        });
+        let carried_us = if since_ns >= WALL_READING_NS {
+            let node_ns = self.wall_read_at.map_or(0, |_| since_ns);
+            self.wall.read(clock.boottime(), clock.wall_us(), node_ns);
+            self.wall_read_at = Some(node);
+            0
+        } else {
+            since_ns / 1_000
+        };
         let wall_us = self.wall.now_us().saturating_add(carried_us);
         // What was carried forward on node time may have been a little too much: boot time is
         // steered, node time is not.
@@ -69,19 +78,9 @@ impl Timekeeper {
         }
     }
 
-    /// Node time now, without the wall clock.
-    pub(crate) fn node_now(&mut self, clock: &dyn Clock) -> NodeTime {
-        self.raw = clock.raw();
-        let reading = restart::node_time(self.base, self.base_raw, self.raw);
-        self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
-        self.newest
-    }
-
     /// The record of where the anchored wall clock stands, if the log would have a restarted node
     /// go on elsewhere. Due after a step of the real one, while it is followed.
-    pub(crate) fn wall_off_record(&mut self, clock: &dyn Clock) -> Option<Record> {
-        let node = self.node_now(clock);
-        self.read_wall(clock, node);
+    pub(crate) fn wall_off_record(&mut self) -> Option<Record> {
         self.wall.off_record()
     }
 
@@ -103,17 +102,6 @@ impl Timekeeper {
     /// How far the real wall clock is off TIME, in microseconds, once for each large step.
     pub(crate) fn take_wall_step(&mut self) -> Option<u64> {
         self.wall.take_step()
-    }
-
-    fn since_wall_reading(&self, node: NodeTime) -> Option<u64> {
-        let read_at = self.wall_read_at?;
-        Some(node.as_nanos().saturating_sub(read_at.as_nanos()))
-    }
-
-    fn read_wall(&mut self, clock: &dyn Clock, node: NodeTime) {
-        let since_ns = self.since_wall_reading(node).unwrap_or(0);
-        self.wall.read(clock.boottime(), clock.wall_us(), since_ns);
-        self.wall_read_at = Some(node);
     }
 }
 

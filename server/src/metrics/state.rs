@@ -26,7 +26,7 @@ pub(super) fn of(node: &NodeState) -> State {
     let Ok(mut executor) = node.executor.lock() else {
         return State::Failed("a thread panicked while it held the engine".to_owned());
     };
-    let now = executor.time.node_now(&*node.clock);
+    let now = executor.time.now(&*node.clock).node;
     match &executor.phase {
         Phase::Serving => State::Serving,
         Phase::Waiting(until, reason) => {

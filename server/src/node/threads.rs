@@ -264,7 +264,7 @@ mod tests {
         } = for_tests::begun(plan);
         {
             let mut executor = node.lock().unwrap();
-            let now = executor.time.node_now(&*node.clock);
+            let now = executor.time.now(&*node.clock).node;
             executor.append(now, &Record::Tick);
         }
         node.log_writer.write(&node.executor).unwrap();

@@ -364,8 +364,7 @@ impl<'a> Batch<'a> {
     /// CLIENT KILL relies on it.
     pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
         if self.executor.is_none() {
-            let mut executor = self.node.lock()?;
-            let now = executor.now(&*self.node.clock);
+            let (executor, now) = self.node.lock_now()?;
             self.raw = Some(executor.time.raw);
             self.executor = Some((executor, now));
         }

@@ -2,7 +2,6 @@
 
 use quorlock_engine::Moment;
 
-use crate::clock::Clock;
 use crate::core::executor::room::GROUP_BYTES_MAX;
 use crate::core::executor::{Executor, Phase, ServedBehind};
 use crate::core::wait::Wait;
@@ -46,9 +45,8 @@ impl Executor {
     }
 
     /// Serves those that were left for later.
-    pub(crate) fn serve_postponed(&mut self, clock: &dyn Clock) {
+    pub(crate) fn serve_postponed(&mut self, now: Moment) {
         if self.engine.has_ready() && self.phase == Phase::Serving {
-            let now = self.now(clock);
             self.serve(now);
         }
     }

@@ -126,6 +126,11 @@ fn a_small_drift_bound_slews_too_also_when_read_often() {
     assert_eq!(time.now(&clock).wall_us - before, 1_000_100, "100 ppm");
 }
 
+fn wall_off_record(time: &mut Timekeeper, clock: &SettableClock) -> Option<Record> {
+    time.now(clock);
+    time.wall_off_record()
+}
+
 #[test]
 fn where_the_wall_clock_stands_is_recorded_only_while_it_follows_a_step() {
     let clock = SettableClock::new();
@@ -134,14 +139,18 @@ fn where_the_wall_clock_stands_is_recorded_only_while_it_follows_a_step() {
         clock.steer(ppm);
         clock.advance(60 * SECOND);
         clock.suspend(60 * SECOND);
-        assert_eq!(time.wall_off_record(&clock), None, "no step, no record");
+        assert_eq!(
+            wall_off_record(&mut time, &clock),
+            None,
+            "no step, no record"
+        );
     }
     clock.steer(0);
     clock.step_wall(20_000);
     let mut records = 0;
     for _ in 0..10 {
         clock.advance(SECOND);
-        let record = time.wall_off_record(&clock);
+        let record = wall_off_record(&mut time, &clock);
         assert_eq!(record.is_some(), records < 2, "20 ms take 2 s");
         records += u32::from(record.is_some());
         assert_eq!(time.is_slewing(), records < 2);
@@ -191,7 +200,7 @@ fn a_large_step_of_the_wall_clock_is_told_once_and_again_after_it_was_followed()
     let mut time = timekeeper(&clock);
     let step = |time: &mut Timekeeper| {
         clock.advance(SECOND);
-        time.wall_off_record(&clock);
+        wall_off_record(time, &clock);
         time.take_wall_step()
     };
     assert_eq!(step(&mut time), None);

@@ -126,14 +126,17 @@ impl LogWriter {
             }
         };
         let has_frames = !batch.is_empty();
-        let is_direct = writing.writer.writes_direct();
-        // It may take as long as a sync, and under a lock.
-        let running = is_direct.then(|| self.commit.begin_sync());
-        let began_raw = self.clock.raw();
-        let result = writing.writer.write(&mut batch);
-        let took_ns = self.clock.raw().nanos_since(began_raw);
+        let (result, waited_ns) = match writing.writer.writes_direct() {
+            // It may take as long as a sync, and under a lock.
+            true => {
+                let work = || writing.writer.write(&mut batch);
+                let (result, began_raw, ended_raw) = self.on_device(work);
+                let took_ns = ended_raw.nanos_since(began_raw);
+                (result, has_frames.then_some(took_ns))
+            }
+            false => (writing.writer.write(&mut batch), None),
+        };
         writing.spare = batch;
-        drop(running);
         let written = result.map_err(|error| self.commit.fail(error))?;
         writing.newest = sample;
         let size = size(&writing.writer);
@@ -141,7 +144,7 @@ impl LogWriter {
         if writing.writer.needs_preparing() {
             self.commit.want_segment();
         }
-        Ok((has_frames && is_direct).then_some(took_ns))
+        Ok(waited_ns)
     }
 
     /// Writes and syncs everything appended so far, on this thread.
@@ -183,12 +186,8 @@ impl LogWriter {
             sample,
             write_ns,
         } = syncing;
-        let began_raw = self.clock.raw();
-        let running = self.commit.begin_sync();
-        let ran = ticket.run();
-        drop(running);
+        let (ran, began_raw, ended_raw) = self.on_device(|| ticket.run());
         let position = ran.map_err(|error| self.commit.fail(error))?;
-        let ended_raw = self.clock.raw();
         self.look_at_directory(ended_raw)?;
         Ok(EndedSync {
             position,
@@ -197,6 +196,16 @@ impl LogWriter {
             began_raw,
             ended_raw,
         })
+    }
+
+    /// Does what waits for the device; returns when that began and ended beside its result. It is measured where it is
+    /// done: who asked for it has waited for locks as well.
+    fn on_device<T>(&self, work: impl FnOnce() -> T) -> (T, RawTime, RawTime) {
+        let began_raw = self.clock.raw();
+        let running = self.commit.begin_sync();
+        let result = work();
+        drop(running);
+        (result, began_raw, self.clock.raw())
     }
 
     /// From now on syncs fail where one of these was replaced. With `None` none is missed once this returns: a node that

@@ -282,7 +282,7 @@ impl<S: Stream> EventLoop<S> {
         }
         let slots = self
             .iteration
-            .run(&self.node, &mut self.connections, &mut self.posts);
+            .run(&self.node, &mut self.connections, &mut self.posts, now_raw);
         for &slot in self.iteration.postponed() {
             self.guard.count(&mut self.connections[slot]);
         }

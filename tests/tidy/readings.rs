@@ -20,8 +20,8 @@ const KNOWN: [(&str, usize); 6] = [
     ("server/src/core/maintenance_work.rs", 1),
     ("server/src/core/time.rs", 3),
     ("server/src/past.rs", 2),
-    ("server/src/session/batch.rs", 3),
-    ("server/src/session/execution.rs", 2),
+    ("server/src/session/batch.rs", 2),
+    ("server/src/session/execution.rs", 1),
 ];
 
 const READINGS: [&str; 4] = ["raw()", "wall_us()", "boottime()", "stopwatch()"];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use quorlock_engine::RawTime;
 use slab::Slab;
 
 use crate::core::state::NodeState;
@@ -75,10 +76,11 @@ impl Iteration {
         node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
         posts: &mut Posts,
+        now_raw: RawTime,
     ) -> Vec<usize> {
         let mut slots = std::mem::replace(&mut self.slots, std::mem::take(&mut self.spare));
         let received = self.receive(&slots, node, connections);
-        let executed = self.execute(&slots[..received], node, connections, posts);
+        let executed = self.execute(&slots[..received], node, connections, posts, now_raw);
         self.postponed = received - executed;
         for &slot in &slots[executed..received] {
             connections[slot].is_queued = true;
@@ -145,8 +147,9 @@ impl Iteration {
         node: &Arc<NodeState>,
         connections: &mut Slab<Connection<S>>,
         posts: &mut Posts,
+        now_raw: RawTime,
     ) -> usize {
-        let mut batch = Batch::of_worker(node, self.worker);
+        let mut batch = Batch::of_worker(node, self.worker, now_raw);
         let (mut reply_bytes, mut count) = (0, 0);
         while !slots.is_empty() && reply_bytes < REPLY_BYTES_PER_ITERATION {
             self.collect(slots, node, connections);

@@ -58,7 +58,7 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     let mut run = |connections: &mut Slab<Connection<PipeStream>>| {
         connections[slot].note_readable(false);
         iteration.queue(slot, &mut connections[slot]);
-        let slots = iteration.run(&node, connections, &mut Posts::default());
+        let slots = iteration.run(&node, connections, &mut Posts::default(), RawTime::ZERO);
         iteration.give_back(slots);
         connections[slot].has_replies()
     };
@@ -92,7 +92,12 @@ fn requests_without_a_key_wait_for_nobody() {
             let mut iteration = Iteration::new(0);
             connections[slot].note_readable(false);
             iteration.queue(slot, &mut connections[slot]);
-            iteration.run(&node, &mut connections, &mut Posts::default());
+            iteration.run(
+                &node,
+                &mut connections,
+                &mut Posts::default(),
+                RawTime::ZERO,
+            );
             has_run.send(connections[slot].output_bytes()).unwrap();
         });
         let replies = runs.recv_timeout(Duration::from_secs(20));

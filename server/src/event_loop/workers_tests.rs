@@ -181,7 +181,7 @@ fn a_client_that_was_killed_executes_nothing_more() {
     };
     let kill = |id: u64| {
         let mut killer = for_tests::session(node);
-        let mut batch = Batch::of_worker(node, 0);
+        let mut batch = Batch::of_worker(node, 0, RawTime::ZERO);
         let (mut wait, mut replies) = (Wait::default(), Output::default());
         let id = id.to_string();
         let arguments: [&[u8]; 4] = [b"CLIENT", b"KILL", b"ID", id.as_bytes()];
@@ -196,7 +196,7 @@ fn a_client_that_was_killed_executes_nothing_more() {
     ];
     for request in requests {
         let mut session = victim(node);
-        let mut batch = Batch::of_worker(node, 1);
+        let mut batch = Batch::of_worker(node, 1, RawTime::ZERO);
         batch.serve(Some(&session.client));
         kill(session.client.id);
         // A request that is under way does not get the engine.

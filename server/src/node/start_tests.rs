@@ -56,7 +56,7 @@ fn refuses(directives: &[(&str, &[&str])], commands: &[&[&str]]) -> bool {
     // Nobody else makes the segment ahead, which scripts want.
     preparer.prepare().unwrap();
     let mut session = for_tests::session(&node);
-    let mut batch = Batch::new(&node);
+    let mut batch = Batch::new(&node, node.clock.raw());
     let mut last = None;
     for words in commands {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();

@@ -50,8 +50,8 @@ pub(crate) struct Batch<'a> {
     /// The client whose requests are executed.
     client: Option<Arc<Client>>,
     executor: Option<(MutexGuard<'a, Executor>, Moment)>,
-    /// The raw clock at the last moment, once there was one.
-    raw: Option<RawTime>,
+    /// The raw clock when the iteration began, and then at its last moment.
+    raw: RawTime,
     /// How many clients that waited the node had served when the engine was last released.
     served: u64,
     /// What the connection's earlier replies wait for, and so those of later requests.
@@ -126,7 +126,7 @@ pub(crate) enum Answer {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(node: &'a Arc<NodeState>) -> Self {
+    pub(crate) fn new(node: &'a Arc<NodeState>, now_raw: RawTime) -> Self {
         Self {
             node,
             worker: None,
@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
             calls: node.calls.table(0),
             call: Call::NONE,
             executor: None,
-            raw: None,
+            raw: now_raw,
             served: 0,
             owed: Wait::default(),
             lines: Vec::new(),
@@ -148,8 +148,8 @@ impl<'a> Batch<'a> {
     }
 
     /// The same for an iteration of a worker, which looks for what was published once this is over.
-    pub(crate) fn of_worker(node: &'a Arc<NodeState>, worker: usize) -> Self {
-        let mut batch = Self::new(node);
+    pub(crate) fn of_worker(node: &'a Arc<NodeState>, worker: usize, now_raw: RawTime) -> Self {
+        let mut batch = Self::new(node, now_raw);
         batch.worker = Some(worker);
         batch.calls = node.calls.table(worker);
         batch
@@ -181,9 +181,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The raw clock at the last moment of this iteration.
-    pub(crate) fn raw(&mut self) -> RawTime {
-        *self.raw.get_or_insert_with(|| self.node.clock.raw())
+    /// The raw clock at the last moment of this iteration, or when it began.
+    pub(crate) fn raw(&self) -> RawTime {
+        self.raw
     }
 
     /// Notes the first key of a request, for [`Batch::prefetch`]. One without a key waits for no lock.
@@ -365,7 +365,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn executor(&mut self) -> Result<(&mut Executor, Moment), Failure> {
         if self.executor.is_none() {
             let (executor, now) = self.node.lock_now()?;
-            self.raw = Some(executor.time.raw);
+            self.raw = executor.time.raw;
             self.executor = Some((executor, now));
         }
         // While the engine is locked here it cannot be killed.
@@ -388,9 +388,7 @@ impl Drop for Batch<'_> {
         statistics
             .commands
             .fetch_add(self.commands, Ordering::Relaxed);
-        if let Some(raw) = self.raw {
-            statistics.sample_rate(raw);
-        }
+        statistics.sample_rate(self.raw);
         if self.errors > 0 {
             statistics.errors.fetch_add(self.errors, Ordering::Relaxed);
         }

@@ -101,7 +101,7 @@ impl Transaction {
         batch.owed.raise(executed.wait);
         let node = batch.node;
         let limit = node.config.script_time_limit;
-        let began_raw = node.clock.raw();
+        let mut began_raw = None;
         let mut budget = node.settings.reply_budget();
         // The engine has had the same limit.
         let _ = budget.charge_memory(reply_bytes);
@@ -110,7 +110,8 @@ impl Transaction {
                 continue;
             }
             let before = budget;
-            let took_ns = node.clock.raw().nanos_since(began_raw);
+            let now_raw = node.clock.raw();
+            let took_ns = now_raw.nanos_since(*began_raw.get_or_insert(now_raw));
             let content = match budget.charge(0) {
                 _ if u128::from(took_ns) > limit.as_nanos() => {
                     Content::One(Reply::Error(took_too_long(limit.as_millis())))

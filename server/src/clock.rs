@@ -42,6 +42,25 @@ pub trait Clock: Send + Sync + 'static {
     fn when_moved(&self, _look_again: LookAgain) {}
 }
 
+/// The clocks at one moment, and the boot that they belong to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) boot: Boot,
+    pub(crate) raw: RawTime,
+    pub(crate) boottime: BootTime,
+}
+
+impl Reading {
+    /// Reads them now.
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
+        Self {
+            boot: clock.boot(),
+            raw: clock.raw(),
+            boottime: clock.boottime(),
+        }
+    }
+}
+
 /// What [`Clock::when_moved`] calls. It returns whether somebody still looks; else it is dropped.
 pub type LookAgain = Box<dyn Fn() -> bool + Send + Sync>;
 

@@ -11,10 +11,9 @@ pub(crate) mod fingerprint;
 mod frames;
 pub(crate) mod identity;
 
-use quorlock_engine::control::Boot;
 use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
-use quorlock_engine::{BootTime, NodeTime, PayloadError, RawTime};
-use quorlock_persistence::{Disk, LogSummary, Position};
+use quorlock_engine::{NodeTime, RawTime};
+use quorlock_persistence::{Disk, LogSummary};
 
 pub(crate) use belongings::Belongings;
 pub use fingerprint::is_node_file;
@@ -25,7 +24,7 @@ pub use error::{FrameError, Location};
 pub(crate) use frames::Log;
 pub(crate) use identity::Identity;
 
-use crate::clock::{Clock, saturated_nanos};
+use crate::clock::{Reading, saturated_nanos};
 use crate::config::{Config, FirstStart, RestartDelay};
 
 /// A directory as it was found: who it says it is, its log, and what surrounds that.
@@ -53,34 +52,17 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Reads the log's frames and judges. `replay` takes every group and every part of a snapshot,
-    /// with its position; what it does not understand, nobody does.
+    /// Judges what the directory's log says ([`Log::history`]), at a moment after that was read.
     ///
     /// # Errors
-    /// When the directory cannot be read, or a whole frame is not understood.
-    pub(crate) fn read(
-        directory: &Directory<'_>,
-        clock: &dyn Clock,
-        policy: &Policy,
-        replay: impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
-    ) -> Result<Self, PastError> {
-        let history = directory.log.history(replay)?;
-        let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
-        let now = Now {
-            boot: clock.boot(),
-            raw: clock.raw(),
-            boottime: clock.boottime(),
-        };
-        Ok(Self::judge(directory, history, marked, &now, policy))
-    }
-
-    fn judge(
+    /// When the directory cannot be read.
+    pub(crate) fn judge(
         directory: &Directory<'_>,
         history: History,
-        marked: u64,
-        now: &Now,
+        now: &Reading,
         policy: &Policy,
-    ) -> Self {
+    ) -> Result<Self, PastError> {
+        let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
         let summary = directory.log.summary();
         let Rebased {
             is_same_boot,
@@ -101,22 +83,15 @@ impl Past {
             has_identity: directory.identity.is_some() || has_marker,
             has_marker,
         };
-        Self {
+        Ok(Self {
             newest_incarnation: newest_incarnation(&history, summary).max(marked),
             verdict: history.judge(&seen, policy),
             history,
             seen,
             base,
             raw: base_raw,
-        }
+        })
     }
-}
-
-/// The clocks at the moment of the judgement.
-struct Now {
-    boot: Boot,
-    raw: RawTime,
-    boottime: BootTime,
 }
 
 /// A log that was repaired or put back may have forgotten the last incarnations; its headers may
@@ -191,7 +166,8 @@ mod tests {
             };
             let policy = policy(&Config::default());
             let clock = SettableClock::new();
-            let past = Past::read(&directory, &clock, &policy, |_, _| Ok(())).unwrap();
+            let history = directory.log.history(|_, _| Ok(())).unwrap();
+            let past = Past::judge(&directory, history, &Reading::now(&clock), &policy).unwrap();
             assert_eq!(past.verdict.stop, expected, "{has_identity} {has_marker}");
             assert_eq!(past.newest_incarnation, if has_marker { 7 } else { 0 });
         }

@@ -15,11 +15,10 @@ const DECIDES: [&str; 4] = [
 
 /// The files that read a clock all the same, and how often: for a moment that has to come behind a lock, or for how
 /// long a piece of work took. The list only gets shorter.
-const KNOWN: [(&str, usize); 6] = [
+const KNOWN: [(&str, usize); 5] = [
     ("server/src/core/log_writer.rs", 2),
     ("server/src/core/maintenance_work.rs", 1),
     ("server/src/core/time.rs", 3),
-    ("server/src/past.rs", 2),
     ("server/src/session/batch.rs", 2),
     ("server/src/session/execution.rs", 1),
 ];

@@ -12,7 +12,7 @@ use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, StartSpa
 
 use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Reading, SystemClock};
 use crate::config::Config;
 use crate::past::fingerprint::is_own;
 use crate::past::{self, Directory, Identity, Location, Log, Past, PastError};
@@ -224,12 +224,9 @@ pub(super) fn read_past(
         identity,
         log: Log::Viewed(inspection, judgement),
     };
-    Past::read(
-        &directory,
-        &SystemClock as &dyn Clock,
-        &past::policy(&Config::default()),
-        is_understood,
-    )
+    let history = directory.log.history(is_understood)?;
+    let (now, policy) = (Reading::now(&SystemClock), past::policy(&Config::default()));
+    Past::judge(&directory, history, &now, &policy)
 }
 
 /// Reads a payload as a start does, and keeps nothing of it.

@@ -16,7 +16,7 @@ use quorlock_persistence::{
 
 use super::check::{is_understood, of_past};
 use super::{DataDirectory, Finding, Unreadable, options};
-use crate::clock::{SystemClock, saturated_nanos};
+use crate::clock::{Reading, SystemClock, saturated_nanos};
 use crate::config::Config;
 use crate::node::StartError;
 use crate::past::{self, Directory, Log, Past};
@@ -156,7 +156,9 @@ fn why_not(
         log: Log::Recovered(recovery),
     };
     let policy = past::policy(&Config::default());
-    match Past::read(&directory, &SystemClock, &policy, is_understood) {
+    let history = directory.log.history(is_understood);
+    let judge = |history| Past::judge(&directory, history, &Reading::now(&SystemClock), &policy);
+    match history.and_then(judge) {
         Ok(_) => match data_directory.start_space(identity) {
             StartSpace::None(bytes) => {
                 let finding = Finding::of_missing_space(data_directory.name(), bytes);

@@ -12,7 +12,7 @@ use quorlock_engine::restart::{self, Policy, Verdict};
 use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
-use crate::clock::{Clock, saturated_nanos};
+use crate::clock::{Clock, Reading, saturated_nanos};
 use crate::config::{AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
@@ -138,7 +138,8 @@ pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     };
     let policy = past::policy(&plan.config);
     let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
-    let past = Past::read(&directory, &*plan.clock, &policy, replay)?;
+    let history = directory.log.history(replay)?;
+    let past = Past::judge(&directory, history, &Reading::now(&*plan.clock), &policy)?;
     let identity = match known {
         Some(identity) => of_cluster(identity, &plan)?,
         None => create_identity(&plan, &recovery)?,

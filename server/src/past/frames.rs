@@ -26,7 +26,7 @@ impl Log<'_> {
     }
 
     /// What its control records say of the past; the other frames go to `replay`.
-    pub(super) fn history(
+    pub(crate) fn history(
         &self,
         mut replay: impl FnMut(Position, &[u8]) -> Result<(), PayloadError>,
     ) -> Result<History, PastError> {

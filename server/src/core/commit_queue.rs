@@ -9,6 +9,8 @@
 //! which wait for the disk where they go past the page cache. Each reply that needs one asks for the log thread's next
 //! commit (`core/next_commit.rs`), also while another one is under way, and all workers share it.
 //!
+//! Requests that have no reply yet wait in a list of their own (`event_loop/pending.rs`; ADR 13 says why).
+//!
 //! Nothing here writes, syncs or wakes anybody: a [`Plan`] says what to do.
 
 use quorlock_engine::RawTime;

@@ -1,11 +1,10 @@
 //! Client time: where it is read, and how often on the way to a deadline.
 //!
 //! Invariant: time since an instant is never too short; see `instant` for how. The system's
-//! clocks have a twin, [`ManualClock`], that tests move.
+//! clocks are the shell's; their twin, [`ManualClock`], tests move.
 
 mod instant;
 mod manual;
-mod system;
 mod timers;
 
 use std::fmt;
@@ -13,7 +12,6 @@ use std::time::Duration;
 
 pub use instant::ClientInstant;
 pub use manual::ManualClock;
-pub use system::SystemClock;
 pub(crate) use timers::Timers;
 
 /// Where the client reads its time. The system's clocks, or a settable one in tests.

@@ -221,7 +221,7 @@ impl LockRequest {
             Some(_) => Call::AcquireTelling(call),
             None => Call::Acquire(call),
         };
-        let clock = &self.shared.settings.clock;
+        let clock = &self.shared.clock;
         let began = clock.now();
         let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();
         let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply, news));

@@ -108,7 +108,7 @@ impl Redlock {
         };
         let extended = self.shared.handle.ask(call, ReplyTo::Extend).await;
         let extended = extended.ok_or(ExtendError::Lost(Loss::ClientStopped))??;
-        let clock = Arc::clone(&self.shared.settings.clock);
+        let clock = Arc::clone(&self.shared.clock);
         let lease = Lease::new(name, token.clone(), ttl, extended.valid_until, clock);
         Ok(lease.kept_until(extended.kept_until))
     }
@@ -273,6 +273,7 @@ impl fmt::Debug for Redlock {
             .field("nodes", &self.shared.nodes)
             .field("quorum", &self.quorum())
             .field("settings", &self.shared.settings)
+            .field("clock", &self.shared.clock)
             .finish_non_exhaustive()
     }
 }
@@ -289,6 +290,7 @@ mod tests {
     use crate::outcome::AcquireError;
     use crate::runtime::handle::Handle;
     use crate::settings::Settings;
+    use crate::system_clock::SystemClock;
 
     #[test]
     fn a_client_of_the_process_before_a_fork_fails_at_once_and_says_so() {
@@ -297,6 +299,7 @@ mod tests {
         let shared = Arc::new(Shared {
             handle,
             settings,
+            clock: Arc::new(SystemClock),
             nodes,
         });
         let redlock = blocking::Redlock::from(Redlock { shared });

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, SystemClock, saturated};
+use crate::clock::saturated;
 use crate::outcome::BuildError;
 use crate::votes::majority;
 
@@ -163,7 +163,6 @@ pub(crate) struct Settings {
     pub(crate) votes_by: VotesBy,
     pub(crate) spare_votes: usize,
     pub(crate) cluster_id: Option<Arc<str>>,
-    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Settings {
@@ -220,7 +219,6 @@ impl Default for Settings {
             votes_by: VotesBy::Identity,
             spare_votes: 0,
             cluster_id: None,
-            clock: Arc::new(SystemClock),
         }
     }
 }

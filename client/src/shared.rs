@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::clock::Clock;
 use crate::runtime::handle::Handle;
 use crate::settings::Settings;
 
@@ -9,6 +10,7 @@ use crate::settings::Settings;
 pub(crate) struct Shared {
     pub(crate) handle: Handle,
     pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
     /// The nodes' addresses without passwords.
     pub(crate) nodes: Arc<[Arc<str>]>,
 }

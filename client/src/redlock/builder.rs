@@ -14,6 +14,7 @@ use crate::rules::client::Client;
 use crate::runtime;
 use crate::settings::{Drift, RetryDelay, Settings, VotesBy};
 use crate::shared::Shared;
+use crate::system_clock::SystemClock;
 use crate::votes::NODES_MAX;
 
 /// Builds a [`Redlock`].
@@ -36,6 +37,7 @@ use crate::votes::NODES_MAX;
 pub struct RedlockBuilder {
     nodes: Vec<String>,
     settings: Settings,
+    clock: Arc<dyn Clock>,
 }
 
 impl RedlockBuilder {
@@ -43,6 +45,7 @@ impl RedlockBuilder {
         Self {
             nodes: Vec::new(),
             settings: Settings::default(),
+            clock: Arc::new(SystemClock),
         }
     }
 
@@ -142,7 +145,7 @@ impl RedlockBuilder {
 
     /// The clock that decides about validity, for tests and simulations.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.settings.clock = clock;
+        self.clock = clock;
         self
     }
 
@@ -159,16 +162,18 @@ impl RedlockBuilder {
     /// assert!(matches!(Redlock::builder().build(), Err(BuildError::NoNodes)));
     /// ```
     pub fn build(self) -> Result<Redlock, BuildError> {
+        let clock = Arc::clone(&self.clock);
         let (addresses, settings) = self.check()?;
         let nodes = addresses
             .iter()
             .map(|address| Arc::from(address.to_string()))
             .collect();
-        let handle = runtime::start(addresses, settings.clone())?;
+        let handle = runtime::start(addresses, settings.clone(), Arc::clone(&clock))?;
         Ok(Redlock {
             shared: Arc::new(Shared {
                 handle,
                 settings,
+                clock,
                 nodes,
             }),
         })
@@ -224,6 +229,7 @@ impl fmt::Debug for RedlockBuilder {
             .debug_struct("RedlockBuilder")
             .field("nodes", &nodes)
             .field("settings", &self.settings)
+            .field("clock", &self.clock)
             .finish()
     }
 }

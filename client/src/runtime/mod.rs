@@ -24,6 +24,7 @@ use self::dropped::Dropped;
 use self::handle::Handle;
 use self::thread::Thread;
 use crate::address::NodeAddress;
+use crate::clock::Clock;
 use crate::outcome::BuildError;
 use crate::settings::Settings;
 
@@ -46,7 +47,11 @@ impl Drop for Idle {
 }
 
 /// Starts the thread.
-pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handle, BuildError> {
+pub(crate) fn start(
+    nodes: Vec<NodeAddress>,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+) -> Result<Handle, BuildError> {
     let failed = |error: std::io::Error| BuildError::Thread(Arc::new(error));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,7 +66,7 @@ pub(crate) fn start(nodes: Vec<NodeAddress>, settings: Settings) -> Result<Handl
         .spawn(move || {
             let runtime = runtime.started();
             let work = async move {
-                let mut thread = Thread::new(nodes, settings, received, released);
+                let mut thread = Thread::new(nodes, settings, clock, received, released);
                 let work = std::future::poll_fn(|context| thread.poll(context));
                 // Calls must not use up what sockets and timers may take: the thread bounds each by itself.
                 tokio::task::unconstrained(work).await;

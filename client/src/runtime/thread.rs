@@ -77,13 +77,14 @@ impl Thread {
     pub(super) fn new(
         nodes: Vec<NodeAddress>,
         settings: Settings,
+        clock: Arc<dyn Clock>,
         commands: mpsc::UnboundedReceiver<Command>,
         dropped: Arc<Dropped>,
     ) -> Self {
         let (dialling, dialled) = mpsc::unbounded_channel();
         let endpoints: Vec<_> = nodes.iter().map(|node| node.endpoint.clone()).collect();
         Self {
-            clock: Arc::clone(&settings.clock),
+            clock,
             connect_deadline: settings.node_deadline_max,
             client: Client::new(nodes, settings, Box::new(rand::rng())),
             commands,

@@ -40,16 +40,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use quorlock_client_rules::clock::ClientInstant;
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
+use quorlock_client_rules::probe::NodeStatus;
+use quorlock_client_rules::statistics::Statistics;
+use quorlock_client_rules::token::Token;
+use quorlock_client_rules::wait::{Wait, Waiting};
 use tokio::task::unconstrained;
 
-use crate::clock::ClientInstant;
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
-use crate::outcome::{AcquireError, ExtendError, Loss, Release};
-use crate::probe::NodeStatus;
-use crate::statistics::Statistics;
-use crate::token::Token;
-use crate::wait::{Wait, Waiting};
 
 /// A Redlock client whose calls block: [`Redlock`](crate::Redlock) for programs without a runtime.
 /// Made of that with `from`.

@@ -12,15 +12,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorlock_client_rules::call::Call;
+use quorlock_client_rules::clock::{ClientInstant, Clock};
+use quorlock_client_rules::name::shown;
+use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
+use quorlock_client_rules::token::Token;
+use quorlock_client_rules::unasked;
 
-use crate::clock::{ClientInstant, Clock};
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
-use crate::name::shown;
-use crate::outcome::{Cause, ExtendError, Loss, Release};
-use crate::rules::call::Call;
 use crate::runtime::handle::{Acquired, Pending, ReplyTo};
-use crate::token::Token;
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
@@ -262,7 +263,7 @@ impl Guard {
 
     async fn end(self, waits_for_all: bool) -> Release {
         if let Err(reason) = self.pending.handle().process().check() {
-            return Release::not_sent(&self.nodes, &Cause::Invalid(reason));
+            return unasked::release(&self.nodes, &Cause::Invalid(reason));
         }
         let call = Call::Release {
             held: Some(self.pending.operation()),
@@ -273,7 +274,7 @@ impl Guard {
         let handle = self.pending.handle().clone();
         self.pending.done();
         let released = handle.ask(call, ReplyTo::Release).await;
-        released.unwrap_or_else(|| Release::client_stopped(&self.nodes))
+        released.unwrap_or_else(|| unasked::stopped_release(&self.nodes))
     }
 
     /// Runs `work` while the lock is held. If the lock is lost first, the work is dropped and the

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use crate::clock::{ClientInstant, Clock};
-use crate::token::Token;
+use quorlock_client_rules::clock::{ClientInstant, Clock};
+use quorlock_client_rules::token::Token;
 
 /// A lock that is held for a while under a token, without being renewed. Nothing happens when it
 /// is dropped.

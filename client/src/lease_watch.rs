@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_client_rules::clock::{ClientInstant, Clock};
+use quorlock_client_rules::outcome::Loss;
 use tokio::sync::watch;
 
-use crate::clock::{ClientInstant, Clock};
-use crate::outcome::Loss;
 use crate::runtime::handle::LeaseState;
 use crate::runtime::process::Process;
 

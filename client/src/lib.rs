@@ -36,9 +36,9 @@
 //! Without a runtime: [`blocking`]. All times are [`Duration`](std::time::Duration)s; nodes count
 //! in milliseconds.
 //!
-//! The rules are state machines that take the time and an event and return actions. Everything
-//! that touches the world runs on one thread of the client's own, so it does not depend on the
-//! program's runtime.
+//! The rules are state machines that take the time and an event and return actions, in a crate of their own
+//! (`quorlock-client-rules`). This crate carries the actions out, on one thread of the client's own, so it does not depend
+//! on the program's runtime.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -47,48 +47,36 @@ compile_error!(
     "quorlock-client needs Linux: its clocks are CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW"
 );
 
-mod address;
-mod answer;
 pub mod blocking;
-mod clock;
 mod guard;
 mod lease;
 mod lease_watch;
 mod lock;
-mod name;
-mod outcome;
-mod probe;
-mod protocol;
 mod redlock;
-mod register;
-#[doc(hidden)]
-pub mod rules;
 mod runtime;
-mod settings;
 mod shared;
-mod statistics;
 mod system_clock;
-mod token;
-mod votes;
-mod wait;
 
-pub use address::AddressError;
-pub use clock::{ClientInstant, Clock, ManualClock};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
-pub use outcome::{
-    AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer, NodeRelease,
-    NodeReport, Release, TooShort,
-};
-pub use probe::{NodeState, NodeStatus};
 #[doc(hidden)]
-pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
+pub use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
+#[doc(inline)]
+pub use quorlock_client_rules::{
+    address::AddressError,
+    clock::{ClientInstant, Clock, ManualClock},
+    outcome::{
+        AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer,
+        NodeRelease, NodeReport, Release, TooShort,
+    },
+    probe::{NodeState, NodeStatus},
+    settings::{Drift, RetryDelay, VotesBy},
+    statistics::{NodeStatistics, Statistics},
+    token::Token,
+    votes::Identity,
+    wait::{Wait, Waiting},
+};
 pub use redlock::{Redlock, RedlockBuilder};
-pub use settings::{Drift, RetryDelay, VotesBy};
-pub use statistics::{NodeStatistics, Statistics};
 pub use system_clock::SystemClock;
-pub use token::Token;
-pub use votes::Identity;
-pub use wait::{Wait, Waiting};

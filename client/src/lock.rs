@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorlock_client_rules::call::{AcquireCall, Call};
+use quorlock_client_rules::name::{check_name, shown};
+use quorlock_client_rules::outcome::AcquireError;
+use quorlock_client_rules::settings::{Drift, LIFETIME, outlives};
+use quorlock_client_rules::unasked;
+use quorlock_client_rules::wait::{Wait, Waiting};
 use tokio::sync::{oneshot, watch};
 
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::name::{check_name, shown};
-use crate::outcome::AcquireError;
-use crate::rules::call::{AcquireCall, Call};
 use crate::runtime::handle::ReplyTo;
-use crate::settings::{Drift, LIFETIME, outlives};
 use crate::shared::Shared;
-use crate::wait::{Wait, Waiting};
 
 /// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock).
 ///
@@ -238,12 +239,8 @@ impl LockRequest {
         // The caller may be polled long after the votes came, or the machine may have slept.
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {
-            return Err(AcquireError::TimedOut {
-                name: shown(guard.name()),
-                nodes: Vec::new(),
-                waited: clock.now().since(began),
-                too_short: None,
-            });
+            let waited = clock.now().since(began);
+            return Err(unasked::taken_late(guard.name(), waited));
         }
         Ok(guard)
     }

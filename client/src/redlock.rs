@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorlock_client_rules::call::Call;
+use quorlock_client_rules::name::check_name;
+use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
+use quorlock_client_rules::probe::NodeStatus;
+use quorlock_client_rules::statistics::Statistics;
+use quorlock_client_rules::token::{Token, check_token};
+use quorlock_client_rules::unasked;
 
 use crate::lease::Lease;
 use crate::lock::{LockRequest, check_ttl, whole_milliseconds};
-use crate::name::check_name;
-use crate::outcome::{Cause, ExtendError, Loss, Release};
-use crate::probe::NodeStatus;
-use crate::rules::call::Call;
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
-use crate::statistics::Statistics;
-use crate::token::{Token, check_token};
 
 pub use builder::RedlockBuilder;
 
@@ -138,7 +139,7 @@ impl Redlock {
         let process = self.shared.handle.process().check();
         let checked = process.and_then(|()| check_name(name));
         if let Err(reason) = checked.and_then(|()| check_token(token)) {
-            return Release::not_sent(&self.shared.nodes, &Cause::Invalid(reason));
+            return unasked::release(&self.shared.nodes, &Cause::Invalid(reason));
         }
         let call = Call::Release {
             held: None,
@@ -147,7 +148,7 @@ impl Redlock {
             waits_for_all: true,
         };
         let released = self.shared.handle.ask(call, ReplyTo::Release).await;
-        released.unwrap_or_else(|| Release::client_stopped(&self.shared.nodes))
+        released.unwrap_or_else(|| unasked::stopped_release(&self.shared.nodes))
     }
 
     /// Asks every node who it is and how it does. Connects where there is no connection yet.
@@ -170,7 +171,7 @@ impl Redlock {
     pub async fn probe(&self) -> Vec<NodeStatus> {
         if let Err(reason) = self.shared.handle.process().check() {
             let nodes = self.shared.nodes.iter();
-            let not_asked = |node| NodeStatus::not_asked(node, Cause::Invalid(Arc::clone(&reason)));
+            let not_asked = |node| unasked::status(node, Cause::Invalid(Arc::clone(&reason)));
             return nodes.map(not_asked).collect();
         }
         let statuses = self.shared.handle.ask(Call::Probe, ReplyTo::Probe).await;
@@ -196,7 +197,7 @@ impl Redlock {
     pub async fn statistics(&self) -> Statistics {
         let handle = &self.shared.handle;
         let statistics = handle.ask(Call::Statistics, ReplyTo::Statistics).await;
-        statistics.unwrap_or_else(|| Statistics::of(&self.shared.nodes))
+        statistics.unwrap_or_else(|| unasked::statistics(&self.shared.nodes))
     }
 
     /// Waits until what is being released in the background has been released on all nodes that
@@ -287,10 +288,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
     use super::*;
     use crate::blocking;
-    use crate::outcome::AcquireError;
     use crate::runtime::handle::Handle;
-    use crate::settings::Settings;
     use crate::system_clock::SystemClock;
+    use quorlock_client_rules::outcome::AcquireError;
+    use quorlock_client_rules::settings::Settings;
 
     #[test]
     fn a_client_of_the_process_before_a_fork_fails_at_once_and_says_so() {

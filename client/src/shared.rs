@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
+use quorlock_client_rules::clock::Clock;
+use quorlock_client_rules::settings::Settings;
+
 use crate::runtime::handle::Handle;
-use crate::settings::Settings;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

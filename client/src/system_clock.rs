@@ -1,8 +1,7 @@
 //! The machine's own clocks.
 
+use quorlock_client_rules::clock::{ClientInstant, Clock};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-
-use crate::clock::{ClientInstant, Clock};
 
 /// The machine's `CLOCK_BOOTTIME`, `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_RAW`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Somebody who takes a lock, holds it for a while, gives it back, and does so again.
 
 use quorlock_client::ClientInstant;
-use quorlock_client::rules::OperationId;
+use quorlock_client_rules::OperationId;
 
 #[derive(Clone, Debug)]
 pub(super) struct Caller {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client::Wait;
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::{AcquireCall, Call};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::{AcquireCall, Call};
 
 use super::caller::{Caller, OpenCall, State};
 use super::step::Step;

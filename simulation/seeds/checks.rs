@@ -2,7 +2,7 @@
 //!
 //! Invariant: the truth is what nodes store and what callers were told, never what a client believes.
 
-use quorlock_client::rules::OperationId;
+use quorlock_client_rules::OperationId;
 use quorlock_engine::StoredValue;
 
 use super::caller::{Hold, OpenCall, State};

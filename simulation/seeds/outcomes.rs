@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use quorlock_client::Loss;
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::Outcome;
 use quorlock_client::{ClientInstant, Token, Waiting};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::Outcome;
 
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::plan::Faults;

@@ -1,7 +1,7 @@
 //! What a run has planned, and how long the ways in its cluster are.
 
 use quorlock_client::Token;
-use quorlock_client::rules::OperationId;
+use quorlock_client_rules::OperationId;
 use quorlock_simulation::Random;
 
 use super::checks::Phase;

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::{Call, Extended};
 use quorlock_client::{NodeRelease, Release, Token};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::{Call, Extended};
 use quorlock_engine::StoredValue;
 
 use super::caller::Hold;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_client::Wait;
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::{AcquireCall, Call};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 

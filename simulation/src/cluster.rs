@@ -12,11 +12,11 @@ mod leases;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::action::{Action, Event};
-use quorlock_client::rules::call::{Call, Outcome};
-use quorlock_client::rules::client::Client;
 use quorlock_client::{ClientInstant, Loss, Waiting};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::action::{Action, Event};
+use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::client::Client;
 
 pub use self::layout::{Layout, drift_ppm};
 use crate::machine::Machine;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use quorlock_client::rules::ConnectionId;
+use quorlock_client_rules::ConnectionId;
 use quorlock_server::simulation::Client as Peer;
 
 use crate::random::Random;

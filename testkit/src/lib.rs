@@ -16,5 +16,5 @@ pub use connection::{Connection, request};
 pub use node_process::{NodeProcess, free_port};
 pub use process::Process;
 pub use reply::Reply;
-pub use waiting::{PATIENCE, becomes_so, eventually, observed_now, pause};
+pub use waiting::{PATIENCE, becomes_so, block_on, eventually, observed_now, pause};
 pub use wire::Wire;

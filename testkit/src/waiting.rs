@@ -3,6 +3,10 @@
 //! Where something can be asked for, ask again until it is so; [`pause`] is for tests whose subject is that
 //! real time goes by.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -39,7 +43,7 @@ pub fn becomes_so(max: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     reason = "another process, or when the kernel runs another thread: its time cannot be moved"
 )]
 pub fn pause(duration: Duration) {
-    std::thread::sleep(duration);
+    thread::sleep(duration);
 }
 
 /// The observer's clock, which nothing steers: time since an arbitrary moment.
@@ -47,6 +51,27 @@ pub fn observed_now() -> Duration {
     let time = clock_gettime(ClockId::MonotonicRaw);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+/// Waits on this thread for what another one finishes: for examples of packages that know no runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unparked(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+/// Wakes the thread that waits.
+struct Unparked(Thread);
+
+impl Wake for Unparked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 const STEP: Duration = Duration::from_millis(2);

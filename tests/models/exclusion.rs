@@ -19,9 +19,9 @@ mod worlds;
 
 use std::sync::Arc;
 
-use quorlock_client::Identity;
-use quorlock_client::rules::acquisition::AttemptEvent;
-use quorlock_client::rules::holding::HoldingEvent;
+use quorlock_client_rules::acquisition::AttemptEvent;
+use quorlock_client_rules::holding::HoldingEvent;
+use quorlock_client_rules::votes::Identity;
 use quorlock_engine::RawTime;
 use stateright::{Model, Property};
 

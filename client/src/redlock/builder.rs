@@ -6,16 +6,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::client::Client;
+use quorlock_client_rules::clock::Clock;
+use quorlock_client_rules::outcome::BuildError;
+use quorlock_client_rules::settings::{Drift, RetryDelay, Settings, VotesBy};
+use quorlock_client_rules::votes::NODES_MAX;
+
 use super::Redlock;
-use crate::address::NodeAddress;
-use crate::clock::Clock;
-use crate::outcome::BuildError;
-use crate::rules::client::Client;
 use crate::runtime;
-use crate::settings::{Drift, RetryDelay, Settings, VotesBy};
 use crate::shared::Shared;
 use crate::system_clock::SystemClock;
-use crate::votes::NODES_MAX;
 
 /// Builds a [`Redlock`].
 ///

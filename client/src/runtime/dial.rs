@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use quorlock_client_rules::address::Endpoint;
 use rustix::net::sockopt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::timeout;
 
 use super::stream::Stream;
-use crate::address::Endpoint;
 
 /// What is known of the addresses of a name.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Clock as _;
-use crate::rules::OperationId;
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::clock::Clock as _;
+
 use crate::system_clock::SystemClock;
 
 /// The calls and guards of a client that were dropped while somebody cared for them, until they

@@ -6,18 +6,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::{Call, Extended};
+use quorlock_client_rules::clock::ClientInstant;
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
+use quorlock_client_rules::probe::NodeStatus;
+use quorlock_client_rules::statistics::Statistics;
+use quorlock_client_rules::token::Token;
+use quorlock_client_rules::wait::Waiting;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dropped::Dropped;
 use super::process::Process;
-use crate::clock::ClientInstant;
-use crate::outcome::{AcquireError, ExtendError, Loss, Release};
-use crate::probe::NodeStatus;
-use crate::rules::OperationId;
-use crate::rules::call::{Call, Extended};
-use crate::statistics::Statistics;
-use crate::token::Token;
-use crate::wait::Waiting;
 
 /// What the thread is told.
 #[derive(Debug)]

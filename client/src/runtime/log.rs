@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
+use quorlock_client_rules::log_line::{LogLine, News};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
-
-use crate::rules::log_line::{LogLine, News};
 
 /// The way to the thread that writes, which is started for the first line and ends when this is dropped.
 #[derive(Debug, Default)]

@@ -16,6 +16,10 @@ mod thread;
 
 use std::sync::Arc;
 
+use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::clock::Clock;
+use quorlock_client_rules::outcome::BuildError;
+use quorlock_client_rules::settings::Settings;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -23,10 +27,6 @@ use tokio::task::LocalSet;
 use self::dropped::Dropped;
 use self::handle::Handle;
 use self::thread::Thread;
-use crate::address::NodeAddress;
-use crate::clock::Clock;
-use crate::outcome::BuildError;
-use crate::settings::Settings;
 
 /// The runtime of a thread that does not run yet. Where none can be started it ends without waiting, which a caller that is a
 /// task of another runtime must not do.

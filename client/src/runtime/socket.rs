@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use quorlock_client_rules::ConnectionId;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::task::AbortHandle;
@@ -13,7 +14,6 @@ use tokio::time::Instant;
 
 use super::dial::Addresses;
 use super::stream::Stream;
-use crate::rules::link::ConnectionId;
 
 #[derive(Debug)]
 pub(super) struct Socket {

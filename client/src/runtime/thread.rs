@@ -11,6 +11,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use quorlock_client_rules::action::{Action, Event, broken};
+use quorlock_client_rules::address::{Endpoint, NodeAddress};
+use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::client::Client;
+use quorlock_client_rules::clock::{ClientInstant, Clock, slice};
+use quorlock_client_rules::log_line::{LogLine, News};
+use quorlock_client_rules::outcome::Cause;
+use quorlock_client_rules::settings::Settings;
+use quorlock_client_rules::{ConnectionId, OperationId};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
@@ -21,16 +30,6 @@ use super::handle::{Acquired, Command, LeaseState, ReplyTo};
 use super::log::Log;
 use super::socket::Socket;
 use super::stream::Stream;
-use crate::address::{Endpoint, NodeAddress};
-use crate::clock::{ClientInstant, Clock, slice};
-use crate::outcome::{Cause, ConnectionError};
-use crate::rules::OperationId;
-use crate::rules::action::{Action, Event};
-use crate::rules::call::{Call, Outcome};
-use crate::rules::client::Client;
-use crate::rules::link::ConnectionId;
-use crate::rules::log_line::{LogLine, News};
-use crate::settings::Settings;
 
 pub(super) struct Thread {
     client: Client,
@@ -213,10 +212,7 @@ impl Thread {
                 }
                 Poll::Ready(Ok(0)) => Event::Closed(id, Cause::Unreachable(ended().into())),
                 Poll::Ready(Ok(bytes)) => Event::Received(id, &self.buffer[..bytes]),
-                Poll::Ready(Err(error)) => {
-                    let error = ConnectionError::while_doing("reading", error);
-                    Event::Closed(id, Cause::Unreachable(error))
-                }
+                Poll::Ready(Err(error)) => Event::Closed(id, broken("reading", error)),
             };
             reads += 1;
             if matches!(event, Event::Closed(..)) {
@@ -246,8 +242,7 @@ impl Thread {
         let is_done = failed.is_empty();
         for (id, error) in failed {
             self.sockets.retain(|socket| socket.id != id);
-            let error = ConnectionError::while_doing("writing", error);
-            let cause = Cause::Unreachable(error);
+            let cause = broken("writing", error);
             let now = self.clock.now();
             self.client
                 .handle(now, Event::Closed(id, cause), &mut self.actions);
@@ -313,7 +308,7 @@ impl Thread {
                     if let Some(lease) = self.leases.get(&held) {
                         lease.send_modify(|state| {
                             debug_assert!(
-                                valid_until.is_at_or_behind(state.valid_until),
+                                state.valid_until.earlier(valid_until) == state.valid_until,
                                 "the validity only moves forward"
                             );
                             state.valid_until = valid_until;

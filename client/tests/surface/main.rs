@@ -1,7 +1,7 @@
 //! The public surface of the client, listed from its sources and compared with `public-api.txt`, so
 //! that no change of it goes unnoticed.
 //!
-//! What `lib.rs` makes public is looked up in the files of its module. What needs a feature is not
+//! What `lib.rs` makes public is looked up in the files of its module, which may be one of the rules. What needs a feature is not
 //! listed, since nothing is promised about it. To accept a change, run the test with
 //! `QUORLOCK_ACCEPT_SURFACE=1`.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]

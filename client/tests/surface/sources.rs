@@ -1,4 +1,4 @@
-//! The client's sources, and what `lib.rs` makes public of them.
+//! The sources of the client and of its rules, and what the client's `lib.rs` makes public of them.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,14 @@ pub(crate) fn public(sources: &Path) -> Vec<Public> {
         match item {
             Item::Use(item) if is_public(&item.vis, &item.attrs) => {
                 for path in paths(&item.tree) {
+                    let files = match path[0].as_str() {
+                        "quorlock_client_rules" => files(&sources.join("../rules/src"), &path[1]),
+                        module => files(sources, module),
+                    };
                     found.push(Public {
                         module: String::new(),
                         name: path.last().unwrap().clone(),
-                        files: files(sources, &path[0]),
+                        files,
                     });
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use quorlock_client::Cause;
-use quorlock_client::rules::action::Event;
+use quorlock_client_rules::action::Event;
 
 use super::{Cluster, ClusterEvent, Moment};
 use crate::middle_box::{self, Meddling};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::{AcquireCall, Call};
 use quorlock_client::{Token, Wait};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::{AcquireCall, Call};
 
 use super::Cluster;
 

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use quorlock_client::rules::acquisition::{
+use quorlock_client_rules::acquisition::{
     Acquisition, AttemptAction, AttemptEvent, Decision, Terms,
 };
-use quorlock_client::rules::holding::{Holding, HoldingAction, HoldingEvent};
-use quorlock_client::rules::{Answer, ExtendAnswer};
-use quorlock_client::{Cause, ClientInstant, Identity};
+use quorlock_client_rules::clock::ClientInstant;
+use quorlock_client_rules::holding::{Holding, HoldingAction, HoldingEvent};
+use quorlock_client_rules::outcome::Cause;
+use quorlock_client_rules::votes::Identity;
+use quorlock_client_rules::{Answer, ExtendAnswer};
 
 use super::mutant::Mutant;
 use super::node::{Told, Wish};

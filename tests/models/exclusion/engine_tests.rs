@@ -1,7 +1,7 @@
 //! The model's key against the production engine: the same requests in the same order, at the same
 //! times, must get the same replies. All sequences up to a length, so none is left out.
 
-use quorlock_client::{EXTEND_SCRIPT, RELEASE_SCRIPT};
+use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 use quorlock_engine::control::Durability;
 use quorlock_engine::{
     Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, RawTime, Reply,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quorlock_client::Drift;
+use quorlock_client_rules::settings::Drift;
 use quorlock_engine::control::Durability;
 use quorlock_engine::restart::{Policy, RestartDelay};
 

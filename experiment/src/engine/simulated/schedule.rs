@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorlock_client::rules::OperationId;
-use quorlock_client::rules::call::Outcome;
 use quorlock_client::{Token, Wait};
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::Outcome;
 use quorlock_simulation::{Cluster, Random};
 
 use super::cluster::{cluster, nanos};

@@ -1,0 +1,287 @@
+//! Attempts to acquire a lock, until one succeeds, the wait is over, or the caller is gone.
+//!
+//! Invariants: every failed attempt has queued its release on all nodes before anything else is
+//! done, behind its own requests on the same connections; the next attempt has a new token. What
+//! was measured chooses when to ask again, it never ends a wait.
+
+mod asking;
+mod failure;
+mod limit;
+mod pauses;
+mod retrying;
+mod time_left;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use self::asking::Asking;
+use self::failure::Failure;
+use self::limit::Limit;
+use self::pauses::Pauses;
+use self::time_left::TimeLeft;
+use crate::acquisition::Decision;
+use crate::call::{AcquireCall, Outcome};
+use crate::clock::ClientInstant;
+use crate::connecting::Connecting;
+use crate::context::Context;
+use crate::held::Held;
+use crate::link::fraction;
+use crate::link::request::Subject;
+use crate::step::Input;
+use crate::wait::Waiting;
+
+#[derive(Debug)]
+pub(super) struct Acquiring {
+    pub(super) call: AcquireCall,
+    /// Whether somebody wants to know what the call waits for.
+    tells: bool,
+    limit: Limit,
+    attempts: u32,
+    pauses: Pauses,
+    last: Option<Failure>,
+    /// This client has released the lock after the attempt under way had begun: a refusal may be of before.
+    was_released: bool,
+    stage: Stage,
+}
+
+/// What becomes of a call with an event.
+#[derive(Debug)]
+pub(super) enum Progress {
+    GoesOn,
+    Ended,
+    Held(Box<Held>),
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Other calls of this client wait for the same lock and came first.
+    Queued,
+    /// No majority could be asked now, and connections are being made.
+    Connecting(Connecting),
+    Asking(Asking),
+    /// The lock is busy: how long it will be is asked for.
+    AskingTimeLeft(TimeLeft),
+    Pausing(ClientInstant),
+    /// The lock is held, and the other nodes are waited for until then.
+    Completing(Asking, ClientInstant),
+}
+
+impl Acquiring {
+    pub(super) fn start(
+        call: AcquireCall,
+        tells: bool,
+        ahead: usize,
+        context: &mut Context<'_>,
+    ) -> Self {
+        let mut acquiring = Self {
+            limit: Limit::new(call.wait, context.now),
+            call,
+            tells,
+            attempts: 0,
+            pauses: Pauses::default(),
+            last: None,
+            was_released: false,
+            stage: Stage::Queued,
+        };
+        if ahead == 0 {
+            acquiring.begin(context);
+        } else if tells {
+            context.tell_waiting(Waiting::Queued { ahead });
+        }
+        acquiring
+    }
+
+    pub(super) fn next_time(&self) -> Option<ClientInstant> {
+        match &self.stage {
+            Stage::Queued => self.limit.ends_at(),
+            Stage::Connecting(connecting) => Some(connecting.deadline),
+            Stage::Asking(asking) => Some(asking.timer),
+            Stage::AskingTimeLeft(asked) => Some(asked.round.deadline),
+            Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
+        match &mut self.stage {
+            // Its wait is over: it asks once for itself, so that what it is told is true.
+            Stage::Queued => {
+                let mut ends_at = self.limit.ends_at().into_iter();
+                if ends_at.any(|at| context.now.has_reached(at)) {
+                    self.ask(context);
+                }
+                Progress::GoesOn
+            }
+            Stage::Connecting(connecting) => {
+                if connecting.handle(input, context.now) {
+                    self.ask_nodes(context);
+                }
+                Progress::GoesOn
+            }
+            Stage::Asking(asking) => {
+                let decision = asking.handle(input, context);
+                self.decided(decision, context)
+            }
+            Stage::AskingTimeLeft(asked) => {
+                if !asked.handle(input, context.now) {
+                    return Progress::GoesOn;
+                }
+                self.note_time_left(context);
+                self.pause(context)
+            }
+            Stage::Pausing(until) => {
+                if context.now.has_reached(*until) {
+                    if self.limit.left(context.now).is_zero() {
+                        return self.give_up(context);
+                    }
+                    self.ask(context);
+                }
+                Progress::GoesOn
+            }
+            Stage::Completing(asking, until) => {
+                let until = *until;
+                let _decided = asking.handle(input, context);
+                let is_complete = asking.attempt.is_complete();
+                if is_complete || context.now.has_reached(until) {
+                    return self.hold(context);
+                }
+                Progress::GoesOn
+            }
+        }
+    }
+
+    /// It is this call's turn, or the lock has just been released by this client: it asks after a
+    /// pause so short that only those who wait elsewhere may come before it.
+    pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
+        match self.stage {
+            Stage::Queued => self.begin(context),
+            Stage::Pausing(until) => {
+                self.stage = Stage::Pausing(until.earlier(self.soon(context)));
+            }
+            Stage::AskingTimeLeft(_) => self.stage = Stage::Pausing(self.soon(context)),
+            Stage::Asking(_) => self.was_released = true,
+            Stage::Connecting(_) | Stage::Completing(..) => {}
+        }
+    }
+
+    /// When to ask for a lock that this client has just released.
+    fn soon(&self, context: &mut Context<'_>) -> ClientInstant {
+        let pause = context.round_trip().mul_f64(fraction(context.random));
+        // Where nodes answer sooner than a timer tells, a pause is nothing but late.
+        let is_near = context
+            .mean_round_trip()
+            .is_some_and(|mean| mean < TIMER_STEP);
+        let pause = if is_near { Duration::ZERO } else { pause };
+        let (name, now) = (&self.call.name, context.now);
+        let stands_back = context.refusals.stands_back_until(name, now);
+        let soon = stands_back.unwrap_or(now.after(pause));
+        self.limit.ends_at().map_or(soon, |end| end.earlier(soon))
+    }
+
+    /// So many came first now, if the call still waits for its turn. For calls that tell what they wait for.
+    pub(super) fn moved_up(&self, ahead: usize, context: &mut Context<'_>) {
+        if matches!(self.stage, Stage::Queued) {
+            context.tell_waiting(Waiting::Queued { ahead });
+        }
+    }
+
+    /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.
+    pub(super) fn cancel(&mut self, now: ClientInstant) -> Option<Rc<Subject>> {
+        match &mut self.stage {
+            Stage::Asking(asking) => asking.cancel(now),
+            Stage::Completing(asking, _) => Some(asking.subject()),
+            Stage::Queued | Stage::Connecting(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => {
+                None
+            }
+        }
+    }
+
+    /// The first attempt: at once, or when others who want the lock have had time to take it.
+    fn begin(&mut self, context: &mut Context<'_>) {
+        let (name, now) = (&self.call.name, context.now);
+        match context.refusals.stands_back_until(name, now) {
+            Some(until) if context.now.until(until) < self.limit.left(context.now) => {
+                self.stage = Stage::Pausing(until);
+            }
+            _ => self.ask(context),
+        }
+    }
+
+    /// The next attempt, once connections stand that can carry it: the lease counts from its first request.
+    fn ask(&mut self, context: &mut Context<'_>) {
+        let patience_max = self.patience_max(context.now);
+        match Connecting::start(patience_max, self.last.is_none(), context) {
+            Some(connecting) => self.stage = Stage::Connecting(connecting),
+            None => self.ask_nodes(context),
+        }
+    }
+
+    /// The first round has all the time its nodes may need; later ones end with the wait.
+    fn patience_max(&self, now: ClientInstant) -> Duration {
+        match self.last {
+            Some(_) => self.limit.left(now).max(ROUND_LEAST),
+            None => Duration::MAX,
+        }
+    }
+
+    fn ask_nodes(&mut self, context: &mut Context<'_>) {
+        let patience_max = self.patience_max(context.now);
+        if self.attempts > 0 {
+            context.counting.retry();
+        }
+        self.attempts += 1;
+        self.was_released = false;
+        let asking = Asking::start(&self.call, self.attempts, patience_max, context);
+        self.stage = Stage::Asking(asking);
+    }
+
+    fn decided(&mut self, decision: Option<Decision>, context: &mut Context<'_>) -> Progress {
+        match decision {
+            None => Progress::GoesOn,
+            Some(Decision::Acquired { .. }) => {
+                context.refusals.forget(&self.call.name);
+                match self.call.renews {
+                    true => self.hold(context),
+                    false => self.complete(context),
+                }
+            }
+            Some(Decision::Cancelled) => Progress::Ended,
+            Some(decision) => self.failed(decision, context),
+        }
+    }
+
+    /// The lock is held, and nobody renews it: it goes on to the nodes that have not told yet, for
+    /// a small part of the lease.
+    fn complete(&mut self, context: &mut Context<'_>) -> Progress {
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
+        let Stage::Asking(asking) = stage else {
+            return Progress::GoesOn;
+        };
+        let patience = context.patience(self.call.ttl);
+        let until = context.now.after(patience.min(self.call.ttl / 10));
+        let is_complete = asking.attempt.is_complete();
+        self.stage = Stage::Completing(asking, until);
+        if is_complete {
+            return self.hold(context);
+        }
+        Progress::GoesOn
+    }
+
+    fn hold(&mut self, context: &mut Context<'_>) -> Progress {
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
+        let (Stage::Asking(asking) | Stage::Completing(asking, _)) = stage else {
+            return Progress::GoesOn;
+        };
+        let token = asking.subject().token.clone();
+        let Some(held) = asking.into_held(&self.call, context.now) else {
+            return Progress::GoesOn;
+        };
+        let valid_until = held.valid_until();
+        context.tell(Outcome::Acquired { token, valid_until });
+        Progress::Held(Box::new(held))
+    }
+}
+
+/// A round is given this long even when the wait is nearly over.
+const ROUND_LEAST: Duration = Duration::from_millis(20);
+/// What the timers of runtimes can tell apart.
+const TIMER_STEP: Duration = Duration::from_millis(1);

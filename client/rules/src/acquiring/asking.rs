@@ -1,0 +1,157 @@
+//! An attempt under way: its requests to the nodes, their answers, and its timer.
+//!
+//! Invariant: answers to the requests of other attempts are not among its events. What it decides is the attempt's
+//! own; what follows from that is not its concern.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::acquisition::{Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms};
+use crate::answer::Content;
+use crate::call::AcquireCall;
+use crate::clock::ClientInstant;
+use crate::context::Context;
+use crate::held::Held;
+use crate::holding::loss_margin;
+use crate::link::request::{Kind, Subject};
+use crate::round::ATTEMPT_BIT;
+use crate::step::Input;
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) attempt: Acquisition,
+    pub(super) timer: ClientInstant,
+    /// Whether the wait's end left it less time than its nodes may need.
+    pub(super) is_cut: bool,
+    round: u32,
+    subject: Rc<Subject>,
+}
+
+impl Asking {
+    /// Begins the attempt of this number. No node is waited for longer than `patience_max`.
+    pub(super) fn start(
+        call: &AcquireCall,
+        number: u32,
+        patience_max: Duration,
+        context: &mut Context<'_>,
+    ) -> Self {
+        let ttl = call.ttl;
+        let is_cut = patience_max < context.patience(ttl);
+        let token = Token::drawn_from(context.random);
+        let subject = Subject::new(call.name.clone(), token, ttl);
+        let terms = Terms {
+            nodes: context.nodes(),
+            spare_votes: context.settings.spare_votes,
+            ttl,
+            drift: context.settings.drift,
+            min_validity: call.min_validity,
+            reserve: call.renews.then(|| call.reserve.max(loss_margin(ttl))),
+        };
+        let mut actions = Vec::with_capacity(terms.nodes + 1);
+        let (links, now) = (&context.links, context.now);
+        let patience = |node: usize| {
+            let most = links[node].patience(ttl, now).min(patience_max);
+            let contended = links[node]
+                .contended_patience()
+                .map_or(most, |usual| usual.min(most));
+            Patience { most, contended }
+        };
+        // The time was read before the first byte is sent: the nodes' leases begin later.
+        let first = context.refusals.first(&call.name, context.now);
+        // Asking in two rounds, and renewing in a third, takes a lease that is long enough for them.
+        let first = first.filter(|_| context.round_trip().saturating_mul(3) < ttl);
+        let is_first = |node| first.is_none_or(|first| first.contains(node));
+        let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
+        let mut asking = Self {
+            timer: attempt.started(),
+            attempt,
+            is_cut,
+            round: number | ATTEMPT_BIT,
+            subject,
+        };
+        asking.act(actions, context);
+        asking
+    }
+
+    /// Takes an event in. Says what the attempt has come to, if that was decided now.
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Option<Decision> {
+        let event = self.event(input)?;
+        if event == AttemptEvent::Timer {
+            self.spare(context);
+        }
+        let mut actions = Vec::new();
+        self.attempt.handle(context.now, event, &mut actions);
+        self.act(actions, context)
+    }
+
+    /// A node whose time is up and that is not silent is waited for as long as it goes on answering; where that is in the
+    /// way of others, or the wait is over, it is at least not taken for silent.
+    fn spare(&mut self, context: &Context<'_>) {
+        let now = context.now;
+        let (sent, ttl) = (self.attempt.started(), self.attempt.terms().ttl);
+        for (node, link) in context.links.iter().enumerate() {
+            if self.attempt.is_due(node, now)
+                && let Some(until) = link.answers_until(sent, ttl, now)
+            {
+                self.attempt.spare(node, until, self.is_cut);
+            }
+        }
+    }
+
+    /// The caller is gone. Gives what is to be released on all nodes, if anything was asked for.
+    pub(super) fn cancel(&mut self, now: ClientInstant) -> Option<Rc<Subject>> {
+        let mut actions = Vec::new();
+        let attempt = &mut self.attempt;
+        attempt.handle(now, AttemptEvent::Cancel, &mut actions);
+        let releases = actions.contains(&AttemptAction::ReleaseEverywhere);
+        releases.then(|| self.subject())
+    }
+
+    /// What is taken.
+    pub(super) fn subject(&self) -> Rc<Subject> {
+        Rc::clone(&self.subject)
+    }
+
+    /// The lock, if the attempt has acquired it.
+    pub(super) fn into_held(self, call: &AcquireCall, now: ClientInstant) -> Option<Held> {
+        let Some(&Decision::Acquired { valid_until }) = self.attempt.decision() else {
+            return None;
+        };
+        let (subject, round) = (self.subject, self.round);
+        let attempt = &self.attempt;
+        Some(Held::start(attempt, now, subject, valid_until, round, call))
+    }
+
+    /// What an event means for the attempt; nothing if it belongs to another one.
+    fn event(&self, input: Input) -> Option<AttemptEvent> {
+        match input {
+            Input::Timer => Some(AttemptEvent::Timer),
+            Input::Reply(reply) if reply.round == self.round => match reply.content {
+                Content::Taken(answer) => {
+                    let node = reply.node;
+                    Some(AttemptEvent::Answered { node, answer })
+                }
+                _ => None,
+            },
+            Input::Reply(_) => None,
+        }
+    }
+
+    fn act(&mut self, actions: Vec<AttemptAction>, context: &mut Context<'_>) -> Option<Decision> {
+        let mut decision = None;
+        for action in actions {
+            match action {
+                AttemptAction::Send { node } => {
+                    context.ask(node, Kind::Take, &self.subject, self.round);
+                }
+                AttemptAction::ArmTimer(at) => self.timer = at,
+                AttemptAction::Decide(decided) => decision = Some(decided),
+                AttemptAction::ReleaseEverywhere | AttemptAction::Release { .. } => {
+                    context.release_everywhere(&self.subject);
+                }
+            }
+        }
+        decision
+    }
+}

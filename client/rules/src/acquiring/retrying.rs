@@ -1,0 +1,122 @@
+//! What follows an attempt that failed: a question how long it will be, a pause, or the end of the wait.
+//!
+//! Invariant: a call that ends without its lock is told why, by its last attempt that had all the time it needed.
+
+use super::failure::Failure;
+use super::pauses::Situation;
+use super::time_left::TimeLeft;
+use super::{Acquiring, Progress, Stage};
+use crate::acquisition::{Acquisition, Decision};
+use crate::call::Outcome;
+use crate::context::Context;
+use crate::link::fraction;
+use crate::name::shown;
+use crate::outcome::AcquireError;
+
+impl Acquiring {
+    pub(super) fn failed(&mut self, decision: Decision, context: &mut Context<'_>) -> Progress {
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
+        let Stage::Asking(asking) = stage else {
+            return Progress::GoesOn;
+        };
+        let is_busy = matches!(decision, Decision::Busy { .. });
+        self.note_refusal(&asking.attempt, &decision, context);
+        let last = self.last.take();
+        let has_changed_hands = last
+            .as_ref()
+            .is_some_and(|last| last.has_changed_hands(&asking.attempt, &decision));
+        if has_changed_hands {
+            self.pauses.begin_anew();
+        }
+        // A round that was cut short knows less than the one before it.
+        let failure = match last {
+            Some(before) if asking.is_cut && !is_busy => before,
+            before => Failure {
+                attempt: asking.attempt,
+                decision,
+                free_at: before.and_then(|before| before.free_at),
+            },
+        };
+        let wait_left = self.limit.left(context.now);
+        if is_busy && !wait_left.is_zero() && !self.was_released {
+            let (call, attempt) = (&self.call, self.attempts);
+            let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
+            self.last = Some(failure);
+            self.stage = Stage::AskingTimeLeft(asked);
+            return Progress::GoesOn;
+        }
+        self.last = Some(failure);
+        self.pause(context)
+    }
+
+    /// Remembers which nodes the next attempt, of whichever call, has to ask first.
+    fn note_refusal(&self, attempt: &Acquisition, decision: &Decision, context: &mut Context<'_>) {
+        let (name, now) = (&self.call.name, context.now);
+        let holder = match decision {
+            Decision::Busy { holder } => holder.clone(),
+            _ => None,
+        };
+        match attempt.blocking() {
+            Some(first) => {
+                let until = now.after(self.call.ttl);
+                // After a draw nobody holds the lock who would need its free nodes: all are asked at once.
+                let first = (!attempt.is_draw()).then_some(first);
+                context.refusals.note(name, first, holder, until, now);
+            }
+            None => context.refusals.forget(name),
+        }
+    }
+
+    /// Time until enough nodes are free again, as far as the nodes that refused have told.
+    pub(super) fn note_time_left(&mut self, context: &Context<'_>) {
+        if let (Stage::AskingTimeLeft(asked), Some(last)) = (&self.stage, &mut self.last) {
+            let ours = last.attempt.ballot().distinct();
+            let missing = context.quorum().saturating_sub(ours);
+            // What was told before still counts where nobody has told in the time that was left.
+            last.free_at = asked.free_at(missing, context.now).or(last.free_at);
+        }
+    }
+
+    pub(super) fn pause(&mut self, context: &mut Context<'_>) -> Progress {
+        let left = self.limit.left(context.now);
+        if left.is_zero() {
+            return self.give_up(context);
+        }
+        // How long it was held then says nothing any more.
+        if std::mem::take(&mut self.was_released) {
+            self.stage = Stage::Pausing(self.soon(context));
+            return Progress::GoesOn;
+        }
+        let last = self.last.as_ref();
+        let known = Situation {
+            round_trip: context.round_trip(),
+            is_split: last.is_some_and(|last| last.attempt.is_split()),
+            time_left: last.and_then(|last| last.time_left(context.now)),
+            wait_left: left,
+        };
+        let random = fraction(context.random);
+        let delay = context.settings.retry_delay;
+        let pause = self.pauses.next(delay, random, known);
+        self.stage = Stage::Pausing(context.now.after(pause));
+        if self.tells
+            && let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context))
+        {
+            context.tell_waiting(waiting);
+        }
+        Progress::GoesOn
+    }
+
+    pub(super) fn give_up(&mut self, context: &mut Context<'_>) -> Progress {
+        let error = self.error(context);
+        context.tell(Outcome::NotAcquired(error));
+        Progress::Ended
+    }
+
+    fn error(&self, context: &Context<'_>) -> AcquireError {
+        let name = shown(&self.call.name);
+        match &self.last {
+            None => AcquireError::Cancelled { name },
+            Some(last) => last.error(name, self.limit.waited(context.now), context),
+        }
+    }
+}

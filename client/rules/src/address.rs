@@ -1,0 +1,449 @@
+//! Where a node is: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
+//!
+//! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
+//! node, when a connection is made. A password never appears in what is displayed.
+//!
+//! The crate `url` is not used: it and its tables of Unicode would be 26 more packages for the split of host
+//! and port. It takes a login off no `unix:` address, ends one at a '/' in the password, drops tabs and line
+//! breaks silently, and tells of an address that it cannot read nothing of what may be shown.
+
+mod host;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use thiserror::Error;
+
+/// One node's address, with what is needed to log in.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct NodeAddress {
+    /// What is connected to, whoever logs in there.
+    pub endpoint: Endpoint,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+}
+
+/// What is connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A port of a host.
+    Tcp {
+        /// Its name or address, the latter without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A socket in the file system.
+    Unix {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// Why a node's address cannot be used.
+///
+/// # Example
+/// ```
+/// use quorlock_client::{BuildError, Redlock};
+///
+/// let Err(BuildError::Address(error)) = Redlock::builder().node("db1:7001").build() else {
+///     panic!("the scheme is missing")
+/// };
+/// assert_eq!(error.reason, "write redis://host:port or unix:///path");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{address}' is not a node's address: {reason}")]
+#[non_exhaustive]
+pub struct AddressError {
+    /// The address as it was given, without its password.
+    pub address: String,
+    /// What is wrong with it and what to write instead.
+    pub reason: String,
+}
+
+impl NodeAddress {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// When the scheme is unknown or not in this release, or a part is missing or malformed.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let fail = |reason: &str| AddressError {
+            address: without_password(text),
+            reason: reason.to_owned(),
+        };
+        if text
+            .chars()
+            .any(|character| character.is_control() || character == ' ')
+        {
+            return Err(fail("it contains blanks or control characters"));
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(fail("write redis://host:port or unix:///path"));
+        };
+        match scheme {
+            "redis" | "valkey" | "quorlock" => parse_tcp(rest).map_err(|reason| fail(&reason)),
+            "unix" | "redis+unix" => parse_unix(rest).map_err(|reason| fail(&reason)),
+            "rediss" | "valkeys" => Err(fail(
+                "TLS is not in this release; use redis:// over a trusted network or a tunnel",
+            )),
+            _ => Err(fail(
+                "the scheme is unknown; write redis://host:port or unix:///path",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.endpoint {
+            Endpoint::Tcp { host, port } => {
+                write!(formatter, "redis://{}:{port}", host::shown(host))?;
+            }
+            Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
+        }
+        match (&self.endpoint, self.database) {
+            (_, 0) => Ok(()),
+            (Endpoint::Tcp { .. }, database) => write!(formatter, "/{database}"),
+            (Endpoint::Unix { .. }, database) => write!(formatter, "?db={database}"),
+        }
+    }
+}
+
+impl NodeAddress {
+    /// A node's words up to where they repeat the password, as errors about an unknown command do. They may cut it or write
+    /// it in another form, so its beginning is what is looked for.
+    pub(crate) fn without_secrets<'a>(&self, words: &'a str) -> Cow<'a, str> {
+        let password = self.password.as_deref().unwrap_or_default();
+        let beginning = match password.char_indices().nth(SECRET_CHARACTERS) {
+            Some((end, _)) => &password[..end],
+            None => password,
+        };
+        // The code, which says what kind of error it is, repeats nothing.
+        let code = words.split(' ').next().unwrap_or_default();
+        let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase());
+        let searched = if is_code { code.len() } else { 0 };
+        match words[searched..]
+            .find(beginning)
+            .filter(|_| !beginning.is_empty())
+        {
+            Some(at) => Cow::Owned(format!("{}...", &words[..searched + at])),
+            None => Cow::Borrowed(words),
+        }
+    }
+}
+
+impl fmt::Debug for NodeAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "NodeAddress({self})")
+    }
+}
+
+fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
+    let (login, location) = match rest.rsplit_once('@') {
+        Some((login, location)) => (Some(login), location),
+        None => (None, rest),
+    };
+    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let (location, query) = location.split_once('?').unwrap_or((location, ""));
+    if !query.is_empty() {
+        return Err("options after '?' are not known for redis:// addresses".to_owned());
+    }
+    let (authority, path) = location.split_once('/').unwrap_or((location, ""));
+    let database = parse_database(path)?;
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, after) = bracketed
+                .split_once(']')
+                .ok_or("the ']' after the IPv6 address is missing")?;
+            let port = match after {
+                "" => None,
+                _ => Some(
+                    after
+                        .strip_prefix(':')
+                        .ok_or("a ':' is missing behind the ']'")?,
+                ),
+            };
+            (host::ipv6(host)?, port)
+        }
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => (host::name(host)?, Some(port)),
+            None => (host::name(authority)?, None),
+        },
+    };
+    let port = match port {
+        None => PORT_DEFAULT,
+        Some(text) => match text.parse() {
+            Ok(0) | Err(_) => {
+                return Err("what follows the ':' is not a port (1 to 65535)".to_owned());
+            }
+            Ok(port) => port,
+        },
+    };
+    Ok(NodeAddress {
+        endpoint: Endpoint::Tcp { host, port },
+        user,
+        password,
+        database,
+    })
+}
+
+fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
+    let (login, location) = match rest.split_once('@') {
+        Some((login, location)) if !login.contains('/') => (Some(login), location),
+        _ => (None, rest),
+    };
+    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let (path, query) = location.split_once('?').unwrap_or((location, ""));
+    let database = match query {
+        "" => 0,
+        _ => parse_database(
+            query
+                .strip_prefix("db=")
+                .ok_or("the only option is ?db=NUMBER")?,
+        )?,
+    };
+    if !path.starts_with('/') || path.len() < 2 {
+        return Err("the path must be absolute, as in unix:///run/quorlock.sock".to_owned());
+    }
+    // One path is written in one way, so that a socket that is listed twice is noticed.
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
+    let path: String = parts.flat_map(|part| ["/", part]).collect();
+    if path.split('/').any(|part| part == "..") {
+        return Err("write the path without '..'".to_owned());
+    }
+    if path.is_empty() {
+        return Err("the path names no socket".to_owned());
+    }
+    // sun_path holds 108 bytes with its final zero.
+    if path.len() > 107 {
+        return Err("the path of a Unix socket has at most 107 bytes".to_owned());
+    }
+    Ok(NodeAddress {
+        endpoint: Endpoint::Unix { path },
+        user,
+        password,
+        database,
+    })
+}
+
+fn parse_login(login: &str) -> Result<(Option<String>, Option<String>), String> {
+    let (user, password) = match login.split_once(':') {
+        Some((user, password)) => (user, Some(decode(password)?)),
+        None => (login, None),
+    };
+    let user = if user.is_empty() {
+        None
+    } else {
+        Some(decode(user)?)
+    };
+    if user.is_some() && password.is_none() {
+        return Err("a user is named without a password; write user:password@host".to_owned());
+    }
+    Ok((user, password))
+}
+
+fn parse_database(text: &str) -> Result<u32, String> {
+    match text {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| "what follows the '/' is not the number of a database".to_owned()),
+    }
+}
+
+/// Undoes percent encoding, so that a password may hold any character.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let digits = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(value.ok_or("a '%' must be followed by two hexadecimal digits")?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| "the login is not UTF-8".to_owned())
+}
+
+/// The address with everything taken out that may be a part of a password, also where it was cut
+/// or mistyped so that it cannot be read.
+fn without_password(text: &str) -> String {
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => ("", text),
+    };
+    let (hidden, location) = match rest.rsplit_once('@') {
+        // A '?' before the '@': either may belong to the password.
+        Some((login, _)) if login.contains('?') => return format!("{scheme}..."),
+        Some((_, location)) => ("...@", location),
+        None => ("", rest),
+    };
+    let (location, query) = match location.split_once('?') {
+        Some((location, _)) => (location, "?..."),
+        None => (location, ""),
+    };
+    // Past the colons of an IPv6 address in brackets, if that is what it begins with.
+    let host = match location
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((host, _)) if host::may_be_ipv6(host) => host.len() + 2,
+        _ => 0,
+    };
+    let location = match location[host..].split_once(':') {
+        Some((name, port)) if !is_port_and_database(port) => {
+            format!("{}{name}:...", &location[..host])
+        }
+        _ => location.to_owned(),
+    };
+    format!("{scheme}{hidden}{location}{query}")
+}
+
+fn is_port_and_database(text: &str) -> bool {
+    let (port, database) = text.split_once('/').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    port.parse::<u16>().is_ok() && is_number(port) && database.len() <= 4 && is_number(database)
+}
+
+const PORT_DEFAULT: u16 = 6379;
+/// Shorter words of a node are not taken for a password, unless that is as short.
+const SECRET_CHARACTERS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, shown) in [
+            ("redis://127.0.0.1:7001", "redis://127.0.0.1:7001"),
+            ("redis://host", "redis://host:6379"),
+            ("redis://host/", "redis://host:6379"),
+            ("redis://[::1]:7001/3", "redis://[::1]:7001/3"),
+            ("redis://[fe80::1%eth0]:1", "redis://[fe80::1%25eth0]:1"),
+            ("redis://[fe80::1%25eth0]", "redis://[fe80::1%25eth0]:6379"),
+            ("redis://:p%40@[0::1]:1", "redis://[::1]:1"),
+            ("redis://DB1:7001", "redis://db1:7001"),
+            ("redis://:secret@host:1/2", "redis://host:1/2"),
+            ("unix:///run/n.sock?db=4", "unix:///run/n.sock?db=4"),
+            ("unix:////run/.//n.sock", "unix:///run/n.sock"),
+        ] {
+            assert_eq!(NodeAddress::parse(text).unwrap().to_string(), shown);
+        }
+        let node = NodeAddress::parse("redis://me:p%40ss%3A@host:1").unwrap();
+        assert_eq!(node.user.as_deref(), Some("me"));
+        assert_eq!(node.password.as_deref(), Some("p@ss:"));
+        assert!(!format!("{node:?}{node}").contains("p@ss"));
+    }
+
+    #[test]
+    fn refuses_the_rest_and_says_why() {
+        for (text, part) in [
+            ("", "write redis://"),
+            ("127.0.0.1:7001", "write redis://"),
+            ("http://host", "scheme is unknown"),
+            ("rediss://host", "TLS is not in this release"),
+            ("redis://", "host is missing"),
+            ("redis://:7001", "host is missing"),
+            ("redis://host:0", "not a port"),
+            ("redis://host:65536", "not a port"),
+            ("redis://host:", "not a port"),
+            ("redis://::1:7001", "brackets"),
+            ("redis://[::1", "']'"),
+            ("redis://[host]:7001", "not an IPv6 address"),
+            ("redis://[]:7001", "host is missing"),
+            ("redis://[::1]7001", "behind the ']'"),
+            ("redis://[fe80::1]:7001", "needs the interface"),
+            ("redis://[fe80::1%25]:7001", "interface behind the '%'"),
+            ("redis://[::1%25lo]:7001", "link-local"),
+            ("redis://host#1:7001", "characters"),
+            ("redis://h\u{f6}st:7001", "xn--"),
+            ("redis://host/x", "database"),
+            ("redis://host/-1", "database"),
+            ("redis://host?x=1", "options"),
+            ("redis://u@host", "without a password"),
+            ("redis://:%4@host", "hexadecimal"),
+            ("redis://ho st", "blanks"),
+            ("unix://relative", "absolute"),
+            ("unix:///", "absolute"),
+            ("unix:////", "no socket"),
+            ("unix:///run/../n.sock", "without '..'"),
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err();
+            assert!(error.reason.contains(part), "{text}: {error}");
+        }
+        let error = NodeAddress::parse("rediss://u:secret@host").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn words_of_a_node_end_where_they_repeat_the_password() {
+        let node = |password| NodeAddress::parse(&format!("redis://:{password}@h")).unwrap();
+        for (password, words, shown) in [
+            (
+                "secret",
+                "ERR unknown 'AUTH' 'secret'",
+                "ERR unknown 'AUTH' '...",
+            ),
+            ("secret%0a", "ERR 'secr", "ERR '..."),
+            ("abc", "ERR 'abc'", "ERR '..."),
+            ("PASSWORD", "WRONGPASS invalid", "WRONGPASS invalid"),
+            ("secret", "secret is unknown", "..."),
+            ("secret", "ERR sec", "ERR sec"),
+        ] {
+            assert_eq!(node(password).without_secrets(words), shown);
+        }
+        let none = NodeAddress::parse("redis://h").unwrap();
+        assert_eq!(none.without_secrets("ERR no"), "ERR no");
+    }
+
+    #[test]
+    fn no_part_of_a_password_is_in_an_error() {
+        for text in [
+            "redis://:secret",
+            "redis://user:secret",
+            "redis://user:1secret/2",
+            "redis://user:1/secret",
+            "redis://user:secret:7001",
+            "redis://user:secret?x",
+            "redis://[user:secret",
+            "redis://host?password=secret",
+            "redis://host?password=secret@1",
+            "redis://host?password=1@secret",
+            "redis://u:p?secret@host:x",
+            "redis://u:p@host?password=secret",
+            "redis://u:p@host:secret",
+            "rediss://u:p@secret@host",
+            "unix://user:secret/run/n.sock",
+            "unix:///run/n.sock?password=secret",
+            "unix:///run/n.sock?db=secret",
+            "user:secret@host",
+            "user:secret",
+            "redis://user:secret ,",
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err();
+            assert!(!error.to_string().contains("secret"), "{text}: {error}");
+        }
+        // What is no secret is still shown.
+        for (text, shown) in [
+            ("127.0.0.1:7001", "'127.0.0.1:7001'"),
+            ("redis://h:99999", "'redis://h:...'"),
+            ("rediss://u:secret@h:7001/2", "'rediss://...@h:7001/2'"),
+            ("redis://[::1%25lo]:7001", "'redis://[::1%25lo]:7001'"),
+            ("rediss://[::1]:7001", "'rediss://[::1]:7001'"),
+        ] {
+            let error = NodeAddress::parse(text).unwrap_err().to_string();
+            assert!(error.contains(shown), "{error}");
+        }
+    }
+}

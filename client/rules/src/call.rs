@@ -1,0 +1,111 @@
+//! What callers ask of the client, and what they are told.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::OperationId;
+use crate::clock::ClientInstant;
+use crate::outcome::{AcquireError, ExtendError, Release};
+use crate::probe::NodeStatus;
+use crate::statistics::Statistics;
+use crate::token::Token;
+use crate::wait::Wait;
+
+/// A lock to be acquired.
+#[derive(Clone, Debug)]
+pub struct AcquireCall {
+    /// The lock's name.
+    pub name: Bytes,
+    /// The length of the lease on each node.
+    pub ttl: Duration,
+    /// How long to try.
+    pub wait: Wait,
+    /// Whether it is renewed once it is held. One that is not is told only after all nodes that
+    /// can be reached have been asked.
+    pub renews: bool,
+    /// The least validity with which it is handed out.
+    pub min_validity: Duration,
+    /// What must be left of the lease whenever a renewal comes back, if it takes as long as the votes did.
+    pub reserve: Duration,
+    /// The longest time it is held, renewals included.
+    pub max_lifetime: Option<Duration>,
+}
+
+/// What a caller asks for.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Acquires a lock.
+    Acquire(AcquireCall),
+    /// The same, and tells meanwhile what the call waits for.
+    AcquireTelling(AcquireCall),
+    /// Extends a lock of which only the token is known.
+    Extend {
+        /// The lock's name.
+        name: Bytes,
+        /// Under which it is held.
+        token: Token,
+        /// How long it is to last from now on, at least.
+        ttl: Duration,
+    },
+    /// Releases a lock on all nodes, and ends the operation that holds it, if there is one.
+    Release {
+        /// The call that acquired it.
+        held: Option<OperationId>,
+        /// The lock's name.
+        name: Bytes,
+        /// Under which it is held.
+        token: Token,
+        /// Whether all nodes are waited for, or only a majority that has freed it.
+        waits_for_all: bool,
+    },
+    /// Renews a lock that is held.
+    Renew {
+        /// The call that acquired it.
+        held: OperationId,
+    },
+    /// The lock is handed over to its token; only votes on their way are still taken.
+    Detach {
+        /// The call that acquired it.
+        held: OperationId,
+    },
+    /// Asks the nodes how they do.
+    Probe,
+    /// Asks for what was counted.
+    Statistics,
+    /// Waits until what is owed to nodes that can be reached has been paid.
+    Settle,
+}
+
+/// What an extension came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// The end of the validity.
+    pub valid_until: ClientInstant,
+    /// Until when a majority keeps the lock for the token, where the nodes were asked and told.
+    pub kept_until: Option<ClientInstant>,
+}
+
+/// What a caller is told in the end.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The lock is held.
+    Acquired {
+        /// Under this token.
+        token: Token,
+        /// The end of the validity.
+        valid_until: ClientInstant,
+    },
+    /// The lock is not held.
+    NotAcquired(AcquireError),
+    /// The lock was extended, or was not.
+    Extended(Result<Extended, ExtendError>),
+    /// What each node did with a release.
+    Released(Release),
+    /// How the nodes do.
+    Probed(Vec<NodeStatus>),
+    /// What was counted.
+    Statistics(Statistics),
+    /// What could be paid has been paid, or the time for it is over.
+    Settled,
+}

@@ -1,0 +1,421 @@
+//! The whole client without threads and sockets: all calls under way, all locks in hand, and the
+//! nodes' links.
+//!
+//! Invariant: the same events at the same times with the same random numbers give the same actions and the
+//! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
+//! ends, if the client is called in time.
+
+#[cfg(test)]
+mod busy_tests;
+#[cfg(test)]
+mod cluster_for_tests;
+#[cfg(test)]
+mod distance_tests;
+mod ending;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use rand::Rng;
+
+use crate::OperationId;
+use crate::action::{Action, Event};
+use crate::address::NodeAddress;
+use crate::call::{Call, Outcome};
+use crate::clock::{ClientInstant, Timers};
+use crate::context::Context;
+use crate::counting::Counting;
+use crate::extending::Extending;
+use crate::link::request::Subject;
+use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
+use crate::operation::{Next, Operation};
+use crate::outcome::{ExtendError, Loss};
+use crate::probing::Probing;
+use crate::refusals::Refusals;
+use crate::register::Register;
+use crate::releasing::WaitsFor;
+use crate::settings::Settings;
+use crate::step::{Input, Step};
+use crate::token::Token;
+use crate::votes::NodeIndex;
+use crate::waiters::Waiters;
+
+pub mod size;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+/// A call that waits until what is owed has been paid.
+#[derive(Debug)]
+struct Settling {
+    operation: OperationId,
+    until: ClientInstant,
+}
+
+/// A client.
+pub struct Client {
+    settings: Settings,
+    labels: Arc<[Arc<str>]>,
+    links: Vec<Link>,
+    register: Register,
+    operations: HashMap<OperationId, Operation>,
+    timers: Timers<OperationId>,
+    /// Of locks that are held: none of them is behind those of callers.
+    watchdogs: Timers<OperationId>,
+    waiters: Waiters,
+    refusals: Refusals,
+    settling: Vec<Settling>,
+    /// Locks that were handed over to their tokens.
+    handed_over: HashMap<Token, OperationId>,
+    known: VecDeque<NodeReply>,
+    counting: Counting,
+    random: Box<dyn Rng>,
+}
+
+impl Client {
+    /// A client of these nodes. No connection is made yet.
+    #[must_use]
+    pub fn new(addresses: Vec<NodeAddress>, settings: Settings, random: Box<dyn Rng>) -> Self {
+        let links: Vec<Link> = addresses
+            .into_iter()
+            .enumerate()
+            .map(|(index, address)| Link::new(index, address, &settings))
+            .collect();
+        let register = Register::new(links.len(), settings.cluster_id.clone());
+        let labels: Arc<[Arc<str>]> = links.iter().map(|link| Arc::clone(&link.label)).collect();
+        Self {
+            counting: Counting::of(&labels),
+            labels,
+            settings,
+            links,
+            register,
+            operations: HashMap::new(),
+            timers: Timers::new(),
+            watchdogs: Timers::new(),
+            waiters: Waiters::new(),
+            refusals: Refusals::default(),
+            settling: Vec::new(),
+            handed_over: HashMap::new(),
+            known: VecDeque::new(),
+            random,
+        }
+    }
+
+    /// Takes an event in. `now` must be read after the event happened, and before anything that
+    /// follows from it is sent.
+    pub fn handle(&mut self, now: ClientInstant, event: Event<'_>, actions: &mut Vec<Action>) {
+        // What has arrived is looked at before any deadline: whoever calls tells it before the time, so that a
+        // client that was not scheduled for a while finds its answers first.
+        let is_time = matches!(event, Event::Timer);
+        let told_before = actions.len();
+        self.counting.event(&event);
+        match event {
+            Event::Call(operation, call) => self.call(now, operation, call, actions),
+            Event::Gone(operation) => self.gone(now, operation, actions),
+            Event::Connected(id, peer) => {
+                if let Some(link) = self.links.get_mut(id.node) {
+                    link.connected(id, peer, now);
+                }
+            }
+            Event::Received(id, bytes) => {
+                self.with_link(id.node, now, |link, world| link.received(id, bytes, world));
+            }
+            Event::Closed(id, cause) => {
+                self.with_link(id.node, now, |link, world| link.closed(id, &cause, world));
+            }
+            Event::Timer => {}
+        }
+        self.settle(now, is_time, actions);
+        self.counting.actions(&actions[told_before..]);
+    }
+
+    /// When [`Event::Timer`] is to be told.
+    #[must_use]
+    pub fn next_time(&self) -> Option<ClientInstant> {
+        let links = self.links.iter().filter_map(Link::next_time);
+        let settling = self.settling.iter().map(|settling| settling.until);
+        let all = links.chain(settling).chain(self.timers.next());
+        let all = all.chain(self.watchdogs.next());
+        let all = all.chain(self.waiters.next_time());
+        all.reduce(ClientInstant::earlier)
+    }
+
+    /// What is to be sent on a connection; whoever sends it takes it out.
+    pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
+        self.links.get_mut(id.node)?.output(id)
+    }
+
+    /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.
+    #[must_use]
+    pub fn is_idle(&self, now: ClientInstant) -> bool {
+        let is_over = |one: &Operation| matches!(one, Operation::Detached { .. });
+        self.operations.values().all(is_over) && !self.links.iter().any(|link| link.owes(now))
+    }
+
+    /// The address of a node, as it is shown.
+    #[must_use]
+    pub fn label(&self, node: NodeIndex) -> Arc<str> {
+        Arc::clone(&self.labels[node])
+    }
+
+    /// Whether a release is owed to a node that can be reached.
+    #[must_use]
+    pub fn can_pay(&self, now: ClientInstant) -> bool {
+        self.links.iter().any(|link| link.can_pay(now))
+    }
+
+    fn call(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        call: Call,
+        actions: &mut Vec<Action>,
+    ) {
+        match call {
+            Call::Acquire(call) => return self.acquire(now, operation, call, false, actions),
+            Call::AcquireTelling(call) => return self.acquire(now, operation, call, true, actions),
+            Call::Renew { held } => return self.renew(now, operation, held, actions),
+            Call::Detach { held } => {
+                if let Some(Operation::Held(lock)) = self.operations.get(&held) {
+                    let (token, until) = (lock.subject.token.clone(), lock.valid_until());
+                    self.handed_over.insert(token.clone(), held);
+                    let detached = Operation::Detached { token, until };
+                    self.operations.insert(held, detached);
+                    self.arm(held);
+                }
+                return;
+            }
+            Call::Settle => {
+                let until = now.after(self.settings.node_deadline_max);
+                self.settling.push(Settling { operation, until });
+                return;
+            }
+            Call::Statistics => {
+                let is_held = |one: &&Operation| matches!(one, Operation::Held(_));
+                let held = self.operations.values().filter(is_held).count();
+                let statistics = self.counting.snapshot(&self.links, held);
+                actions.push(Action::Tell(operation, Outcome::Statistics(statistics)));
+                return;
+            }
+            Call::Extend { name, token, ttl } => {
+                let subject = Subject::new(name, token, ttl);
+                let mut context = self.context(now, operation, actions);
+                let extending = Extending::start(subject, &mut context);
+                self.operations
+                    .insert(operation, Operation::Extending(Box::new(extending)));
+            }
+            Call::Release {
+                held,
+                name,
+                token,
+                waits_for_all,
+            } => {
+                let subject = self.end_for_release(now, held, name, token, actions);
+                let waits_for = match waits_for_all {
+                    true => WaitsFor::All,
+                    false => WaitsFor::Majority,
+                };
+                self.release(now, operation, &subject, waits_for, actions);
+                return self.pass_on(now, &subject, actions);
+            }
+            Call::Probe => {
+                let probing = Probing::start(&mut self.context(now, operation, actions));
+                self.operations
+                    .insert(operation, Operation::Probing(Box::new(probing)));
+            }
+        }
+        self.arm(operation);
+    }
+
+    fn renew(
+        &mut self,
+        now: ClientInstant,
+        asker: OperationId,
+        held: OperationId,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(mut operation) = self.operations.remove(&held) else {
+            // The guard knows the loss that was told before.
+            let lost = Err(ExtendError::Lost(Loss::Expired));
+            actions.push(Action::Tell(asker, Outcome::Extended(lost)));
+            return;
+        };
+        let step = match &mut operation {
+            Operation::Held(lock) => lock.renew(asker, &mut self.context(now, held, actions)),
+            _ => Step::GoesOn,
+        };
+        self.operations.insert(held, operation);
+        self.follow(now, held, Next::from(step), actions);
+    }
+
+    /// Delivers what nodes have answered and does what is due, until nothing follows any more. Of calls that are due at the
+    /// same time only so many have their turn: what arrives meanwhile comes before the rest.
+    fn settle(&mut self, now: ClientInstant, is_time: bool, actions: &mut Vec<Action>) {
+        let mut calls = 0;
+        loop {
+            for node in 0..self.links.len() {
+                let link = &self.links[node];
+                if link.is_waited_for() || is_time && link.is_due(now) {
+                    self.with_link(node, now, Link::tick);
+                }
+                while let Some(reply) = self.links[node].take_reply() {
+                    self.known.push_back(reply);
+                }
+            }
+            if let Some(reply) = self.known.pop_front() {
+                self.counting.reply(&reply);
+                let operation = reply.operation;
+                self.input(now, operation, Input::Reply(reply), actions);
+            } else if is_time && let Some(held) = self.watchdogs.take_due(now) {
+                self.input(now, held, Input::Timer, actions);
+            } else if is_time
+                && calls < CALLS_DUE_MAX
+                && let Some(operation) = self.timers.take_due(now)
+            {
+                calls += 1;
+                self.input(now, operation, Input::Timer, actions);
+            } else if is_time && let Some(name) = self.waiters.take_due(now) {
+                self.tell_places(now, &name, actions);
+            } else {
+                break;
+            }
+        }
+        for link in &mut self.links {
+            actions.extend(link.take_actions().map(|action| match action {
+                LinkAction::Open(id) => Action::Open(id),
+                LinkAction::Close(id) => Action::Close(id),
+                LinkAction::LimitUnacknowledged(id, limit) => {
+                    Action::LimitUnacknowledged(id, limit)
+                }
+                LinkAction::Log(line) => Action::Log(line),
+            }));
+        }
+        self.end_settling(now, actions);
+    }
+
+    fn end_settling(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let can_pay = self.can_pay(now);
+        self.settling.retain(|settling| {
+            let goes_on = can_pay && !now.has_reached(settling.until);
+            if !goes_on {
+                actions.push(Action::Tell(settling.operation, Outcome::Settled));
+            }
+            goes_on
+        });
+    }
+
+    fn input(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        input: Input,
+        actions: &mut Vec<Action>,
+    ) {
+        // A call that has ended swallows what still arrives for it.
+        let Some(mut taken) = self.operations.remove(&operation) else {
+            return;
+        };
+        let next = taken.handle(input, &mut self.context(now, operation, actions));
+        self.operations.insert(operation, taken);
+        self.follow(now, operation, next, actions);
+    }
+
+    fn follow(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        next: Next,
+        actions: &mut Vec<Action>,
+    ) {
+        let before = match next {
+            Next::GoesOn => None,
+            Next::Becomes(next) => self.operations.insert(operation, next),
+            Next::Ended => self.operations.remove(&operation),
+        };
+        match before {
+            Some(Operation::Acquiring(acquiring)) => {
+                self.leave_queue(now, &acquiring, operation, actions);
+            }
+            Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),
+            Some(Operation::Detached { token, .. }) => drop(self.handed_over.remove(&token)),
+            _ => {}
+        }
+        self.arm(operation);
+    }
+
+    fn arm(&mut self, operation: OperationId) {
+        let armed = self.operations.get(&operation);
+        match armed.map(|armed| (armed, armed.next_time())) {
+            // What was armed for the call that has acquired it comes first, and is good for this: it costs a lock that is
+            // released at once nothing.
+            Some((Operation::Held(_) | Operation::Detached { .. }, Some(at)))
+                if !self.timers.is_armed(operation) =>
+            {
+                self.watchdogs.arm(operation, at);
+            }
+            Some((_, Some(at))) => self.timers.arm(operation, at),
+            Some((_, None)) => self.timers.disarm(operation),
+            None => self.disarm(operation),
+        }
+    }
+
+    fn disarm(&mut self, operation: OperationId) {
+        self.timers.disarm(operation);
+        self.watchdogs.disarm(operation);
+    }
+
+    fn with_link(
+        &mut self,
+        node: usize,
+        now: ClientInstant,
+        act: impl FnOnce(&mut Link, &mut Surroundings<'_>),
+    ) {
+        let operations = &self.operations;
+        let mut world = Surroundings {
+            now,
+            register: &mut self.register,
+            random: &mut *self.random,
+            is_wanted: &|operation| operations.contains_key(&operation),
+        };
+        if let Some(link) = self.links.get_mut(node) {
+            act(link, &mut world);
+        }
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        actions: &'a mut Vec<Action>,
+    ) -> Context<'a> {
+        Context {
+            now,
+            operation,
+            settings: &self.settings,
+            labels: &self.labels,
+            links: &mut self.links,
+            register: &self.register,
+            refusals: &mut self.refusals,
+            random: &mut *self.random,
+            actions,
+            known: &mut self.known,
+            counting: &mut self.counting,
+        }
+    }
+}
+
+/// How many calls have their turn at once.
+const CALLS_DUE_MAX: usize = 128;
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Client")
+            .field("nodes", &self.labels)
+            .field("operations", &self.operations.len())
+            .finish_non_exhaustive()
+    }
+}

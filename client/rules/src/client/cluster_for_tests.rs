@@ -1,0 +1,312 @@
+//! A client without threads and sockets, and nodes that answer it in memory, one reply after the other, at once or after
+//! a round trip.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use crate::OperationId;
+use crate::action::{Action, Event};
+use crate::address::NodeAddress;
+use crate::call::{AcquireCall, Call, Outcome};
+use crate::client::Client;
+use crate::clock::ClientInstant;
+use crate::link::{ConnectionId, earlier};
+use crate::outcome::Cause;
+use crate::settings::Settings;
+use crate::wait::{Wait, Waiting};
+
+pub(super) const TTL: Duration = Duration::from_secs(10);
+
+/// What a node does with a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Conduct {
+    #[default]
+    Serves,
+    /// It refuses connections, and closes the one it has.
+    IsAway,
+    /// A connection to it is begun and never stands.
+    IsConnecting,
+    /// It answers nothing from now on.
+    IsSilent,
+    /// It answers nothing from the next request with this command on.
+    IsSilentFrom(&'static str),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) conduct: Conduct,
+    pub(super) keys: HashMap<String, String>,
+    /// What it tells of the time left.
+    pub(super) left_ms: u64,
+    /// How much longer its answers take.
+    pub(super) slow: Duration,
+    connection: Option<ConnectionId>,
+}
+
+pub(super) struct Cluster {
+    pub(super) client: Client,
+    pub(super) now: ClientInstant,
+    pub(super) nodes: Vec<Node>,
+    pub(super) told: Vec<(OperationId, Outcome)>,
+    pub(super) news: Vec<(OperationId, Waiting)>,
+    pub(super) lost: Vec<OperationId>,
+    /// How long the kernel was told to wait for acknowledgements.
+    pub(super) limits: Vec<Duration>,
+    /// How long connecting takes, and every answer.
+    pub(super) round_trip: Duration,
+    on_the_way: VecDeque<(ClientInstant, Arrival)>,
+    calls: u64,
+}
+
+/// What reaches the client a round trip later.
+#[derive(Debug)]
+struct Arrival {
+    id: ConnectionId,
+    /// Nothing: the connection stands.
+    replies: Option<String>,
+}
+
+impl Cluster {
+    pub(super) fn new(count: usize) -> Self {
+        let address = |number| NodeAddress::parse(&format!("redis://10.0.0.{number}:7001"));
+        let addresses = (0..count).map(|number| address(number).unwrap()).collect();
+        let random = Box::new(StdRng::seed_from_u64(1));
+        Self {
+            client: Client::new(addresses, Settings::default(), random),
+            now: ClientInstant::from_nanos(7_000_000_000, 3_000_000_000),
+            nodes: (0..count).map(|_| Node::default()).collect(),
+            told: Vec::new(),
+            news: Vec::new(),
+            lost: Vec::new(),
+            limits: Vec::new(),
+            round_trip: Duration::ZERO,
+            on_the_way: VecDeque::new(),
+            calls: 0,
+        }
+    }
+
+    pub(super) fn acquisition(wait: Wait) -> AcquireCall {
+        AcquireCall {
+            name: Bytes::from_static(b"a"),
+            ttl: TTL,
+            wait,
+            renews: true,
+            min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
+            max_lifetime: None,
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) -> OperationId {
+        self.calls += 1;
+        let operation = OperationId(self.calls);
+        self.happens(Event::Call(operation, call));
+        operation
+    }
+
+    /// A lock that all nodes hold.
+    pub(super) fn held(&mut self) -> OperationId {
+        let held = self.call(Call::Acquire(Self::acquisition(Wait::None)));
+        assert!(matches!(self.outcome(held), Some(Outcome::Acquired { .. })));
+        assert!(self.nodes.iter().all(|node| node.keys.contains_key("a")));
+        held
+    }
+
+    /// What a call was told, once.
+    pub(super) fn outcome(&mut self, of: OperationId) -> Option<Outcome> {
+        let at = self.told.iter().position(|(to, _)| *to == of)?;
+        Some(self.told.remove(at).1)
+    }
+
+    /// Somebody else holds the lock on all nodes.
+    pub(super) fn take_away(&mut self) {
+        for node in &mut self.nodes {
+            node.keys.insert("a".to_owned(), "somebody".to_owned());
+            node.left_ms = 4_000;
+        }
+    }
+
+    pub(super) fn conduct(&mut self, node: usize, conduct: Conduct) {
+        self.nodes[node].conduct = conduct;
+        if conduct == Conduct::IsAway
+            && let Some(id) = self.nodes[node].connection.take()
+        {
+            self.happens(Event::Closed(id, refused()));
+        }
+        self.happens(Event::Timer);
+    }
+
+    /// Time passes, and the client does what is due, when it is.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        loop {
+            let arrival = self.on_the_way.front().map(|(at, _)| *at);
+            let next = earlier(arrival, self.client.next_time());
+            let Some(next) = next.filter(|next| until.has_reached(*next)) else {
+                break;
+            };
+            self.now = self.now.after(self.now.until(next));
+            while let Some((at, _)) = self.on_the_way.front()
+                && self.now.has_reached(*at)
+            {
+                self.arrive();
+            }
+            self.happens(Event::Timer);
+        }
+        self.now = until;
+        self.happens(Event::Timer);
+    }
+
+    /// What the client has written for a node, which does not get it.
+    pub(super) fn take_written(&mut self, node: usize) -> String {
+        let connection = self.nodes[node].connection;
+        let output = connection.and_then(|id| self.client.output(id));
+        String::from_utf8(output.map(std::mem::take).unwrap_or_default()).unwrap()
+    }
+
+    fn arrive(&mut self) {
+        let Some((_, Arrival { id, replies })) = self.on_the_way.pop_front() else {
+            return;
+        };
+        if self.nodes[id.node].connection != Some(id) {
+            return;
+        }
+        match replies {
+            None => self.happens(Event::Connected(id, &peer(id))),
+            Some(replies) => self.happens(Event::Received(id, replies.as_bytes())),
+        }
+    }
+
+    /// An event, and all that follows from it at the same time.
+    pub(super) fn happens(&mut self, event: Event<'_>) {
+        let mut actions = Vec::new();
+        self.client.handle(self.now, event, &mut actions);
+        let mut actions = VecDeque::from(actions);
+        loop {
+            let mut more = Vec::new();
+            match actions.pop_front() {
+                Some(Action::Open(id)) => self.open(id, &mut more),
+                Some(Action::Close(id)) => {
+                    let connection = &mut self.nodes[id.node].connection;
+                    connection.take_if(|open| *open == id);
+                }
+                Some(Action::Tell(operation, outcome)) => self.told.push((operation, outcome)),
+                Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
+                Some(Action::Lost { held, .. }) => self.lost.push(held),
+                Some(Action::LimitUnacknowledged(_, limit)) => self.limits.push(limit),
+                Some(_) => {}
+                None if !self.answer(&mut more) => return,
+                None => {}
+            }
+            actions.extend(more);
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId, actions: &mut Vec<Action>) {
+        let node = &mut self.nodes[id.node];
+        if node.conduct == Conduct::IsAway {
+            let closed = Event::Closed(id, refused());
+            return self.client.handle(self.now, closed, actions);
+        }
+        if node.conduct == Conduct::IsConnecting {
+            return;
+        }
+        node.connection = Some(id);
+        if !self.round_trip.is_zero() {
+            let connected = Arrival { id, replies: None };
+            let at = self.now.after(self.round_trip);
+            return self.on_the_way.push_back((at, connected));
+        }
+        let peer = peer(id);
+        let connected = Event::Connected(id, &peer);
+        self.client.handle(self.now, connected, actions);
+    }
+
+    /// Has one node answer what it was sent. Says whether there was anything.
+    fn answer(&mut self, actions: &mut Vec<Action>) -> bool {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let Some(id) = node.connection else { continue };
+            let Some(output) = self.client.output(id).filter(|output| !output.is_empty()) else {
+                continue;
+            };
+            let requests = String::from_utf8(std::mem::take(output)).unwrap();
+            let replies: String = requests
+                .split('*')
+                .skip(1)
+                .map(|request| node.reply(index, request))
+                .collect();
+            if !self.round_trip.is_zero() {
+                let replies = Some(replies);
+                let at = self.now.after(self.round_trip + node.slow);
+                let later = self
+                    .on_the_way
+                    .iter()
+                    .position(|(other, _)| !at.has_reached(*other));
+                let place = later.unwrap_or(self.on_the_way.len());
+                self.on_the_way.insert(place, (at, Arrival { id, replies }));
+                return true;
+            }
+            let received = Event::Received(id, replies.as_bytes());
+            self.client.handle(self.now, received, actions);
+            return true;
+        }
+        false
+    }
+}
+
+impl Node {
+    fn reply(&mut self, index: usize, request: &str) -> String {
+        // Every second line is the length of the next.
+        let words: Vec<&str> = request.split("\r\n").skip(2).step_by(2).collect();
+        if let Conduct::IsSilentFrom(command) = self.conduct
+            && words[0] == command
+        {
+            self.conduct = Conduct::IsSilent;
+        }
+        if self.conduct == Conduct::IsSilent {
+            return String::new();
+        }
+        match words[..] {
+            ["INFO", ..] => {
+                let info = format!("run_id:n{index}\r\n");
+                format!("${}\r\n{info}\r\n", info.len())
+            }
+            ["SCRIPT", ..] => "$-1\r\n".to_owned(),
+            ["SET", name, token, ..] => match self.keys.get(name) {
+                Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
+                None => {
+                    self.keys.insert(name.to_owned(), token.to_owned());
+                    "$-1\r\n".to_owned()
+                }
+            },
+            ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
+            ["EVAL", script, "1", name, token, ..] => {
+                let holder = self.keys.get(name).map(String::as_str);
+                let is_release = script.contains("DEL");
+                let reply = match holder {
+                    Some(holder) if holder == token => 1,
+                    Some(_) if !is_release => -1,
+                    _ => 0,
+                };
+                if is_release && reply == 1 {
+                    self.keys.remove(name);
+                }
+                format!(":{reply}\r\n")
+            }
+            ["EVAL", ..] => ":1\r\n".to_owned(),
+            _ => "+OK\r\n".to_owned(),
+        }
+    }
+}
+
+fn peer(id: ConnectionId) -> String {
+    format!("10.0.0.{}:7001", id.node)
+}
+
+fn refused() -> Cause {
+    Cause::Unreachable(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+}

@@ -1,0 +1,124 @@
+//! Whose turn it is among the calls of this client that wait for the same lock.
+//!
+//! Invariant: whoever comes first asks the nodes, and its turn is passed on whatever becomes of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Client;
+use crate::OperationId;
+use crate::acquiring::Acquiring;
+use crate::action::Action;
+use crate::call::AcquireCall;
+use crate::clock::ClientInstant;
+use crate::context::{Context, round_trip};
+use crate::link::fraction;
+use crate::link::request::Subject;
+use crate::operation::Operation;
+use crate::wait::Wait;
+
+impl Client {
+    pub(super) fn acquire(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        call: AcquireCall,
+        tells: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let ahead = match call.wait {
+            Wait::None => 0,
+            _ => {
+                let tells = tells.then(|| self.words_every());
+                self.waiters.join(&call.name, operation, tells, now)
+            }
+        };
+        let mut context = self.context(now, operation, actions);
+        let acquiring = Acquiring::start(call, tells, ahead, &mut context);
+        self.operations
+            .insert(operation, Operation::Acquiring(Box::new(acquiring)));
+        self.arm(operation);
+    }
+
+    /// The lock was released by this client: the first of those who wait for it here may ask.
+    pub(super) fn pass_on(
+        &mut self,
+        now: ClientInstant,
+        released: &Subject,
+        actions: &mut Vec<Action>,
+    ) {
+        let name = &released.name;
+        if self.refusals.is_contended(name, &released.token, now) {
+            // As long as others who want it may take until they ask the next time.
+            let range = (self.settings.retry_delay.first).saturating_add(round_trip(
+                &self.links,
+                self.settings.quorum(self.links.len()),
+            ));
+            let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
+            self.refusals.stand_back(name, now.after(pause));
+        }
+        if let Some(first) = self.waiters.first(name) {
+            self.take_turn(now, first, actions);
+        }
+    }
+
+    pub(super) fn leave_queue(
+        &mut self,
+        now: ClientInstant,
+        acquiring: &Acquiring,
+        operation: OperationId,
+        actions: &mut Vec<Action>,
+    ) {
+        if acquiring.call.wait == Wait::None {
+            return;
+        }
+        let name = &acquiring.call.name;
+        let next = self.waiters.leave(name, operation);
+        self.tell_places(now, name, actions);
+        if let Some(next) = next {
+            self.take_turn(now, next, actions);
+        }
+    }
+
+    /// Tells calls that wait for their turn how many came first, where that has changed.
+    pub(super) fn tell_places(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        let every = self.words_every();
+        for (ahead, behind) in self.waiters.take_news(name, now, every) {
+            self.with_acquiring(now, behind, actions, |one, context| {
+                one.moved_up(ahead, context);
+            });
+        }
+    }
+
+    /// How often a call may tell of its place: no call that asks the nodes tells less often of its attempts.
+    fn words_every(&self) -> Duration {
+        self.settings.retry_delay.longest
+    }
+
+    fn take_turn(&mut self, now: ClientInstant, operation: OperationId, actions: &mut Vec<Action>) {
+        self.with_acquiring(now, operation, actions, Acquiring::take_turn);
+    }
+
+    fn with_acquiring(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        actions: &mut Vec<Action>,
+        act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
+    ) {
+        let Some(mut taken) = self.operations.remove(&operation) else {
+            return;
+        };
+        if let Operation::Acquiring(acquiring) = &mut taken {
+            act(acquiring, &mut self.context(now, operation, actions));
+        }
+        self.operations.insert(operation, taken);
+        self.arm(operation);
+    }
+}

@@ -1,0 +1,212 @@
+//! A request to one node, and how it is written.
+//!
+//! Invariant: a request of the same attempt at any node shares one [`Subject`], which remembers who may hold the lock: every
+//! node to which a request to take it has been written, until that very node has answered a release.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::OperationId;
+use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::clock::ClientInstant;
+use crate::outcome::{Cause, NodeRelease};
+use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
+use crate::token::Token;
+use crate::votes::{Identity, NodeIndex};
+
+use super::login::Peer;
+
+/// What a node is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Take,
+    Extend,
+    Release,
+    TimeLeft,
+    Info,
+}
+
+impl Kind {
+    /// What a request comes to that a node does not answer.
+    pub(crate) fn without_answer(self, cause: Cause) -> Content {
+        match self {
+            Self::Take => Content::Taken(Answer::Not(cause)),
+            Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
+            Self::Release => Content::Released(NodeRelease::Not(cause)),
+            Self::TimeLeft => Content::TimeLeft(None),
+            Self::Info => Content::Info(Err(cause)),
+        }
+    }
+}
+
+/// The lock that requests are about: a name under a token.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) name: Bytes,
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    may_hold: RefCell<Vec<Holder>>,
+}
+
+/// A node that may hold the lock.
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    /// The entry of the list under which it was asked.
+    node: NodeIndex,
+    /// Who it said it was; whoever answers there, if that is not known.
+    id: Option<Arc<str>>,
+}
+
+impl Subject {
+    /// A lock that no node was asked for yet.
+    pub(crate) fn new(name: Bytes, token: Token, ttl: Duration) -> Rc<Self> {
+        Rc::new(Self {
+            name,
+            token,
+            ttl,
+            may_hold: RefCell::default(),
+        })
+    }
+
+    /// A lock that somebody else may have taken, on any of the nodes.
+    pub(crate) fn of_unknown_past(
+        name: Bytes,
+        token: Token,
+        ttl: Duration,
+        nodes: usize,
+    ) -> Rc<Self> {
+        let subject = Self::new(name, token, ttl);
+        (0..nodes).for_each(|node| subject.note_asked(node, None));
+        subject
+    }
+
+    /// Whether a node that answers or has answered under this entry may hold the lock because it was asked to take it.
+    pub(crate) fn may_be_held_by(&self, node: NodeIndex) -> bool {
+        self.may_hold.borrow().iter().any(|one| one.node == node)
+    }
+
+    /// This node has answered a release. What another one took that answered under the same entry before is still owed.
+    pub(super) fn note_released(&self, node: NodeIndex, by: Option<&Identity>) {
+        let is_it = |one: &Holder| match (&one.id, by) {
+            (Some(id), Some(by)) => *id == by.id,
+            _ => true,
+        };
+        self.may_hold
+            .borrow_mut()
+            .retain(|one| one.node != node || !is_it(one));
+    }
+
+    fn note_asked(&self, node: NodeIndex, by: Option<&Identity>) {
+        let id = by.map(|by| Arc::clone(&by.id));
+        let holder = Holder { node, id };
+        let mut may_hold = self.may_hold.borrow_mut();
+        if !may_hold.contains(&holder) {
+            may_hold.push(holder);
+        }
+    }
+}
+
+/// The operation that waits for a reply, and its round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) operation: OperationId,
+    pub(crate) round: u32,
+}
+
+/// Which of its forms a request was written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `SET ... GET`, a script by its hash.
+    #[default]
+    Preferred,
+    /// What every node understands.
+    Fallback,
+}
+
+/// A request to one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) kind: Kind,
+    pub(crate) subject: Rc<Subject>,
+    /// Who waits for the reply; nobody once a release is only owed.
+    pub(crate) asker: Option<Asker>,
+    /// When it was first sent or queued; a release that is sent again counts anew.
+    pub(crate) since: ClientInstant,
+    /// It is not worth sending after this.
+    pub(crate) until: ClientInstant,
+    pub(crate) form: Form,
+    /// A release that is sent again is no measure of a round trip.
+    pub(crate) is_repeated: bool,
+    /// Connections that ended when this was the next request to be answered: the node may have closed them because of it.
+    pub(crate) closures: u32,
+}
+
+impl Request {
+    /// Whether this is a release of a lock that the node may hold, and is worth sending (again).
+    pub(crate) fn is_owed(&self, node: NodeIndex, now: ClientInstant) -> bool {
+        self.kind == Kind::Release
+            && self.subject.may_be_held_by(node)
+            && self.closures < CLOSURES_MAX
+            && !now.has_reached(self.until)
+    }
+
+    /// Whether this is an extension that is worth sending again on another connection: done twice it is as good as once.
+    pub(super) fn is_repeatable(&self, now: ClientInstant) -> bool {
+        self.kind == Kind::Extend && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
+    }
+
+    /// Encodes it for a node.
+    pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
+        let mut digits = [0; 20];
+        let ttl = decimal(&mut digits, self.subject.ttl.as_millis());
+        let name = &self.subject.name;
+        let token = self.subject.token.as_bytes();
+        let is_preferred = self.form == Form::Preferred;
+        let by_hash = |hash: Option<ScriptHash>| hash.filter(|_| is_preferred);
+        match self.kind {
+            Kind::Take => {
+                let with_get = peer.takes_get;
+                self.form = if with_get {
+                    Form::Preferred
+                } else {
+                    Form::Fallback
+                };
+                request::take(out, name, token, ttl, with_get);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
+            Kind::Extend => {
+                let hash = by_hash(peer.extend_hash);
+                request::script(out, hash.as_ref(), EXTEND_SCRIPT, name, &[token, ttl]);
+            }
+            Kind::Release => {
+                let hash = by_hash(peer.release_hash);
+                request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
+            }
+            Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.
+            Kind::Info if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
+            Kind::Info => request::write(out, &[b"INFO"]),
+        }
+    }
+}
+
+/// A request on which the node closed the connection is sent once more: the node may have been stopped at that moment. If it
+/// closes again it does so because of this request, and what else is on the connection suffers each time.
+const CLOSURES_MAX: u32 = 2;
+
+fn decimal(digits: &mut [u8; 20], number: u128) -> &[u8] {
+    let mut rest = u64::try_from(number).expect("a ttl is at most 365 days");
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(rest % 10).expect("a digit");
+        rest /= 10;
+        if rest == 0 {
+            return &digits[at..];
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One call under way, or one lock that is held.
+
+use crate::acquiring::{Acquiring, Progress};
+use crate::clock::ClientInstant;
+use crate::context::Context;
+use crate::extending::Extending;
+use crate::held::Held;
+use crate::probing::Probing;
+use crate::releasing::Releasing;
+use crate::step::{Input, Step};
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(super) enum Operation {
+    Acquiring(Box<Acquiring>),
+    Held(Box<Held>),
+    Extending(Box<Extending>),
+    Releasing(Box<Releasing>),
+    Probing(Box<Probing>),
+    /// A lock that was handed over to its token: requests on their way are still carried out.
+    Detached {
+        token: Token,
+        until: ClientInstant,
+    },
+}
+
+/// What an operation is after an event.
+#[derive(Debug)]
+pub(super) enum Next {
+    GoesOn,
+    Becomes(Operation),
+    Ended,
+}
+
+impl From<Step> for Next {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::GoesOn => Self::GoesOn,
+            Step::Ended => Self::Ended,
+        }
+    }
+}
+
+impl Operation {
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Next {
+        let step = match self {
+            Self::Acquiring(acquiring) => match acquiring.handle(input, context) {
+                Progress::GoesOn => Step::GoesOn,
+                Progress::Ended => Step::Ended,
+                Progress::Held(held) => return Next::Becomes(Self::Held(held)),
+            },
+            Self::Held(held) => held.handle(input, context),
+            Self::Extending(extending) => extending.handle(input, context),
+            Self::Releasing(releasing) => releasing.handle(input, context),
+            Self::Probing(probing) => probing.handle(input, context),
+            Self::Detached { until, .. } if context.now.has_reached(*until) => Step::Ended,
+            Self::Detached { .. } => Step::GoesOn,
+        };
+        step.into()
+    }
+
+    /// When it wants to be called again.
+    pub(super) fn next_time(&self) -> Option<ClientInstant> {
+        match self {
+            Self::Acquiring(acquiring) => acquiring.next_time(),
+            Self::Held(held) => Some(held.timer),
+            Self::Extending(extending) => Some(extending.next_time()),
+            Self::Releasing(releasing) => Some(releasing.round.deadline),
+            Self::Probing(probing) => Some(probing.round.deadline),
+            Self::Detached { until, .. } => Some(*until),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What one node answered, or why it did not.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connection_error::ConnectionError;
+use super::duration::show_duration;
+use crate::token::Token;
+
+/// Why one node did not vote for us.
+///
+/// # Example
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { quorlock_testkit::block_on(example()) }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Cause, NodeAnswer, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// let refused = |answer: &NodeAnswer| matches!(answer, NodeAnswer::Not(Cause::LoginRefused(_)));
+/// assert!(!nodes.iter().any(|report| refused(&report.answer)), "the passwords are right");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No connection could be made, or it broke. The error says how, and keeps the system's own.
+    Unreachable(ConnectionError),
+    /// The node did not answer in the time it was given.
+    Silent,
+    /// The node restarted and serves no locks until what it may have forgotten has expired.
+    Delayed {
+        /// What is left of the delay.
+        left: Duration,
+        /// The node's own words.
+        text: Arc<str>,
+    },
+    /// The node refused with this error.
+    Refused(Arc<str>),
+    /// The node is the same as the one listed under this address: it votes once.
+    SameNode(Arc<str>),
+    /// The node is in an earlier state than it has shown before, as after an older image of its disk was put back. It has
+    /// forgotten what it granted since, and grants no lock until one of those, for as long, has expired.
+    WentBack {
+        /// What is left until then.
+        left: Duration,
+    },
+    /// Another node answers under this address than before, and grants no lock until one that the node before it
+    /// granted, for as long, has expired.
+    Replaced {
+        /// What is left until then.
+        left: Duration,
+    },
+    /// The node belongs to another cluster than the client is for, or than other nodes of the list.
+    OtherCluster {
+        /// The node's cluster.
+        cluster: Arc<str>,
+        /// The cluster whose votes count.
+        expected: Arc<str>,
+    },
+    /// The node's cluster has another number of nodes than the client knows: a majority of the one is none of the other.
+    OtherSize {
+        /// How many nodes its cluster has.
+        size: usize,
+    },
+    /// The node refused the login, with these words.
+    LoginRefused(Arc<str>),
+    /// The node does not say who it is, so its vote could be counted twice.
+    Unidentified(Arc<str>),
+    /// The name, token or another argument cannot work, for this reason. Nothing was sent.
+    Invalid(Arc<str>),
+    /// The lock is not, or no longer, under our token there.
+    NotOurs,
+    /// The operation was decided before this node answered. It is connected, and nothing is known against it.
+    NotWaitedFor,
+    /// The operation was decided while a connection to this node was being made.
+    NotConnected,
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Its words are in this one's.
+            Self::Unreachable(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(error) => write!(formatter, "unreachable: {error}"),
+            Self::Silent => formatter.write_str("connected, but silent"),
+            Self::Delayed { left, .. } => {
+                write!(
+                    formatter,
+                    "in its restart delay for another {}",
+                    show_duration(*left)
+                )
+            }
+            Self::Refused(text) => write!(formatter, "refused: {text}"),
+            Self::SameNode(other) => write!(formatter, "the same node as {other}: votes once"),
+            Self::WentBack { left } => write!(
+                formatter,
+                "it is in an earlier state than before (was an image of its disk put back, or a copy started?): it votes in {}, \
+                 when what it has forgotten has expired",
+                show_duration(*left)
+            ),
+            Self::Replaced { left } => write!(
+                formatter,
+                "another node than before answers under this address: it votes in {}, when what the one before it \
+                 granted has expired",
+                show_duration(*left)
+            ),
+            Self::OtherCluster { cluster, expected } => write!(
+                formatter,
+                "it belongs to the cluster {cluster} and not to {expected}: does not vote"
+            ),
+            Self::OtherSize { size } => write!(
+                formatter,
+                "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"
+            ),
+            Self::LoginRefused(text) => {
+                write!(formatter, "refused the login: {text}{}", login_remedy(text))
+            }
+            Self::Unidentified(text) => {
+                write!(
+                    formatter,
+                    "does not tell its identity, so it does not vote: {text}"
+                )
+            }
+            Self::Invalid(reason) => {
+                write!(formatter, "{reason}; nothing was sent. Correct the call")
+            }
+            Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
+            Self::NotWaitedFor => formatter
+                .write_str("connected, and had not answered yet when the others had decided"),
+            Self::NotConnected => {
+                formatter.write_str("was still being connected to when the others had decided")
+            }
+        }
+    }
+}
+
+/// What to do about a login that was refused with these words.
+fn login_remedy(text: &str) -> &'static str {
+    if text.starts_with("WRONGPASS") || text.starts_with("ERR AUTH") {
+        " (the user or password in the node's address is not the node's)"
+    } else if text.starts_with("NOAUTH") {
+        " (the node's address needs its password: redis://:password@host:port)"
+    } else if text.starts_with("DENIED") {
+        " (the node has no password and serves its own machine only)"
+    } else if text.contains("max number of clients") {
+        " (the node has as many clients as its maxclients allows)"
+    } else {
+        ""
+    }
+}
+
+/// One node's answer in a round.
+///
+/// # Example
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { quorlock_testkit::block_on(example()) }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Cause, NodeAnswer, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// assert!(matches!(nodes[0].answer, NodeAnswer::Not(Cause::Unreachable(_))));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeAnswer {
+    /// It voted for us.
+    Granted,
+    /// Another token holds the lock there.
+    Busy {
+        /// The holder's token, where the node tells it.
+        holder: Option<Token>,
+    },
+    /// It did not vote.
+    Not(Cause),
+}
+
+impl fmt::Display for NodeAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => formatter.write_str("granted"),
+            Self::Busy {
+                holder: Some(holder),
+            } => write!(formatter, "busy, held by {}", holder.hint()),
+            Self::Busy { holder: None } => formatter.write_str("busy"),
+            Self::Not(cause) => cause.fmt(formatter),
+        }
+    }
+}
+
+/// A node's address and what it answered. Shown as a line of a log.
+///
+/// # Example
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { quorlock_testkit::block_on(example()) }
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use quorlock_client::{AcquireError, Redlock, Wait};
+///
+/// let nobody = Redlock::builder().node("redis://127.0.0.1:1").build()?;
+/// let error = nobody.lock("backup").wait(Wait::None).acquire().await.unwrap_err();
+/// let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+/// let line = nodes[0].to_string(); // redis://127.0.0.1:1: unreachable: Connection refused...
+/// assert!(line.starts_with("redis://127.0.0.1:1: unreachable: "));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The node's address, without its password.
+    pub node: Arc<str>,
+    /// Its answer.
+    pub answer: NodeAnswer,
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.node, self.answer)
+    }
+}
+
+/// Each node on a line of its own.
+pub(crate) fn lines(nodes: &[NodeReport]) -> String {
+    nodes.iter().map(|report| format!("\n  {report}")).collect()
+}
+
+/// The other owner, and for how long, where that is known.
+pub(crate) fn owner(holder: Option<&Token>, left: Option<Duration>, unless: &str) -> String {
+    let token = holder.map(|holder| format!(" (token {})", holder.hint()));
+    let left = left.map(|left| format!(" for another {} {unless}", show_duration(left)));
+    let (token, left) = (token.unwrap_or_default(), left.unwrap_or_default());
+    format!("another owner{token}{left}")
+}

@@ -1,0 +1,97 @@
+//! Asking every node who it is and how it does.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::answer::{Content, Told};
+use crate::call::Outcome;
+use crate::context::Context;
+use crate::link::request::{Kind, Subject};
+use crate::outcome::Cause;
+use crate::probe::{NodeState, NodeStatus};
+use crate::round::Round;
+use crate::step::{Input, Step};
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(super) struct Probing {
+    pub(super) round: Round<Result<Told, Cause>>,
+}
+
+impl Probing {
+    pub(super) fn start(context: &mut Context<'_>) -> Self {
+        let subject = nothing();
+        let deadline = context.now.after(context.settings.node_deadline_max);
+        let mut round = Round::start(context.nodes(), deadline);
+        for node in 0..context.nodes() {
+            round.ask(node);
+            context.ask(node, Kind::Info, &subject, 0);
+        }
+        Self { round }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        if let Input::Reply(reply) = input
+            && let Content::Info(told) = reply.content
+        {
+            self.round.answered(reply.node, told);
+        }
+        if !self.round.is_over(context.now) {
+            return Step::GoesOn;
+        }
+        let told = self.round.answers().iter().enumerate();
+        let statuses = told
+            .map(|(node, told)| status(context, node, told.clone().unwrap_or(Err(Cause::Silent))))
+            .collect();
+        context.tell(Outcome::Probed(statuses));
+        Step::Ended
+    }
+}
+
+fn status(context: &Context<'_>, node: usize, told: Result<Told, Cause>) -> NodeStatus {
+    let label = Arc::clone(&context.labels[node]);
+    let known = context.links[node].identity().cloned();
+    let identity = known.clone().and_then(Result::ok);
+    let told = match told {
+        Ok(told) => told,
+        Err(cause) => {
+            return NodeStatus {
+                node: label,
+                identity,
+                state: NodeState::DoesNotVote(cause),
+                round_trip: None,
+            };
+        }
+    };
+    let twin = context.register.same_as(node);
+    let info = told.info;
+    let cause = match (known, twin) {
+        (Some(Err(cause)), _) => Some(cause),
+        _ if let Some((cluster, expected)) = context.register.outsider(node) => {
+            Some(Cause::OtherCluster { cluster, expected })
+        }
+        (_, Some(twin)) => Some(Cause::SameNode(Arc::clone(&context.labels[twin]))),
+        _ if info.is_loading => Some(Cause::Refused(Arc::from("it is still loading its data"))),
+        _ => info.delay_left.map(|left| Cause::Delayed {
+            left,
+            text: Arc::from(""),
+        }),
+    };
+    NodeStatus {
+        node: label,
+        identity: info.identity.or(identity),
+        state: cause.map_or(NodeState::Votes, NodeState::DoesNotVote),
+        round_trip: Some(told.round_trip),
+    }
+}
+
+/// A question about no lock.
+fn nothing() -> Rc<Subject> {
+    let token = Token::from_bytes(Bytes::new());
+    Subject::new(Bytes::new(), token, QUESTION_LASTS)
+}
+
+const QUESTION_LASTS: Duration = Duration::from_secs(5);

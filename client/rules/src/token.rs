@@ -1,0 +1,164 @@
+//! The owner's random value: what a node stores under a lock's name.
+//!
+//! Invariant: a fresh token is drawn for every attempt and never reused, so that a late release
+//! of one attempt cannot free the next one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// The value that proves who owns a lock. Keep it as secret as the lock is important: whoever
+/// knows it can extend and release the lock.
+///
+/// # Example
+/// ```
+/// use quorlock_client::Token;
+///
+/// let token = Token::from("0123456789abcdef"); // as another program has printed it
+/// assert_eq!(token.as_bytes(), b"0123456789abcdef");
+/// assert_eq!(format!("{token:?}"), "Token(0123...)"); // what is logged does not release the lock
+/// assert_ne!(Token::fresh(), Token::fresh());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(Bytes);
+
+impl Token {
+    /// A token of 128 random bits, as 32 hexadecimal digits.
+    #[must_use]
+    pub fn fresh() -> Self {
+        let random: u128 = rand::random();
+        Self::from_bits(random)
+    }
+
+    /// A token of the next 128 bits of a generator, which must not be guessable.
+    pub(crate) fn drawn_from(random: &mut dyn rand::Rng) -> Self {
+        Self::from_bits(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()))
+    }
+
+    fn from_bits(bits: u128) -> Self {
+        Self(Bytes::from(format!("{bits:032x}")))
+    }
+
+    /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The token's beginning, for texts that are read by others than its owner: enough to tell
+    /// two holders apart, too little to release the lock. A quarter of the token at most, and six
+    /// characters.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let count = text.chars().count();
+        let shown = text.chars().take(HINT_CHARACTERS.min(count / 4));
+        let mut hint: String = shown
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect();
+        if count > 0 {
+            hint.push_str("...");
+        }
+        hint
+    }
+
+    /// The token as it is stored on the nodes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Whether a token may be sent: a node may close a connection on a request that is too long for it, with everything else
+/// that is on it.
+///
+/// # Errors
+/// When it is too long.
+pub fn check_token(token: &Token) -> Result<(), Arc<str>> {
+    if token.as_bytes().len() > TOKEN_BYTES_MAX {
+        let text = format!("a token has {TOKEN_BYTES_MAX} bytes at most");
+        return Err(Arc::from(text));
+    }
+    Ok(())
+}
+
+/// The longest token that is sent, and that is shown of another holder. Those of all known clients have less than 100.
+pub(crate) const TOKEN_BYTES_MAX: usize = 1024;
+const HINT_CHARACTERS: usize = 6;
+
+impl From<&str> for Token {
+    fn from(text: &str) -> Self {
+        Self(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(Bytes::from(text))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Token({})", self.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_tokens_are_long_and_differ() {
+        let (first, second) = (Token::fresh(), Token::fresh());
+        assert_ne!(first, second);
+        assert_eq!(first.as_bytes().len(), 32);
+    }
+
+    #[test]
+    fn every_digit_of_a_token_is_drawn() {
+        use rand::SeedableRng as _;
+        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let drawn = (0..200).map(|_| Token::drawn_from(&mut random));
+        let drawn: Vec<Token> = drawn.collect();
+        let fresh: Vec<Token> = (0..200).map(|_| Token::fresh()).collect();
+        for tokens in [drawn, fresh] {
+            for digit in 0..32 {
+                // Of 16 values, less than 8 in 200 draws are less likely than 1 in 10^55.
+                let values = tokens.iter().map(|token| token.as_bytes()[digit]);
+                let values: std::collections::BTreeSet<u8> = values.collect();
+                assert!(values.len() >= 8, "digit {digit} is one of {values:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_about_a_token_does_not_release_the_lock() {
+        for (token, hint) in [
+            ("0123456789abcdef0123456789abcdef", "012345..."),
+            ("worker-7", "wo..."),
+            ("t1", "..."),
+            ("", ""),
+            ("\x1b[2Jabcdefgh", "?[2..."),
+        ] {
+            let token = Token::from(token);
+            assert_eq!(token.hint(), hint);
+            assert_eq!(format!("{token:?}"), format!("Token({hint})"));
+        }
+    }
+
+    #[test]
+    fn a_token_is_shown_as_it_is_stored() {
+        let token = Token::from_bits(0xab);
+        assert_eq!(token.to_string().as_bytes(), token.as_bytes());
+        assert!(token.to_string().ends_with("00ab"));
+        assert_eq!(Token::from("t1").to_string(), "t1");
+    }
+}

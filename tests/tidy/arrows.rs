@@ -16,7 +16,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 8] = [
+const PACKAGES: [Package; 9] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
@@ -28,8 +28,13 @@ const PACKAGES: [Package; 8] = [
         examples_may_know: &[],
     },
     Package {
+        folder: "client/rules/",
+        may_know: &["client-rules"],
+        examples_may_know: &["client", "server"],
+    },
+    Package {
         folder: "client/",
-        may_know: &["client"],
+        may_know: &["client", "client-rules"],
         examples_may_know: &["server"],
     },
     Package {
@@ -43,6 +48,7 @@ const PACKAGES: [Package; 8] = [
             "experiment",
             "simulation",
             "client",
+            "client-rules",
             "server",
             "engine",
             "persistence",
@@ -51,7 +57,14 @@ const PACKAGES: [Package; 8] = [
     },
     Package {
         folder: "simulation/",
-        may_know: &["simulation", "client", "server", "engine", "persistence"],
+        may_know: &[
+            "simulation",
+            "client",
+            "client-rules",
+            "server",
+            "engine",
+            "persistence",
+        ],
         examples_may_know: &[],
     },
     Package {
@@ -69,22 +82,24 @@ const PACKAGES: [Package; 8] = [
 /// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
 const TESTKIT: &str = "testkit";
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "server",
     "engine",
     "persistence",
     "client",
+    "client-rules",
     "experiment",
     "simulation",
     TESTKIT,
 ];
 
 /// The sources that a node and a client are made of.
-const DECIDERS: [&str; 4] = [
+const DECIDERS: [&str; 5] = [
     "server/src/",
     "server/engine/src/",
     "persistence/src/",
     "client/src/",
+    "client/rules/src/",
 ];
 
 /// Where the feature `shuttle` puts its locks in place of the standard library's, and the tests that use them.
@@ -94,16 +109,29 @@ const STAND_INS: [&str; 3] = [
     "persistence/src/sync.rs",
 ];
 
-/// What the engine and the log's rules must not reach for: the world.
-const WORLD: [&str; 7] = [
+/// The packages that must not reach for the world: the engine and the client's rules.
+const PURE: [&str; 2] = ["server/engine/", "client/rules/"];
+
+/// What their sources must not name. Addresses are data.
+const WORLD: [&str; 12] = [
     "std::fs",
     "std::net",
     "std::thread",
     "std::env",
+    "std::process",
     "std::time::Instant",
     "std::time::SystemTime",
+    "TcpStream",
+    "UnixStream",
     "tokio",
+    "mio::",
+    "rustix",
 ];
+const ADDRESSES: &str = "std::net::Ip";
+
+/// What their manifests must not name. The engine's may in its tables for tests, that of the client's rules nowhere.
+const WORLDLY_PACKAGES: [&str; 5] = ["tokio", "mio", "rustix", "libc", "socket2"];
+const ALSO_IN_TESTS: &str = "client/rules/";
 
 /// Reports every arrow that points the wrong way in one file.
 pub(crate) fn arrows(source: &Source) -> Vec<String> {
@@ -125,7 +153,7 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
         let written = if is_manifest {
             format!("quorlock-{name}")
         } else {
-            format!("quorlock_{name}")
+            format!("quorlock_{}", name.replace('-', "_"))
         };
         let is_testkit = *name == TESTKIT;
         let is_for_tests = is_testkit || package.examples_may_know.contains(name);
@@ -133,9 +161,10 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
             .path
             .starts_with(&format!("{}tests/", package.folder));
         let is_found = if is_manifest && is_for_tests {
-            dependencies(&source.text, |table| !table.contains("dev-")).contains(&written)
+            let shipped = dependencies(&source.text, |table| !table.contains("dev-"));
+            names(&shipped, &written)
         } else {
-            code.contains(&written) && !(is_testkit && is_test)
+            names(&code, &written) && !(is_testkit && is_test)
         };
         if is_found {
             problems.push(format!(
@@ -164,16 +193,36 @@ pub(crate) fn features(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Reports where the engine reaches for files, sockets, threads or a clock.
+/// Reports where the engine or the client's rules reach for files, sockets, threads or a clock, or could.
 pub(crate) fn purity(source: &Source) -> Vec<String> {
-    if !source.path.starts_with("server/engine/src/") || !source.is_rust() {
-        return Vec::new();
-    }
-    let code = scan::code_only(&source.text);
-    let touched = WORLD.iter().filter(|part| code.contains(**part));
-    touched
-        .map(|part| format!("{}: the engine must not use {part}", source.path))
+    let package = PURE.iter().find_map(|pure| {
+        let file = source.path.strip_prefix(pure)?;
+        Some((pure, file))
+    });
+    let touched: Vec<&str> = match package {
+        Some((_, file)) if file.starts_with("src/") && source.is_rust() => {
+            let code = scan::code_only(&source.text).replace(ADDRESSES, "");
+            let parts = WORLD.into_iter();
+            parts.filter(|part| code.contains(part)).collect()
+        }
+        Some((&pure, "Cargo.toml")) => {
+            let is_wanted = |table: &str| pure == ALSO_IN_TESTS || !table.contains("dev-");
+            let known = dependencies(&source.text, is_wanted);
+            let packages = WORLDLY_PACKAGES.into_iter();
+            packages.filter(|name| names(&known, name)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let problems = touched.into_iter();
+    problems
+        .map(|part| format!("{}: what decides must not use {part}", source.path))
         .collect()
+}
+
+/// Whether a text has this name as a whole word.
+fn names(text: &str, name: &str) -> bool {
+    let mut words = text.split(|it: char| !it.is_alphanumeric() && it != '_' && it != '-');
+    words.any(|word| word == name)
 }
 
 fn package_of(path: &str) -> Option<&'static Package> {
@@ -288,25 +337,69 @@ mod tests {
             .len()
         };
         assert_eq!(conditional("server/src/past/fingerprint.rs"), 1);
-        assert_eq!(conditional("client/src/rules/mod.rs"), 1);
+        assert_eq!(conditional("client/rules/src/lib.rs"), 1);
         assert_eq!(conditional("server/src/sync.rs"), 0);
         assert_eq!(conditional("src/main.rs"), 0);
     }
 
+    fn impure(path: &str, text: &str) -> usize {
+        purity(&Source {
+            path: path.into(),
+            text: text.into(),
+        })
+        .len()
+    }
+
     #[test]
-    fn an_engine_that_touches_the_world_is_reported() {
-        let engine = |text: &str| {
-            purity(&Source {
-                path: "server/engine/src/x.rs".into(),
-                text: text.into(),
-            })
-            .len()
-        };
-        assert_eq!(engine("let now = std::time::Instant::now();"), 1);
-        assert_eq!(engine("use std::fs::File;"), 1);
-        assert_eq!(
-            engine("// std::fs is for the shell\nuse std::time::Duration;"),
-            0
-        );
+    fn an_engine_and_rules_that_touch_the_world_are_reported() {
+        for path in ["server/engine/src/x.rs", "client/rules/src/link/x.rs"] {
+            for touching in [
+                "let now = std::time::Instant::now();",
+                "use std::fs::File;",
+                "use std::net::{Ipv6Addr, TcpListener};",
+                "fn f(stream: &TcpStream) {}",
+                "std::thread::spawn(f);",
+                "let time = rustix::time::clock_gettime(clock);",
+            ] {
+                assert_eq!(impure(path, touching), 1, "{path}: {touching}");
+            }
+            let pure =
+                "// std::fs is for the shell\nuse std::net::Ipv6Addr;\nuse std::time::Duration;";
+            assert_eq!(impure(path, pure), 0);
+        }
+        assert_eq!(impure("client/src/runtime/x.rs", "use std::fs::File;"), 0);
+    }
+
+    #[test]
+    fn a_manifest_of_what_decides_that_names_a_way_into_the_world_is_reported() {
+        let rules = "client/rules/Cargo.toml";
+        for table in ["[dependencies]", "[dev-dependencies]"] {
+            for package in WORLDLY_PACKAGES {
+                let line = format!("{table}\n{package}.workspace = true\n");
+                assert_eq!(impure(rules, &line), 1, "{line}");
+            }
+        }
+        assert_eq!(impure(rules, "[dependencies.tokio]\nversion = \"1\"\n"), 1);
+        let renamed = "[dependencies]\nruntime = { package = \"tokio\" }\n";
+        assert_eq!(impure(rules, renamed), 1);
+        let others = "[dependencies]\nquorlock-rustix.workspace = true # no tokio\n";
+        assert_eq!(impure(rules, others), 0);
+        let for_tests = "[dev-dependencies]\nrustix.workspace = true\n";
+        assert_eq!(impure("server/engine/Cargo.toml", for_tests), 0);
+    }
+
+    #[test]
+    fn only_the_shell_of_the_client_and_what_drives_its_rules_know_them() {
+        let uses = "use quorlock_client_rules::client::Client;";
+        assert_eq!(found("client/src/runtime/thread.rs", uses), 0);
+        assert_eq!(found("simulation/src/cluster.rs", uses), 0);
+        assert_eq!(found("src/run.rs", uses), 1);
+        assert_eq!(found("server/src/lib.rs", uses), 1);
+        let uses = "use quorlock_client::Redlock;";
+        assert_eq!(found("client/rules/src/lib.rs", uses), 1);
+        let dependency = "[dependencies]\nquorlock-client = { path = \"..\" }\n";
+        assert_eq!(found("client/rules/Cargo.toml", dependency), 1);
+        let examples = dependency.replace("dependencies", "dev-dependencies");
+        assert_eq!(found("client/rules/Cargo.toml", &examples), 0);
     }
 }

@@ -114,7 +114,7 @@ fn no_file_and_no_folder_uses_another_in_a_circle() {
 }
 
 #[test]
-fn the_engine_touches_nothing_of_the_world() {
+fn the_engine_and_the_rules_of_the_client_touch_nothing_of_the_world() {
     every_file(arrows::purity);
 }
 

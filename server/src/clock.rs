@@ -34,8 +34,10 @@ pub trait Clock: Send + Sync + 'static {
     fn boot(&self) -> Boot;
     /// Resolves when [`Clock::raw`] has about this reading: a timer for maintenance, not for
     /// validity. To be called with a reading that was taken before what it depends on.
-    fn pause_until(&self, raw: RawTime) -> Pause<'_> {
-        Box::pin(tokio::time::sleep(raw.saturating_since(self.raw())))
+    ///
+    /// `None` where time passes by itself: then the node's own timer waits.
+    fn pause_until(&self, _raw: RawTime) -> Pause<'_> {
+        None
     }
     /// Has this called each time a test has moved the clock: whoever sleeps for so long by the machine's time looks again.
     /// A clock that time alone moves never calls it.
@@ -77,4 +79,4 @@ pub(crate) fn saturated(number: u128) -> u64 {
 }
 
 /// What [`Clock::pause_until`] returns.
-pub type Pause<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type Pause<'a> = Option<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>;

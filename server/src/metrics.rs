@@ -47,10 +47,9 @@ pub(crate) fn spawn(
         .name("quorlock-http".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                let mut stopped = node.stopped();
                 let mut serving = serve(listeners, &node);
                 // Nobody's reply waits here: what is under way when the node stops is cut off.
-                let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+                node.signals.stopped.wait().await;
                 serving.abort_all();
             });
         })

@@ -154,15 +154,12 @@ impl Node {
 
     /// Whether it serves locks, or still waits out its restart delay.
     pub fn is_serving(&self) -> bool {
-        *self.node.signals.serving.borrow()
+        self.node.signals.serving.is_set()
     }
 
     /// Resolves when the node serves locks; at once if it does. Never, if it stops before.
     pub async fn serving(&self) {
-        let mut serving = self.node.signals.serving.subscribe();
-        if serving.wait_for(|is_serving| *is_serving).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.node.signals.serving.wait().await;
     }
 
     /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.

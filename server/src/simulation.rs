@@ -145,7 +145,7 @@ impl Node {
 
     /// Whether it serves locks.
     pub fn is_serving(&self) -> bool {
-        *self.node.signals.serving.borrow()
+        self.node.signals.serving.is_set()
     }
 
     /// Its time now.
@@ -439,7 +439,7 @@ impl Node {
 
     /// Whether the node was told to stop, or stopped because its log failed.
     pub fn is_stopping(&self) -> bool {
-        *self.node.signals.stop.borrow()
+        self.node.signals.stop.is_set()
     }
 
     /// As the real threads do: a failure ends the node.

@@ -1,5 +1,7 @@
 //! What the hand-overs between threads rest on: the locks of the standard library, the channels of crossbeam and the
-//! notifications of tokio, or with the feature `shuttle` those that try orders of threads.
+//! events of `event-listener`, or with the feature `shuttle` those that try orders of threads.
+
+use event_listener::{Event, EventListener};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic, mpsc as channel};
@@ -17,39 +19,65 @@ pub(crate) fn unbounded<T>() -> (channel::Sender<T>, channel::Receiver<T>) {
     return channel::unbounded();
 }
 
-#[cfg(not(feature = "shuttle"))]
-pub(crate) use tokio::sync::Notify;
+/// What async code waits for, on any runtime. No thread sleeps here.
+#[derive(Debug, Default)]
+pub(crate) struct Notify(Event);
 
-#[cfg(feature = "shuttle")]
-pub(crate) use notify::Notify;
-
-#[cfg(feature = "shuttle")]
-mod notify {
-    use std::time::Duration;
-
-    use tokio::sync::futures::Notified;
-
-    /// Tokio's, and before each call another thread may run.
-    pub(crate) struct Notify(tokio::sync::Notify);
-
-    /// Shuttle does not model time.
-    fn switch() {
-        shuttle::thread::sleep(Duration::ZERO);
+impl Notify {
+    /// Resolves at the next notification after this call: ask for it first, then look at what it is about.
+    pub(crate) fn listen(&self) -> EventListener {
+        switch();
+        self.0.listen()
     }
 
-    impl Notify {
-        pub(crate) fn new() -> Self {
-            Self(tokio::sync::Notify::new())
-        }
+    /// Notifies the one that has listened for longest and was not notified yet.
+    pub(crate) fn notify_one(&self) {
+        switch();
+        self.0.notify_additional(1);
+    }
 
-        pub(crate) fn notified(&self) -> Notified<'_> {
-            switch();
-            self.0.notified()
-        }
+    /// Notifies all that listen. It costs a look where nobody does, or all were notified already.
+    pub(crate) fn notify_all(&self) {
+        switch();
+        self.0.notify(usize::MAX);
+    }
+}
 
-        pub(crate) fn notify_waiters(&self) {
-            switch();
-            self.0.notify_waiters();
+/// A fact that comes true once and stays so.
+#[derive(Debug, Default)]
+pub(crate) struct Latch {
+    is_set: atomic::AtomicBool,
+    changed: Notify,
+}
+
+impl Latch {
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(atomic::Ordering::SeqCst)
+    }
+
+    /// Returns whether it was set before.
+    pub(crate) fn set(&self) -> bool {
+        let was_set = self.is_set.swap(true, atomic::Ordering::SeqCst);
+        self.changed.notify_all();
+        was_set
+    }
+
+    /// Resolves once it is set; at once if it is.
+    pub(crate) async fn wait(&self) {
+        while !self.is_set() {
+            let changed = self.changed.listen();
+            if !self.is_set() {
+                changed.await;
+            }
         }
     }
 }
+
+/// Before each call another thread may run. Shuttle does not model time.
+#[cfg(feature = "shuttle")]
+fn switch() {
+    shuttle::thread::sleep(std::time::Duration::ZERO);
+}
+
+#[cfg(not(feature = "shuttle"))]
+fn switch() {}

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use event_listener::Event;
 use quorlock_engine::control::Boot;
-use tokio::sync::Notify;
 
 use crate::clock::{Clock, LookAgain, Pause, saturated, saturated_nanos};
 use quorlock_engine::{BootTime, RawTime};
@@ -18,7 +18,7 @@ use quorlock_engine::{BootTime, RawTime};
 pub struct SettableClock {
     clocks: Mutex<Clocks>,
     /// Notified at each move.
-    moved: Notify,
+    moved: Event,
     /// Called at each move.
     watchers: Mutex<Vec<LookAgain>>,
 }
@@ -47,7 +47,7 @@ impl SettableClock {
                 strobe_us: 0,
                 is_strobed: false,
             }),
-            moved: Notify::new(),
+            moved: Event::new(),
             watchers: Mutex::default(),
         }
     }
@@ -148,7 +148,7 @@ impl SettableClock {
         if is_same {
             return;
         }
-        self.moved.notify_waiters();
+        self.moved.notify(usize::MAX);
         let mut watchers = self.watchers.lock().expect("no watcher panics");
         watchers.retain(|look_again| look_again());
     }
@@ -212,17 +212,16 @@ impl Clock for SettableClock {
     /// Time passes only where a test moves it; a clock that was set back ends the pause.
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         let began = self.raw();
-        Box::pin(async move {
+        Some(Box::pin(async move {
             loop {
-                let mut moved = std::pin::pin!(self.moved.notified());
-                moved.as_mut().enable();
+                let moved = self.moved.listen();
                 let now = self.raw();
                 if now >= raw || now < began {
                     return;
                 }
                 moved.await;
             }
-        })
+        }))
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::channels::Listener;
 use quorlock_engine::{NodeTime, RawTime, WatchedKey};
-use tokio::sync::Notify;
+
+use crate::sync::Notify;
 
 /// One connected client.
 #[derive(Debug)]

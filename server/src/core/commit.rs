@@ -8,13 +8,12 @@
 //! workers read them without a lock.
 
 use std::error::Error;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
 use crossbeam_utils::CachePadded;
+use event_listener::EventListener;
 use quorlock_persistence::{DiskError, Position, WriteError};
-use tokio::sync::futures::Notified;
 
 use crate::core::durable_counts::{Counts, DurableCounts, Sample};
 use crate::core::executor::Executor;
@@ -137,7 +136,7 @@ impl Commit {
             total_bytes: AtomicU64::new(size.total_bytes),
             older_bytes: AtomicU64::new(size.older_bytes),
             failure: OnceLock::new(),
-            progress: Notify::new(),
+            progress: Notify::default(),
         }
     }
 
@@ -243,22 +242,20 @@ impl Commit {
                 counts.note_released(ended.newest);
             }
         }
-        self.progress.notify_waiters();
+        self.progress.notify_all();
     }
 
     /// Marks the log as failed and returns the first failure.
     pub(crate) fn fail(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         let failure = self.failure.get_or_init(|| Failure::new(error)).clone();
-        self.progress.notify_waiters();
+        self.progress.notify_all();
         failure
     }
 
     /// Resolves after the next sync, or when the log has failed, counted from this call: ask for
     /// it first and look at the position then.
-    pub(crate) fn progress(&self) -> Pin<Box<Notified<'_>>> {
-        let mut progress = Box::pin(self.progress.notified());
-        progress.as_mut().enable();
-        progress
+    pub(crate) fn progress(&self) -> EventListener {
+        self.progress.listen()
     }
 
     /// The failure, if there was one.

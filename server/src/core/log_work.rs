@@ -280,7 +280,7 @@ mod tests {
         disk.plan_fault(&[Operation::Sync], 0, Fault::Error(5));
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
-        let done = move || told.send(*seen.signals.stop.borrow()).unwrap();
+        let done = move || told.send(seen.signals.stop.is_set()).unwrap();
         node.log_queue.commit(Box::new(done));
         let mut begun = begin(&mut work);
         work.finish(&mut begun).unwrap_err();

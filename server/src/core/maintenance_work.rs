@@ -118,7 +118,7 @@ impl NodeState {
                 let id = self.shown_id();
                 StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
                 self.facts.report.served(&id, now);
-                self.signals.serving.send_replace(true);
+                self.signals.serving.set();
             }
             Announcement::WallClockSet { off_by_us } => {
                 tell_of_wall(off_by_us, self.config.clock_drift_millionths);

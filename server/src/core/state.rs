@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::Verdict;
-use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
@@ -28,7 +27,7 @@ use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
 use crate::core::statistics::Statistics;
 use crate::past::Identity;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Latch, Mutex, MutexGuard, Notify};
 use quorlock_engine::{Moment, RawTime};
 
 /// One node's state, behind one `Arc`.
@@ -68,29 +67,18 @@ pub(crate) struct StartFacts {
 }
 
 /// What the node tells its threads and its owner.
+#[derive(Debug, Default)]
 pub(crate) struct Signals {
     /// Notified when a key appears, so that an idle node needs no timer.
     pub(crate) activity: Notify,
     /// The orderly stop was asked for.
-    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) stop: Latch,
     /// The last record is synced: workers may end.
-    pub(crate) stopped: watch::Sender<bool>,
+    pub(crate) stopped: Latch,
     /// Stop as a killed process would.
     pub(crate) crash: AtomicBool,
     /// The restart delay is over.
-    pub(crate) serving: watch::Sender<bool>,
-}
-
-impl Default for Signals {
-    fn default() -> Self {
-        Self {
-            activity: Notify::new(),
-            stop: watch::Sender::new(false),
-            stopped: watch::Sender::new(false),
-            crash: AtomicBool::new(false),
-            serving: watch::Sender::new(false),
-        }
-    }
+    pub(crate) serving: Latch,
 }
 
 impl NodeState {
@@ -109,7 +97,7 @@ impl NodeState {
             let failure = self
                 .commit
                 .fail("a thread panicked while it held the engine");
-            self.signals.stop.send_replace(true);
+            self.signals.stop.set();
             failure
         })
     }
@@ -131,7 +119,7 @@ impl NodeState {
 
     /// The log failed: grant no more, and stop.
     pub(crate) fn fail(&self, failure: &Failure) {
-        if !self.signals.stop.send_replace(true) {
+        if !self.signals.stop.set() {
             tracing::error!(
                 "{failure}. The node grants no more and stops; after a restart it waits until \
                  every lock it may have forgotten has expired"
@@ -179,7 +167,7 @@ impl NodeState {
         }
         if self.is_compaction_due(now_raw) {
             // Without keys that expire, maintenance sleeps without a timer.
-            self.signals.activity.notify_one();
+            self.signals.activity.notify_all();
         }
         if asks.syncs_soon {
             self.log_queue.send(LogEvent::SyncSoon);
@@ -199,12 +187,7 @@ impl NodeState {
 
     /// Asks for the orderly stop.
     pub(crate) fn stop(&self) {
-        self.signals.stop.send_replace(true);
-    }
-
-    /// Turns true when the workers may end.
-    pub(crate) fn stopped(&self) -> watch::Receiver<bool> {
-        self.signals.stopped.subscribe()
+        self.signals.stop.set();
     }
 
     /// The durability of this node's replies, as it is now.
@@ -221,6 +204,6 @@ impl NodeState {
     /// the restart delay is answered that way, because drivers block on it.
     pub(crate) fn is_loading(&self) -> bool {
         self.config.restart_delay_reply == RestartDelayReply::Loading
-            && !*self.signals.serving.borrow()
+            && !self.signals.serving.is_set()
     }
 }

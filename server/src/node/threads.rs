@@ -90,7 +90,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     let (runtime, ends) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            node.signals.stopped.send_replace(true);
+            node.signals.stopped.set();
             let _ = ready.send(Err(StartError::Thread(error)));
             return threads.end();
         }
@@ -113,7 +113,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         let lived = maintenance_task::run(&node, &mut maintenance).await;
         acceptors.shutdown().await;
         let ended = lived.and_then(|()| last_words(&node, &mut maintenance, &stop_mark));
-        node.signals.stopped.send_replace(true);
+        node.signals.stopped.set();
         threads.stop_workers();
         for end in ends {
             // A worker that panicked ends as well.
@@ -221,7 +221,7 @@ impl Drop for Threads {
         if std::thread::panicking() {
             let failure = self.node.commit.fail("the node's thread panicked");
             self.node.fail(&failure);
-            self.node.signals.stopped.send_replace(true);
+            self.node.signals.stopped.set();
             // The failure says it all.
             let _ = self.end();
         }

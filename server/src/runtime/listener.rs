@@ -200,10 +200,11 @@ async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
             return false;
         };
         let worker = oldest.worker;
+        let has_tried = clients.room.listen();
         if !workers[worker].send(Incoming::Message(Message::MakeRoom(oldest))) {
             return false;
         }
-        clients.room.notified().await;
+        has_tried.await;
     }
     true
 }

@@ -1,7 +1,9 @@
 //! Carries out what the maintenance asks for: on the node's thread, with timers and the log thread.
 
+use quorlock_engine::RawTime;
 use tokio::sync::oneshot;
 
+use crate::clock::Clock;
 use crate::core::commit::Failure;
 use crate::core::log_queue::LogEvent;
 use crate::core::maintenance::{Maintenance, Wake, Work};
@@ -12,17 +14,16 @@ use crate::core::state::NodeState;
 /// # Errors
 /// When the log failed.
 pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
-    let mut stop = node.signals.stop.subscribe();
     tokio::select! {
         biased;
-        _ = stop.wait_for(|is_asked| *is_asked) => Ok(()),
+        () = node.signals.stop.wait() => Ok(()),
         outcome = live(node, maintenance) => outcome,
     }
 }
 
 async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
     loop {
-        let progress = node.commit.progress();
+        let (progress, activity) = (node.commit.progress(), node.signals.activity.listen());
         let now_raw = node.clock.raw();
         let (step, discarded) = node.next_step(maintenance, now_raw)?;
         if !discarded.is_empty() {
@@ -43,11 +44,19 @@ async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Fai
             }
             Wake::After(pause) => tokio::time::sleep(pause).await,
             Wake::At { raw, after_sync } => tokio::select! {
-                () = node.clock.pause_until(raw) => {}
-                () = node.signals.activity.notified() => {}
+                () = pause_until(&*node.clock, raw) => {}
+                () = activity => {}
                 () = progress, if after_sync => {}
             },
         }
+    }
+}
+
+/// Waits for this reading of the raw clock: by the clock itself where only a test moves it.
+async fn pause_until(clock: &dyn Clock, raw: RawTime) {
+    match clock.pause_until(raw) {
+        Some(pause) => pause.await,
+        None => tokio::time::sleep(raw.saturating_since(clock.raw())).await,
     }
 }
 

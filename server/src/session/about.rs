@@ -58,11 +58,11 @@ pub(crate) fn bgrewriteaof(
         return Ok(Answer::Reply(Reply::Error(REWRITING)));
     }
     // Maintenance begins at once, except in the restart delay.
-    let begins = *node.signals.serving.borrow();
+    let begins = node.signals.serving.is_set();
     if rewrites.is_asked.swap(true, Ordering::AcqRel) && begins {
         return Ok(Answer::Reply(Reply::Error(REWRITING)));
     }
-    node.signals.activity.notify_one();
+    node.signals.activity.notify_all();
     Ok(Answer::Reply(Reply::status(if begins {
         "Background append only file rewriting started"
     } else {

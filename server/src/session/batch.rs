@@ -248,7 +248,7 @@ impl<'a> Batch<'a> {
                 self.node.deliveries.wake_all_but(self.worker);
             }
             if wakes_maintenance {
-                self.node.signals.activity.notify_one();
+                self.node.signals.activity.notify_all();
             }
         }
         self.under_lock = 0;

@@ -128,7 +128,7 @@ pub(super) fn kill(
         node.deliveries.order(client, What::Close);
     }
     if executor.engine.tracking().has_departed() {
-        node.signals.activity.notify_one();
+        node.signals.activity.notify_all();
     }
     node.deliveries.wake();
     let reply = match (is_old_form, killed.len()) {

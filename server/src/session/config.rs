@@ -105,7 +105,7 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     node.settings.replace(after);
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
-    node.signals.activity.notify_one();
+    node.signals.activity.notify_all();
     Ok(match position {
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),

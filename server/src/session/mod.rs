@@ -214,7 +214,7 @@ impl Session {
         if let Ok(mut executor) = node.lock() {
             executor.forget_client(&self.client);
             if executor.engine.tracking().has_departed() {
-                node.signals.activity.notify_one();
+                node.signals.activity.notify_all();
             }
         }
     }

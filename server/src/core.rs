@@ -33,6 +33,7 @@ pub(crate) mod maintenance_work;
 pub(crate) mod next_commit;
 pub(crate) mod outbox;
 pub(crate) mod pause;
+pub(crate) mod process;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;

@@ -18,6 +18,7 @@ pub(crate) mod inbox;
 pub(crate) mod listener;
 pub(crate) mod log_thread;
 pub(crate) mod maintenance_task;
+pub(crate) mod process;
 mod socket;
 pub(crate) mod unix_socket;
 pub(crate) mod worker;

@@ -32,6 +32,7 @@ use crate::node::error::StartError;
 use crate::node::identity;
 use crate::node::start::{Begun, Plan, Reach, StopMark, begin};
 use crate::past::Identity;
+use crate::runtime::process;
 use crate::simulation::worker::Worker;
 
 /// What a simulated node starts from.
@@ -100,6 +101,7 @@ impl Node {
         let plan = Plan {
             config,
             clock,
+            process: process::own(),
             disk,
             sizes: setup.sizes,
             part_bytes: setup.part_bytes,

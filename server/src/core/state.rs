@@ -22,6 +22,7 @@ use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
+use crate::core::process::Process;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -37,6 +38,7 @@ pub(crate) struct NodeState {
     pub(crate) log_writer: LogWriter,
     pub(crate) log_queue: LogQueue,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) process: Process,
     pub(crate) config: Config,
     pub(crate) facts: StartFacts,
     pub(crate) clients: Clients,

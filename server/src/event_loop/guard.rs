@@ -7,6 +7,7 @@ use slab::Slab;
 
 use crate::config::{ClientMemory, Config};
 use crate::core::clients::Client;
+use crate::core::process::Process;
 use crate::core::state::NodeState;
 use crate::event_loop::closing::ClosingLines;
 use crate::event_loop::connection::{Connection, Stage};
@@ -44,7 +45,7 @@ impl Guard {
         Self {
             limits,
             unlimited_output_bytes: limits.unlimited_output_bytes(),
-            memory_limit_bytes: memory_limit_bytes(&config),
+            memory_limit_bytes: memory_limit_bytes(&config, node.process),
             version,
             idle_reaper: IdleReaper::default(),
             account: Account::default(),
@@ -246,7 +247,7 @@ impl Guard {
         let config = node.settings.config();
         self.limits = ConnectionLimits::new(&config);
         self.unlimited_output_bytes = self.limits.unlimited_output_bytes();
-        self.memory_limit_bytes = memory_limit_bytes(&config);
+        self.memory_limit_bytes = memory_limit_bytes(&config, node.process);
         // A shorter time may be up for those that are here, and a lower limit exceeded.
         self.idle_reaper.request_round();
         self.looks_again = true;
@@ -260,14 +261,10 @@ pub(crate) struct Closing {
 }
 
 /// 0 where there is no limit.
-fn memory_limit_bytes(config: &Config) -> usize {
+fn memory_limit_bytes(config: &Config, process: Process) -> usize {
     let bytes = match config.maxmemory_clients {
         ClientMemory::Bytes(bytes) => bytes,
-        ClientMemory::Percent(percent) => {
-            let system = rustix::system::sysinfo();
-            let machine_bytes = u64::from(system.mem_unit).saturating_mul(system.totalram);
-            machine_bytes / 100 * u64::from(percent)
-        }
+        ClientMemory::Percent(percent) => (process.machine_bytes)() / 100 * u64::from(percent),
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

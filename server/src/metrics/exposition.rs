@@ -18,11 +18,11 @@ use prometheus_client::registry::{Metric, Registry};
 use quorlock_engine::control::Durability;
 
 use crate::core::durable_counts::Counts;
+use crate::core::process::CpuSeconds;
 use crate::core::state::NodeState;
 use crate::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
 use crate::core::wait::Wait;
 use crate::metrics::state;
-use crate::session::info::{CpuSeconds, cpu_seconds, resident_bytes};
 
 /// What `/metrics` answers.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -94,14 +94,14 @@ impl Page<'_> {
                 "run_id",
                 node.facts.identity.run_id(node.facts.start.incarnation),
             ),
-            ("process_id", std::process::id().to_string()),
+            ("process_id", node.process.id.to_string()),
         ];
         self.info("redis_instance", labels);
         self.gauge("redis_connected_clients", node.clients.count() as f64);
         let blocked = node.statistics.blocked.load(Ordering::Relaxed) as f64;
         self.gauge("redis_blocked_clients", blocked);
         self.gauge("redis_config_maxclients", node.config.maxclients as f64);
-        let resident = resident_bytes() as f64;
+        let resident = (node.process.resident_bytes)() as f64;
         self.gauge("redis_memory_used_bytes", resident);
         self.gauge("redis_memory_used_rss_bytes", resident);
         self.gauge("redis_memory_max_bytes", 0.0);
@@ -120,7 +120,7 @@ impl Page<'_> {
         self.counter("redis_net_input_bytes", count(&statistics.bytes_in));
         self.counter("redis_net_output_bytes", count(&statistics.bytes_out));
         self.counter("quorlock_error_replies", count(&statistics.errors));
-        let CpuSeconds { user, system } = cpu_seconds();
+        let CpuSeconds { user, system } = (node.process.cpu_seconds)();
         self.register("redis_cpu_user_seconds", ConstCounter::new(user));
         self.register("redis_cpu_sys_seconds", ConstCounter::new(system));
     }

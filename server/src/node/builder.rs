@@ -13,6 +13,7 @@ use crate::node::call::Calls;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, identity, threads};
+use crate::runtime::process;
 
 /// A node that has not been started.
 #[derive(Default)]
@@ -127,6 +128,7 @@ impl NodeBuilder {
         Ok(Plan {
             config: self.config,
             clock,
+            process: process::own(),
             disk,
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,

@@ -15,6 +15,7 @@ use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::LogEvents;
 use crate::core::state::NodeState;
 use crate::node::start::{Begun, Plan, Reach, begin, system_random};
+use crate::runtime::process;
 use crate::session::Session;
 
 /// A node that serves; the test does the work of its log thread.
@@ -47,6 +48,7 @@ pub(crate) fn plan(mut config: Config, disk: Arc<dyn Disk>, clock: Arc<dyn Clock
     Plan {
         config,
         clock,
+        process: process::own(),
         disk,
         sizes: LogOptions::default(),
         part_bytes: PART_BYTES,

@@ -22,6 +22,7 @@ use crate::core::log_queue::{LogEvents, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::maintenance::Maintenance;
 use crate::core::pause::Pause;
+use crate::core::process::Process;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::{Settings, durability};
@@ -44,6 +45,7 @@ use crate::sync::Mutex;
 pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) process: Process,
     pub(crate) disk: Arc<dyn Disk>,
     /// Tells machine and directory from others.
     /// The sizes of the log.
@@ -385,8 +387,7 @@ fn assemble(
         started_raw: plan.clock.raw(),
     };
     let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
-    let mode = LiveMode::new(&start);
-    let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let executor = Executor::new(engine, log.appender, time, phase, LiveMode::new(&start), rules);
     let calls = Calls::new(facts.workers + IN_PROCESS, command_names());
     let node = NodeState {
         executor: Mutex::new(executor),
@@ -394,6 +395,7 @@ fn assemble(
         log_writer,
         log_queue,
         clock: Arc::clone(&plan.clock),
+        process: plan.process,
         deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
         settings: Settings::new(&plan.config),

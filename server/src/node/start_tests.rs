@@ -15,6 +15,7 @@ use crate::clock::SettableClock;
 use crate::core::wait::Wait;
 use crate::node::for_tests;
 use crate::protocol::Output;
+use crate::runtime::process;
 use crate::session::Batch;
 use quorlock_engine::{BootTime, RawTime};
 
@@ -138,6 +139,7 @@ fn the_log_of_another_node_is_refused_when_it_is_read() {
     let plan = Plan {
         config: Config::default(),
         clock,
+        process: process::own(),
         disk: Arc::new(disk),
         sizes: LogOptions::default(),
         part_bytes: 4096,

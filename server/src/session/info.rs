@@ -15,6 +15,7 @@ use quorlock_engine::{ErrorReply, Moment, RawTime, Reply, ScriptCounts, Statisti
 use crate::core::commit::Failure;
 use crate::core::durable_counts::Counts;
 use crate::core::executor::Phase;
+use crate::core::process::CpuSeconds;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -207,7 +208,7 @@ fn server(page: &mut Page<'_>) {
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);
-    page.field("process_id", std::process::id());
+    page.field("process_id", node.process.id);
     page.field(
         "run_id",
         node.facts.identity.run_id(node.facts.start.incarnation),
@@ -300,7 +301,7 @@ fn clients(page: &mut Page<'_>) {
 }
 
 fn memory(page: &mut Page<'_>) {
-    let resident = resident_bytes();
+    let resident = (page.node.process.resident_bytes)();
     page.title("Memory");
     page.field("used_memory", resident);
     page.field("used_memory_rss", resident);
@@ -310,15 +311,6 @@ fn memory(page: &mut Page<'_>) {
     page.field("used_memory_scripts", page.engine.script_memory);
     page.field("number_of_cached_scripts", page.engine.script_count);
     page.field("maxmemory_policy", "noeviction");
-}
-
-/// Resident memory from the kernel: the node does not count its allocations.
-pub(crate) fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0);
-    pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 fn persistence(page: &mut Page<'_>) {
@@ -424,35 +416,10 @@ fn replication(page: &mut Page<'_>) {
 }
 
 fn cpu(page: &mut Page<'_>) {
-    let CpuSeconds { user, system } = cpu_seconds();
+    let CpuSeconds { user, system } = (page.node.process.cpu_seconds)();
     page.title("CPU");
     page.field("used_cpu_sys", format_args!("{system:.2}"));
     page.field("used_cpu_user", format_args!("{user:.2}"));
-}
-
-/// How long this process has kept the processors busy.
-pub(crate) struct CpuSeconds {
-    /// In its own code.
-    pub(crate) user: f64,
-    /// In the kernel.
-    pub(crate) system: f64,
-}
-
-/// Reads the clock ticks of this process (proc(5), fields 14 and 15 of stat).
-pub(crate) fn cpu_seconds() -> CpuSeconds {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses and may hold spaces.
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let mut fields = after_name.split_ascii_whitespace().skip(11);
-    let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
-    let mut seconds = || {
-        let ticks: Option<u64> = fields.next().and_then(|field| field.parse().ok());
-        ticks.unwrap_or(0) as f64 / per_second
-    };
-    CpuSeconds {
-        user: seconds(),
-        system: seconds(),
-    }
 }
 
 fn keyspace(page: &mut Page<'_>) {

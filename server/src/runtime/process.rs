@@ -1,0 +1,43 @@
+//! What the kernel says of this process and of the machine's memory.
+
+use crate::core::process::{CpuSeconds, Process};
+
+/// The process that asks.
+pub(crate) fn own() -> Process {
+    Process {
+        id: std::process::id(),
+        resident_bytes,
+        cpu_seconds,
+        machine_bytes,
+    }
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
+}
+
+/// Reads the clock ticks of this process (proc(5), fields 14 and 15 of stat).
+fn cpu_seconds() -> CpuSeconds {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name in parentheses and may hold spaces.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let per_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+    let mut seconds = || {
+        let ticks: Option<u64> = fields.next().and_then(|field| field.parse().ok());
+        ticks.unwrap_or(0) as f64 / per_second
+    };
+    CpuSeconds {
+        user: seconds(),
+        system: seconds(),
+    }
+}
+
+fn machine_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    u64::from(system.mem_unit).saturating_mul(system.totalram)
+}

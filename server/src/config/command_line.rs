@@ -7,9 +7,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::Config;
 use super::error::{ConfigError, Origin};
 use super::file::Reader;
+use super::{Config, Files};
 use quorlock_engine::words;
 
 /// What the command line asks for.
@@ -24,24 +24,24 @@ pub enum Invocation {
 }
 
 /// Reads the arguments after `quorlock server`. `-` reads more lines from `stdin`.
-pub fn parse_command_line<S: AsRef<str>>(
-    arguments: &[S],
+pub(super) fn parse(
+    arguments: &[&str],
     stdin: &mut dyn Read,
+    files: &dyn Files,
 ) -> Result<Invocation, ConfigError> {
-    let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
-    match arguments[..] {
+    match arguments {
         ["-v" | "--version"] => return Ok(Invocation::Version),
         ["-h" | "--help", ..] => return Ok(Invocation::Help),
         _ => {}
     }
     let mut config = Config::default();
-    let mut reader = Reader::new();
+    let mut reader = Reader::new(files);
     let options = match arguments.split_first() {
         Some((file, options)) if !file.starts_with('-') => {
             reader.read_file(&mut config, Path::new(file))?;
             options
         }
-        _ => &arguments,
+        _ => arguments,
     };
     let is_after_file = options.len() < arguments.len();
     let options = match options {

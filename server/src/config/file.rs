@@ -3,7 +3,6 @@
 //! Bounds: bytes and number of files of one configuration together, bytes of one line, depth of
 //! includes. A later line overrides an earlier one.
 
-use std::fs::File;
 use std::io::{Read, Take};
 use std::path::{Path, PathBuf};
 
@@ -11,12 +10,12 @@ use super::catalogue::named;
 use super::directive::INCLUDE;
 use super::error::{ConfigError, Origin, Problem};
 use super::password::IN_ARGUMENTS;
-use super::{Config, value};
+use super::{Config, Files, value};
 use quorlock_engine::words;
 
 /// Applies the lines of text to a configuration, within bounds that hold for all texts together.
-#[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct Reader<'a> {
+    files: &'a dyn Files,
     bytes_left: u64,
     files_left: usize,
     /// Lines that ask for what a node cannot be, unless a later line takes it back, as
@@ -24,9 +23,10 @@ pub(super) struct Reader {
     refused: Vec<(&'static str, ConfigError)>,
 }
 
-impl Reader {
-    pub(super) fn new() -> Self {
+impl<'a> Reader<'a> {
+    pub(super) fn new(files: &'a dyn Files) -> Self {
         Self {
+            files,
             bytes_left: BYTES_MAX,
             files_left: FILES_MAX,
             refused: Vec::new(),
@@ -40,7 +40,7 @@ impl Reader {
         path: &Path,
     ) -> Result<(), ConfigError> {
         let text = self.load(path)?;
-        config.file = std::path::absolute(path).ok();
+        config.file = self.files.absolute(path);
         self.apply_text(config, &text, None, 0)
     }
 
@@ -76,7 +76,9 @@ impl Reader {
             return Ok(());
         };
         if !name.eq_ignore_ascii_case(INCLUDE) {
-            let outcome = config.set(name, values).map_err(refuse);
+            let outcome = config.set(name, values);
+            let outcome = outcome.and_then(|()| config.read_password(self.files));
+            let outcome = outcome.map_err(refuse);
             if name.eq_ignore_ascii_case("requirepass")
                 && origin == Origin::CommandLine
                 && config.requirepass.is_some()
@@ -140,10 +142,13 @@ impl Reader {
 
     fn load(&mut self, path: &Path) -> Result<Vec<u8>, ConfigError> {
         self.files_left = self.files_left.saturating_sub(1);
-        let file = File::open(path).map_err(|error| ConfigError::Unreadable {
-            path: path.to_owned(),
-            error,
-        })?;
+        let file = self
+            .files
+            .open(path)
+            .map_err(|error| ConfigError::Unreadable {
+                path: path.to_owned(),
+                error,
+            })?;
         self.load_stream(file.take(self.bytes_left + 1), path)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `directive` says what a directive is, `table` lists the ones a node uses, `redis` the ones it only
 //! knows of, `kept` those of them that tools set, `catalogue` finds one by its name, `file` and `command_line` read text. Every spelling goes through `Config::set`, so a
-//! value is checked in one place. It does not touch what it configures.
+//! value is checked in one place. It does not touch what it configures. `files` reads the files of the machine.
 
 mod bind;
 mod catalogue;
@@ -13,6 +13,7 @@ mod command_line_tests;
 mod directive;
 mod error;
 mod file;
+mod files;
 mod first_try;
 mod kept;
 mod password;
@@ -28,7 +29,8 @@ mod warning;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorlock_engine::notifications::Events;
@@ -36,9 +38,11 @@ use quorlock_engine::notifications::Events;
 pub use bind::Bind;
 pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
-pub use command_line::{Invocation, USAGE, parse_command_line};
+pub use command_line::{Invocation, USAGE};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
+pub(crate) use files::SystemFiles;
+pub use files::parse_command_line;
 pub use password::Password;
 pub use settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
@@ -159,6 +163,15 @@ pub struct Config {
     notices: Vec<Notice>,
 }
 
+/// The files that a configuration names.
+pub(crate) trait Files {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read>>;
+    /// The whole path, if the system says it.
+    fn absolute(&self, path: &Path) -> Option<PathBuf>;
+    /// Whether every user of the machine may read the file.
+    fn is_public(&self, path: &Path) -> bool;
+}
+
 /// Something the operator should read once, at start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
@@ -185,7 +198,8 @@ impl Config {
         listeners
     }
 
-    /// Sets one directive, as a line of the file would. An error changes nothing.
+    /// Sets one directive, as a line of the file would. An error changes nothing. A file that holds the password is
+    /// read when the node starts.
     pub fn set<S: AsRef<str>>(&mut self, name: &str, values: &[S]) -> Result<(), Problem> {
         let values: Vec<String> = values
             .iter()

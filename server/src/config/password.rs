@@ -1,15 +1,13 @@
 //! The password of AUTH, and the file that it may be read from.
 //!
-//! Invariant: it appears in no message. The file is read once, when its directive is.
+//! Invariant: it appears in no message. A file is read once: behind its directive, or when the node starts.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::value::{one, text};
-use super::{Config, Problem};
+use super::{Config, Files, Problem};
 
 /// The password of AUTH. It appears in no message, not even a debug one.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,18 +49,30 @@ pub(super) fn set_file(config: &mut Config, path: Option<PathBuf>) -> Result<(),
         None if config.requirepass_file.is_none() => {}
         None => (config.requirepass, config.requirepass_file) = (None, None),
         Some(path) => {
-            config.requirepass = Some(read(&path)?);
-            config.requirepass_file = Some(path);
+            (config.requirepass, config.requirepass_file) = (None, Some(path));
         }
     }
     Ok(())
 }
 
+impl Config {
+    /// Reads the file that holds the password, if one does and was not read yet.
+    pub(crate) fn read_password(&mut self, files: &dyn Files) -> Result<(), Problem> {
+        if let (None, Some(path)) = (&self.requirepass, &self.requirepass_file) {
+            self.requirepass = Some(read(files, path)?);
+            let notice = files.is_public(path).then(|| PUBLIC_FILE.to_owned());
+            self.replace_notice("requirepass-file", notice);
+        }
+        Ok(())
+    }
+}
+
 /// An empty file is refused: it would leave the node open to everybody.
-fn read(path: &Path) -> Result<Password, Problem> {
+fn read(files: &dyn Files, path: &Path) -> Result<Password, Problem> {
     let mut bytes = Vec::new();
     let bytes_max = BYTES_MAX + LINE_END_BYTES_MAX;
-    File::open(path)
+    files
+        .open(path)
         .and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| Problem::new(format!("the file cannot be read: {error}")))?;
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
@@ -77,15 +87,14 @@ fn read(path: &Path) -> Result<Password, Problem> {
         })
 }
 
-/// Whether every user of the machine may read the file.
-pub(super) fn is_public(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
-}
-
 /// What a start says of a password among the arguments.
 pub(super) const IN_ARGUMENTS: &str = "every user of this machine can read the arguments of a process (ps), this \
     password too, and with it take or release every lock: write it into a configuration file, or into a file for \
     requirepass-file, that others may not read";
+
+/// What a start says of a file that others may read.
+const PUBLIC_FILE: &str = "every user of this machine can read the file, and with the password take or release every \
+    lock: take away their permission with chmod o-r";
 
 const BYTES_MAX: usize = 512;
 const LINE_END_BYTES_MAX: usize = 2;
@@ -94,9 +103,11 @@ const LINE_END_BYTES_MAX: usize = 2;
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::config::SystemFiles;
 
     fn configured(bytes: &[u8]) -> Result<Config, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -104,7 +115,10 @@ mod tests {
         fs::write(&path, bytes).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let mut config = Config::default();
-        let outcome = config.set("requirepass-file", &[path.to_str().unwrap()]);
+        config
+            .set("requirepass-file", &[path.to_str().unwrap()])
+            .unwrap();
+        let outcome = config.read_password(&SystemFiles);
         outcome
             .map(|()| config)
             .map_err(|problem| problem.to_string())
@@ -158,11 +172,12 @@ mod tests {
         config.set("requirepass-file", &[""]).unwrap();
         assert_eq!(now(&config), ["said", ""]);
         config.set("requirepass-file", &[path]).unwrap();
+        assert_eq!(now(&config), ["", path]);
+        config.read_password(&SystemFiles).unwrap();
         assert_eq!(now(&config), ["filed", path]);
-        config
-            .set("requirepass-file", &["/nonexistent"])
-            .unwrap_err();
-        assert_eq!(now(&config), ["filed", path]);
+        fs::remove_file(path).unwrap();
+        config.read_password(&SystemFiles).unwrap();
+        assert_eq!(now(&config), ["filed", path], "it is read once");
         config.set("requirepass", &["said"]).unwrap();
         assert_eq!(now(&config), ["said", ""]);
         config.set("requirepass-file", &[path]).unwrap();
@@ -181,6 +196,7 @@ mod tests {
             config
                 .set("requirepass-file", &[path.to_str().unwrap()])
                 .unwrap();
+            config.read_password(&SystemFiles).unwrap();
             assert_eq!(config.notices().len(), notices, "{mode:o}");
         }
     }

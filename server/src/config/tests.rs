@@ -12,7 +12,7 @@ use super::*;
 
 fn from_text(text: &[u8]) -> Result<Config, ConfigError> {
     let mut config = Config::default();
-    let mut reader = Reader::new();
+    let mut reader = Reader::new(&SystemFiles);
     reader.read_stream(&mut config, &mut &*text)?;
     reader.finish()?;
     Ok(config)

@@ -2,7 +2,6 @@
 
 use super::Config;
 use super::clients::{ClientMemory, OutputLimit};
-use super::password::is_public;
 use super::settings::{NoTtlDurability, RestartDelay};
 
 /// What an operator must know about a choice that is allowed but gives up a guarantee.
@@ -18,10 +17,6 @@ pub(super) fn warning(config: &Config, name: &str) -> Option<&'static str> {
             ),
             RestartDelay::Auto | RestartDelay::Always => None,
         },
-        "requirepass-file" if config.requirepass_file.as_deref().is_some_and(is_public) => Some(
-            "every user of this machine can read the file, and with the password take or release every lock: take \
-             away their permission with chmod o-r",
-        ),
         "no-ttl-durability" if config.no_ttl_durability == NoTtlDurability::AsMode => Some(
             "a crash can forget keys without TTL or beyond restart-delay-max, and no delay \
              covers them",

@@ -13,7 +13,9 @@ use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
-use crate::config::{AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply};
+use crate::config::{
+    AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply, SystemFiles,
+};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
@@ -121,7 +123,9 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
-pub(crate) fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
+pub(crate) fn begin(mut plan: Plan, reach: Reach) -> Result<Begun, StartError> {
+    let password = plan.config.read_password(&SystemFiles);
+    password.map_err(|problem| StartError::Config(format!("requirepass-file: {problem}")))?;
     let known = Identity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {
@@ -387,8 +391,8 @@ fn assemble(
         started_raw: plan.clock.raw(),
     };
     let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
-    let executor = Executor::new(engine, log.appender, time, phase, LiveMode::new(&start), rules);
-    let calls = Calls::new(facts.workers + IN_PROCESS, command_names());
+    let mode = LiveMode::new(&start);
+    let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
     let node = NodeState {
         executor: Mutex::new(executor),
         commit,
@@ -400,10 +404,10 @@ fn assemble(
         pause: Pause::default(),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
-        facts,
         clients: Clients::default(),
         statistics: Statistics::default(),
-        calls,
+        calls: Calls::new(facts.workers + IN_PROCESS, command_names()),
+        facts,
         rewrites: Rewrites::default(),
         signals: Signals::default(),
     };

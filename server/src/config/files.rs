@@ -1,0 +1,37 @@
+//! The machine's files, for a configuration: the one file of this folder that touches them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Files;
+use super::command_line::{self, Invocation};
+use super::error::ConfigError;
+
+/// The files of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemFiles;
+
+impl Files for SystemFiles {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn absolute(&self, path: &Path) -> Option<PathBuf> {
+        std::path::absolute(path).ok()
+    }
+
+    fn is_public(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
+    }
+}
+
+/// Reads the arguments after `quorlock server`. `-` reads more lines from `stdin`.
+pub fn parse_command_line<S: AsRef<str>>(
+    arguments: &[S],
+    stdin: &mut dyn Read,
+) -> Result<Invocation, ConfigError> {
+    let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+    command_line::parse(&arguments, stdin, &SystemFiles)
+}

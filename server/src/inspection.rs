@@ -20,7 +20,7 @@ use quorlock_persistence::{
 
 pub use crate::past::Location;
 pub use check::{Delay, NextStart, Report, State, check};
-pub use dump::{Body, Dumped, Line, Range, dump};
+pub use dump::{Body, Line, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::control::{Pending, Record, Start};
 pub use quorlock_engine::restart::Stop;

@@ -5,14 +5,16 @@ use quorlock_server::inspection::{
 };
 use serde_json::Value;
 
-use super::description::{Description, KEY_BYTES, VALUE_BYTES, escaped, quoted};
+use super::description::{Description, KEY_BYTES, VALUE_BYTES};
 
 /// Describes a change of a frame that was written at this node time.
 pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
     let start = |word: &str| {
         let start = Description::default().noted("change", word, "  {}");
         match mutation.target() {
-            Some((database, key)) => start.with_database(database).with_key(key),
+            Some((database, key)) => start
+                .noted("database", database, " {}")
+                .with_bytes("key", "", key, KEY_BYTES),
             None => start,
         }
     };
@@ -21,40 +23,33 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
             value, deadline, ..
         } => match value {
             NewValue::String(string) => start("replace")
-                .with("type", "string", " string")
-                .with_value(string),
-            NewValue::Collection(all) => {
-                let (name, size) = (all.type_name(), all.len());
-                start("replace")
-                    .noted("type", name, " {}")
-                    .with_hidden("value", Value::Null)
-                    .with("size", size, format_args!(" of {size} {}", parts_of(all)))
-            }
+                .noted("type", "string", " {}")
+                .value(string),
+            NewValue::Collection(all) => start("replace")
+                .noted("type", all.type_name(), " {}")
+                .with_hidden("value", Value::Null)
+                .with("size", all.len(), format_args!(" of {}", size(all))),
         }
-        .with_deadline(*deadline, now),
+        .deadline(*deadline, now),
         Mutation::Part {
             part,
             absent,
             deadline,
             ..
-        } => {
-            let (name, size) = (part.type_name(), part.len());
-            start("part")
-                .noted("type", name, " {},")
-                .with("size", size, format_args!(" {size} {},", parts_of(part)))
-                .noted("to_come", *absent, " {} to come")
-                .with_deadline(*deadline, now)
-        }
-        Mutation::SetDeadline { deadline, .. } => start("deadline").with_deadline(*deadline, now),
+        } => start("part")
+            .noted("type", part.type_name(), " {},")
+            .with("size", part.len(), format_args!(" {},", size(part)))
+            .noted("to_come", *absent, " {} to come")
+            .deadline(*deadline, now),
+        Mutation::SetDeadline { deadline, .. } => start("deadline").deadline(*deadline, now),
         Mutation::Change { change, .. } => describe_part(change, start),
         Mutation::Delete { .. } => start("delete"),
-        Mutation::FlushDatabase { database } => start("flush").with_database(*database),
+        Mutation::FlushDatabase { database } => start("flush").noted("database", *database, " {}"),
         Mutation::FlushAll => Description::default().with("change", "flush-all", "  flush all"),
-        Mutation::SwapDatabases { both: [one, other] } => start("swap").with(
-            "databases",
-            vec![*one, *other],
-            format_args!(" {one} {other}"),
-        ),
+        Mutation::SwapDatabases { both } => {
+            let words = format!(" {} {}", both[0], both[1]);
+            start("swap").with("databases", both.to_vec(), words)
+        }
     }
 }
 
@@ -65,60 +60,46 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> De
         End::Right => start(&format!("{word}-right")),
     };
     match *change {
-        Change::HashSet { field, value } => start("hash-set")
-            .with_name("field", field)
-            .with_value(value),
-        Change::HashDelete { field } => start("hash-delete").with_name("field", field),
-        Change::ListPush { end, element } => at_end("list-push", end).with_value(element),
+        Change::HashSet { field, value } => start("hash-set").field(field).value(value),
+        Change::HashDelete { field } => start("hash-delete").field(field),
+        Change::ListPush { end, element } => at_end("list-push", end).value(element),
         Change::ListPop { end, count } => {
             at_end("list-pop", end).noted("count", count, " count {}")
         }
         Change::ListRotate { from } => at_end("list-rotate", from),
-        Change::ListSet { index, element } => {
-            start("list-set").with_index(index).with_value(element)
-        }
-        Change::ListInsert { index, element } => {
-            start("list-insert").with_index(index).with_value(element)
-        }
-        Change::ListRemove { index } => start("list-remove").with_index(index),
-        Change::SetAdd { member } => start("set-add").with_name("member", member),
-        Change::SetRemove { member } => start("set-remove").with_name("member", member),
+        Change::ListSet { index, element } => start("list-set").index(index).value(element),
+        Change::ListInsert { index, element } => start("list-insert").index(index).value(element),
+        Change::ListRemove { index } => start("list-remove").index(index),
+        Change::SetAdd { member } => start("set-add").member(member),
+        Change::SetRemove { member } => start("set-remove").member(member),
         // JSON has no infinity: a score is a string.
-        Change::ScoreSet { member, score } => start("score-set").with_name("member", member).noted(
-            "score",
-            score.to_string(),
-            " score {}",
-        ),
-        Change::ScoreRemove { member } => start("score-remove").with_name("member", member),
+        Change::ScoreSet { member, score } => {
+            let start = start("score-set").member(member);
+            start.noted("score", score.to_string(), " score {}")
+        }
+        Change::ScoreRemove { member } => start("score-remove").member(member),
     }
 }
 
 impl Description {
-    fn with_database(self, database: u8) -> Self {
-        self.noted("database", database, " {}")
+    fn field(self, field: &[u8]) -> Self {
+        self.with_bytes("field", " field", field, KEY_BYTES)
     }
 
-    fn with_key(self, key: &[u8]) -> Self {
-        let words = format!(" {}", quoted(key, KEY_BYTES));
-        self.with("key", escaped(key, KEY_BYTES), words)
+    fn member(self, member: &[u8]) -> Self {
+        self.with_bytes("member", " member", member, KEY_BYTES)
     }
 
-    fn with_name(self, what: &str, name: &[u8]) -> Self {
-        let words = format!(" {what} {}", quoted(name, KEY_BYTES));
-        self.with(what, escaped(name, KEY_BYTES), words)
-    }
-
-    fn with_index(self, index: usize) -> Self {
+    fn index(self, index: usize) -> Self {
         self.noted("index", index, " index {}")
     }
 
-    fn with_value(self, value: &[u8]) -> Self {
-        let words = format!(" {}", quoted(value, VALUE_BYTES));
-        self.with("value", escaped(value, VALUE_BYTES), words)
+    fn value(self, value: &[u8]) -> Self {
+        self.with_bytes("value", "", value, VALUE_BYTES)
             .with_hidden("size", value.len())
     }
 
-    fn with_deadline(self, deadline: Deadline, now: NodeTime) -> Self {
+    fn deadline(self, deadline: Deadline, now: NodeTime) -> Self {
         let deadline = deadline.unless_never();
         let words = match deadline {
             Some(deadline) => format!(" ttl {} ms", deadline.left_ms(now)),
@@ -128,13 +109,14 @@ impl Description {
     }
 }
 
-/// What the parts of a collection are called.
-fn parts_of(collection: &Collection) -> &'static str {
-    match collection {
+/// How many parts a collection has, with what they are called.
+fn size(collection: &Collection) -> String {
+    let parts = match collection {
         Collection::Hash(_) => "fields",
         Collection::List(_) => "elements",
         Collection::Set(_) | Collection::SortedSet(_) => "members",
-    }
+    };
+    format!("{} {parts}", collection.len())
 }
 
 #[cfg(test)]

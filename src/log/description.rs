@@ -26,23 +26,15 @@ impl Description {
         self
     }
 
-    /// A member, and what the text says of it: `{}` stands for its value.
-    pub(crate) fn noted(self, name: &str, value: impl Into<Value> + Display, words: &str) -> Self {
-        let words = words.replace("{}", &value.to_string());
+    /// A member, and what the text says of it: `{}` stands for its value. The text leaves out one without value.
+    pub(crate) fn noted(self, name: &str, value: impl Into<Value>, words: &str) -> Self {
+        let value = value.into();
+        let words = match &value {
+            Value::Null => String::new(),
+            Value::String(text) => words.replace("{}", text),
+            other => words.replace("{}", &other.to_string()),
+        };
         self.with(name, value, words)
-    }
-
-    /// The same for a member that may be missing.
-    pub(crate) fn noted_if(
-        self,
-        name: &str,
-        value: Option<impl Into<Value> + Display>,
-        words: &str,
-    ) -> Self {
-        match value {
-            Some(value) => self.noted(name, value, words),
-            None => self.with_hidden(name, Value::Null),
-        }
     }
 
     /// A member that only programs need.
@@ -51,7 +43,7 @@ impl Description {
     }
 
     /// A member whose text is its name and its value.
-    pub(crate) fn with_named(self, name: &str, value: impl Into<Value> + Display) -> Self {
+    pub(crate) fn with_named(self, name: &str, value: impl Into<Value>) -> Self {
         self.noted(name, value, &format!("  {name} {{}}"))
     }
 
@@ -63,21 +55,35 @@ impl Description {
         }
     }
 
-    /// A member that is a list, with `heading` before the texts of its parts.
+    /// A member that is a list. Behind `heading` the text has those of the first parts, and how many more there are.
     pub(crate) fn with_parts(
         self,
         name: &str,
         heading: &str,
         parts: impl Iterator<Item = Description>,
+        shown_max: usize,
     ) -> Self {
-        let mut text = heading.to_owned();
-        let objects: Vec<Value> = parts
-            .map(|part| {
-                text.push_str(&part.text);
-                part.object.into()
-            })
-            .collect();
-        self.with(name, objects, text)
+        let (texts, objects): (Vec<String>, Vec<Value>) =
+            parts.map(|part| (part.text, part.object.into())).unzip();
+        let more = match texts.len().saturating_sub(shown_max) {
+            0 => String::new(),
+            more => format!("  ... and {more} more"),
+        };
+        let shown: String = texts.into_iter().take(shown_max).collect();
+        self.with(name, objects, format_args!("{heading}{shown}{more}"))
+    }
+
+    /// A member that holds bytes of the log, of which this many are shown.
+    pub(crate) fn with_bytes(self, name: &str, words: &str, bytes: &[u8], shown: usize) -> Self {
+        let shown = bytes.get(..shown).unwrap_or(bytes);
+        let (dots, length) = match shown.len() < bytes.len() {
+            true => ("...", format!("... ({} bytes)", bytes.len())),
+            false => ("", String::new()),
+        };
+        // Strings of JSON have their own quotes.
+        let shown = shown.escape_ascii();
+        let words = format!("{words} \"{shown}\"{length}");
+        self.with(name, format!("{shown}{dots}"), words)
     }
 
     /// In the format that is asked for.
@@ -89,28 +95,11 @@ impl Description {
     }
 }
 
-/// The first bytes, with everything escaped that is not printable ASCII, in quotes.
-pub(crate) fn quoted(bytes: &[u8], bytes_max: usize) -> String {
-    let shown = bytes.get(..bytes_max).unwrap_or(bytes);
-    let mut text = format!("\"{}\"", shown.escape_ascii());
-    if shown.len() < bytes.len() {
-        let _ = write!(text, "... ({} bytes)", bytes.len());
-    }
-    text
-}
-
-/// The same without quotes, for JSON, whose strings have their own.
-pub(crate) fn escaped(bytes: &[u8], bytes_max: usize) -> String {
-    let shown = bytes.get(..bytes_max).unwrap_or(bytes);
-    let dots = if shown.len() < bytes.len() { "..." } else { "" };
-    format!("{}{dots}", shown.escape_ascii())
-}
-
 /// Node time in seconds.
 pub(crate) fn seconds(time: NodeTime) -> String {
     let nanoseconds = time.as_nanos();
-    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
-    format!("{whole}.{rest:09} s")
+    let rest = nanoseconds % 1_000_000_000;
+    format!("{}.{rest:09} s", nanoseconds / 1_000_000_000)
 }
 
 /// A key is shown up to here.
@@ -124,16 +113,24 @@ mod tests {
 
     #[test]
     fn control_characters_cannot_reach_the_terminal() {
-        let text = quoted(b"a\x1b[2J\r\n\x00\xff\"\x7f", 100);
-        assert_eq!(text, r#""a\x1b[2J\r\n\x00\xff\"\x7f""#);
-        assert_eq!(escaped(b"a\tb", 100), r"a\tb");
+        let bytes = b"a\x1b[2J\r\n\x00\xff\"\x7f\t";
+        let description = || Description::default().with_bytes("key", " key", bytes, 100);
+        let text = description().shown(Format::Text);
+        assert_eq!(text, r#" key "a\x1b[2J\r\n\x00\xff\"\x7f\t""#);
+        let value = r#"a\x1b[2J\r\n\x00\xff\"\x7f\t"#;
+        assert_eq!(description().object["key"], value);
     }
 
     #[test]
     fn what_is_cut_says_how_long_it_was() {
-        assert_eq!(quoted(b"0123456789", 4), "\"0123\"... (10 bytes)");
-        assert_eq!(quoted(b"0123", 4), "\"0123\"");
-        assert_eq!(escaped(b"0123456789", 4), "0123...");
+        for (shown, text, value) in [
+            (4, " \"0123\"... (10 bytes)", "0123..."),
+            (10, " \"0123456789\"", "0123456789"),
+        ] {
+            let description = Description::default().with_bytes("key", "", b"0123456789", shown);
+            assert_eq!(description.text, text);
+            assert_eq!(description.object["key"], value);
+        }
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! `quorlock log dump`: the frames of a log, one line each, as text or as JSON.
 
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, Dumped, Finding, Line, NodeTime, Position, Range, kind_name,
+    self, Body, InspectedFrame, Line, NodeTime, Position, kind_name,
 };
 use serde_json::json;
 
@@ -35,17 +34,15 @@ pub(crate) struct Arguments {
 
 /// Prints the frames of a log.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let directory = &arguments.directory;
     if arguments.from > arguments.to {
         return Err(Failure::usage("--from lies behind --to"));
     }
-    let range = Range {
-        from: Position::from_raw(arguments.from),
-        to: Position::from_raw(arguments.to),
-    };
+    let positions = Position::from_raw(arguments.from)..=Position::from_raw(arguments.to);
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut out = BufWriter::new(io::stdout().lock());
-    let result = inspection::dump(&arguments.directory, range, |line| {
-        if matches!(line, Line::Frame(_)) {
+    let result = inspection::dump(directory, &positions, |line| {
+        if matches!(line, Line::Frame { .. }) {
             if left == 0 {
                 return ControlFlow::Break(());
             }
@@ -59,18 +56,31 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     });
     let _closed_pipe = out.flush();
     result.map_err(unreadable)?;
-    let Some(finding) = refusal(&arguments.directory)? else {
+    let Some(finding) = refusal(directory)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let text = describe_refusal(&finding).shown(format);
-    let _closed_pipe = writeln!(out, "{text}").and_then(|()| out.flush());
+    let at = match finding.offset {
+        Some(offset) => format!(" at offset {offset}"),
+        None => String::new(),
+    };
+    let words = format!(
+        "-- a start refuses this log: {}{at}: {}",
+        finding.file, finding.what
+    );
+    let object = check::describe_finding(&finding).object;
+    let refusal = Description::default().with("refused", object, words);
+    let _closed_pipe = writeln!(out, "{}", refusal.shown(format)).and_then(|()| out.flush());
     Ok(refused())
 }
 
 fn describe(line: &Line<'_>) -> Description {
     let description = Description::default();
     match line {
-        Line::Frame(frame) => describe_frame(frame),
+        Line::Frame {
+            segment,
+            inspected,
+            body,
+        } => describe_frame(*segment, inspected, body),
         Line::Gap { from, to } => {
             let (from, last) = (from.get(), to.get() - 1);
             let words = format!("-- positions {from} to {last} are not in the log");
@@ -88,58 +98,34 @@ fn describe(line: &Line<'_>) -> Description {
     }
 }
 
-fn describe_frame(dumped: &Dumped<'_>) -> Description {
-    let inspected = &dumped.inspected;
-    let (position, code) = (inspected.frame.position.get(), inspected.frame.kind);
-    let (kind, time_ns) = (kind_name(code), inspected.frame.node_time_ns);
-    let node_time = NodeTime::from_nanos(time_ns);
-    let time = seconds(node_time);
+fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &Body<'_>) -> Description {
+    let frame = &inspected.frame;
+    let (position, kind) = (frame.position.get(), kind_name(frame.kind));
+    let node_time = NodeTime::from_nanos(frame.node_time_ns);
+    let words = format!("{position:>10}  {:>22}  {kind:<8}", seconds(node_time));
     let description = Description::default()
-        .with("position", position, format_args!("{position:>10}"))
-        .with("node_time_ns", time_ns, format_args!("  {time:>22}"))
-        .with("kind", kind, format_args!("  {kind:<8}"))
-        .with_hidden("code", code)
-        .with_hidden("segment", dumped.segment)
+        .with("position", position, words)
+        .with_hidden("node_time_ns", frame.node_time_ns)
+        .with_hidden("kind", kind)
+        .with_hidden("code", frame.kind)
+        .with_hidden("segment", segment)
         .with_hidden("offset", inspected.offset)
         .with_hidden("durable", inspected.durable.get());
-    match &dumped.body {
+    match body {
         Body::End => description,
         Body::NotUnderstood(why) => {
-            let words = format!("  kind {code}, not understood: {why}");
+            let words = format!("  kind {}, not understood: {why}", frame.kind);
             description.with("not_understood", why.as_str(), words)
         }
         Body::Record(record) => description.with_part("record", Some(record::describe(record))),
-        Body::Mutations(mutations) => {
-            let changes = mutations.iter().zip(1..).map(|(mutation, count)| {
-                let mut change = change::describe(mutation, node_time);
-                if count > CHANGES_SHOWN {
-                    change.text.clear();
-                }
-                change
-            });
-            let mut description = description.with_parts("changes", "", changes);
-            if let Some(more @ 1..) = mutations.len().checked_sub(CHANGES_SHOWN) {
-                let _ = write!(description.text, "  ... and {more} more");
-            }
-            description
+        Body::Mutations(all) => {
+            let changes = all.iter().map(|change| change::describe(change, node_time));
+            description.with_parts("changes", "", changes, CHANGES_SHOWN)
         }
     }
 }
 
-fn describe_refusal(finding: &Finding) -> Description {
-    let mut location = finding.file.clone();
-    if let Some(offset) = finding.offset {
-        let _ = write!(location, " at offset {offset}");
-    }
-    let what = &finding.what;
-    Description::default().with(
-        "refused",
-        check::describe_finding(finding).object,
-        format_args!("-- a start refuses this log: {location}: {what}"),
-    )
-}
-
-/// A line of text shows so many changes; JSON shows all.
+/// The most changes that a line of text shows; JSON shows all.
 const CHANGES_SHOWN: usize = 8;
 
 /// Shown below the help.

@@ -42,13 +42,13 @@ fn describe_start(start: &Start) -> Description {
 }
 
 fn with_pending(description: Description, pending: Option<&Pending>) -> Description {
-    let Some(pending) = pending else {
-        return description;
-    };
-    description
-        .with_named("pending_cause", pending.cause.delay_reason())
-        .with_named("pending_until_ns", pending.until.as_nanos())
-        .with_named("pending_length_ns", pending.length_ns)
+    match pending {
+        Some(pending) => description
+            .with_named("pending_cause", pending.cause.delay_reason())
+            .with_named("pending_until_ns", pending.until.as_nanos())
+            .with_named("pending_length_ns", pending.length_ns),
+        None => description,
+    }
 }
 
 #[cfg(test)]

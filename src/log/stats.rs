@@ -46,10 +46,10 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
         .noted("directory", log.directory.as_str(), "{}")
         .with_hidden("running", log.holder.is_some())
         .with("process", log.holder.flatten(), check::in_use(log.holder))
-        .noted_if("node", node, "\n  node {}")
-        .noted_if("incarnation", incarnation, ", incarnation {}")
-        .noted_if("first_position", first, "\n  positions {}")
-        .noted_if("last_position", last, " to {}")
+        .noted("node", node, "\n  node {}")
+        .noted("incarnation", incarnation, ", incarnation {}")
+        .noted("first_position", first, "\n  positions {}")
+        .noted("last_position", last, " to {}")
         .with_hidden("checkpoint", log.checkpoint.map(Position::get))
         .with_hidden("replayed_frames", log.replayed.frames)
         .with_hidden("replayed_bytes", log.replayed.bytes)
@@ -68,11 +68,13 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
             "kinds",
             "\n  frames by kind:",
             log.kinds.iter().map(describe_kind),
+            usize::MAX,
         )
         .with_parts(
             "segments",
             "\n  segments:",
             log.segments.iter().map(describe_segment),
+            usize::MAX,
         )
 }
 

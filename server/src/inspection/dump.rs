@@ -3,31 +3,28 @@
 //! Invariant: one segment is in memory at a time, and a frame is handed on as soon as it was read. A dump judges
 //! nothing: it goes on behind what is damaged, and says where something is missing.
 
-use std::fmt::Display;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 
 use quorlock_engine::control::{Record, kind};
 use quorlock_engine::{Mutation, Mutations};
-use quorlock_persistence::{InspectedFrame, Inspection, Position, SegmentPart};
+use quorlock_persistence::{InspectedFrame, Position};
 
 use super::{DataDirectory, Unreadable, hash_seed};
-
-/// Which positions are wanted, both ends included.
-#[derive(Clone, Copy, Debug)]
-pub struct Range {
-    /// The first.
-    pub from: Position,
-    /// The last.
-    pub to: Position,
-}
 
 /// What a dump consists of.
 #[derive(Debug)]
 pub enum Line<'a> {
     /// A frame.
-    Frame(Dumped<'a>),
-    /// Positions before this one cannot be read, or were left out here.
+    Frame {
+        /// The number of the segment.
+        segment: u64,
+        /// What the log keeps.
+        inspected: InspectedFrame<'a>,
+        /// What it holds, decoded.
+        body: Body<'a>,
+    },
+    /// Positions before the next frame that cannot be read, or that the log left out.
     Gap {
         /// The first position that is not there.
         from: Position,
@@ -45,17 +42,6 @@ pub enum Line<'a> {
     },
 }
 
-/// A frame with its content decoded.
-#[derive(Debug)]
-pub struct Dumped<'a> {
-    /// The number of the segment.
-    pub segment: u64,
-    /// What the log keeps.
-    pub inspected: InspectedFrame<'a>,
-    /// What it holds.
-    pub body: Body<'a>,
-}
-
 /// What a frame holds.
 #[derive(Debug)]
 pub enum Body<'a> {
@@ -69,74 +55,59 @@ pub enum Body<'a> {
     NotUnderstood(String),
 }
 
-/// Hands the frames of a directory's log to `take`, in order, until it is interrupted.
+/// Hands the frames of a directory's log at these positions to `take`, in order, until it breaks.
 ///
 /// # Errors
 /// When the directory cannot be looked at, or holds no log.
 pub fn dump(
     directory: &Path,
-    range: Range,
+    positions: &RangeInclusive<Position>,
     mut take: impl FnMut(Line<'_>) -> ControlFlow<()>,
 ) -> Result<(), Unreadable> {
-    let data_directory = DataDirectory::open(directory)?;
-    let inspection = data_directory.log()?;
+    let inspection = DataDirectory::open(directory)?.log()?;
     let parts = inspection.stream();
     let mut next: Option<Position> = None;
-    for (index, part) in parts.iter().enumerate() {
-        let following = parts.get(index + 1);
-        if following.is_some_and(|following| following.first <= range.from) {
-            continue;
+    let _ended_early = parts.iter().zip(1..).try_for_each(|(part, following)| {
+        let following = parts.get(following).map(|following| following.first);
+        if following.is_some_and(|first| first <= *positions.start())
+            || part.first > *positions.end()
+        {
+            return ControlFlow::Continue(());
         }
-        if part.first > range.to {
-            break;
+        let broken = |offset, reason| Line::Broken {
+            file: inspection.file_of(part.number),
+            offset,
+            reason,
+        };
+        let content = match inspection.read(part) {
+            Ok(content) => content,
+            // Also a running node that has just removed it: its checkpoint comes later in the stream.
+            Err(error) => return take(broken(part.begin, error.to_string())),
+        };
+        for inspected in content.frames() {
+            let position = inspected.frame.position;
+            let expected = next.replace(position.next());
+            if position > *positions.end() {
+                return ControlFlow::Break(());
+            }
+            if position < *positions.start() {
+                continue;
+            }
+            if let Some(from) = expected.filter(|expected| *expected < position) {
+                take(Line::Gap { from, to: position })?;
+            }
+            take(Line::Frame {
+                segment: part.number,
+                body: Body::of(inspected.frame.kind, inspected.frame.payload),
+                inspected,
+            })?;
         }
-        if dump_part(&inspection, part, range, &mut next, &mut take).is_break() {
-            break;
+        match content.flaw() {
+            Some(reason) => take(broken(content.end(), reason.to_owned())),
+            None => ControlFlow::Continue(()),
         }
-    }
+    });
     Ok(())
-}
-
-fn dump_part(
-    inspection: &Inspection,
-    part: &SegmentPart,
-    range: Range,
-    next: &mut Option<Position>,
-    take: &mut impl FnMut(Line<'_>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let broken = |offset, reason| Line::Broken {
-        file: inspection.file_of(part.number),
-        offset,
-        reason,
-    };
-    let content = match inspection.read(part) {
-        Ok(content) => content,
-        // Also a running node that has just removed it: its checkpoint comes later in the stream.
-        Err(error) => return take(broken(part.begin, error.to_string())),
-    };
-    for inspected in content.frames() {
-        let position = inspected.frame.position;
-        let missing = next.filter(|next| *next < position);
-        *next = Some(position.next());
-        if position > range.to {
-            return ControlFlow::Break(());
-        }
-        if position < range.from {
-            continue;
-        }
-        if let Some(from) = missing {
-            take(Line::Gap { from, to: position })?;
-        }
-        take(Line::Frame(Dumped {
-            segment: part.number,
-            body: Body::of(inspected.frame.kind, inspected.frame.payload),
-            inspected,
-        }))?;
-    }
-    match content.flaw() {
-        Some(reason) => take(broken(content.end(), reason.to_owned())),
-        None => ControlFlow::Continue(()),
-    }
 }
 
 impl<'a> Body<'a> {
@@ -145,12 +116,12 @@ impl<'a> Body<'a> {
             kind::END if payload.is_empty() => Self::End,
             kind::GROUP | kind::SNAPSHOT => Mutations::of(payload, hash_seed())
                 .and_then(Iterator::collect)
-                .map_or_else(Self::not_understood, Self::Mutations),
-            code => Record::decode(code, payload).map_or_else(Self::not_understood, Self::Record),
+                .map_or_else(
+                    |error| Self::NotUnderstood(error.to_string()),
+                    Self::Mutations,
+                ),
+            code => Record::decode(code, payload)
+                .map_or_else(|error| Self::NotUnderstood(error.to_string()), Self::Record),
         }
-    }
-
-    fn not_understood(error: impl Display) -> Self {
-        Self::NotUnderstood(error.to_string())
     }
 }

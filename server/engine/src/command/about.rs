@@ -66,25 +66,31 @@ impl About {
     }
 }
 
+/// A subcommand without keys.
+pub(crate) const fn part(name: &'static str, arity: i8, flags: Flags) -> Description {
+    Description {
+        name,
+        arity,
+        flags,
+        keys: KeyPositions::NONE,
+        summary: "",
+        syntax: "",
+        about: About::new("", Categories::NONE, &[]),
+    }
+}
+
 impl Description {
-    /// A subcommand without keys.
-    pub const fn subcommand(
-        name: &'static str,
-        arity: i8,
-        flags: Flags,
+    /// Since when Redis has it, what it is for, and what it does.
+    pub(crate) const fn documented(
+        mut self,
         since: &'static str,
         categories: Categories,
         summary: &'static str,
     ) -> Description {
-        Description {
-            name,
-            arity,
-            flags,
-            keys: KeyPositions::NONE,
-            summary,
-            syntax: "",
-            about: About::new(since, categories, &[]),
-        }
+        self.about.since = since;
+        self.about.categories = categories;
+        self.summary = summary;
+        self
     }
 
     /// The same with arguments.

@@ -16,7 +16,8 @@ const PUBLISH: Spec = Spec {
     flags: Flags::FAST
         .with(Flags::MAY_REPLICATE)
         .with(Flags::PUBSUB)
-        .with(Flags::ALWAYS),
+        .with(Flags::ALWAYS)
+        .with(Flags::SIMPLE),
     keys: KeyPositions::NONE,
     summary: "Sends a message to those who listen to a channel; returns how many they are",
     syntax: "channel message",

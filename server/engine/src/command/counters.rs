@@ -15,7 +15,7 @@ const INCR: Spec = Spec {
     name: "incr",
     about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 2,
-    flags: Flags::GROW_KEYS.with(Flags::FAST),
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
     summary: "Adds one to a key's number, which begins at 0; keeps the TTL",
     syntax: "key",

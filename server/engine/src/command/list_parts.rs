@@ -51,7 +51,9 @@ const LREM: Spec = Spec {
     name: "lrem",
     about: About::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
     arity: 4,
-    flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
+    flags: Flags::WRITE_KEYS
+        .with(Flags::WHOLE_VALUE)
+        .with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
     summary: "Removes elements that are equal to one, all or some from an end; returns how many",
     syntax: "key count element",

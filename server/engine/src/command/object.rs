@@ -1,6 +1,6 @@
 //! What a key takes and how it is kept: OBJECT and MEMORY USAGE, for people and tools that look around.
 
-use crate::command::about::{About, Categories, Description, KeyAccess};
+use crate::command::about::{About, Categories, Description, KeyAccess, part};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -144,10 +144,7 @@ const OBJECT_PARTS: &[Description] = &[
         "Tells for how long a key was neither written nor read",
     ),
     of_object("refcount", "2.2.3", "Answers 1"),
-    Description::subcommand(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("help", 2, Flags::ALWAYS).documented(
         "6.2.0",
         Categories::KEYSPACE,
         "Tells of the subcommands",
@@ -155,26 +152,22 @@ const OBJECT_PARTS: &[Description] = &[
 ];
 
 const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
-    Description::subcommand(name, 3, Flags::READ, since, Categories::KEYSPACE, summary)
+    part(name, 3, Flags::READ)
+        .documented(since, Categories::KEYSPACE, summary)
         .syntax("key")
         .on_key(&[KeyAccess::LOOK])
 }
 
 const MEMORY_PARTS: &[Description] = &[
-    Description::subcommand(
-        "usage",
-        -3,
-        Flags::READ,
-        "4.0.0",
-        Categories::NONE,
-        "Tells how many bytes a key takes",
-    )
-    .syntax("key [SAMPLES count]")
-    .on_key(&[KeyAccess::LOOK]),
-    Description::subcommand(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("usage", -3, Flags::READ)
+        .documented(
+            "4.0.0",
+            Categories::NONE,
+            "Tells how many bytes a key takes",
+        )
+        .syntax("key [SAMPLES count]")
+        .on_key(&[KeyAccess::LOOK]),
+    part("help", 2, Flags::ALWAYS).documented(
         "4.0.0",
         Categories::NONE,
         "Tells of the subcommands",

@@ -18,7 +18,7 @@ const STRLEN: Spec = Spec {
     name: "strlen",
     about: About::new("2.2.0", Categories::STRING, &[KeyAccess::LOOK]),
     arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
+    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
     summary: "Returns the length of a key's string",
     syntax: "key",
@@ -113,7 +113,10 @@ const APPEND: Spec = Spec {
     name: "append",
     about: About::new("2.0.0", Categories::STRING, &[KeyAccess::ADD]),
     arity: 3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
+    flags: Flags::GROW_KEYS
+        .with(Flags::FAST)
+        .with(Flags::WHOLE_VALUE)
+        .with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
     summary: "Adds bytes to the end of a key's string, which begins empty; keeps the TTL",
     syntax: "key value",

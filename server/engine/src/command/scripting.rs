@@ -1,6 +1,6 @@
 //! The rows of EVAL and its variants, and of SCRIPT. What runs them is in `script`.
 
-use crate::command::about::{About, Categories, Description, KeyAccess};
+use crate::command::about::{About, Categories, Description, KeyAccess, part};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, ScriptCommand, Spec};
 
 pub(super) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
@@ -68,52 +68,27 @@ const SCRIPT: Spec = Spec {
 };
 
 const PARTS: &[Description] = &[
-    part(
-        "exists",
-        -3,
-        Flags::NO_SCRIPT,
-        "2.6.0",
-        "Tells which scripts the node knows",
-    )
-    .syntax("sha1 [sha1 ...]"),
-    part(
-        "flush",
-        -2,
-        Flags::NO_SCRIPT,
-        "2.6.0",
-        "Forgets all scripts",
-    )
-    .syntax("[async: ASYNC|SYNC]"),
-    part(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("exists", -3, Flags::NO_SCRIPT)
+        .documented(
+            "2.6.0",
+            Categories::SCRIPTING,
+            "Tells which scripts the node knows",
+        )
+        .syntax("sha1 [sha1 ...]"),
+    part("flush", -2, Flags::NO_SCRIPT)
+        .documented("2.6.0", Categories::SCRIPTING, "Forgets all scripts")
+        .syntax("[async: ASYNC|SYNC]"),
+    part("help", 2, Flags::ALWAYS).documented(
         "5.0.0",
+        Categories::SCRIPTING,
         "Tells of the subcommands",
     ),
-    part(
-        "kill",
-        2,
-        Flags::NO_SCRIPT.with(Flags::ALLOW_BUSY),
+    part("kill", 2, Flags::NO_SCRIPT.with(Flags::ALLOW_BUSY)).documented(
         "2.6.0",
+        Categories::SCRIPTING,
         "Answers that no script runs",
     ),
-    part(
-        "load",
-        3,
-        Flags::NO_SCRIPT.with(Flags::STALE),
-        "2.6.0",
-        "Keeps a script for EVALSHA",
-    )
-    .syntax("script"),
+    part("load", 3, Flags::NO_SCRIPT.with(Flags::STALE))
+        .documented("2.6.0", Categories::SCRIPTING, "Keeps a script for EVALSHA")
+        .syntax("script"),
 ];
-
-const fn part(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::SCRIPTING, summary)
-}

@@ -1,7 +1,7 @@
 //! The rows of the commands about the node: from INFO to SHUTDOWN.
 
 use super::row;
-use crate::command::about::{Categories, Description};
+use crate::command::about::{Categories, Description, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[
@@ -92,56 +92,39 @@ const NO_SNAPSHOTS: &str = "Answers that there are no RDB files";
 
 /// The subcommands of MODULE.
 const MODULE: &[Description] = &[
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("help", 2, Flags::ALWAYS).documented(
         "5.0.0",
+        Categories::NONE,
         "Tells of the subcommands",
     ),
-    of(
-        "list",
-        2,
-        Flags::ADMIN.with(Flags::NO_SCRIPT),
+    part("list", 2, Flags::ADMIN.with(Flags::NO_SCRIPT)).documented(
         "4.0.0",
+        Categories::NONE,
         "Answers that there are no modules",
     ),
 ];
 
 /// The subcommands of CONFIG.
 const CONFIG: &[Description] = &[
-    of("get", -3, DIRECTIVES, "2.0.0", "Tells directives").syntax("parameter [parameter ...]"),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("get", -3, DIRECTIVES)
+        .documented("2.0.0", Categories::NONE, "Tells directives")
+        .syntax("parameter [parameter ...]"),
+    part("help", 2, Flags::ALWAYS).documented(
         "5.0.0",
+        Categories::NONE,
         "Tells of the subcommands",
     ),
-    of("resetstat", 2, DIRECTIVES, "2.0.0", "Counts anew"),
-    of(
-        "rewrite",
-        2,
-        DIRECTIVES,
+    part("resetstat", 2, DIRECTIVES).documented("2.0.0", Categories::NONE, "Counts anew"),
+    part("rewrite", 2, DIRECTIVES).documented(
         "2.8.0",
+        Categories::NONE,
         "Not in this version: an error",
     ),
-    of(
-        "set",
-        -4,
-        DIRECTIVES,
-        "2.0.0",
-        "Changes directives until the node stops",
-    )
-    .syntax("parameter value [parameter value ...]"),
+    part("set", -4, DIRECTIVES)
+        .documented(
+            "2.0.0",
+            Categories::NONE,
+            "Changes directives until the node stops",
+        )
+        .syntax("parameter value [parameter value ...]"),
 ];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
-}

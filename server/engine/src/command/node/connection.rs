@@ -1,7 +1,7 @@
 //! The rows of the commands about the connection: AUTH, HELLO, QUIT, RESET, PING, ECHO, SELECT and CLIENT.
 
 use super::row;
-use crate::command::about::{Categories, Description};
+use crate::command::about::{Categories, Description, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[
@@ -64,94 +64,75 @@ const ADMIN: Flags = OPEN.with(Flags::ADMIN);
 
 /// The subcommands of CLIENT.
 const CLIENT: &[Description] = &[
-    of(
-        "caching",
-        3,
-        OPEN,
+    part("caching", 3, OPEN)
+        .documented(
+            "6.0.0",
+            CONNECTION,
+            "Says whether what the next request reads is kept",
+        )
+        .syntax("<mode: YES|NO>"),
+    part("getname", 2, OPEN).documented("2.6.9", CONNECTION, "Tells this connection's name"),
+    part("getredir", 2, OPEN).documented(
         "6.0.0",
-        "Says whether what the next request reads is kept",
-    )
-    .syntax("<mode: YES|NO>"),
-    of("getname", 2, OPEN, "2.6.9", "Tells this connection's name"),
-    of(
-        "getredir",
-        2,
-        OPEN,
-        "6.0.0",
+        CONNECTION,
         "Tells which connection is told of changes in place of this one",
     ),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
-        "5.0.0",
-        "Tells of the subcommands",
-    ),
-    of("id", 2, OPEN, "5.0.0", "Tells this connection's number"),
-    of("info", 2, OPEN, "6.2.0", "Tells of this connection"),
-    of("kill", -3, ADMIN, "2.4.0", "Closes connections").syntax(
-        "<filter: ip:port|<new-format: [ID client-id]|\
+    part("help", 2, Flags::ALWAYS).documented("5.0.0", CONNECTION, "Tells of the subcommands"),
+    part("id", 2, OPEN).documented("5.0.0", CONNECTION, "Tells this connection's number"),
+    part("info", 2, OPEN).documented("6.2.0", CONNECTION, "Tells of this connection"),
+    part("kill", -3, ADMIN)
+        .documented("2.4.0", CONNECTION, "Closes connections")
+        .syntax(
+            "<filter: ip:port|<new-format: [ID client-id]|\
          [TYPE <normal_master_slave_pubsub: NORMAL|MASTER|SLAVE|REPLICA|PUBSUB>]|[USER username]|\
          [ADDR ip:port]|[LADDR ip:port]|[SKIPME yes/no]|[MAXAGE maxage]> [...]>",
-    ),
-    of("list", -2, ADMIN, "2.4.0", "Tells of all connections")
+        ),
+    part("list", -2, ADMIN)
+        .documented("2.4.0", CONNECTION, "Tells of all connections")
         .syntax("[TYPE <NORMAL|MASTER|REPLICA|PUBSUB>] [ID client-id [client-id ...]]"),
-    of(
-        "no-evict",
-        3,
-        ADMIN,
-        "7.0.0",
-        "Closes this connection after all others",
-    )
-    .syntax("<enabled: ON|OFF>"),
-    of("no-touch", 3, OPEN, "7.2.0", "Has no effect").syntax("<enabled: ON|OFF>"),
-    of("pause", -3, ADMIN, "3.0.0", "Holds up requests for a time")
+    part("no-evict", 3, ADMIN)
+        .documented(
+            "7.0.0",
+            CONNECTION,
+            "Closes this connection after all others",
+        )
+        .syntax("<enabled: ON|OFF>"),
+    part("no-touch", 3, OPEN)
+        .documented("7.2.0", CONNECTION, "Has no effect")
+        .syntax("<enabled: ON|OFF>"),
+    part("pause", -3, ADMIN)
+        .documented("3.0.0", CONNECTION, "Holds up requests for a time")
         .syntax("timeout:integer [mode: WRITE|ALL]"),
-    of("reply", 3, OPEN, "3.2.0", "Leaves out replies").syntax("<ON|OFF|SKIP>"),
-    of(
-        "setinfo",
-        4,
-        OPEN,
-        "7.2.0",
-        "Names this connection's library",
-    )
-    .syntax("<attr: LIB-NAME libname|LIB-VER libver>"),
-    of("setname", 3, OPEN, "2.6.9", "Names this connection").syntax("connection-name"),
-    of(
-        "tracking",
-        -3,
-        OPEN,
-        "6.0.0",
-        "Tells this connection, or another one, of changes of keys",
-    )
-    .syntax(
-        "<status: ON|OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] \
+    part("reply", 3, OPEN)
+        .documented("3.2.0", CONNECTION, "Leaves out replies")
+        .syntax("<ON|OFF|SKIP>"),
+    part("setinfo", 4, OPEN)
+        .documented("7.2.0", CONNECTION, "Names this connection's library")
+        .syntax("<attr: LIB-NAME libname|LIB-VER libver>"),
+    part("setname", 3, OPEN)
+        .documented("2.6.9", CONNECTION, "Names this connection")
+        .syntax("connection-name"),
+    part("tracking", -3, OPEN)
+        .documented(
+            "6.0.0",
+            CONNECTION,
+            "Tells this connection, or another one, of changes of keys",
+        )
+        .syntax(
+            "<status: ON|OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] \
          [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-    ),
-    of(
-        "trackinginfo",
-        2,
-        OPEN,
+        ),
+    part("trackinginfo", 2, OPEN).documented(
         "6.2.0",
+        CONNECTION,
         "Tells how this connection is told",
     ),
-    of(
-        "unblock",
-        -3,
-        ADMIN,
-        "5.0.0",
-        "Ends what another connection waits for",
-    )
-    .syntax("client-id [TIMEOUT|ERROR]"),
-    of("unpause", 2, ADMIN, "6.2.0", "Ends a pause"),
+    part("unblock", -3, ADMIN)
+        .documented(
+            "5.0.0",
+            CONNECTION,
+            "Ends what another connection waits for",
+        )
+        .syntax("client-id [TIMEOUT|ERROR]"),
+    part("unpause", 2, ADMIN).documented("6.2.0", CONNECTION, "Ends a pause"),
 ];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::CONNECTION, summary)
-}

@@ -1,7 +1,7 @@
 //! The row of COMMAND, which tells of all rows.
 
 use super::row;
-use crate::command::about::{Categories, Description};
+use crate::command::about::{Categories, Description, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[&row("command", -1, NodeCommand::Command)
@@ -10,35 +10,37 @@ pub(super) const FAMILY: Family = &[&row("command", -1, NodeCommand::Command)
     .documented("2.8.13", Categories::CONNECTION, "Tells of commands")];
 
 const PARTS: &[Description] = &[
-    of("count", 2, "2.8.13", "Counts commands"),
-    of("docs", -2, "7.0.0", "Tells what commands do").syntax("[command-name [command-name ...]]"),
-    of("getkeys", -4, "2.8.13", "Tells the keys of a request").syntax("command arg [arg ...]"),
-    of(
-        "getkeysandflags",
-        -4,
-        "7.0.0",
-        "Tells the keys of a request, and what it does with them",
-    )
-    .syntax("command arg [arg ...]"),
-    of("help", 2, "5.0.0", "Tells of the subcommands"),
-    of("info", -2, "2.8.13", "Tells the properties of commands")
+    part("count", 2, Flags::ALWAYS).documented("2.8.13", Categories::CONNECTION, "Counts commands"),
+    part("docs", -2, Flags::ALWAYS)
+        .documented("7.0.0", Categories::CONNECTION, "Tells what commands do")
         .syntax("[command-name [command-name ...]]"),
-    of("list", -2, "7.0.0", "Lists commands")
+    part("getkeys", -4, Flags::ALWAYS)
+        .documented(
+            "2.8.13",
+            Categories::CONNECTION,
+            "Tells the keys of a request",
+        )
+        .syntax("command arg [arg ...]"),
+    part("getkeysandflags", -4, Flags::ALWAYS)
+        .documented(
+            "7.0.0",
+            Categories::CONNECTION,
+            "Tells the keys of a request, and what it does with them",
+        )
+        .syntax("command arg [arg ...]"),
+    part("help", 2, Flags::ALWAYS).documented(
+        "5.0.0",
+        Categories::CONNECTION,
+        "Tells of the subcommands",
+    ),
+    part("info", -2, Flags::ALWAYS)
+        .documented(
+            "2.8.13",
+            Categories::CONNECTION,
+            "Tells the properties of commands",
+        )
+        .syntax("[command-name [command-name ...]]"),
+    part("list", -2, Flags::ALWAYS)
+        .documented("7.0.0", Categories::CONNECTION, "Lists commands")
         .syntax("[FILTERBY <filterby: MODULE module-name|ACLCAT category|PATTERN pattern>]"),
 ];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(
-        name,
-        arity,
-        Flags::ALWAYS,
-        since,
-        Categories::CONNECTION,
-        summary,
-    )
-}

@@ -2,7 +2,7 @@
 
 use super::row;
 use crate::channels::Subscription;
-use crate::command::about::{Categories, Description, KeyAccess};
+use crate::command::about::{Categories, Description, KeyAccess, part};
 use crate::command::spec::{Family, Flags, NodeCommand, Spec};
 
 pub(super) const FAMILY: Family = &[
@@ -55,54 +55,30 @@ const LISTENING: Flags = QUERY
     .with(Flags::WHILE_LISTENING);
 
 const PARTS: &[Description] = &[
-    of(
-        "channels",
-        -2,
-        QUERY,
-        "2.8.0",
-        "Tells the channels that somebody listens to",
-    )
-    .syntax("[pattern]"),
-    of(
-        "help",
-        2,
-        Flags::ALWAYS,
+    part("channels", -2, QUERY)
+        .documented(
+            "2.8.0",
+            Categories::NONE,
+            "Tells the channels that somebody listens to",
+        )
+        .syntax("[pattern]"),
+    part("help", 2, Flags::ALWAYS).documented(
         "6.2.0",
+        Categories::NONE,
         "Tells of the subcommands",
     ),
-    of("numpat", 2, QUERY, "2.8.0", "Counts the patterns"),
-    of(
-        "numsub",
-        -2,
-        QUERY,
-        "2.8.0",
-        "Counts who listens to channels",
-    )
-    .syntax("[channel [channel ...]]"),
-    of(
-        "shardchannels",
-        -2,
-        QUERY,
-        "7.0.0",
-        "The same for sharded channels",
-    )
-    .syntax("[pattern]"),
-    of(
-        "shardnumsub",
-        -2,
-        QUERY,
-        "7.0.0",
-        "Counts who listens to sharded channels",
-    )
-    .syntax("[shardchannel [shardchannel ...]]"),
+    part("numpat", 2, QUERY).documented("2.8.0", Categories::NONE, "Counts the patterns"),
+    part("numsub", -2, QUERY)
+        .documented("2.8.0", Categories::NONE, "Counts who listens to channels")
+        .syntax("[channel [channel ...]]"),
+    part("shardchannels", -2, QUERY)
+        .documented("7.0.0", Categories::NONE, "The same for sharded channels")
+        .syntax("[pattern]"),
+    part("shardnumsub", -2, QUERY)
+        .documented(
+            "7.0.0",
+            Categories::NONE,
+            "Counts who listens to sharded channels",
+        )
+        .syntax("[shardchannel [shardchannel ...]]"),
 ];
-
-const fn of(
-    name: &'static str,
-    arity: i8,
-    flags: Flags,
-    since: &'static str,
-    summary: &'static str,
-) -> Description {
-    Description::subcommand(name, arity, flags, since, Categories::NONE, summary)
-}

@@ -2,7 +2,7 @@
 //!
 //! The interpreter has accepted the text before: what is read here as a script is one.
 
-use crate::command::numbered_spec;
+use crate::command::{Flags, numbered_spec};
 use crate::script::native::lexer::{Placed, Word, words};
 use crate::script::native::{Block, Call, Expression, Program, Statement};
 
@@ -251,7 +251,8 @@ impl<'a> Parser<'a> {
         let Some(Expression::Text(name)) = arguments.first() else {
             return None;
         };
-        let (number, spec) = numbered_spec(name).filter(|(_, spec)| SIMPLE.contains(&spec.name))?;
+        let (number, spec) = numbered_spec(name)?;
+        spec.flags.contains(Flags::SIMPLE).then_some(())?;
         let end = self.take()?;
         let is_whole = end.word == Word::Symbol(")") && end.line == line;
         is_whole.then_some(Call {
@@ -304,47 +305,4 @@ const WITH_A_MEANING: &[&[u8]] = &[
     b"true",
     b"until",
     b"while",
-];
-
-/// Commands that answer a number, a text, OK, nothing, or an error, whatever their arguments.
-pub(super) const SIMPLE: &[&str] = &[
-    "append",
-    "decr",
-    "decrby",
-    "del",
-    "exists",
-    "expire",
-    "get",
-    "getdel",
-    "getset",
-    "hdel",
-    "hexists",
-    "hget",
-    "hincrby",
-    "hlen",
-    "hset",
-    "hsetnx",
-    "incr",
-    "incrby",
-    "llen",
-    "lpush",
-    "lrem",
-    "persist",
-    "pexpire",
-    "psetex",
-    "pttl",
-    "publish",
-    "rpush",
-    "sadd",
-    "scard",
-    "set",
-    "setex",
-    "setnx",
-    "sismember",
-    "srem",
-    "strlen",
-    "ttl",
-    "unlink",
-    "zcard",
-    "zrem",
 ];

@@ -5,9 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::caller::Protocol;
+use crate::command::{Flags, all_specs};
 use crate::script::limits::ScriptLimits;
 use crate::script::native::parse;
-use crate::script::native::parser::SIMPLE;
 use crate::script::native::tests::{Both, OF_LIBRARIES};
 
 const KEYS: [&str; 4] = ["text", "number", "hash", "list"];
@@ -17,7 +17,9 @@ fn name() -> impl Strategy<Value = String> {
         true => name.to_uppercase(),
         false => name.to_owned(),
     };
-    (proptest::sample::select(SIMPLE), any::<bool>()).prop_map(spelt)
+    let simple = all_specs().filter(|spec| spec.flags.contains(Flags::SIMPLE));
+    let names: Vec<&str> = simple.map(|spec| spec.name).collect();
+    (proptest::sample::select(names), any::<bool>()).prop_map(spelt)
 }
 
 fn literal() -> impl Strategy<Value = String> {

@@ -15,7 +15,7 @@ use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 use crate::{runtime, waiting};
 
 /// Arguments of `quorlock acquire`.
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     }
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
-        let mut signals = Signals::before_the_lock()?;
+        let mut signals = CaughtSignals::before_the_lock()?;
         let lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)

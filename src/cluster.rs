@@ -17,6 +17,7 @@ mod info;
 mod logs;
 mod manifest;
 mod member;
+mod no_answer;
 mod options;
 mod ownership;
 mod ports;
@@ -25,7 +26,6 @@ mod ready_file;
 mod requests;
 mod status;
 mod supervisor;
-mod unanswered;
 mod up;
 mod view;
 
@@ -75,7 +75,7 @@ struct ClusterDirectory {
 
 impl ClusterDirectory {
     /// The cluster there, or else the one last started.
-    fn find(&self) -> Result<home::Home, Failure> {
+    fn find(&self) -> Result<home::ClusterHome, Failure> {
         current::find(self.dir.as_deref())
     }
 }

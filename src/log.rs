@@ -11,8 +11,8 @@ use crate::output::Format;
 
 mod change;
 mod check;
-mod description;
 mod dump;
+mod printout;
 mod record;
 mod repair;
 mod stats;

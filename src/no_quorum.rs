@@ -57,7 +57,7 @@ pub(crate) fn with_start<'a>(
     failure: Failure,
     away: impl Iterator<Item = (&'a str, &'a Cause)>,
 ) -> Failure {
-    let Some(Stopped { what, remedy, .. }) = stopped(away) else {
+    let Some(StoppedCluster { what, remedy, .. }) = stopped(away) else {
         return failure;
     };
     let all = format!("{what}: {remedy}\n{}", failure.remedy);
@@ -81,7 +81,7 @@ pub(crate) fn causes(nodes: &[NodeReport]) -> String {
 }
 
 /// A local cluster that is down.
-struct Stopped {
+struct StoppedCluster {
     /// How many of the nodes that are away are its.
     nodes: usize,
     what: String,
@@ -89,7 +89,7 @@ struct Stopped {
 }
 
 /// The local cluster to which nodes that are away belong, if it is down.
-fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<Stopped> {
+fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<StoppedCluster> {
     let away: Vec<&str> = away
         .filter(|(_, cause)| matches!(cause, Cause::Unreachable(_)))
         .map(|(node, _)| node)
@@ -103,7 +103,7 @@ fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<Stopp
         .filter(|node| nodes.iter().any(|url| url == *node));
     let its = its.count();
     let shown = directory.display();
-    (its > 0).then(|| Stopped {
+    (its > 0).then(|| StoppedCluster {
         nodes: its,
         what: format!("the cluster in {shown} is down"),
         remedy: format!("start it with: quorlock cluster up --dir {shown}"),

@@ -13,11 +13,11 @@ use crate::output::Format;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    command: NodeCommand,
+    command: NodeSubcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum NodeCommand {
+enum NodeSubcommand {
     /// Create a node in an empty directory, so that it serves from its first start on
     #[command(after_help = EXAMPLES)]
     Init {
@@ -42,7 +42,7 @@ enum NodeCommand {
 /// Runs a subcommand of `quorlock node`.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
     match arguments.command {
-        NodeCommand::Init {
+        NodeSubcommand::Init {
             directory,
             cluster,
             cluster_size,
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             let config = membership(cluster.as_deref(), cluster_size.as_deref())?;
             init(&directory, &config, format)
         }
-        NodeCommand::Restored { directory } => restored(&directory, format),
+        NodeSubcommand::Restored { directory } => restored(&directory, format),
     }
 }
 

@@ -26,10 +26,10 @@ use crate::exit_code::{BUSY, Failure, LOST};
 use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::release::{left_behind, lines, unanswered};
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 use crate::{lock_variables, runtime, waiting};
 use descendants::Process;
-use hold::{Fate, Hold, Outcome};
+use hold::{CommandEnd, Hold, Outcome};
 use job::Job;
 use on_lost::{LossOptions, StopRules};
 use program::Program;
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     };
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
-        let mut signals = Signals::before_the_lock()?;
+        let mut signals = CaughtSignals::before_the_lock()?;
         let mut lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
 async fn hold_open(
     arguments: &Arguments,
     guard: Guard,
-    signals: &mut Signals,
+    signals: &mut CaughtSignals,
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let variables = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
@@ -152,7 +152,7 @@ async fn hold_and_release(
     rules: StopRules,
     program: &Program,
     guard: Guard,
-    signals: &mut Signals,
+    signals: &mut CaughtSignals,
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
@@ -240,7 +240,7 @@ fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure
 }
 
 /// What the loss of the lock meant for the command.
-fn lost(arguments: &Arguments, loss: &Loss, fate: &Fate, escaped: &[Process]) -> Failure {
+fn lost(arguments: &Arguments, loss: &Loss, fate: &CommandEnd, escaped: &[Process]) -> Failure {
     let shown = arguments.name.display();
     let in_time = |in_time: &bool| {
         if *in_time {
@@ -250,17 +250,17 @@ fn lost(arguments: &Arguments, loss: &Loss, fate: &Fate, escaped: &[Process]) ->
         }
     };
     let (became, remedy) = match fate {
-        Fate::EndedByItself => ("had just ended by itself".to_owned(), OTHERS),
-        Fate::Ignored => (
+        CommandEnd::EndedByItself => ("had just ended by itself".to_owned(), OTHERS),
+        CommandEnd::Ignored => (
             "went on without it (--on-lost ignore) and has ended now".to_owned(),
             OTHERS,
         ),
-        Fate::Asked { in_time: was } => (
+        CommandEnd::Asked { in_time: was } => (
             format!("was asked to end, which it did, {}", in_time(was)),
             HALF_DONE,
         ),
-        Fate::Killed { in_time: was } => (format!("was killed, {}", in_time(was)), HALF_DONE),
-        Fate::GoesOn => (
+        CommandEnd::Killed { in_time: was } => (format!("was killed, {}", in_time(was)), HALF_DONE),
+        CommandEnd::GoesOn => (
             "could not be stopped and goes on without the lock, which somebody else may take"
                 .to_owned(),
             "",

@@ -16,13 +16,13 @@ use crate::exit_code::Failure;
 use crate::signal_state;
 
 /// Signals that are caught, and not yet looked at.
-pub(crate) struct Signals {
+pub(crate) struct CaughtSignals {
     streams: Vec<(Signal, Stream)>,
     /// A bit for each signal that was ignored when this process was started.
     ignored: u64,
 }
 
-impl Signals {
+impl CaughtSignals {
     /// Catches the signals that interrupt a wait, from now on.
     pub(crate) fn that_interrupt() -> io::Result<Self> {
         signal_state::unblock_all();

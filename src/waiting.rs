@@ -21,7 +21,7 @@ use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
 use crate::lock_options::settle;
 use crate::no_quorum::{causes, incurable, without_vote};
 use crate::output::remark;
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 
 /// Acquires a lock, unless somebody interrupts the wait. After a failure the client has had a
 /// moment to release what it took on single nodes.
@@ -29,7 +29,7 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     name: &OsStr,
     lock: LockRequest,
     redlock: &Redlock,
-    signals: &mut Signals,
+    signals: &mut CaughtSignals,
     acquire: impl FnOnce(LockRequest) -> A,
 ) -> Result<T, Failure> {
     let (tell, told) = watch::channel(None);

@@ -8,14 +8,14 @@ mod updates;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::Record;
+use crate::history::TrialRecord;
 
 pub use exclusion::{Hold, Overlap, holds};
 
 /// What the checks found in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// C1: two clients both within the validity that they were told.
+pub struct TrialVerdict {
+    /// C1: two clients both within the validity that they were given.
     pub violations: Vec<Overlap>,
     /// C2: two clients both between the return of their acquisition and the last time the application saw its lock valid.
     pub believed: Vec<Overlap>,
@@ -33,10 +33,10 @@ pub struct Verdict {
 }
 
 /// Judges the record of one trial.
-pub fn judge(records: &[Record]) -> Verdict {
+pub fn judge(records: &[TrialRecord]) -> TrialVerdict {
     let holds = holds(records);
     let (updates, lost_updates) = updates::count(records);
-    Verdict {
+    TrialVerdict {
         violations: exclusion::overlaps(&holds, |hold| hold.valid_to_ns),
         believed: exclusion::overlaps(&holds, |hold| hold.believed_to_ns),
         updates,

@@ -22,34 +22,36 @@ use tokio::runtime::Runtime;
 
 pub use self::etcd::Etcd;
 pub use self::faults::{Blow, BlowOutcome, Survival};
-pub use self::finished::{Finished, Setup};
+pub use self::finished::{ComparisonSetup, FinishedSteps};
 pub use self::load::Load;
-pub use self::plan::{Plan, PlanError};
+pub use self::plan::{ComparisonPlan, ComparisonPlanError};
 pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
-pub use self::summary::{Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, Skipped};
-use crate::engine::real::Server;
+pub use self::summary::{
+    Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, SkippedService,
+};
+use crate::engine::real::ServerProgram;
 use crate::engine::{Cancel, EngineError, threads};
 
 use serde::{Deserialize, Serialize};
 
 /// What is on this machine; of what is not, why not and how it comes here.
-pub struct Found {
+pub struct InstalledServices {
     /// Our own nodes.
-    pub quorlock: Server,
+    pub quorlock: ServerProgram,
     /// redis-server.
-    pub redis: Result<Server, String>,
+    pub redis: Result<ServerProgram, String>,
     /// valkey-server.
-    pub valkey: Result<Server, String>,
+    pub valkey: Result<ServerProgram, String>,
     /// etcd.
     pub etcd: Result<Etcd, String>,
     /// A database server that runs already.
     pub postgresql: Result<Postgresql, String>,
 }
 
-impl Found {
+impl InstalledServices {
     /// The nodes of a product.
-    fn server(&self, kind: Kind) -> Result<&Server, EngineError> {
+    fn server(&self, kind: Kind) -> Result<&ServerProgram, EngineError> {
         match kind {
             Kind::RedisServer => there(&self.redis),
             Kind::ValkeyServer => there(&self.valkey),
@@ -62,7 +64,7 @@ impl Found {
     /// # Errors
     /// The reason, for people.
     pub fn version(&self, service: Service) -> Result<String, String> {
-        let own = |server: &Server| server.name().split(' ').nth(1).map(str::to_owned);
+        let own = |server: &ServerProgram| server.name().split(' ').nth(1).map(str::to_owned);
         match service.kind() {
             Kind::Quorlock => Ok(env!("CARGO_PKG_VERSION").to_owned()),
             Kind::RedisServer => self.redis.as_ref().map(|it| own(it).unwrap_or_default()),
@@ -130,7 +132,7 @@ pub enum Event {
 
 /// What a comparison came to.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ComparisonOutcome {
     /// All rounds.
     pub rounds: Vec<Round>,
     /// All faults.
@@ -141,7 +143,7 @@ pub struct Outcome {
     pub is_cancelled: bool,
 }
 
-impl Outcome {
+impl ComparisonOutcome {
     /// Takes in what came of a step.
     pub fn add(&mut self, event: &Event) {
         match event {
@@ -156,7 +158,7 @@ impl Outcome {
 /// Carries comparisons out. It must be used by the thread that made it: the kernel ends children with the thread that
 /// started them.
 pub struct Comparing {
-    found: Found,
+    found: InstalledServices,
     scratch: PathBuf,
     runtime: Runtime,
 }
@@ -166,7 +168,7 @@ impl Comparing {
     ///
     /// # Errors
     /// If no threads can be had.
-    pub fn new(found: Found, scratch: PathBuf) -> Result<Comparing, EngineError> {
+    pub fn new(found: InstalledServices, scratch: PathBuf) -> Result<Comparing, EngineError> {
         Ok(Comparing {
             found,
             scratch,
@@ -174,18 +176,19 @@ impl Comparing {
         })
     }
 
-    /// Carries out what is left of a plan, given what is there, and tells of every step as it is over.
+    /// Carries out what is left of a plan, given what is there, and reports every step as it is over.
     pub fn run(
         &mut self,
-        plan: &Plan,
-        before: Outcome,
+        plan: &ComparisonPlan,
+        before: ComparisonOutcome,
         cancel: &Cancel,
         tell: &mut dyn FnMut(&Event),
-    ) -> Outcome {
+    ) -> ComparisonOutcome {
         let steps = plan.steps();
         let total = u32::try_from(steps.len()).unwrap_or(u32::MAX);
         let mut outcome = before;
-        let left: Vec<plan::Step> = steps.into_iter().filter(|it| !outcome.has(*it)).collect();
+        let left: Vec<plan::ComparisonStep> =
+            steps.into_iter().filter(|it| !outcome.has(*it)).collect();
         let there = total.saturating_sub(u32::try_from(left.len()).unwrap_or(u32::MAX));
         for (done, step) in (there..).zip(left) {
             if cancel.is_cancelled() {
@@ -223,8 +226,8 @@ impl Comparing {
 
     fn step(
         &mut self,
-        plan: &Plan,
-        step: plan::Step,
+        plan: &ComparisonPlan,
+        step: plan::ComparisonStep,
         cancel: &Cancel,
     ) -> Result<Event, EngineError> {
         let directory = self.scratch.join("service");
@@ -235,12 +238,12 @@ impl Comparing {
         })?;
         let found = &self.found;
         let event = match step {
-            plan::Step::Round { service, number } => {
+            plan::ComparisonStep::Round { service, number } => {
                 let round = load::round(service, number, plan, found, &directory);
                 let round = self.runtime.block_on(cancel.or(round));
                 round.map(|round| Event::Round { round })
             }
-            plan::Step::Fault { service, blow } => {
+            plan::ComparisonStep::Fault { service, blow } => {
                 let fault = match faults::worst_case(service, blow) {
                     Some(cell) => {
                         faults::in_schedule(service, blow, cell, plan, found, &directory, cancel)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::cell::{Cell, Fault};
-use crate::history::What;
+use crate::history::Occurrence;
 
 /// What a fault does to each node that it strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,25 +59,25 @@ impl Fault {
 
 impl Effect {
     /// What is on record of a node when it begins; `None` where it is not about a node.
-    pub fn beginning(self) -> Option<What> {
+    pub fn beginning(self) -> Option<Occurrence> {
         match self {
-            Effect::Stop => Some(What::Stopped),
-            Effect::Kill => Some(What::Killed),
-            Effect::LosePower | Effect::LoseUnsynced => Some(What::PowerLost),
-            Effect::Pause => Some(What::Paused),
-            Effect::StepWall => Some(What::ClockStepped { ms: WALL_STEP_MS }),
-            Effect::DelaySyncs => Some(What::SyncDelayed { ms: SLOW_SYNC_MS }),
-            Effect::FillDisk => Some(What::DiskFull),
+            Effect::Stop => Some(Occurrence::Stopped),
+            Effect::Kill => Some(Occurrence::Killed),
+            Effect::LosePower | Effect::LoseUnsynced => Some(Occurrence::PowerLost),
+            Effect::Pause => Some(Occurrence::Paused),
+            Effect::StepWall => Some(Occurrence::ClockStepped { ms: WALL_STEP_MS }),
+            Effect::DelaySyncs => Some(Occurrence::SyncDelayed { ms: SLOW_SYNC_MS }),
+            Effect::FillDisk => Some(Occurrence::DiskFull),
             Effect::Partition | Effect::FailOver | Effect::None => None,
         }
     }
 
     /// What is on record of a node when it is ended; `None` where it ends by itself.
-    pub fn ending(self) -> Option<What> {
+    pub fn ending(self) -> Option<Occurrence> {
         match self {
-            Effect::Pause => Some(What::Resumed),
-            Effect::DelaySyncs => Some(What::SyncDelayed { ms: 0 }),
-            Effect::FillDisk => Some(What::DiskFreed),
+            Effect::Pause => Some(Occurrence::Resumed),
+            Effect::DelaySyncs => Some(Occurrence::SyncDelayed { ms: 0 }),
+            Effect::FillDisk => Some(Occurrence::DiskFreed),
             _ => None,
         }
     }

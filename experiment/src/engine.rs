@@ -15,12 +15,12 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cell::Cell;
-use crate::history::History;
+use crate::history::TrialHistory;
 use crate::plan::Plan;
 use crate::trial::Measured;
 
 /// One way to carry out a trial of a cell.
-pub trait Engine {
+pub trait TrialEngine {
     /// What it is called in files and reports: `real`, or the server that is tried instead of our own.
     fn name(&self) -> &str;
 
@@ -33,7 +33,7 @@ pub trait Engine {
         cell: &Cell,
         plan: &Plan,
         seed: u64,
-        history: &Arc<History>,
+        history: &Arc<TrialHistory>,
         cancel: &Cancel,
     ) -> Result<Measured, EngineError>;
 }

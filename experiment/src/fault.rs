@@ -61,7 +61,7 @@ impl Fault {
         }
     }
 
-    /// Whether nodes of our own run on the [machine](crate::machine::Machine) of the experiment for it: what a power cut
+    /// Whether nodes of our own run on the [machine](crate::machine::MachineControls) of the experiment for it: what a power cut
     /// takes, and what happens to a disk and a clock, is not to be had from the machine of every day.
     pub fn needs_machine(self) -> bool {
         let others = [Fault::SlowSync, Fault::DiskFull, Fault::WallClockStep];

@@ -25,14 +25,14 @@ pub enum Who {
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct TrialRecord {
     /// True time since the beginning of the trial.
     pub at_ns: u64,
     /// Whose event it is.
     pub who: Who,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: Occurrence,
 }
 
 /// What happened. `hold` numbers the holds of a trial; all events of one carry its number.
@@ -42,10 +42,10 @@ pub struct Record {
     missing_docs,
     reason = "the fields are what their names say, times in ns of true time"
 )]
-pub enum What {
+pub enum Occurrence {
     /// A client asks for a lock.
     Asked { lock: String },
-    /// A client was told that it holds a lock, by a majority of which `nodes` are known.
+    /// A client got a lock, by a majority of which `nodes` are known.
     Acquired {
         lock: String,
         hold: u64,
@@ -53,7 +53,7 @@ pub enum What {
         valid_until_ns: u64,
         nodes: Vec<u8>,
     },
-    /// A client was told that it does not get the lock.
+    /// A client did not get the lock.
     Refused { lock: String, why: String },
     /// The validity of a hold moved on.
     Extended {
@@ -63,7 +63,7 @@ pub enum What {
     },
     /// The application looked and saw that its lock is valid.
     SeenValid { lock: String, hold: u64 },
-    /// The client was told that the lock is lost.
+    /// The client noticed that the lock is lost.
     Lost { lock: String, hold: u64 },
     /// The client gives the lock back: others may hold it from here on.
     ReleaseAsked { lock: String, hold: u64 },
@@ -121,19 +121,19 @@ pub enum What {
 
 /// Collects the records of one trial; shared by all who take part.
 #[derive(Debug, Default)]
-pub struct History {
-    records: Mutex<Vec<Record>>,
+pub struct TrialHistory {
+    records: Mutex<Vec<TrialRecord>>,
 }
 
-impl History {
+impl TrialHistory {
     /// Notes an event.
-    pub fn note(&self, at_ns: u64, who: Who, what: What) {
+    pub fn note(&self, at_ns: u64, who: Who, what: Occurrence) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        records.push(Record { at_ns, who, what });
+        records.push(TrialRecord { at_ns, who, what });
     }
 
     /// All of it, in the order of time.
-    pub fn into_records(self) -> Vec<Record> {
+    pub fn into_records(self) -> Vec<TrialRecord> {
         let records = self.records.into_inner();
         let mut records = records.unwrap_or_else(PoisonError::into_inner);
         records.sort_by_key(|record| record.at_ns);
@@ -141,7 +141,7 @@ impl History {
     }
 
     /// What is there so far, in the order of time.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<TrialRecord> {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records = records.clone();
         records.sort_by_key(|record| record.at_ns);
@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn a_record_is_one_flat_line_and_is_read_again() {
-        let record = Record {
+        let record = TrialRecord {
             at_ns: 17,
             who: Who::Client("A".to_owned()),
-            what: What::Extended {
+            what: Occurrence::Extended {
                 lock: "directed".to_owned(),
                 hold: 3,
                 valid_until_ns: 90,
@@ -202,7 +202,7 @@ mod tests {
             r#"{"at_ns":17,"who":"client A","event":"extended","lock":"directed","hold":3,"valid_until_ns":90}"#
         );
         assert_eq!(
-            serde_json::from_str::<Record>(&line).expect("as it was written"),
+            serde_json::from_str::<TrialRecord>(&line).expect("as it was written"),
             record
         );
         for who in [Who::Node(5), Who::Harness] {

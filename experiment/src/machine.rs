@@ -20,25 +20,28 @@ pub use disk::VolatileDisk;
 
 /// What the harness may change while the node runs.
 #[derive(Debug, Default)]
-pub struct Machine {
+pub struct MachineControls {
     sync_delay_ms: AtomicU64,
     is_full: AtomicBool,
     wall_step_ms: AtomicI64,
 }
 
-impl Machine {
+impl MachineControls {
     /// The disk in this directory, which is made if it does not exist.
     ///
     /// # Errors
     /// If the directory cannot be made or taken.
-    pub fn disk(self: &Arc<Machine>, directory: &Path) -> Result<Arc<VolatileDisk>, MachineError> {
+    pub fn disk(
+        self: &Arc<MachineControls>,
+        directory: &Path,
+    ) -> Result<Arc<VolatileDisk>, MachineError> {
         std::fs::create_dir_all(directory).map_err(MachineError::Directory)?;
         let real = RealDisk::open(directory).map_err(MachineError::Open)?;
         Ok(Arc::new(VolatileDisk::new(real, Arc::clone(self))))
     }
 
     /// The clock of this boot.
-    pub fn clock(self: &Arc<Machine>, boot: u64) -> Arc<dyn quorlock_server::clock::Clock> {
+    pub fn clock(self: &Arc<MachineControls>, boot: u64) -> Arc<dyn quorlock_server::clock::Clock> {
         Arc::new(ExperimentClock::new(Arc::clone(self), boot))
     }
 

@@ -16,7 +16,7 @@ pub struct Plan {
     /// What is compared.
     pub cells: Vec<Cell>,
     /// What was asked for and makes no sense.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCell>,
     /// How often each cell is tried.
     pub trials: u32,
     /// How long the locks of the directed schedules last. It is the longest ttl, hence the needed delay.
@@ -33,7 +33,7 @@ pub struct Plan {
 
 /// A cell that is not tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedCell {
     /// Which.
     pub cell: Cell,
     /// Why.
@@ -96,7 +96,7 @@ impl Axes {
     ///
     /// # Errors
     /// If none makes sense.
-    pub fn cells(&self) -> Result<(Vec<Cell>, Vec<Skipped>), PlanError> {
+    pub fn cells(&self) -> Result<(Vec<Cell>, Vec<SkippedCell>), PlanError> {
         let lengths = [
             ("fsync", self.fsync.len()),
             ("restart-delay", self.delay.len()),
@@ -106,7 +106,7 @@ impl Axes {
         if let Some((axis, _)) = lengths.into_iter().find(|(_, length)| *length == 0) {
             return Err(PlanError::NoValue(axis));
         }
-        let (mut cells, mut skipped) = (Vec::new(), Vec::<Skipped>::new());
+        let (mut cells, mut skipped) = (Vec::new(), Vec::<SkippedCell>::new());
         for cell in self.combinations() {
             if ![1, 3, 5].contains(&cell.nodes) {
                 return Err(PlanError::Nodes(cell.nodes));
@@ -114,7 +114,7 @@ impl Axes {
             match cell.refusal() {
                 None if cells.contains(&cell) => {}
                 None => cells.push(cell),
-                Some(reason) => skipped.push(Skipped {
+                Some(reason) => skipped.push(SkippedCell {
                     cell,
                     reason: reason.to_owned(),
                 }),

@@ -19,7 +19,7 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::{Cell, Delay};
-use crate::history::Record;
+use crate::history::TrialRecord;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
@@ -30,7 +30,7 @@ pub use services_baseline::services_baseline_text;
 pub use timeline_text::timeline_text;
 
 /// The records of the trials whose timelines are drawn.
-pub type Records = BTreeMap<(Cell, u32), Vec<Record>>;
+pub type Records = BTreeMap<(Cell, u32), Vec<TrialRecord>>;
 
 /// The table and the verdicts, for a terminal.
 pub fn text(summary: &Summary) -> String {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
-use crate::history::Record;
+use crate::history::TrialRecord;
 use crate::plan::Plan;
 pub use crate::step_log::ResultsError;
 use crate::step_log::{StepLog, at, compact, read_json, read_lines, replace};
@@ -28,7 +28,7 @@ pub struct Results {
 
 /// What a run was begun with: `plan.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct RunSetup {
     /// What is to be carried out.
     pub plan: Plan,
     /// By which engine.
@@ -40,7 +40,7 @@ struct Line<'a> {
     cell: String,
     trial: u32,
     #[serde(flatten)]
-    record: &'a Record,
+    record: &'a TrialRecord,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ struct ReadLine {
     cell: Cell,
     trial: u32,
     #[serde(flatten)]
-    record: Record,
+    record: TrialRecord,
 }
 
 fn from_id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Cell, D::Error> {
@@ -71,7 +71,7 @@ impl Results {
         let trials = plan.cells.len() as u64 * u64::from(plan.trials);
         let needed_mib = NODES_MIB + trials.saturating_mul(TRIAL_KIB) / 1024;
         let directory = make_directory(parent, name, needed_mib)?;
-        let begun = Begun {
+        let begun = RunSetup {
             plan: plan.clone(),
             engine: engine.to_owned(),
         };
@@ -88,8 +88,8 @@ impl Results {
     ///
     /// # Errors
     /// If files cannot be read or are damaged.
-    pub fn resume(directory: &Path) -> Result<(Results, Begun, Vec<Trial>), ResultsError> {
-        let begun: Begun = read_json(&directory.join(PLAN))?;
+    pub fn resume(directory: &Path) -> Result<(Results, RunSetup, Vec<Trial>), ResultsError> {
+        let begun: RunSetup = read_json(&directory.join(PLAN))?;
         let trials = StepLog::<Trial>::resume(directory.join(TRIALS), |_, _| Ok(()))?.1;
         let rows: Vec<String> = trials.iter().map(row).collect();
         let table = format!("{}{}", header(), rows.concat());
@@ -121,7 +121,7 @@ impl Results {
     ///
     /// # Errors
     /// If the disk does not take it.
-    pub fn add(&mut self, trial: &Trial, records: &[Record]) -> Result<(), ResultsError> {
+    pub fn add(&mut self, trial: &Trial, records: &[TrialRecord]) -> Result<(), ResultsError> {
         let cell = trial.cell.id();
         let mut lines = String::new();
         for record in records {
@@ -197,10 +197,10 @@ pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
 pub fn read_history(
     directory: &Path,
     wanted: &[(Cell, u32)],
-) -> Result<BTreeMap<(Cell, u32), Vec<Record>>, ResultsError> {
+) -> Result<BTreeMap<(Cell, u32), Vec<TrialRecord>>, ResultsError> {
     let path = directory.join(HISTORY);
     let file = File::open(&path).map_err(at(&path))?;
-    let mut found: BTreeMap<(Cell, u32), Vec<Record>> = BTreeMap::new();
+    let mut found: BTreeMap<(Cell, u32), Vec<TrialRecord>> = BTreeMap::new();
     let mut damaged = None;
     for (index, line) in io::BufReader::new(file).lines().enumerate() {
         let line = line.map_err(at(&path))?;
@@ -321,7 +321,7 @@ const TRIAL_KIB: u64 = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{What, Who};
+    use crate::history::{Occurrence, Who};
     use crate::preset::Preset;
 
     fn trial(number: u32) -> Trial {
@@ -357,10 +357,10 @@ mod tests {
     fn a_trial_that_was_cut_off_while_it_was_written_is_left_out() {
         let home = tempfile::tempdir().expect("a directory");
         let mut results = begun(home.path());
-        let record = |at_ns| Record {
+        let record = |at_ns| TrialRecord {
             at_ns,
             who: Who::Harness,
-            what: What::FaultBegins,
+            what: Occurrence::FaultBegins,
         };
         results.add(&trial(1), &[record(1)]).expect("there is room");
         results.add(&trial(2), &[record(1)]).expect("there is room");

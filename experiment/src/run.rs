@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::cell::Cell;
 use crate::checks::judge;
-use crate::engine::{Cancel, Engine, EngineError};
-use crate::history::History;
-use crate::plan::{Plan, Skipped};
+use crate::engine::{Cancel, EngineError, TrialEngine};
+use crate::history::TrialHistory;
+use crate::plan::{Plan, SkippedCell};
 use crate::results::{Results, ResultsError};
 use crate::trial::Trial;
 
-/// What whoever watches a run is told.
+/// What a run reports while it goes on.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// A trial begins; so many of all are done.
@@ -31,7 +31,7 @@ pub enum Progress<'a> {
     /// A trial is over.
     Done(&'a Trial),
     /// A cell cannot be tried on this machine.
-    Skipped(&'a Skipped),
+    Skipped(&'a SkippedCell),
     /// A trial could not be carried out.
     Failed {
         /// Of which cell.
@@ -45,11 +45,11 @@ pub enum Progress<'a> {
 
 /// What a run came to.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// All trials, those of the run that this one resumes included.
     pub trials: Vec<Trial>,
     /// Cells that could not be tried.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCell>,
     /// Trials that could not be carried out.
     pub failures: Vec<String>,
     /// Whether the user has ended it.
@@ -62,19 +62,19 @@ pub struct Outcome {
 /// If the results cannot be written.
 pub fn run(
     plan: &Plan,
-    engine: &mut dyn Engine,
+    engine: &mut dyn TrialEngine,
     results: &mut Results,
     before: Vec<Trial>,
     cancel: &Cancel,
     tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<Outcome, ResultsError> {
+) -> Result<RunOutcome, ResultsError> {
     let there: BTreeSet<(Cell, u32)> = before
         .iter()
         .map(|trial| (trial.cell, trial.number))
         .collect();
-    let mut outcome = Outcome {
+    let mut outcome = RunOutcome {
         trials: before,
-        ..Outcome::default()
+        ..RunOutcome::default()
     };
     let total = plan.cells.len() as u64 * u64::from(plan.trials);
     let mut done = 0;
@@ -105,7 +105,7 @@ pub fn run(
                     return Ok(outcome);
                 }
                 Err(EngineError::Missing(reason)) => {
-                    let skipped = Skipped { cell, reason };
+                    let skipped = SkippedCell { cell, reason };
                     tell(Progress::Skipped(&skipped));
                     outcome.skipped.push(skipped);
                 }
@@ -131,13 +131,13 @@ pub fn run(
 
 fn one(
     plan: &Plan,
-    engine: &mut dyn Engine,
+    engine: &mut dyn TrialEngine,
     results: &mut Results,
     cell: Cell,
     number: u32,
     cancel: &Cancel,
 ) -> Result<Result<Trial, EngineError>, ResultsError> {
-    let history = Arc::new(History::default());
+    let history = Arc::new(TrialHistory::default());
     let seed = plan.seed_of(&cell, number);
     let measured = match engine.run(&cell, plan, seed, &history, cancel) {
         Ok(measured) => measured,
@@ -162,14 +162,14 @@ const FAILURES_MAX: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{What, Who};
+    use crate::history::{Occurrence, Who};
     use crate::preset::Preset;
     use crate::trial::Measured;
 
     /// An engine whose trials are what the test says.
     struct Scripted<F: FnMut(&Cell) -> Result<Measured, EngineError>>(F);
 
-    impl<F: FnMut(&Cell) -> Result<Measured, EngineError>> Engine for Scripted<F> {
+    impl<F: FnMut(&Cell) -> Result<Measured, EngineError>> TrialEngine for Scripted<F> {
         fn name(&self) -> &str {
             "scripted"
         }
@@ -179,11 +179,11 @@ mod tests {
             cell: &Cell,
             _plan: &Plan,
             seed: u64,
-            history: &Arc<History>,
+            history: &Arc<TrialHistory>,
             _cancel: &Cancel,
         ) -> Result<Measured, EngineError> {
             let text = seed.to_string();
-            history.note(0, Who::Harness, What::Said { text });
+            history.note(0, Who::Harness, Occurrence::Said { text });
             (self.0)(cell)
         }
     }
@@ -194,7 +194,7 @@ mod tests {
         before: Vec<Trial>,
         cancel: &Cancel,
         trial: impl FnMut(&Cell) -> Result<Measured, EngineError>,
-    ) -> Outcome {
+    ) -> RunOutcome {
         run(
             plan,
             &mut Scripted(trial),

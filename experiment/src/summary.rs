@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Expectation};
-use crate::engine::real::Server;
-use crate::plan::{Plan, Skipped};
+use crate::engine::real::ServerProgram;
+use crate::plan::{Plan, SkippedCell};
 use crate::statistics::{quantile, wilson_upper};
 use crate::trial::Trial;
 
@@ -30,7 +30,7 @@ pub struct Summary {
     /// A row for each cell that was tried.
     pub cells: Vec<CellSummary>,
     /// Cells that were not tried, with the reason.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCell>,
 }
 
 /// A row: all trials of one cell.
@@ -116,7 +116,11 @@ impl CellSummary {
         let longest_ns = overlaps.map(|overlap| overlap.length_ns).max();
         CellSummary {
             cell,
-            expected: cell.expectation(trials.iter().any(|trial| Server::is_redis(&trial.engine))),
+            expected: cell.expectation(
+                trials
+                    .iter()
+                    .any(|trial| ServerProgram::is_redis(&trial.engine)),
+            ),
             trials: number,
             violated,
             violated_upper: wilson_upper(violated, number),
@@ -160,7 +164,7 @@ impl Summary {
         engine: &str,
         environment: Vec<(String, String)>,
         trials: &[Trial],
-        skipped: &[Skipped],
+        skipped: &[SkippedCell],
     ) -> Summary {
         let of_cell = |cell: &Cell| -> Vec<&Trial> {
             trials.iter().filter(|trial| trial.cell == *cell).collect()
@@ -215,7 +219,7 @@ fn quantiles<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Overlap, Verdict};
+    use crate::checks::{Overlap, TrialVerdict};
     use crate::trial::Measured;
 
     fn row(cell: &str, violated: bool, stuck: bool) -> CellSummary {
@@ -232,10 +236,10 @@ mod tests {
             seed: 1,
             engine: "real".to_owned(),
             measured: Measured::default(),
-            verdict: Verdict {
+            verdict: TrialVerdict {
                 violations: violated.then_some(overlap).into_iter().collect(),
                 stuck: stuck.then(|| "directed".to_owned()).into_iter().collect(),
-                ..Verdict::default()
+                ..TrialVerdict::default()
             },
         };
         CellSummary::of(cell, &[&trial])

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, Expectation};
-use crate::checks::Verdict;
-use crate::engine::real::Server;
+use crate::checks::TrialVerdict;
+use crate::engine::real::ServerProgram;
 
 /// What an engine measured in a trial. Times that were not to be had stay empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,14 +50,14 @@ pub struct Trial {
     /// What was measured.
     pub measured: Measured,
     /// What the checks found.
-    pub verdict: Verdict,
+    pub verdict: TrialVerdict,
 }
 
 impl Trial {
     /// Whether it shows what is a defect of the product: two holders where none are allowed, or a lock that was not to be
     /// had again.
     pub fn is_defect(&self) -> bool {
-        let is_redis = Server::is_redis(&self.engine);
+        let is_redis = ServerProgram::is_redis(&self.engine);
         let is_forbidden = self.cell.expectation(is_redis) == Expectation::None;
         (is_forbidden && !self.verdict.violations.is_empty()) || !self.verdict.stuck.is_empty()
     }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, Fsync};
 use quorlock_experiment::checks::judge;
 use quorlock_experiment::engine::simulated::SimulatedEngine;
-use quorlock_experiment::engine::{Cancel, Engine as _};
-use quorlock_experiment::history::{History, Record};
+use quorlock_experiment::engine::{Cancel, TrialEngine as _};
+use quorlock_experiment::history::{TrialHistory, TrialRecord};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
 use quorlock_experiment::summary::CellSummary;
 use quorlock_experiment::trial::Trial;
 
-fn carry_out(plan: &Plan, cell: &Cell, number: u32) -> (Trial, Vec<Record>) {
-    let history = Arc::new(History::default());
+fn carry_out(plan: &Plan, cell: &Cell, number: u32) -> (Trial, Vec<TrialRecord>) {
+    let history = Arc::new(TrialHistory::default());
     let seed = plan.seed_of(cell, number);
     let measured = SimulatedEngine
         .run(cell, plan, seed, &history, &Cancel::default())

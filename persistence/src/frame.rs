@@ -49,7 +49,7 @@ impl From<Frame<'_>> for OwnedFrame {
 
 /// A frame together with what only the log itself needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parsed<'a> {
+pub(crate) struct ParsedFrame<'a> {
     pub(crate) frame: Frame<'a>,
     pub(crate) kind: FrameKind,
     /// Everything up to here was durable when the frame was written.
@@ -148,7 +148,7 @@ pub(crate) fn seal(frame: &mut [u8], salt: Salt, durable: Position) {
 }
 
 /// The frame at the start of `bytes`, or why there is none. Never panics, whatever the bytes are.
-pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<Parsed<'_>, Flaw> {
+pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<ParsedFrame<'_>, Flaw> {
     if bytes.len() < HEADER_BYTES {
         return Err(Flaw::CutShort);
     }
@@ -172,7 +172,7 @@ pub(crate) fn parse(bytes: &[u8], salt: Salt) -> Result<Parsed<'_>, Flaw> {
         node_time_ns: u64_at(bytes, 24),
         payload: &bytes[HEADER_BYTES..payload_end],
     };
-    Ok(Parsed {
+    Ok(ParsedFrame {
         frame,
         kind,
         durable: Position::from_raw(u64_at(bytes, 32)),

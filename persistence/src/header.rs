@@ -151,7 +151,7 @@ impl SegmentHeader {
 
 /// What the start of a segment's file turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FirstBlock {
     /// At least one copy is good; `is_whole` if everything in the block is as it was written.
     Header {
         /// The header.
@@ -170,24 +170,24 @@ pub(crate) enum Found {
 }
 
 /// Judges the first `BLOCK_BYTES` of a segment's file.
-pub(crate) fn examine(block: &[u8; BLOCK]) -> Found {
+pub(crate) fn examine(block: &[u8; BLOCK]) -> FirstBlock {
     let first: &[u8; COPY_BYTES] = &part(block, 0);
     let second: &[u8; COPY_BYTES] = &part(block, SECOND_COPY);
     let decoded = [SegmentHeader::decode(first), SegmentHeader::decode(second)];
     if let Some(header) = decoded[0].or(decoded[1]) {
         let is_whole = header.encode() == *block;
-        return Found::Header { header, is_whole };
+        return FirstBlock::Header { header, is_whole };
     }
     // An interrupted write leaves version 0, so any other foreign number is one that was meant.
     let newer = |copy: &&[u8; COPY_BYTES]| copy[..8] == MAGIC[..] && version(copy) > NEWEST;
     if let Some(copy) = [first, second].into_iter().find(newer) {
-        return Found::UnknownVersion(version(copy));
+        return FirstBlock::UnknownVersion(version(copy));
     }
     let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
     match (is_zero(first), is_zero(second)) {
-        (true, true) => Found::Nothing,
-        (false, true) | (true, false) => Found::Interrupted,
-        (false, false) => Found::Damaged,
+        (true, true) => FirstBlock::Nothing,
+        (false, true) | (true, false) => FirstBlock::Interrupted,
+        (false, false) => FirstBlock::Damaged,
     }
 }
 
@@ -251,12 +251,12 @@ mod tests {
     fn a_header_is_read_back_whole() {
         assert_eq!(
             examine(&block()),
-            Found::Header {
+            FirstBlock::Header {
                 header: header(),
                 is_whole: true
             }
         );
-        assert_eq!(examine(&[0; BLOCK]), Found::Nothing);
+        assert_eq!(examine(&[0; BLOCK]), FirstBlock::Nothing);
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
                 examine(&flipped),
-                Found::Header {
+                FirstBlock::Header {
                     header: header(),
                     is_whole: false
                 },
@@ -281,9 +281,9 @@ mod tests {
             let mut torn = block();
             torn[length..].fill(0);
             let expected = match length {
-                0 => Found::Nothing,
-                1..COPY_BYTES => Found::Interrupted,
-                _ => Found::Header {
+                0 => FirstBlock::Nothing,
+                1..COPY_BYTES => FirstBlock::Interrupted,
+                _ => FirstBlock::Header {
                     header: header(),
                     is_whole: false,
                 },
@@ -300,13 +300,13 @@ mod tests {
         let mut damaged = block();
         damaged[20] ^= 1;
         damaged[SECOND_COPY + 21] ^= 1;
-        assert_eq!(examine(&damaged), Found::Damaged);
+        assert_eq!(examine(&damaged), FirstBlock::Damaged);
         let mut newer = block();
         newer[8] = 3;
         newer[SECOND_COPY + 8] = 3;
-        assert_eq!(examine(&newer), Found::UnknownVersion(3));
+        assert_eq!(examine(&newer), FirstBlock::UnknownVersion(3));
         newer[..COPY_BYTES].fill(0xa5);
-        assert_eq!(examine(&newer), Found::UnknownVersion(3));
+        assert_eq!(examine(&newer), FirstBlock::UnknownVersion(3));
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
             };
             let block = header.encode();
             let is_whole = true;
-            assert_eq!(examine(&block), Found::Header { header, is_whole });
+            assert_eq!(examine(&block), FirstBlock::Header { header, is_whole });
         }
         // Flags that are not known may change what the rest means.
         let mut flagged = block();
@@ -327,6 +327,6 @@ mod tests {
             let sum = crc32c::crc32c(&flagged[copy..copy + 124]);
             flagged[copy + 124..copy + 128].copy_from_slice(&sum.to_le_bytes());
         }
-        assert_eq!(examine(&flagged), Found::Damaged);
+        assert_eq!(examine(&flagged), FirstBlock::Damaged);
     }
 }

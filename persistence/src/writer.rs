@@ -79,14 +79,14 @@ pub(crate) struct ActiveSegment {
 /// A segment that the stream has left.
 #[derive(Debug)]
 struct UnsyncedSegment {
-    file: SegmentFile,
+    file: SyncTarget,
     /// The position of its last frame.
     last: Position,
 }
 
 /// What a sync has to reach: the file of a segment, which keeps its name and its length.
 #[derive(Clone, Debug)]
-struct SegmentFile {
+struct SyncTarget {
     number: u64,
     file: Arc<dyn File>,
     length: u64,
@@ -120,8 +120,8 @@ struct OpenedCheckpoint {
 }
 
 impl ActiveSegment {
-    fn segment_file(&self) -> SegmentFile {
-        SegmentFile {
+    fn segment_file(&self) -> SyncTarget {
+        SyncTarget {
             number: self.number,
             file: Arc::clone(&self.file),
             length: self.length,
@@ -412,7 +412,7 @@ impl CheckpointProgress {
 pub struct SyncTicket {
     space: Arc<Space>,
     /// The segments to sync, older ones first.
-    files: Vec<SegmentFile>,
+    files: Vec<SyncTarget>,
     target: Position,
 }
 
@@ -434,8 +434,8 @@ impl SyncTicket {
         self.target
     }
 
-    fn sync_one(&self, segment: &SegmentFile) -> Result<(), WriteError> {
-        let SegmentFile {
+    fn sync_one(&self, segment: &SyncTarget) -> Result<(), WriteError> {
+        let SyncTarget {
             number,
             ref file,
             length,

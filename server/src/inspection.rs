@@ -19,7 +19,7 @@ use quorlock_persistence::{
 };
 
 pub use crate::past::Location;
-pub use check::{Delay, NextStart, Report, State, check};
+pub use check::{NextStart, RemainingDelay, Report, State, check};
 pub use dump::{Body, Line, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::control::{Pending, Record, Start};
@@ -83,7 +83,7 @@ impl DataDirectory {
         Ok(Self { view })
     }
 
-    /// The process that has the directory: `None` if nobody has, `Some(None)` if it did not say its id.
+    /// The process that has the directory: `None` if it is free, `Some(None)` if it did not say its id.
     fn holder(&self) -> Result<Option<Option<u32>>, Unreadable> {
         match self.view.usage() {
             Ok(DirectoryUse::Free) => Ok(None),

@@ -1,6 +1,6 @@
 //! What has to hold when all is well again, and how much a client may ask for.
 //!
-//! Invariant: the truth is what nodes store and what callers were told, never what a client believes.
+//! Invariant: the truth is what nodes store and what callers were given, never what a client believes.
 
 use quorlock_client_rules::OperationId;
 use quorlock_engine::StoredValue;
@@ -8,13 +8,13 @@ use quorlock_engine::StoredValue;
 use super::caller::{Hold, OpenCall, State};
 use super::calls::lock_name;
 use super::listeners::COUNTER;
-use super::plan::Faults;
+use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, WAIT_NS, World};
 
 /// The end of a run, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum FinalPhase {
     /// Every name is asked for, and held.
     Take,
     /// The locks that are held are on all nodes.
@@ -24,16 +24,17 @@ pub(super) enum Phase {
 }
 
 impl World {
-    pub(super) fn phase(&mut self, phase: Phase) {
+    pub(super) fn phase(&mut self, phase: FinalPhase) {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         match phase {
-            Phase::Take => {
+            FinalPhase::Take => {
                 self.last_calls();
                 // Two renewals after the wait is over.
                 let at_ns = self.cluster.now_ns + WAIT_NS + SECOND_NS + ttl_ns / 3 * 2;
-                self.cluster.at(at_ns, Step::Phase(Phase::IsEverywhere));
+                self.cluster
+                    .at(at_ns, Step::Phase(FinalPhase::IsEverywhere));
             }
-            Phase::IsEverywhere => {
+            FinalPhase::IsEverywhere => {
                 self.check_everywhere();
                 self.is_counted = true;
                 for caller in 0..self.callers.len() {
@@ -42,12 +43,13 @@ impl World {
                 let at_ns = self.cluster.now_ns + SECOND_NS * 2 + self.plan.latency_us * 1_000 * 20;
                 // What is owed to a node that never answers again under its address is owed until its lease is over.
                 let at_ns = match self.plan.faults {
-                    Faults::Entries | Faults::All => at_ns + ttl_ns,
+                    FaultClass::Entries | FaultClass::All => at_ns + ttl_ns,
                     _ => at_ns,
                 };
-                self.cluster.at(at_ns, Step::Phase(Phase::IsNothingLeft));
+                self.cluster
+                    .at(at_ns, Step::Phase(FinalPhase::IsNothingLeft));
             }
-            Phase::IsNothingLeft => {
+            FinalPhase::IsNothingLeft => {
                 self.check_nothing_left();
                 self.check_numbers();
                 self.check_rates();
@@ -181,7 +183,7 @@ impl World {
         }
     }
 
-    /// A caller was refused: not before its wait was over, and not while nobody had the lock. That it is not long after
+    /// A caller was refused: not before its wait was over, and not while the lock was free. That it is not long after
     /// is seen where a call is due.
     pub(super) fn check_wait(&mut self, name: u64, asked_ns: u64, error: &str) {
         let waited_ns = self.cluster.now_ns - asked_ns;
@@ -223,7 +225,7 @@ impl World {
                 self.violation = Some(format!("a free lock is taken after {ms} ms"));
             }
         } else if let Some(freed_ns) = freed_ns {
-            // It was free, and somebody waited for it: this one, or others that wait on.
+            // It was free, and a caller waited for it: this one, or others that wait on.
             let others = self.open.values().filter(|open| open.name == Some(name));
             let first_ns = others.map(|open| open.asked_ns).fold(asked_ns, u64::min);
             let ms = took_ms(freed_ns.max(first_ns));

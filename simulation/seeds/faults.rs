@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::plan::Faults;
-use super::step::{Healing, Step};
+use super::plan::FaultClass;
+use super::step::{FaultEnd, Step};
 use super::world::{CLUSTER, SECOND_NS, World};
 use quorlock_simulation::Meddling;
 
@@ -80,13 +80,13 @@ impl World {
         self.leftovers.disturb(self.cluster.now_ns);
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         let pause_ns = match self.plan.faults {
-            Faults::All => self.cluster.random.below(ttl_ns),
+            FaultClass::All => self.cluster.random.below(ttl_ns),
             // A client that hears nothing may not be heard any more either.
-            Faults::CutOff => self.cluster.random.below(lasts_ns + ttl_ns),
+            FaultClass::CutOff => self.cluster.random.below(lasts_ns + ttl_ns),
             // One at a time: the next one begins when this node has had the time to be taken again.
-            Faults::Network | Faults::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
+            FaultClass::Network | FaultClass::Answers => lasts_ns + ttl_ns + RECONNECT_NS,
             // What the node before has granted expires, and then this one is taken.
-            Faults::Entries => lasts_ns + self.entry_ns(),
+            FaultClass::Entries => lasts_ns + self.entry_ns(),
             _ => lasts_ns + ttl_ns,
         };
         let next = usize::try_from(self.cluster.random.below(self.plan.nodes as u64)).unwrap_or(0);
@@ -157,12 +157,12 @@ impl World {
             }
             _ => {
                 self.spoil(kind, node, until_ns);
-                self.cluster.at(until_ns, Step::Heal(node, Healing::Path));
+                self.cluster.at(until_ns, Step::Heal(node, FaultEnd::Path));
             }
         }
         let healing = match kind {
-            Fault::Kill | Fault::PowerLoss | Fault::Emptied => Healing::Start,
-            Fault::RolledBack => Healing::RollBack,
+            Fault::Kill | Fault::PowerLoss | Fault::Emptied => FaultEnd::Start,
+            Fault::RolledBack => FaultEnd::RollBack,
             _ => return lasts_ns,
         };
         self.cluster.at(until_ns, Step::Heal(node, healing));
@@ -172,7 +172,7 @@ impl World {
     fn pause(&mut self, node: usize, until_ns: u64) {
         for other in self.together(node) {
             self.cluster.servers[other].is_paused = true;
-            let resume = Step::Heal(other, Healing::Resume);
+            let resume = Step::Heal(other, FaultEnd::Resume);
             self.cluster.at(until_ns, resume);
         }
     }
@@ -192,7 +192,7 @@ impl World {
         for node in 0..self.plan.nodes {
             self.down(node, true);
             let at_ns = self.cluster.now_ns + self.cluster.random.below(3 * SECOND_NS);
-            self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
+            self.cluster.at(at_ns, Step::Heal(node, FaultEnd::Start));
         }
     }
 
@@ -272,7 +272,7 @@ impl World {
         let server = &mut self.cluster.servers[node];
         server.tell_time(self.cluster.now_ns);
         let other = match self.plan.faults {
-            Faults::Entries => "red".to_owned(),
+            FaultClass::Entries => "red".to_owned(),
             _ => format!("red-{node}"),
         };
         server.replace(if is_stranger { &other } else { CLUSTER });
@@ -283,7 +283,8 @@ impl World {
         server.is_empty_until_ns = if is_stranger { until_ns } else { lease_ns };
         server.start();
         if !is_for_good {
-            self.cluster.at(until_ns, Step::Heal(node, Healing::Return));
+            self.cluster
+                .at(until_ns, Step::Heal(node, FaultEnd::Return));
         }
     }
 
@@ -310,23 +311,23 @@ impl World {
         if self.cluster.servers[node].node.is_some() {
             self.down(node, false);
             let at_ns = self.cluster.now_ns + SECOND_NS;
-            self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
+            self.cluster.at(at_ns, Step::Heal(node, FaultEnd::Start));
         }
     }
 
-    pub(super) fn heal(&mut self, node: usize, healing: Healing) {
+    pub(super) fn heal(&mut self, node: usize, healing: FaultEnd) {
         self.cluster.note(|| format!("{healing:?} node {node}"));
         self.leftovers.disturb(self.cluster.now_ns);
         self.cluster.servers[node].tell_time(self.cluster.now_ns);
         match healing {
-            Healing::Resume => self.cluster.servers[node].is_paused = false,
-            Healing::Start => {
+            FaultEnd::Resume => self.cluster.servers[node].is_paused = false,
+            FaultEnd::Start => {
                 if !self.cluster.servers[node].start() {
                     let at_ns = self.cluster.now_ns + SECOND_NS;
-                    self.cluster.at(at_ns, Step::Heal(node, Healing::Start));
+                    self.cluster.at(at_ns, Step::Heal(node, FaultEnd::Start));
                 }
             }
-            Healing::Return => {
+            FaultEnd::Return => {
                 self.down(node, false);
                 self.forget_numbers(node);
                 let server = &mut self.cluster.servers[node];
@@ -334,7 +335,7 @@ impl World {
                 server.is_empty_until_ns = 0;
                 server.start();
             }
-            Healing::RollBack => {
+            FaultEnd::RollBack => {
                 self.down(node, false);
                 self.forget_numbers(node);
                 self.cluster.servers[node].put_image_back();
@@ -343,7 +344,7 @@ impl World {
                 self.leftovers
                     .restored(node, self.cluster.now_ns + lease_ns);
             }
-            Healing::Path => {
+            FaultEnd::Path => {
                 let path = &mut self.cluster.paths[node];
                 (path.refuses, path.trickles, path.meddling) = (false, false, None);
                 self.cluster.network.extra_ns[node] = 0;

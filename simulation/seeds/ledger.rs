@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::world::Report;
+use crate::world::SeedReport;
 
 /// The sums over all seeds so far.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ impl Ledger {
         format!("{value:#}\n")
     }
 
-    pub(crate) fn add(&mut self, seed: u64, outcome: &Result<Report, String>) {
+    pub(crate) fn add(&mut self, seed: u64, outcome: &Result<SeedReport, String>) {
         self.next_seed = seed + 1;
         let report = match outcome {
             Ok(report) => report,
@@ -155,12 +155,12 @@ const FORMAT: u64 = 3;
 mod tests {
     use super::*;
 
-    fn report(turns_ms: Vec<u64>) -> Result<Report, String> {
-        Ok(Report {
+    fn report(turns_ms: Vec<u64>) -> Result<SeedReport, String> {
+        Ok(SeedReport {
             acquired: 3,
             simulated_ms: 1_000,
             turns_ms,
-            ..Report::default()
+            ..SeedReport::default()
         })
     }
 

@@ -1,7 +1,7 @@
-//! Who counts on each node and publishes every number, and who listens: a number that is heard is on record.
+//! Publishers that count on each node and publish every number, and their listeners: a number that arrives is on record.
 //!
 //! Invariant: the truth is the numbers. A counter without a TTL goes on where it was, whatever happens to its node. So a
-//! number that comes again was told before it was on record, and one that is left out on a connection was lost there.
+//! number that comes again was published before it was on record, and one that is left out on a connection was lost there.
 
 use quorlock_simulation::{Machine, Path, Random, Wire, middle_box};
 
@@ -11,7 +11,7 @@ use super::world::{SECOND_NS, World};
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Listeners {
+pub(super) struct SimulatedListeners {
     /// A publisher counts with each so many looks.
     pace: u64,
     looks: u64,
@@ -36,9 +36,9 @@ struct End {
     highest: u64,
 }
 
-impl Listeners {
+impl SimulatedListeners {
     /// Those of this plan, if it has any.
-    pub(super) fn of(plan: &Plan) -> Option<Listeners> {
+    pub(super) fn of(plan: &Plan) -> Option<SimulatedListeners> {
         let mut random = Random::of(&[plan.seed, 9]);
         if plan.is_crowded || plan.is_in_step || !random.chance(1, 4) {
             return None;
@@ -55,7 +55,7 @@ impl Listeners {
                 ..End::default()
             }));
         }
-        Some(Listeners {
+        Some(SimulatedListeners {
             pace,
             looks: 0,
             ends,
@@ -124,7 +124,7 @@ impl End {
 impl World {
     /// They join, if there are any.
     pub(super) fn add_listeners(&mut self) {
-        self.listeners = Listeners::of(&self.plan);
+        self.listeners = SimulatedListeners::of(&self.plan);
         if self.listeners.is_none() {
             return;
         }
@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// All is well, and nobody counts any more: whoever listens to a node has heard the number that its publisher was
-    /// told last.
+    /// All is well, and no publisher counts any more: each listener of a node has the number that its publisher got
+    /// last.
     pub(super) fn check_numbers(&mut self) {
         for node in 0..self.plan.nodes {
             let ends = self.listeners.iter().flat_map(|all| &all.ends);

@@ -13,7 +13,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Outcome;
 
 use super::caller::{Caller, Hold, OpenCall, State};
-use super::plan::Faults;
+use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 
@@ -187,7 +187,7 @@ impl World {
             // Whoever answers under an address since another one did is asked for a lock only a lease after the client
             // has met it, and a client meets nobody while it wants nothing: until then that node is not free for it.
             let held_ns = self.cluster.now_ns - hold.began_ns;
-            is_kept &= self.plan.faults != Faults::Entries || held_ns >= self.entry_ns();
+            is_kept &= self.plan.faults != FaultClass::Entries || held_ns >= self.entry_ns();
         }
         if *loss == Loss::Released {
             return;

@@ -5,7 +5,7 @@ use quorlock_simulation::Random;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Faults {
+pub(crate) enum FaultClass {
     /// Nothing.
     None,
     /// One node at a time is stopped for longer than a lease.
@@ -22,7 +22,7 @@ pub(crate) enum Faults {
     Disks,
     /// Machines of clients that sleep, and wall clocks that are set.
     Clocks,
-    /// One client at a time is not heard by any node, hears none, both, or hears all of them late.
+    /// What one client at a time sends reaches no node, or what nodes send does not reach it, or both, or all of it comes late.
     CutOff,
     /// One address at a time leads to another node than before: an empty one, or one of another cluster.
     Entries,
@@ -36,24 +36,24 @@ pub(crate) enum Faults {
     All,
 }
 
-impl Faults {
+impl FaultClass {
     /// What may go wrong.
     pub(super) fn kinds(self) -> &'static [Fault] {
         match self {
-            Faults::None => &[],
-            Faults::Pauses => &[Fault::Pause],
-            Faults::Silence => &[Fault::Silence],
-            Faults::Crashes => CRASHES,
-            Faults::Network => NETWORK,
-            Faults::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
-            Faults::Disks => &[Fault::SlowSync, Fault::FullDisk],
-            Faults::Clocks => &[Fault::Suspend, Fault::WallClock],
-            Faults::CutOff => CUT_OFF,
-            Faults::Entries => &[Fault::Replaced, Fault::Stranger],
-            Faults::Emptied => &[Fault::Emptied, Fault::Pause],
-            Faults::RolledBack => &[Fault::RolledBack],
-            Faults::StoppedClocks => &[Fault::StoppedClocks],
-            Faults::All => ALL,
+            FaultClass::None => &[],
+            FaultClass::Pauses => &[Fault::Pause],
+            FaultClass::Silence => &[Fault::Silence],
+            FaultClass::Crashes => CRASHES,
+            FaultClass::Network => NETWORK,
+            FaultClass::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
+            FaultClass::Disks => &[Fault::SlowSync, Fault::FullDisk],
+            FaultClass::Clocks => &[Fault::Suspend, Fault::WallClock],
+            FaultClass::CutOff => CUT_OFF,
+            FaultClass::Entries => &[Fault::Replaced, Fault::Stranger],
+            FaultClass::Emptied => &[Fault::Emptied, Fault::Pause],
+            FaultClass::RolledBack => &[Fault::RolledBack],
+            FaultClass::StoppedClocks => &[Fault::StoppedClocks],
+            FaultClass::All => ALL,
         }
     }
 }
@@ -134,7 +134,7 @@ pub(crate) struct Plan {
     /// `appendfsync` of all nodes.
     pub(crate) fsync: &'static str,
     /// What goes wrong.
-    pub(crate) faults: Faults,
+    pub(crate) faults: FaultClass,
     /// At how many nodes at a time, where that is one at a time or two of five.
     pub(crate) away: usize,
     /// These nodes go and come back together.
@@ -146,7 +146,7 @@ pub(crate) struct Plan {
     /// Three clients that are as far from three nodes, without jitter, or two from four, ask at the same moments, again
     /// and again.
     pub(crate) is_in_step: bool,
-    /// Some locks are handed over to whoever knows their token, or are released by somebody else.
+    /// Some locks are handed over to a client that knows their token, or are released by another client.
     pub(crate) is_by_token: bool,
 }
 
@@ -155,27 +155,27 @@ impl Plan {
     pub(crate) fn of(seed: u64) -> Plan {
         let mut random = Random::of(&[seed, 1]);
         let latency_us = random.pick(&[50, 1_000, 20_000, 100_000, 250_000]);
-        // A lease has to outlast a few round trips, or nobody could hold a lock.
+        // A lease has to outlast a few round trips, or no client could hold a lock.
         let ttl_ms = random
             .pick(&[500, 2_000, 10_000])
             .max(latency_us * 40 / 1_000);
         let all = [
-            Faults::None,
-            Faults::Pauses,
-            Faults::Silence,
-            Faults::Crashes,
-            Faults::Network,
-            Faults::Answers,
-            Faults::Disks,
-            Faults::Clocks,
-            Faults::CutOff,
-            Faults::Entries,
-            Faults::All,
+            FaultClass::None,
+            FaultClass::Pauses,
+            FaultClass::Silence,
+            FaultClass::Crashes,
+            FaultClass::Network,
+            FaultClass::Answers,
+            FaultClass::Disks,
+            FaultClass::Clocks,
+            FaultClass::CutOff,
+            FaultClass::Entries,
+            FaultClass::All,
         ];
         // Apart, so that a seed is the same run in everything else.
         let apart = match Random::of(&[seed, 9]).below(24) {
-            0 | 1 => Some(Faults::RolledBack),
-            2 => Some(Faults::StoppedClocks),
+            0 | 1 => Some(FaultClass::RolledBack),
+            2 => Some(FaultClass::StoppedClocks),
             _ => None,
         };
         let plan = Plan {
@@ -194,7 +194,7 @@ impl Plan {
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
-            is_by_token: apart != Some(Faults::StoppedClocks)
+            is_by_token: apart != Some(FaultClass::StoppedClocks)
                 && Random::of(&[seed, 7]).chance(1, 3),
         };
         match random.below(48) {
@@ -204,18 +204,18 @@ impl Plan {
         }
     }
 
-    /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for so many spare votes.
+    /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for this many spare votes.
     pub(crate) fn forgetful(seed: u64, spare_votes: usize) -> Plan {
         Plan {
             nodes: 5,
             names: 1,
             spare_votes,
-            faults: Faults::Emptied,
+            faults: FaultClass::Emptied,
             away: 2,
             is_together: false,
             is_crowded: false,
             is_in_step: false,
-            // Nobody heals a lock that is held under a token alone.
+            // No client heals a lock that is held under a token alone.
             is_by_token: true,
             ..Plan::of(seed)
         }
@@ -225,7 +225,7 @@ impl Plan {
     pub(crate) fn rolled_back(seed: u64) -> Plan {
         Plan {
             fsync: "always",
-            faults: Faults::RolledBack,
+            faults: FaultClass::RolledBack,
             ..Plan::forgetful(seed, 0)
         }
     }
@@ -233,7 +233,7 @@ impl Plan {
     /// The same seed with clients whose clocks stand still now and then.
     pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
-            faults: Faults::StoppedClocks,
+            faults: FaultClass::StoppedClocks,
             away: 1,
             is_together: false,
             is_crowded: false,
@@ -252,7 +252,7 @@ impl Plan {
             callers: plan.callers.min(4),
             latency_us: 100_000,
             ttl_ms: 4_000,
-            faults: Faults::Silence,
+            faults: FaultClass::Silence,
             away: 1,
             is_together: false,
             length_s: 60,
@@ -262,18 +262,20 @@ impl Plan {
         }
     }
 
-    /// Half of the time so many nodes are away as leave a majority, and, of addresses that lead to another cluster than
-    /// the one that clients are told, sometimes more.
+    /// Half of the time as many nodes are away as leave a majority, and, of addresses that lead to another cluster than
+    /// the one that clients are given, sometimes more.
     fn with_away(self, random: &mut Random) -> Plan {
         let minority = (self.nodes - 1) / 2;
         let away = match self.faults {
-            Faults::Pauses | Faults::Network | Faults::Answers => random.pick(&[1, minority]),
-            Faults::Entries => random.pick(&[1, minority, minority, minority + 1]),
+            FaultClass::Pauses | FaultClass::Network | FaultClass::Answers => {
+                random.pick(&[1, minority])
+            }
+            FaultClass::Entries => random.pick(&[1, minority, minority, minority + 1]),
             _ => 1,
         };
         let is_together = match self.faults {
-            Faults::Entries => true,
-            Faults::Pauses => random.chance(1, 2),
+            FaultClass::Entries => true,
+            FaultClass::Pauses => random.chance(1, 2),
             _ => false,
         };
         Plan {
@@ -305,7 +307,7 @@ impl Plan {
             names: 1,
             latency_us,
             ttl_ms: 10_000,
-            faults: Faults::None,
+            faults: FaultClass::None,
             length_s: 300,
             is_in_step: true,
             is_by_token: false,
@@ -318,22 +320,22 @@ impl Plan {
         let is_minority = 2 * self.away < self.nodes;
         let is_checked = matches!(
             self.faults,
-            Faults::None
-                | Faults::Pauses
-                | Faults::Silence
-                | Faults::Network
-                | Faults::Answers
-                | Faults::Entries
+            FaultClass::None
+                | FaultClass::Pauses
+                | FaultClass::Silence
+                | FaultClass::Network
+                | FaultClass::Answers
+                | FaultClass::Entries
         );
         is_minority && is_checked
     }
 
     /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
     pub(super) fn tells_when_free(&self) -> bool {
-        self.faults == Faults::None && !self.is_by_token
+        self.faults == FaultClass::None && !self.is_by_token
     }
 
-    /// Whether clients are told which cluster is theirs: where a majority of the addresses may lead elsewhere.
+    /// Whether clients are given the id of their cluster: where a majority of the addresses may lead elsewhere.
     pub(super) fn tells_cluster(&self) -> bool {
         2 * self.away >= self.nodes
     }

@@ -4,7 +4,7 @@ use quorlock_client::Token;
 use quorlock_client_rules::OperationId;
 use quorlock_simulation::Random;
 
-use super::checks::Phase;
+use super::checks::FinalPhase;
 use super::plan::Plan;
 
 /// What is planned for a moment.
@@ -15,23 +15,23 @@ pub(super) enum Step {
     Caller(usize),
     /// The outcome of a client's call is due.
     Due(usize, OperationId),
-    /// The validity of a client's lock ends, as far as its caller was told.
+    /// The validity of a client's lock ends, as its caller knows it.
     HoldEnds(usize, OperationId),
-    /// Whoever knows the token of a lock does something with it.
+    /// A client that knows the token of a lock does something with it.
     UseToken(Token),
-    /// A guard whose lock somebody else has released is dropped.
+    /// A guard whose lock another client has released is dropped.
     GuardGone(usize, OperationId),
     Fault(usize),
     /// This client's answers were late, and now it is cut off.
     CutOff(usize),
-    Heal(usize, Healing),
+    Heal(usize, FaultEnd),
     /// A step of the end.
-    Phase(Phase),
+    Phase(FinalPhase),
 }
 
 /// How what went wrong at a node ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Healing {
+pub(super) enum FaultEnd {
     Resume,
     Start,
     /// Another node than before answers under the address, and the node of before is to answer there again.

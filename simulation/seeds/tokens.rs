@@ -14,7 +14,7 @@ use quorlock_engine::StoredValue;
 
 use super::caller::Hold;
 use super::calls::lock_name;
-use super::plan::Faults;
+use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 
@@ -34,7 +34,7 @@ pub(super) struct Tokens {
 impl World {
     /// Whether this run has such locks: not where addresses lead to other nodes, which answer for none but themselves.
     pub(super) fn knows_tokens(&self) -> bool {
-        self.plan.is_by_token && !matches!(self.plan.faults, Faults::Entries | Faults::All)
+        self.plan.is_by_token && !matches!(self.plan.faults, FaultClass::Entries | FaultClass::All)
     }
 
     /// A caller gives its lock to whoever knows the token. Says whether it does.
@@ -221,7 +221,7 @@ impl World {
     fn is_steady(&self) -> bool {
         matches!(
             self.plan.faults,
-            Faults::None | Faults::Pauses | Faults::Silence | Faults::Network
+            FaultClass::None | FaultClass::Pauses | FaultClass::Silence | FaultClass::Network
         )
     }
 }

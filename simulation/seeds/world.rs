@@ -10,26 +10,26 @@ use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::calls::lock_name;
-use super::checks::Phase;
+use super::checks::FinalPhase;
 use super::faults::Fault;
 use super::leftovers::Leftovers;
-use super::listeners::Listeners;
-use super::plan::{Faults, Plan};
+use super::listeners::SimulatedListeners;
+use super::plan::{FaultClass, Plan};
 use super::step::{Step, ways};
 use super::tokens::Tokens;
 
 /// What a run came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    /// Locks that callers were told they hold.
+pub(crate) struct SeedReport {
+    /// Locks that were reported to their callers as held.
     pub(crate) acquired: u64,
     /// Calls that ended without the lock.
     pub(crate) refused: u64,
-    /// How often calls were told what they wait for.
+    /// How often calls reported what they wait for.
     pub(crate) told_waiting: u64,
     /// Validities that moved on.
     pub(crate) renewed: u64,
-    /// Locks that were extended, and released, by somebody who only knew their token.
+    /// Locks that were extended, and released, by a client that only knew their token.
     pub(crate) extended: u64,
     /// The same.
     pub(crate) released_by_token: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Report {
     pub(crate) connects: u64,
     /// How often clients wrote to nodes.
     pub(crate) requests: u64,
-    /// Numbers that publishers were told and listeners have heard.
+    /// Numbers that publishers and listeners have received.
     pub(crate) heard: u64,
     /// What happened, all in all.
     pub(crate) events: u64,
@@ -64,16 +64,16 @@ pub(super) struct World {
     pub(super) holds: Vec<Hold>,
     pub(super) leftovers: Leftovers,
     pub(super) by_token: Tokens,
-    /// Every token that a caller was told.
+    /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
-    pub(super) report: Report,
+    pub(super) report: SeedReport,
     pub(super) violation: Option<String>,
     pub(super) is_over: bool,
     pub(super) is_finished: bool,
-    /// Of each name: since when nobody holds it.
+    /// Of each name: since when it is free.
     pub(super) freed_ns: Vec<Option<u64>>,
-    pub(super) listeners: Option<Listeners>,
-    /// Nobody counts any more.
+    pub(super) listeners: Option<SimulatedListeners>,
+    /// No publisher counts any more.
     pub(super) is_counted: bool,
 }
 
@@ -81,12 +81,12 @@ pub(super) struct World {
 ///
 /// # Errors
 /// The first promise that was not kept, and when.
-pub(crate) fn run(plan: &Plan, traces: bool) -> Result<Report, String> {
+pub(crate) fn run(plan: &Plan, traces: bool) -> Result<SeedReport, String> {
     let mut world = World::new(plan, traces);
     world.prepare();
     let healed_ns = plan.length_s * SECOND_NS;
     let end_ns = world.last_ns();
-    world.cluster.at(end_ns, Step::Phase(Phase::Take));
+    world.cluster.at(end_ns, Step::Phase(FinalPhase::Take));
     while world.cluster.advance() {
         let now_ns = world.cluster.now_ns;
         world.is_over = now_ns >= healed_ns;
@@ -124,7 +124,7 @@ impl World {
             leftovers: Leftovers::of(plan.nodes),
             by_token: Tokens::default(),
             tokens: BTreeSet::new(),
-            report: Report::default(),
+            report: SeedReport::default(),
             violation: None,
             plan: plan.clone(),
             is_over: false,
@@ -144,7 +144,7 @@ impl World {
             };
             self.cluster.at(at_ns, Step::Caller(caller));
         }
-        if self.plan.faults != Faults::None {
+        if self.plan.faults != FaultClass::None {
             // Everybody has seen every node by then.
             let chains = match self.plan.is_together {
                 true => 1,
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// When the end begins: restart delays, leases, and whoever still waits are over.
+    /// When the end begins: restart delays, leases, and the waits of all callers are over.
     pub(super) fn last_ns(&self) -> u64 {
         let lasts_ns = self.plan.length_s * SECOND_NS + 31 * SECOND_NS;
         lasts_ns + 3 * self.plan.ttl_ms * 1_000_000 + WAIT_NS
@@ -222,7 +222,7 @@ impl World {
         self.drain();
     }
 
-    /// Nobody wants a call or a guard any more.
+    /// A caller gives up a call or a guard.
     pub(super) fn drop_operation(&mut self, client: usize, operation: OperationId) {
         self.cluster.drop_operation(client, operation);
         self.drain();
@@ -288,7 +288,7 @@ fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
     layout.build()
 }
 
-/// What every node is told.
+/// The configuration of every node.
 fn directives(plan: &Plan) -> [(&'static str, &'static str); 5] {
     [
         ("appendonly", "yes"),
@@ -310,7 +310,7 @@ fn rate_ppm(plan: &Plan, random: &mut Random) -> i32 {
 /// How much a time daemon slows the clocks down that it may steer.
 fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
     match plan.faults {
-        Faults::Clocks | Faults::All => random.pick(&[0, 500, 80_000]),
+        FaultClass::Clocks | FaultClass::All => random.pick(&[0, 500, 80_000]),
         _ => 0,
     }
 }
@@ -318,6 +318,6 @@ fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const CLUSTER: &str = "blue";
 const TICK_NS: u64 = 50_000_000;
-/// How often nodes are searched for keys that nobody holds.
+/// How often nodes are searched for keys that no client holds.
 const LOOK_EVERY_NS: u64 = SECOND_NS / 2;
 pub(super) const WAIT_NS: u64 = 20 * SECOND_NS;

@@ -27,7 +27,7 @@ use crate::server::Server;
 
 /// What happens at a moment.
 #[derive(Debug)]
-pub enum Moment<Step> {
+pub enum ScheduledEvent<Step> {
     /// A connect reaches its node.
     Connect(Wire),
     /// A node has taken a connection.
@@ -90,7 +90,7 @@ pub struct Cluster<Step> {
     /// The machine of each client, and of the driver's own connections.
     pub machines: Vec<Machine>,
     /// Connections, and the queue of moments.
-    pub network: Network<Moment<Step>>,
+    pub network: Network<ScheduledEvent<Step>>,
     /// The way to each node.
     pub paths: Vec<Path>,
     /// The way of each client to all nodes.
@@ -120,12 +120,12 @@ pub struct Cluster<Step> {
 impl<Step> Cluster<Step> {
     /// Plans a step.
     pub fn at(&mut self, at_ns: u64, step: Step) {
-        self.network.at(at_ns, Moment::Step(step));
+        self.network.at(at_ns, ScheduledEvent::Step(step));
     }
 
     /// The step that is due now is put off until then, and comes before all that was planned for that moment after it.
     pub fn put_off(&mut self, at_ns: u64, step: Step) {
-        self.network.put_off(at_ns, Moment::Step(step));
+        self.network.put_off(at_ns, ScheduledEvent::Step(step));
     }
 
     /// The next moment happens. Returns whether there was one; its events are to be taken.
@@ -154,10 +154,10 @@ impl<Step> Cluster<Step> {
         }
     }
 
-    fn happen(&mut self, moment: Moment<Step>) {
+    fn happen(&mut self, moment: ScheduledEvent<Step>) {
         match moment {
-            Moment::Connect(wire) => self.connect(wire),
-            Moment::Connected(wire) => {
+            ScheduledEvent::Connect(wire) => self.connect(wire),
+            ScheduledEvent::Connected(wire) => {
                 if self.is_of_driver(wire) {
                     self.events.push_back(ClusterEvent::Connected(wire));
                 } else if self.network.connections.contains_key(&wire) {
@@ -165,8 +165,8 @@ impl<Step> Cluster<Step> {
                     self.client(wire.client, Event::Connected(wire.id(), &peer));
                 }
             }
-            Moment::ToNode(wire, bytes) => self.arrive_at_node(wire, &bytes),
-            Moment::ToClient(wire, bytes) => {
+            ScheduledEvent::ToNode(wire, bytes) => self.arrive_at_node(wire, &bytes),
+            ScheduledEvent::ToClient(wire, bytes) => {
                 let connection = self.network.connections.get(&wire);
                 if connection.is_none_or(|connection| connection.is_swallowed) {
                     return;
@@ -176,40 +176,44 @@ impl<Step> Cluster<Step> {
                     false => self.client(wire.client, Event::Received(wire.id(), &bytes)),
                 }
             }
-            Moment::EndAtNode(wire) => self.end_at_node(wire),
-            Moment::EndAtClient(wire) => self.end_at_client(wire, "the connection was reset"),
-            Moment::Unacknowledged(wire) => self.end_at_client(wire, "nothing was acknowledged"),
-            Moment::Timer(client, number) => {
+            ScheduledEvent::EndAtNode(wire) => self.end_at_node(wire),
+            ScheduledEvent::EndAtClient(wire) => {
+                self.end_at_client(wire, "the connection was reset")
+            }
+            ScheduledEvent::Unacknowledged(wire) => {
+                self.end_at_client(wire, "nothing was acknowledged")
+            }
+            ScheduledEvent::Timer(client, number) => {
                 if self.timers[client] == number {
                     self.client(client, Event::Timer);
                 }
             }
-            Moment::Tick(node) => {
+            ScheduledEvent::Tick(node) => {
                 self.servers[node].tell_time(self.now_ns);
                 self.servers[node].tick();
                 self.work(node);
                 self.network
-                    .at(self.now_ns + self.tick_ns, Moment::Tick(node));
+                    .at(self.now_ns + self.tick_ns, ScheduledEvent::Tick(node));
                 self.events.push_back(ClusterEvent::Ticked(node));
             }
-            Moment::Synced(node) => {
+            ScheduledEvent::Synced(node) => {
                 self.note(|| format!("Synced node {node}"));
                 self.servers[node].tell_time(self.now_ns);
                 self.servers[node].finish_sync();
                 self.work(node);
             }
-            Moment::Step(step) => self.events.push_back(ClusterEvent::Step(step)),
+            ScheduledEvent::Step(step) => self.events.push_back(ClusterEvent::Step(step)),
         }
     }
 
     /// Until when the client is asleep or stopped to which this happens.
-    fn absence_of(&self, moment: &Moment<Step>) -> Option<u64> {
+    fn absence_of(&self, moment: &ScheduledEvent<Step>) -> Option<u64> {
         let client = match moment {
-            Moment::Connected(wire)
-            | Moment::ToClient(wire, _)
-            | Moment::EndAtClient(wire)
-            | Moment::Unacknowledged(wire) => wire.client,
-            Moment::Timer(client, _) => *client,
+            ScheduledEvent::Connected(wire)
+            | ScheduledEvent::ToClient(wire, _)
+            | ScheduledEvent::EndAtClient(wire)
+            | ScheduledEvent::Unacknowledged(wire) => wire.client,
+            ScheduledEvent::Timer(client, _) => *client,
             _ => return None,
         };
         let stopped_ns = self.stopped_ns.get(client).copied().unwrap_or(0);
@@ -258,7 +262,7 @@ impl<Step> Cluster<Step> {
             if let Some(output) = self.clients[number].output(wire.id())
                 && !output.is_empty()
             {
-                let bytes = Moment::ToNode(wire, std::mem::take(output));
+                let bytes = ScheduledEvent::ToNode(wire, std::mem::take(output));
                 self.requests += 1;
                 self.network.send_to_node(self.now_ns, wire, bytes);
             }
@@ -266,7 +270,7 @@ impl<Step> Cluster<Step> {
         self.timers[number] += 1;
         if let Some(at) = self.clients[number].next_time() {
             let at_ns = self.machines[number].true_time(self.now_ns, at);
-            let timer = Moment::Timer(number, self.timers[number]);
+            let timer = ScheduledEvent::Timer(number, self.timers[number]);
             self.network.at(at_ns.max(self.now_ns + 1), timer);
         }
     }
@@ -276,7 +280,9 @@ impl<Step> Cluster<Step> {
             Action::Open(id) => {
                 self.connects += 1;
                 let wire = Wire::of(number, id);
-                return self.network.open(self.now_ns, wire, Moment::Connect(wire));
+                return self
+                    .network
+                    .open(self.now_ns, wire, ScheduledEvent::Connect(wire));
             }
             Action::Close(id) => return self.close(Wire::of(number, id)),
             Action::LimitUnacknowledged(id, limit) => {

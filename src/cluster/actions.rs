@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::ClusterDirectory;
 use super::control::{self, ControlRequest};
-use super::home::Home;
+use super::home::ClusterHome;
 use super::info::{self, ServingState};
 use super::view::ClusterView;
 use crate::clock;
@@ -44,8 +44,8 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the cluster. Whoever asks while another command ends it is told the same.
-fn end(home: &Home, format: Format) -> Result<ExitCode, Failure> {
+/// Ends the cluster. A second command that asks meanwhile reports the same.
+fn end(home: &ClusterHome, format: Format) -> Result<ExitCode, Failure> {
     let (text, nodes) = match control::ask_to_end(home)? {
         Some((text, view)) => (text, Some(view.nodes)),
         None => {
@@ -68,7 +68,7 @@ fn end(home: &Home, format: Format) -> Result<ExitCode, Failure> {
 
 /// Waits until the supervisor, whose last answer came just before its end, has let go of the
 /// directory, so that the cluster can be started again or removed at once.
-fn await_end(home: &Home) {
+fn await_end(home: &ClusterHome) {
     let give_up = clock::now() + END_PATIENCE;
     while home.is_running() && clock::now() < give_up {
         clock::block_for(END_STEP);
@@ -77,7 +77,7 @@ fn await_end(home: &Home) {
 
 /// Waits until a node that was just started answers, or has ended.
 async fn await_answer(
-    home: &Home,
+    home: &ClusterHome,
     cluster: &ClusterView,
     number: u16,
 ) -> Result<ServingState, Failure> {

@@ -12,13 +12,13 @@ use serde_json::json;
 
 use super::ClusterDirectory;
 use super::current;
-use super::home::{self, Home, Kind};
+use super::home::{self, ClusterHome, Kind};
 use crate::exit_code::Failure;
 use crate::output::Format;
 
 /// What went and what stayed.
 #[derive(Debug, Default)]
-pub(super) struct Cleaned {
+pub(super) struct CleanOutcome {
     removed: Vec<PathBuf>,
     kept: Vec<PathBuf>,
 }
@@ -52,15 +52,15 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
 }
 
 /// Removes a cluster's files, and its directory if nothing else is in it.
-pub(super) fn remove(home: &Home) -> io::Result<Cleaned> {
-    let mut cleaned = Cleaned::default();
+pub(super) fn remove(home: &ClusterHome) -> io::Result<CleanOutcome> {
+    let mut cleaned = CleanOutcome::default();
     remove_from(home.directory(), home::kind_of, &mut cleaned)?;
     Ok(cleaned)
 }
 
 /// Removes a node's files, and its directory if nothing else is in it.
 pub(super) fn remove_node(directory: &Path) -> io::Result<()> {
-    remove_from(directory, kind_in_node, &mut Cleaned::default())
+    remove_from(directory, kind_in_node, &mut CleanOutcome::default())
 }
 
 fn kind_in_node(name: &str) -> Kind {
@@ -74,7 +74,7 @@ fn kind_in_node(name: &str) -> Kind {
 fn remove_from(
     directory: &Path,
     kind_of: fn(&str) -> Kind,
-    cleaned: &mut Cleaned,
+    cleaned: &mut CleanOutcome,
 ) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -18,9 +18,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::home::Home;
+use super::home::ClusterHome;
+use super::no_answer::{NoAnswer, is_stopped};
 use super::ownership::remove_if_there;
-use super::unanswered::{Unanswered, is_stopped};
 use super::view::ClusterView;
 use crate::clock;
 use crate::exit_code::{FAILED, Failure};
@@ -62,7 +62,7 @@ pub(super) struct Call {
 }
 
 /// Opens the socket of a cluster this process owns.
-pub(super) fn listen(home: &Home) -> Result<UnixListener, Failure> {
+pub(super) fn listen(home: &ClusterHome) -> Result<UnixListener, Failure> {
     let open = || -> io::Result<UnixListener> {
         let directory = File::open(home.directory())?;
         let path = socket_path(&directory, home);
@@ -107,19 +107,22 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
 }
 
 /// Asks the supervisor of `home` and waits for its answer.
-pub(super) fn ask(home: &Home, request: &ControlRequest) -> Result<(String, ClusterView), Failure> {
+pub(super) fn ask(
+    home: &ClusterHome,
+    request: &ControlRequest,
+) -> Result<(String, ClusterView), Failure> {
     understood(exchange(home, request).map_err(|unanswered| unanswered.failure(home))?)
 }
 
 /// Asks for the end of a cluster that runs. Gives nothing if it ended before it answered, as when another command has asked
 /// for its end as well.
-pub(super) fn ask_to_end(home: &Home) -> Result<Option<(String, ClusterView)>, Failure> {
+pub(super) fn ask_to_end(home: &ClusterHome) -> Result<Option<(String, ClusterView)>, Failure> {
     if !home.is_running() {
-        return Err(Unanswered::Absent.failure(home));
+        return Err(NoAnswer::Absent.failure(home));
     }
     match exchange(home, &ControlRequest::Down) {
         Ok(answer) => understood(answer).map(Some),
-        Err(Unanswered::Ended | Unanswered::Absent) => Ok(None),
+        Err(NoAnswer::Ended | NoAnswer::Absent) => Ok(None),
         Err(unanswered) => Err(unanswered.failure(home)),
     }
 }
@@ -133,7 +136,7 @@ fn understood(answer: ControlReply) -> Result<(String, ClusterView), Failure> {
     }
 }
 
-fn exchange(home: &Home, request: &ControlRequest) -> Result<ControlReply, Unanswered> {
+fn exchange(home: &ClusterHome, request: &ControlRequest) -> Result<ControlReply, NoAnswer> {
     let directory = File::open(home.directory())?;
     let mut stream = BlockingStream::connect(socket_path(&directory, home))?;
     let supervisor = socket_peercred(&stream).map_err(io::Error::from)?.pid;
@@ -159,19 +162,19 @@ fn exchange(home: &Home, request: &ControlRequest) -> Result<ControlReply, Unans
         };
         let waited = clock::now().saturating_sub(began);
         if times_stopped == STOPPED_TIMES {
-            return Err(Unanswered::Stopped(supervisor));
+            return Err(NoAnswer::Stopped(supervisor));
         }
         if waited >= patience {
-            return Err(Unanswered::Silent(supervisor, waited));
+            return Err(NoAnswer::Silent(supervisor, waited));
         }
     }
     if line.is_empty() {
-        return Err(Unanswered::Ended);
+        return Err(NoAnswer::Ended);
     }
     Ok(serde_json::from_slice(&line).map_err(io::Error::from)?)
 }
 
-fn socket_path(directory: &File, home: &Home) -> PathBuf {
+fn socket_path(directory: &File, home: &ClusterHome) -> PathBuf {
     PathBuf::from(format!(
         "/proc/self/fd/{}/{}",
         directory.as_raw_fd(),

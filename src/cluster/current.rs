@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::home::{DEFAULT_DIRECTORY, Home};
+use super::home::{ClusterHome, DEFAULT_DIRECTORY};
 use super::manifest::Manifest;
 use super::ownership::{self, open_own};
 use crate::exit_code::Failure;
@@ -33,7 +33,7 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
     let Some(directory) = directory()? else {
         return Ok(None);
     };
-    let home = Home::at(&directory)?;
+    let home = ClusterHome::at(&directory)?;
     home.check_ownership()?;
     if !home.manifest().is_file() {
         return Ok(None);
@@ -43,21 +43,21 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
 
 /// The directory of that cluster and the addresses of its nodes, if it is down.
 pub(crate) fn stopped() -> Option<(PathBuf, Vec<String>)> {
-    let home = Home::at(&directory().ok()??).ok()?;
+    let home = ClusterHome::at(&directory().ok()??).ok()?;
     home.check_ownership().ok()?;
     let manifest = Manifest::read(&home).ok()?;
     (!home.is_running()).then(|| (home.directory().to_owned(), manifest.urls()))
 }
 
 /// The cluster that a command means: the one in `given`, or else the one last started.
-pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
+pub(super) fn find(given: Option<&Path>) -> Result<ClusterHome, Failure> {
     let home = match given {
-        Some(directory) => Home::at(directory)?,
+        Some(directory) => ClusterHome::at(directory)?,
         None => match directory()? {
-            Some(directory) => Home::at(&directory)?,
+            Some(directory) => ClusterHome::at(&directory)?,
             None => {
                 check_folder()?;
-                Home::at(Path::new(DEFAULT_DIRECTORY))?
+                ClusterHome::at(Path::new(DEFAULT_DIRECTORY))?
             }
         },
     };
@@ -79,7 +79,7 @@ pub(super) fn find(given: Option<&Path>) -> Result<Home, Failure> {
 }
 
 /// Records `home` as the cluster last started in the working directory.
-pub(super) fn record(home: &Home) -> Result<(), Failure> {
+pub(super) fn record(home: &ClusterHome) -> Result<(), Failure> {
     let folder = working_directory()?.join(FOLDER);
     ownership::check(&folder)?;
     let directory = home
@@ -99,7 +99,7 @@ pub(super) fn record(home: &Home) -> Result<(), Failure> {
 
 /// Forgets `home` if it is the one recorded in the working directory; a folder that is empty
 /// then goes too.
-pub(super) fn forget(home: &Home) {
+pub(super) fn forget(home: &ClusterHome) {
     let Ok(here) = working_directory() else {
         return;
     };

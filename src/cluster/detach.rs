@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use super::control::{self, ControlRequest};
-use super::home::Home;
+use super::home::ClusterHome;
 use super::options::Arguments;
 use super::{banner, ready_file};
 use crate::clock;
@@ -17,7 +17,11 @@ use crate::launch::{self, Bond};
 use crate::output::{Format, remark};
 
 /// Starts the background half and waits for it.
-pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    home: &ClusterHome,
+    arguments: &Arguments,
+    format: Format,
+) -> Result<ExitCode, Failure> {
     let mut child = background_half(home, arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -30,7 +34,7 @@ pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<
         if let Some(failure) = end_of(&mut child) {
             return Err(failure);
         }
-        // Refused as long as it does not listen; its end is what tells a failure.
+        // Refused as long as it does not listen; its end shows a failure.
         let cluster = control::ask(home, &ControlRequest::Status)
             .ok()
             .map(|(_, cluster)| cluster);
@@ -50,7 +54,7 @@ pub(super) fn run(home: &Home, arguments: &Arguments, format: Format) -> Result<
     }
 }
 
-fn background_half(home: &Home, arguments: &Arguments) -> Command {
+fn background_half(home: &ClusterHome, arguments: &Arguments) -> Command {
     let mut command = launch::own(Bond::Detached);
     command.args(["cluster", "up", "--detached"]);
     if arguments.ephemeral {

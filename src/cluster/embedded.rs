@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use quorlock_server::{MemoryDisk, Node};
 
-use super::home::Home;
+use super::home::ClusterHome;
 use super::manifest::Entry;
 use crate::exit_code::Failure;
 use crate::node;
 
 /// How the nodes of a cluster are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mode {
+pub(super) struct LaunchMode {
     pub(super) in_process: bool,
     pub(super) ephemeral: bool,
     pub(super) appendfsync: String,
@@ -44,8 +44,8 @@ impl EmbeddedNode {
     /// Starts the node. An ephemeral one keeps its data in memory.
     pub(super) async fn start(
         entry: &Entry,
-        home: &Home,
-        mode: &Mode,
+        home: &ClusterHome,
+        mode: &LaunchMode,
         memory: Arc<MemoryDisk>,
     ) -> io::Result<Self> {
         let mut builder = Node::builder();
@@ -88,7 +88,7 @@ impl EmbeddedNode {
 }
 
 /// The directives that every node of a local cluster gets, besides its port and directory.
-pub(super) fn directives(mode: &Mode) -> [(&'static str, String); 6] {
+pub(super) fn directives(mode: &LaunchMode) -> [(&'static str, String); 6] {
     [
         ("bind", "127.0.0.1".to_owned()),
         ("appendonly", "yes".to_owned()),

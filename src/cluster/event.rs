@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
-use super::home::Home;
+use super::home::ClusterHome;
 use crate::output::{self, Format};
 
 /// Where events go.
@@ -22,7 +22,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Events for the one who started this process, or into the log of one that nobody watches.
+    /// Events go to standard output, or into the log of a supervisor in the background.
     pub(super) fn new(format: Format, file: Option<File>) -> Self {
         Self {
             format,
@@ -70,8 +70,8 @@ impl Reporter {
     }
 }
 
-/// The log of a supervisor that nobody watches.
-pub(super) fn open_log(home: &Home) -> io::Result<File> {
+/// The log of a supervisor in the background.
+pub(super) fn open_log(home: &ClusterHome) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).open(home.events_log())
 }

@@ -17,7 +17,7 @@ use crate::exit_code::Failure;
 
 /// A cluster's directory, as an absolute path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Home {
+pub(super) struct ClusterHome {
     directory: PathBuf,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Ownership {
     _lock: File,
 }
 
-impl Home {
+impl ClusterHome {
     pub(super) fn at(directory: &Path) -> Result<Self, Failure> {
         let directory = std::path::absolute(directory).map_err(|error| {
             Failure::usage(format!(
@@ -120,7 +120,7 @@ impl Home {
         for _ in 0..LOCK_TRIES {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Ownership { _lock: lock }),
-                // Somebody who only looks whether it is held lets go at once.
+                // A process that only looks whether it is held lets go at once.
                 Err(rustix::io::Errno::WOULDBLOCK) => clock::block_for(LOCK_STEP),
                 Err(error) => return Err(self.failure("cannot lock", &error.into())),
             }
@@ -179,7 +179,7 @@ pub(super) fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// Where a cluster is kept when nobody says otherwise.
+/// Where a cluster is kept by default.
 pub(super) const DEFAULT_DIRECTORY: &str = ".quorlock/dev";
 
 const LOCK_NAME: &str = "lock";

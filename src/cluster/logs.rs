@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::ClusterDirectory;
-use super::home::Home;
+use super::home::ClusterHome;
 use super::manifest::Manifest;
 use crate::clock;
 use crate::exit_code::Failure;
@@ -84,7 +84,7 @@ struct Log {
 }
 
 impl Log {
-    fn open(home: &Home, number: u16, is_prefixed: bool) -> Result<Self, Failure> {
+    fn open(home: &ClusterHome, number: u16, is_prefixed: bool) -> Result<Self, Failure> {
         let path = home.node_log(number);
         let file = File::open(&path).map_err(|error| {
             Failure::failed(format!(

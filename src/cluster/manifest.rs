@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::home::Home;
+use super::home::ClusterHome;
 use super::ownership::open_own;
 use crate::exit_code::Failure;
 
@@ -21,7 +21,7 @@ use crate::exit_code::Failure;
 pub(super) struct Manifest {
     pub(super) version: u32,
     pub(super) name: String,
-    /// What tells this cluster from all others. Empty in one made by an earlier version.
+    /// What distinguishes this cluster from all others. Empty in one made by an earlier version.
     #[serde(default)]
     cluster_id: String,
     /// False until every node has its identity.
@@ -88,7 +88,7 @@ impl Manifest {
         self.nodes.iter().map(Entry::url).collect()
     }
 
-    pub(super) fn read(home: &Home) -> Result<Self, Failure> {
+    pub(super) fn read(home: &ClusterHome) -> Result<Self, Failure> {
         let path = home.manifest();
         let text = fs::read_to_string(&path)
             .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
@@ -121,7 +121,7 @@ impl Manifest {
     }
 
     /// Writes the manifest so that it is either the old one or this one, also after a power loss.
-    pub(super) fn write(&self, home: &Home) -> Result<(), Failure> {
+    pub(super) fn write(&self, home: &ClusterHome) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
         let path = home.manifest();
         write_atomically(&path, &format!("{text}\n"))
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn is_read_as_it_was_written() {
         let directory = tempfile::tempdir().unwrap();
-        let home = Home::at(directory.path()).unwrap();
+        let home = ClusterHome::at(directory.path()).unwrap();
         let manifest = three();
         manifest.write(&home).unwrap();
         assert_eq!(Manifest::read(&home).unwrap(), manifest);

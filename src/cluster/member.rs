@@ -13,8 +13,8 @@ use std::time::Duration;
 use quorlock_server::MemoryDisk;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::embedded::{EmbeddedNode, Mode, directives};
-use super::home::Home;
+use super::embedded::{EmbeddedNode, LaunchMode, directives};
+use super::home::ClusterHome;
 use super::info::ServingState;
 use super::manifest::Entry;
 use super::view::{NodeView, ProcessState};
@@ -24,8 +24,8 @@ use crate::launch::{self, Bond};
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) entry: Entry,
-    home: Home,
-    mode: Mode,
+    home: ClusterHome,
+    mode: LaunchMode,
     body: Body,
     state: ProcessState,
     /// Its last answer.
@@ -42,7 +42,7 @@ enum Body {
 }
 
 impl Member {
-    pub(super) fn new(entry: Entry, home: Home, mode: Mode) -> Self {
+    pub(super) fn new(entry: Entry, home: ClusterHome, mode: LaunchMode) -> Self {
         Self {
             entry,
             home,

@@ -1,13 +1,13 @@
 //! Finds ports for the nodes of a new cluster.
 //!
-//! A default block that is taken moves on to the next free one; a block somebody asked for does
+//! A default block that is taken moves on to the next free one; a block that the user names does
 //! not. A port can be taken between this check and the node's start: the node's own bind decides.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use crate::exit_code::Failure;
 
-/// The first port of a cluster when nobody asks for another.
+/// The first port of a cluster by default.
 pub(super) const DEFAULT_BASE: u16 = 7001;
 
 /// The first of `count` consecutive free ports. `asked` is the block the user named; 0 means any.
@@ -30,12 +30,12 @@ pub(super) fn first_taken(ports: impl Iterator<Item = u16>) -> Option<u16> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Problem {
+enum PortProblem {
     Taken(u16),
     BeyondLast,
 }
 
-impl Problem {
+impl PortProblem {
     fn failure(&self, base: u16) -> Failure {
         match self {
             Self::Taken(port) => Failure::failed(format!("port {port} is taken")).remedy(format!(
@@ -50,11 +50,11 @@ impl Problem {
     }
 }
 
-fn first_problem(base: u16, count: u16) -> Option<Problem> {
+fn first_problem(base: u16, count: u16) -> Option<PortProblem> {
     let Some(end) = base.checked_add(count - 1) else {
-        return Some(Problem::BeyondLast);
+        return Some(PortProblem::BeyondLast);
     };
-    first_taken(base..=end).map(Problem::Taken)
+    first_taken(base..=end).map(PortProblem::Taken)
 }
 
 fn search(start: u16, count: u16) -> Result<u16, Failure> {
@@ -63,8 +63,8 @@ fn search(start: u16, count: u16) -> Result<u16, Failure> {
     while let Some(base) = next {
         match first_problem(base, count) {
             None => return Ok(base),
-            Some(Problem::BeyondLast) => break,
-            Some(Problem::Taken(_)) => next = base.checked_add(step),
+            Some(PortProblem::BeyondLast) => break,
+            Some(PortProblem::Taken(_)) => next = base.checked_add(step),
         }
     }
     Err(
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_block_ends_at_the_last_port() {
-        assert_eq!(first_problem(u16::MAX, 2), Some(Problem::BeyondLast));
+        assert_eq!(first_problem(u16::MAX, 2), Some(PortProblem::BeyondLast));
         assert_eq!(
             choose(Some(65_533), 5).expect_err("too high").code,
             crate::exit_code::USAGE

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::clean;
 use super::embedded::create_identity;
-use super::home::Home;
+use super::home::ClusterHome;
 use super::manifest::{Entry, Manifest};
 use super::options::Arguments;
 use super::ports;
@@ -28,7 +28,7 @@ pub(super) struct Prepared {
 }
 
 /// Makes or resumes the cluster in `home`, which this process owns.
-pub(super) fn prepare(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
+pub(super) fn prepare(home: &ClusterHome, arguments: &Arguments) -> Result<Prepared, Failure> {
     if home.manifest().is_file() {
         let manifest = Manifest::read(home)?;
         if manifest.complete {
@@ -39,7 +39,7 @@ pub(super) fn prepare(home: &Home, arguments: &Arguments) -> Result<Prepared, Fa
     create(home, arguments)
 }
 
-fn create(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
+fn create(home: &ClusterHome, arguments: &Arguments) -> Result<Prepared, Failure> {
     let count = arguments.nodes.unwrap_or(DEFAULT_NODES);
     let base = ports::choose(arguments.base_port, count)?;
     let note = match arguments.base_port {
@@ -73,7 +73,11 @@ fn create(home: &Home, arguments: &Arguments) -> Result<Prepared, Failure> {
     })
 }
 
-fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<Prepared, Failure> {
+fn resume(
+    home: &ClusterHome,
+    arguments: &Arguments,
+    mut manifest: Manifest,
+) -> Result<Prepared, Failure> {
     let shown = home.directory().display();
     let count = manifest.nodes.len();
     if let Some(asked) = arguments.nodes.filter(|asked| usize::from(*asked) != count) {
@@ -122,7 +126,7 @@ fn resume(home: &Home, arguments: &Arguments, mut manifest: Manifest) -> Result<
 }
 
 /// Refuses a node whose directory is not the one it was created in.
-fn check_past(home: &Home, node: &Entry) -> Result<(), Failure> {
+fn check_past(home: &ClusterHome, node: &Entry) -> Result<(), Failure> {
     let directory = home.node_directory(node.number);
     let what = match recorded_id(&directory) {
         Ok(id) if id == node.id => return Ok(()),
@@ -171,7 +175,7 @@ fn first_port_that_stays_taken(manifest: &Manifest) -> Option<u16> {
 }
 
 /// Removes the nodes of a start that did not come as far as starting one.
-fn discard_draft(home: &Home, manifest: &Manifest) -> Result<(), Failure> {
+fn discard_draft(home: &ClusterHome, manifest: &Manifest) -> Result<(), Failure> {
     for node in &manifest.nodes {
         match clean::remove_node(&home.node_directory(node.number)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

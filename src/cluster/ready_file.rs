@@ -51,8 +51,8 @@ pub(super) fn remove_stale(path: &Path) -> Result<(), Failure> {
 /// Removes the file of this process's cluster, but not one that another cluster has put there.
 pub(super) fn remove_own(path: &Path) {
     let text = fs::read_to_string(path).unwrap_or_default();
-    let told: Option<Value> = serde_json::from_str(&text).ok();
-    if told.is_some_and(|told| told["pid"] == std::process::id()) {
+    let written: Option<Value> = serde_json::from_str(&text).ok();
+    if written.is_some_and(|written| written["pid"] == std::process::id()) {
         let _left_behind = fs::remove_file(path);
     }
 }

@@ -46,7 +46,7 @@ impl Supervisor {
             true => "ended at once inside the supervisor, without a last write, as by kill -9",
             false => "killed with kill -9",
         };
-        Ok(self.tell(
+        Ok(self.report(
             number,
             format!("{how}; it stays down until: quorlock cluster restart {number}"),
         ))
@@ -54,7 +54,7 @@ impl Supervisor {
 
     fn pause(&mut self, number: u16) -> Result<String, Failure> {
         self.process(number)?.pause();
-        Ok(self.tell(
+        Ok(self.report(
             number,
             format!("paused; it hangs until: quorlock cluster resume {number}"),
         ))
@@ -66,7 +66,7 @@ impl Supervisor {
             return Err(Failure::failed(format!("node {number} is not paused")));
         }
         member.resume();
-        Ok(self.tell(number, "goes on".to_owned()))
+        Ok(self.report(number, "goes on".to_owned()))
     }
 
     async fn restart(&mut self, number: u16) -> Result<String, Failure> {
@@ -76,11 +76,11 @@ impl Supervisor {
             Failure::failed(format!("node {number} could not be stopped: {error}"))
         })?;
         start(member, &observations).await?;
-        Ok(self.tell(number, "started".to_owned()))
+        Ok(self.report(number, "started".to_owned()))
     }
 
     /// Reports an event, and gives its text to the one who asked for it.
-    fn tell(&mut self, number: u16, text: String) -> String {
+    fn report(&mut self, number: u16, text: String) -> String {
         self.reporter.node(number, &text);
         format!("node {number}: {text}")
     }

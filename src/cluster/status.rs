@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::ClusterDirectory;
 use super::control::{self, ControlRequest};
-use super::home::Home;
+use super::home::ClusterHome;
 use super::info::{self, ServingState};
 use super::manifest::Manifest;
 use super::view::{ClusterView, NodeView, ProcessState};
@@ -17,7 +17,7 @@ use crate::exit_code::{Failure, NO_QUORUM};
 use crate::output::Format;
 use crate::runtime;
 
-/// Shows the state of a cluster. The exit code tells whether a majority serves.
+/// Shows the state of a cluster. The exit code says whether a majority serves.
 pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
     let home = cluster.find()?;
     if !home.is_running() {
@@ -40,7 +40,7 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
     })
 }
 
-fn report_stopped(home: &Home, manifest: &Manifest, format: Format) -> ExitCode {
+fn report_stopped(home: &ClusterHome, manifest: &Manifest, format: Format) -> ExitCode {
     let count = manifest.nodes.len();
     let shown = home.directory().display();
     let text = format!(

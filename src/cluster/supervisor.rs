@@ -14,19 +14,19 @@ use tokio::task::JoinSet;
 
 use super::control::{ControlReply, converse};
 use super::event::Reporter;
-use super::home::Home;
+use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 
-/// What a supervisor is told before it starts.
+/// What a supervisor starts with.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) home: Home,
+    pub(super) home: ClusterHome,
     pub(super) members: Vec<Member>,
     /// What others see of the cluster, but for its nodes.
     pub(super) view: ClusterView,
@@ -43,7 +43,7 @@ pub(super) struct Supervisor {
     conversations: JoinSet<()>,
 }
 
-/// What a node answered; `start` tells the watch of an earlier life from this one's.
+/// What a node answered; `start` distinguishes the watch of an earlier life from this one's.
 #[derive(Debug)]
 pub(super) struct Observation {
     number: u16,
@@ -58,13 +58,13 @@ pub(super) enum End {
     Request(tokio::sync::oneshot::Sender<ControlReply>),
 }
 
-/// What the kernel tells a supervisor.
+/// What the kernel reports to a supervisor.
 struct KernelSignals {
-    ends: Signals,
+    ends: CaughtSignals,
     child: Signal,
 }
 
-/// Runs a cluster until it is told to end, and stops it.
+/// Runs a cluster until a signal or a request ends it, and stops it.
 pub(super) async fn supervise(
     plan: Plan,
     reporter: Reporter,
@@ -72,7 +72,7 @@ pub(super) async fn supervise(
 ) -> Result<(), Failure> {
     let unheard = |error| Failure::failed(format!("cannot listen for signals: {error}"));
     let mut signals = KernelSignals {
-        ends: Signals::that_end().map_err(unheard)?,
+        ends: CaughtSignals::that_end().map_err(unheard)?,
         child: signal(SignalKind::child()).map_err(unheard)?,
     };
     let (observations, mut observed) = mpsc::channel(64);
@@ -297,7 +297,7 @@ pub(super) async fn start(
     Ok(())
 }
 
-/// Asks a node how it is until it serves, or until nobody wants to know any more.
+/// Asks a node how it is until it serves, or until no caller waits for the answer.
 async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sender<Observation>) {
     loop {
         let state = info::ask(port).await;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::embedded::Mode;
+use super::embedded::LaunchMode;
 use super::event::{self, Reporter};
-use super::home::Home;
+use super::home::ClusterHome;
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
@@ -23,7 +23,7 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     } else if arguments.ephemeral {
         arguments.dir = temporary_directory();
     }
-    let home = Home::at(&arguments.dir)?;
+    let home = ClusterHome::at(&arguments.dir)?;
     current::check_folder()?;
     home.make()?;
     if home.is_running() {
@@ -44,14 +44,18 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     outcome
 }
 
-async fn bring_up(home: &Home, arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+async fn bring_up(
+    home: &ClusterHome,
+    arguments: &Arguments,
+    format: Format,
+) -> Result<ExitCode, Failure> {
     let _ownership = home.own()?;
     let Prepared {
         manifest,
         resumed,
         note,
     } = prepare(home, arguments)?;
-    let mode = Mode {
+    let mode = LaunchMode {
         in_process: arguments.in_process,
         ephemeral: arguments.ephemeral,
         appendfsync: manifest.appendfsync.clone(),

@@ -7,7 +7,7 @@ use quorlock_experiment::engine::Cancel;
 use super::failed;
 use crate::exit_code::Failure;
 use crate::output::remark;
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 
 /// The first Ctrl-C, or a request to end, ends the run and keeps what was tried; the second ends the process. Signals are
 /// listened to once this returns.
@@ -17,7 +17,7 @@ pub(super) fn on_signals() -> Result<Cancel, Failure> {
     let runtime = runtime.enable_all().build().map_err(cannot)?;
     let signals = {
         let _within = runtime.enter();
-        Signals::that_interrupt().map_err(cannot)?
+        CaughtSignals::that_interrupt().map_err(cannot)?
     };
     let cancel = Cancel::default();
     let listening = listen(cancel.clone(), signals);
@@ -26,7 +26,7 @@ pub(super) fn on_signals() -> Result<Cancel, Failure> {
     Ok(cancel)
 }
 
-async fn listen(cancel: Cancel, mut signals: Signals) {
+async fn listen(cancel: Cancel, mut signals: CaughtSignals) {
     loop {
         let _whichever = signals.next().await;
         if cancel.is_cancelled() {

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use quorlock_experiment::cell::Fsync;
 use quorlock_experiment::compare::{
-    Comparing, Comparison, Event, Finished, Found, Kind, Load, Outcome, Plan, Round, Setup,
+    Comparing, Comparison, ComparisonOutcome, ComparisonPlan, ComparisonSetup, Event,
+    FinishedSteps, InstalledServices, Kind, Load, Round,
 };
 use quorlock_experiment::engine::Cancel;
 use quorlock_experiment::{report, results};
 
-use super::progress::{Manner, Shown};
+use super::progress::{Manner, ProgressDisplay};
 use super::run_options::{self, RunOptions, Texts};
 use super::{cancel, compare_progress, environment, failed, found};
 use crate::exit_code::Failure;
@@ -74,7 +75,7 @@ fn begin(
     arguments: &Arguments,
     baseline: Option<Comparison>,
     cancel: &Cancel,
-) -> Result<(Found, Run), Failure> {
+) -> Result<(InstalledServices, ComparisonRun), Failure> {
     let chosen = |given: &[Fsync]| match given {
         [] => Fsync::ALL.to_vec(),
         given => given.to_vec(),
@@ -83,7 +84,7 @@ fn begin(
         [] => &Kind::ALL[..],
         given => given,
     };
-    let mut plan = Plan {
+    let mut plan = ComparisonPlan {
         services: Vec::new(),
         skipped: Vec::new(),
         rounds: arguments.rounds,
@@ -111,15 +112,15 @@ fn begin(
     let directory =
         results::make_directory(&arguments.run.dir, &name, SPACE_MIB).map_err(failed)?;
     arguments.run.point_latest("latest-compare", &directory);
-    let setup = Setup {
+    let setup = ComparisonSetup {
         plan,
         versions,
         environment: environment::facts(&directory),
     };
-    let run = Run {
-        finished: Finished::create(&directory, &setup).map_err(failed)?,
+    let run = ComparisonRun {
+        finished: FinishedSteps::create(&directory, &setup).map_err(failed)?,
         setup,
-        before: Outcome::default(),
+        before: ComparisonOutcome::default(),
         directory,
         baseline,
     };
@@ -131,8 +132,8 @@ fn resume(
     arguments: &Arguments,
     directory: &Path,
     baseline: Option<Comparison>,
-) -> Result<(Found, Run), Failure> {
-    let (finished, mut setup, before) = Finished::resume(directory).map_err(failed)?;
+) -> Result<(InstalledServices, ComparisonRun), Failure> {
+    let (finished, mut setup, before) = FinishedSteps::resume(directory).map_err(failed)?;
     let found = found::find(arguments.postgresql.as_deref())?;
     let cannot = |what: &dyn std::fmt::Display| {
         failed(format!("{} cannot go on: {what}", directory.display()))
@@ -156,7 +157,7 @@ fn resume(
         setup.environment.extend(resumed);
         setup.write(directory).map_err(failed)?;
     }
-    let run = Run {
+    let run = ComparisonRun {
         finished,
         setup,
         before,
@@ -167,16 +168,16 @@ fn resume(
 }
 
 /// What is to be carried out, and where it is kept.
-struct Run {
-    setup: Setup,
-    finished: Finished,
+struct ComparisonRun {
+    setup: ComparisonSetup,
+    finished: FinishedSteps,
     /// What was carried out before it was interrupted.
-    before: Outcome,
+    before: ComparisonOutcome,
     directory: PathBuf,
     baseline: Option<Comparison>,
 }
 
-impl Run {
+impl ComparisonRun {
     fn carry_out(
         &mut self,
         mut comparing: Comparing,
@@ -185,7 +186,7 @@ impl Run {
         format: Format,
     ) -> Result<ExitCode, Failure> {
         let plan = self.setup.plan.clone();
-        let mut shown = Shown::new(manner, &self.directory);
+        let mut shown = ProgressDisplay::new(manner, &self.directory);
         let mut so_far = self.before.clone();
         let mut unwritten = None;
         let outcome = comparing.run(&plan, so_far.clone(), cancel, &mut |event| {
@@ -221,8 +222,8 @@ impl Run {
     }
 
     /// Writes everything that is known so far.
-    fn leave(&self, outcome: &Outcome, is_over: bool) -> Result<Comparison, Failure> {
-        let Setup {
+    fn leave(&self, outcome: &ComparisonOutcome, is_over: bool) -> Result<Comparison, Failure> {
+        let ComparisonSetup {
             plan,
             versions,
             environment,
@@ -239,7 +240,11 @@ impl Run {
         Ok(summary)
     }
 
-    fn verdict(&self, summary: &Comparison, outcome: &Outcome) -> Result<ExitCode, Failure> {
+    fn verdict(
+        &self,
+        summary: &Comparison,
+        outcome: &ComparisonOutcome,
+    ) -> Result<ExitCode, Failure> {
         let place = self.directory.display();
         if outcome.is_cancelled {
             let what = format!("interrupted; what was measured until then is in {place}");

@@ -3,10 +3,10 @@
 use quorlock_experiment::compare::{BlowOutcome, Event};
 use serde_json::json;
 
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 
 /// Tells what has happened.
-pub(super) fn tell(shown: &mut Shown, event: &Event) {
+pub(super) fn tell(shown: &mut ProgressDisplay, event: &Event) {
     shown.object(&json!(event));
     match event {
         Event::Begins { done, total, .. } => {

@@ -3,16 +3,16 @@
 use quorlock_experiment::run::Progress;
 use serde_json::json;
 
-use super::progress::Shown;
+use super::progress::ProgressDisplay;
 
-/// What is told of one run, with what it has found until now.
+/// What is shown of one run, with what it has found until now.
 pub(super) struct CrashProgress {
-    pub(super) shown: Shown,
+    pub(super) shown: ProgressDisplay,
     violations: u64,
 }
 
 impl CrashProgress {
-    pub(super) fn new(shown: Shown) -> CrashProgress {
+    pub(super) fn new(shown: ProgressDisplay) -> CrashProgress {
         CrashProgress {
             shown,
             violations: 0,

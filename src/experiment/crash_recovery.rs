@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
 use quorlock_experiment::engine::real::database_name;
-use quorlock_experiment::engine::{Cancel, Engine};
+use quorlock_experiment::engine::{Cancel, TrialEngine};
 use quorlock_experiment::plan::Plan;
 use quorlock_experiment::preset::Preset;
 use quorlock_experiment::report;
 use quorlock_experiment::results::{self, Results};
-use quorlock_experiment::run::{self, Outcome};
+use quorlock_experiment::run::{self, RunOutcome};
 use quorlock_experiment::summary::Summary;
 use quorlock_experiment::trial::Trial;
 
 use super::crash_progress::CrashProgress;
-use super::progress::{Manner, Shown};
+use super::progress::{Manner, ProgressDisplay};
 use super::run_options::{self, RunOptions, Texts};
-use super::tried::{self, Nodes, Product};
+use super::tried::{self, NodeKind, Product};
 use super::{cancel, environment, failed};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = duration::parse, conflicts_with = "resume")]
     restart_delay_max: Option<Duration>,
     /// What the nodes are: processes on this machine, or simulated ones, thousands of trials a minute
-    #[arg(long, value_enum, default_value_t = Nodes::Real, conflicts_with = "resume")]
-    engine: Nodes,
+    #[arg(long, value_enum, default_value_t = NodeKind::Real, conflicts_with = "resume")]
+    engine: NodeKind,
     /// Whose nodes: quorlock, or redis-server as the baseline
     #[arg(long, value_enum, default_value_t = Product::Quorlock, conflicts_with = "resume")]
     server: Product,
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     };
     let (manner, format) = arguments.run.manner(format);
     let (nodes, product) = tried;
-    let run = Run {
+    let run = CrashRun {
         results,
         plan,
         before,
@@ -102,18 +102,18 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 }
 
 /// What is to be carried out, and where it is kept.
-struct Run {
+struct CrashRun {
     results: Results,
     plan: Plan,
     /// What was carried out before it was interrupted.
     before: Vec<Trial>,
 }
 
-impl Run {
+impl CrashRun {
     /// Carries a plan out and leaves everything in its directory.
     fn carry_out(
         self,
-        engine: &mut dyn Engine,
+        engine: &mut dyn TrialEngine,
         cancel: &Cancel,
         manner: Manner,
         baseline: Option<&Summary>,
@@ -125,7 +125,7 @@ impl Run {
         if engine.name() != tried::SIMULATED {
             environment.push(("database".to_owned(), database_name()));
         }
-        let mut progress = CrashProgress::new(Shown::new(manner, results.directory()));
+        let mut progress = CrashProgress::new(ProgressDisplay::new(manner, results.directory()));
         let outcome = run::run(
             &plan,
             engine,
@@ -138,7 +138,7 @@ impl Run {
         let outcome = outcome.map_err(failed)?;
         // Left there only by trials that failed, whose logs say why.
         let _is_not_empty = std::fs::remove_dir(results.directory().join(SCRATCH));
-        let Outcome {
+        let RunOutcome {
             trials,
             skipped,
             failures,
@@ -185,7 +185,7 @@ pub(super) fn replay(product: Product, cell: Cell, format: Format) -> Result<Exi
     let home = std::env::temp_dir().join(format!("quorlock-experiment-{}", std::process::id()));
     let mut plan = Preset::Quick.plan(1);
     plan.cells = vec![cell];
-    let mut engine = tried::engine(Nodes::Real, product, &home.join("run").join(SCRATCH))?;
+    let mut engine = tried::engine(NodeKind::Real, product, &home.join("run").join(SCRATCH))?;
     let mut results = Results::create(&home, "run", &plan, engine.name()).map_err(failed)?;
     let outcome = run::run(
         &plan,

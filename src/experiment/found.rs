@@ -1,7 +1,9 @@
 //! Which of the services that are to be compared are there, and what would bring the others here.
 
 use quorlock_experiment::cell::Fsync;
-use quorlock_experiment::compare::{Found, Kind, Postgresql, PostgresqlError, Service, Skipped};
+use quorlock_experiment::compare::{
+    InstalledServices, Kind, Postgresql, PostgresqlError, Service, SkippedService,
+};
 
 use super::programs;
 use crate::exit_code::Failure;
@@ -10,14 +12,14 @@ use crate::exit_code::Failure;
 ///
 /// # Errors
 /// If the URL is none: a database that does not answer is skipped.
-pub(super) fn find(postgresql: Option<&str>) -> Result<Found, Failure> {
+pub(super) fn find(postgresql: Option<&str>) -> Result<InstalledServices, Failure> {
     let missing = |why: String, package: &str| format!("{why} (Debian: apt-get install {package})");
     let postgresql = match postgresql.map(Postgresql::find) {
         Some(Err(error @ PostgresqlError::Url(_))) => return Err(Failure::usage(error)),
         Some(found) => found.map_err(|error| error.to_string()),
         None => Err(NO_URL.to_owned()),
     };
-    Ok(Found {
+    Ok(InstalledServices {
         quorlock: programs::quorlock(),
         redis: programs::redis().map_err(|why| missing(why, "redis-server")),
         valkey: programs::valkey().map_err(|why| missing(why, "valkey-server, from Debian 13 on")),
@@ -28,10 +30,10 @@ pub(super) fn find(postgresql: Option<&str>) -> Result<Found, Failure> {
 
 /// What is there of these products, with its version, and what is not, with the reason.
 pub(super) fn sorted(
-    found: &Found,
+    found: &InstalledServices,
     kinds: &[Kind],
     fsync: &[Fsync],
-) -> (Vec<(Service, String)>, Vec<Skipped>) {
+) -> (Vec<(Service, String)>, Vec<SkippedService>) {
     let (mut there, mut skipped) = (Vec::new(), Vec::new());
     let mut services = Vec::new();
     for service in kinds.iter().flat_map(|kind| kind.services(fsync)) {
@@ -43,7 +45,7 @@ pub(super) fn sorted(
     for service in services {
         match found.version(service) {
             Ok(version) => there.push((service, version)),
-            Err(reason) => skipped.push(Skipped { service, reason }),
+            Err(reason) => skipped.push(SkippedService { service, reason }),
         }
     }
     (there, skipped)

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use quorlock_experiment::machine::Machine;
+use quorlock_experiment::machine::MachineControls;
 use quorlock_server::NodeBuilder;
 use rustix::process::getppid;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     if parent != Some(harness) {
         return refuse();
     }
-    let machine = Arc::new(Machine::default());
+    let machine = Arc::new(MachineControls::default());
     server::run_prepared(words.get(2..).unwrap_or_default(), |builder, directory| {
         prepare(builder, directory, &machine, boot)
     })
@@ -47,7 +47,7 @@ fn refuse() -> ExitCode {
 fn prepare(
     builder: NodeBuilder,
     directory: &Path,
-    machine: &Arc<Machine>,
+    machine: &Arc<MachineControls>,
     boot: u64,
 ) -> Result<NodeBuilder, Failure> {
     tracing::warn!(

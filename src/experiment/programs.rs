@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use quorlock_experiment::compare::Etcd;
-use quorlock_experiment::engine::real::{Launcher, Server};
+use quorlock_experiment::engine::real::{Launcher, ServerProgram};
 
 use super::node::MARK;
 use crate::launch::{self, Bond};
 
 /// Nodes that are this executable.
-pub(super) fn quorlock() -> Server {
+pub(super) fn quorlock() -> ServerProgram {
     let launcher: Launcher = Arc::new(|boot| {
         let mut command = launch::own(Bond::Killed);
         match boot {
@@ -24,19 +24,19 @@ pub(super) fn quorlock() -> Server {
         };
         command
     });
-    Server::quorlock(launcher)
+    ServerProgram::quorlock(launcher)
 }
 
 /// redis-server, or why it cannot be started.
-pub(super) fn redis() -> Result<Server, String> {
+pub(super) fn redis() -> Result<ServerProgram, String> {
     let version = version(REDIS, "v=")?;
-    Ok(Server::redis(launcher(REDIS), &version))
+    Ok(ServerProgram::redis(launcher(REDIS), &version))
 }
 
 /// valkey-server, or why it cannot be started.
-pub(super) fn valkey() -> Result<Server, String> {
+pub(super) fn valkey() -> Result<ServerProgram, String> {
     let version = version(VALKEY, "v=")?;
-    Ok(Server::valkey(launcher(VALKEY), &version))
+    Ok(ServerProgram::valkey(launcher(VALKEY), &version))
 }
 
 /// etcd, or why it cannot be started.

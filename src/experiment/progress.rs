@@ -38,7 +38,7 @@ impl Manner {
 }
 
 /// The progress of one run.
-pub(super) struct Shown {
+pub(super) struct ProgressDisplay {
     manner: Manner,
     bar: ProgressBar,
     began: Duration,
@@ -46,12 +46,12 @@ pub(super) struct Shown {
     done_before: Option<u64>,
 }
 
-impl Shown {
-    pub(super) fn new(manner: Manner, directory: &Path) -> Shown {
+impl ProgressDisplay {
+    pub(super) fn new(manner: Manner, directory: &Path) -> ProgressDisplay {
         if manner == Manner::Lines {
             remark(format_args!("results go to {}", directory.display()));
         }
-        Shown {
+        ProgressDisplay {
             manner,
             bar: match manner {
                 Manner::Bar => ProgressBar::new(1).with_style(style()),

@@ -1,4 +1,4 @@
-//! What every experiment is told of its run: where results go, what they are compared with, how progress is shown.
+//! The options of every experiment's run: where results go, what they are compared with, how progress is shown.
 
 use std::path::{Path, PathBuf};
 

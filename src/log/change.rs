@@ -5,12 +5,12 @@ use quorlock_server::inspection::{
 };
 use serde_json::Value;
 
-use super::description::{Description, KEY_BYTES, VALUE_BYTES};
+use super::printout::{KEY_BYTES, Printout, VALUE_BYTES};
 
 /// Describes a change of a frame that was written at this node time.
-pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
+pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Printout {
     let start = |word: &str| {
-        let start = Description::default().noted("change", word, "  {}");
+        let start = Printout::default().noted("change", word, "  {}");
         match mutation.target() {
             Some((database, key)) => start
                 .noted("database", database, " {}")
@@ -45,7 +45,7 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
         Mutation::Change { change, .. } => describe_part(change, start),
         Mutation::Delete { .. } => start("delete"),
         Mutation::FlushDatabase { database } => start("flush").noted("database", *database, " {}"),
-        Mutation::FlushAll => Description::default().with("change", "flush-all", "  flush all"),
+        Mutation::FlushAll => Printout::default().with("change", "flush-all", "  flush all"),
         Mutation::SwapDatabases { both } => {
             let words = format!(" {} {}", both[0], both[1]);
             start("swap").with("databases", both.to_vec(), words)
@@ -54,7 +54,7 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Description {
 }
 
 /// Describes a change of a part of a collection, from what `start` makes of its word.
-fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> Description {
+fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Printout) -> Printout {
     let at_end = |word: &str, end| match end {
         End::Left => start(&format!("{word}-left")),
         End::Right => start(&format!("{word}-right")),
@@ -81,7 +81,7 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Description) -> De
     }
 }
 
-impl Description {
+impl Printout {
     fn field(self, field: &[u8]) -> Self {
         self.with_bytes("field", " field", field, KEY_BYTES)
     }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Delay, Finding, Location, NextStart, Position, Report, StartSpace, State, Unreadable,
+    self, Finding, Location, NextStart, Position, RemainingDelay, Report, StartSpace, State,
+    Unreadable,
 };
 use quorlock_server::show_duration;
 use serde_json::json;
 
-use super::description::Description;
+use super::printout::Printout;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::output::Format;
 
@@ -49,7 +50,7 @@ fn code(state: State) -> u8 {
     }
 }
 
-fn describe(report: &Report) -> Description {
+fn describe(report: &Report) -> Printout {
     let (state, meaning) = match report.state {
         State::Whole => ("whole", "whole"),
         State::Broken => ("broken", "broken, and a start copes with it"),
@@ -66,7 +67,7 @@ fn describe(report: &Report) -> Description {
     };
     let tail = report.moving_tail.as_ref();
     let tail = tail.map(|Location { file, offset }| {
-        Description::default()
+        Printout::default()
             .noted("file", file.as_str(), "\n  the node was writing {}")
             .noted("offset", *offset, " at offset {}")
     });
@@ -75,7 +76,7 @@ fn describe(report: &Report) -> Description {
         .iter()
         .map(|remark| format!("\n  remark: {remark}"))
         .collect();
-    Description::default()
+    Printout::default()
         .noted("directory", report.directory.as_str(), "{}: ")
         .with("state", state, meaning)
         .with_hidden("exit_code", code(report.state))
@@ -96,8 +97,8 @@ fn describe(report: &Report) -> Description {
 }
 
 /// What is wrong.
-pub(crate) fn describe_finding(finding: &Finding) -> Description {
-    Description::default()
+pub(crate) fn describe_finding(finding: &Finding) -> Printout {
+    Printout::default()
         .with_hidden("kind", finding.kind.name())
         .noted("file", finding.file.as_str(), "\n  {}")
         .noted("offset", finding.offset, " at offset {}")
@@ -116,12 +117,12 @@ pub(crate) fn in_use(holder: Option<Option<u32>>) -> String {
 }
 
 /// What the next start would do.
-pub(crate) fn describe_next_start(next: &NextStart) -> Description {
+pub(crate) fn describe_next_start(next: &NextStart) -> Printout {
     let delay_ms = next
         .delay
         .map_or(0, |delay| delay.left.as_nanos().div_ceil(1_000_000));
     let intention = intention(next);
-    Description::default()
+    Printout::default()
         .noted("last_stop", next.stop.reason(), "\n  last stop: {}")
         .with_hidden("delay_ms", json!(delay_ms))
         .with_hidden("delay_reason", next.delay.map(|delay| delay.reason))
@@ -134,7 +135,7 @@ pub(crate) fn describe_next_start(next: &NextStart) -> Description {
 
 fn intention(next: &NextStart) -> String {
     let when = match next.delay {
-        Some(Delay { left, reason }) => {
+        Some(RemainingDelay { left, reason }) => {
             format!("serves no locks for {} ({reason})", show_duration(left))
         }
         None => "serves at once".to_owned(),

@@ -11,7 +11,7 @@ use quorlock_server::inspection::{
 use serde_json::json;
 
 use super::check::{self, refusal, refused, unreadable};
-use super::description::{Description, seconds};
+use super::printout::{Printout, seconds};
 use super::{change, record};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -68,13 +68,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         finding.file, finding.what
     );
     let object = check::describe_finding(&finding).object;
-    let refusal = Description::default().with("refused", object, words);
+    let refusal = Printout::default().with("refused", object, words);
     let _closed_pipe = writeln!(out, "{}", refusal.shown(format)).and_then(|()| out.flush());
     Ok(refused())
 }
 
-fn describe(line: &Line<'_>) -> Description {
-    let description = Description::default();
+fn describe(line: &Line<'_>) -> Printout {
+    let description = Printout::default();
     match line {
         Line::Frame {
             segment,
@@ -98,12 +98,12 @@ fn describe(line: &Line<'_>) -> Description {
     }
 }
 
-fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &Body<'_>) -> Description {
+fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &Body<'_>) -> Printout {
     let frame = &inspected.frame;
     let (position, kind) = (frame.position.get(), kind_name(frame.kind));
     let node_time = NodeTime::from_nanos(frame.node_time_ns);
     let words = format!("{position:>10}  {:>22}  {kind:<8}", seconds(node_time));
-    let description = Description::default()
+    let description = Printout::default()
         .with("position", position, words)
         .with_hidden("node_time_ns", frame.node_time_ns)
         .with_hidden("kind", kind)

@@ -2,11 +2,11 @@
 
 use quorlock_server::inspection::{Pending, Record, Start, hexadecimal};
 
-use super::description::Description;
+use super::printout::Printout;
 
 /// Describes a record.
-pub(crate) fn describe(record: &Record) -> Description {
-    let empty = Description::default();
+pub(crate) fn describe(record: &Record) -> Printout {
+    let empty = Printout::default();
     match record {
         Record::Init | Record::Serving | Record::Tick => empty,
         Record::Start(start) => describe_start(start),
@@ -28,8 +28,8 @@ pub(crate) fn describe(record: &Record) -> Description {
     }
 }
 
-fn describe_start(start: &Start) -> Description {
-    let description = Description::default()
+fn describe_start(start: &Start) -> Printout {
+    let description = Printout::default()
         .with_named("incarnation", start.incarnation)
         .with_named("boot", hexadecimal(&start.boot.0))
         .with_named("fingerprint", format!("{:016x}", start.fingerprint))
@@ -41,7 +41,7 @@ fn describe_start(start: &Start) -> Description {
     with_pending(description, start.pending.as_ref()).with_named("cap_ns", start.cap_ns)
 }
 
-fn with_pending(description: Description, pending: Option<&Pending>) -> Description {
+fn with_pending(description: Printout, pending: Option<&Pending>) -> Printout {
     match pending {
         Some(pending) => description
             .with_named("pending_cause", pending.cause.delay_reason())

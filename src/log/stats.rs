@@ -11,7 +11,7 @@ use quorlock_server::inspection::{
 use quorlock_server::show_duration;
 
 use super::check::{self, refusal, refused, unreadable};
-use super::description::{Description, seconds};
+use super::printout::{Printout, seconds};
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure>
     })
 }
 
-fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
+fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Printout {
     let node = log.newest.map(|newest| hexadecimal(&newest.node_id));
     let incarnation = log.newest.map(|newest| newest.incarnation);
     let positions = log.positions.as_ref();
@@ -42,7 +42,7 @@ fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Description {
     };
     let ttl_bound = log.ttl_bound_ns.map(ttl_bound).unwrap_or_default();
     let next_start = log.next_start.as_ref().map(check::describe_next_start);
-    Description::default()
+    Printout::default()
         .noted("directory", log.directory.as_str(), "{}")
         .with_hidden("running", log.holder.is_some())
         .with("process", log.holder.flatten(), check::in_use(log.holder))
@@ -101,9 +101,9 @@ fn replay(log: &LogStatistics) -> String {
     )
 }
 
-fn describe_kind((code, count): (&u8, &KindCount)) -> Description {
+fn describe_kind((code, count): (&u8, &KindCount)) -> Printout {
     let (kind, frames, bytes) = (kind_name(*code), count.frames, count.bytes);
-    Description::default()
+    Printout::default()
         .with("kind", kind, format_args!("\n    {kind:<8}"))
         .with_hidden("code", *code)
         .with("frames", frames, format_args!(" {frames:>10} frames"))
@@ -111,9 +111,9 @@ fn describe_kind((code, count): (&u8, &KindCount)) -> Description {
         .with_hidden("payload_bytes", count.payload_bytes)
 }
 
-fn describe_segment(segment: &SegmentFile) -> Description {
+fn describe_segment(segment: &SegmentFile) -> Printout {
     let (number, bytes) = (segment.number, segment.bytes);
-    let description = Description::default()
+    let description = Printout::default()
         .with("number", number, format_args!("\n    {number:>10}"))
         .with_hidden("file", segment.file.as_str())
         .with("bytes", bytes, format_args!(" {bytes:>10} bytes  "));

@@ -18,21 +18,21 @@ use super::on_lost::{OnLost, StopRules};
 use super::stop;
 use super::terminal::Terminal;
 use crate::output::remark;
-use crate::signals::Signals;
+use crate::signals::CaughtSignals;
 
 /// What came of the command.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// How it ended while the lock was held, and what it had left behind and was ended then; or why
     /// the lock was lost before the command and all that it started had ended, and what became of it.
-    pub(super) ended: Result<(Ending, Vec<Process>), (Loss, Fate)>,
+    pub(super) ended: Result<(Ending, Vec<Process>), (Loss, CommandEnd)>,
     /// What could not be stopped.
     pub(super) escaped: Vec<Process>,
 }
 
 /// What became of a command whose lock was lost.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum CommandEnd {
     /// It had ended before it could be asked to.
     EndedByItself,
     /// It ended when it was asked to.
@@ -54,7 +54,7 @@ pub(super) enum Fate {
 /// A command that holds a lock.
 pub(super) struct Hold<'a> {
     pub(super) guard: &'a Guard,
-    pub(super) signals: &'a mut Signals,
+    pub(super) signals: &'a mut CaughtSignals,
     pub(super) terminal: Option<&'a Terminal>,
     pub(super) rules: StopRules,
     /// The end of the longest time that the lock may be held.
@@ -138,14 +138,14 @@ impl Hold<'_> {
         });
         self.take_terminal_back(&job);
         let fate = if escaped.iter().any(|process| process.is(job.group())) {
-            Fate::GoesOn
+            CommandEnd::GoesOn
         } else {
             job.reap()?;
             match was_killed {
-                None => Fate::Ignored,
-                Some(true) => Fate::Killed { in_time },
-                Some(false) if had_ended => Fate::EndedByItself,
-                Some(false) => Fate::Asked { in_time },
+                None => CommandEnd::Ignored,
+                Some(true) => CommandEnd::Killed { in_time },
+                Some(false) if had_ended => CommandEnd::EndedByItself,
+                Some(false) => CommandEnd::Asked { in_time },
             }
         };
         let ended = Err((loss, fate));
@@ -171,7 +171,7 @@ impl Hold<'_> {
             lost = self
                 .guard
                 .loss()
-                .map(|loss| (loss, Fate::Killed { in_time }));
+                .map(|loss| (loss, CommandEnd::Killed { in_time }));
         }
         let ending = job.reap()?;
         let ended = lost.map_or(Ok((ending, orphans)), Err);

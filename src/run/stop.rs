@@ -15,7 +15,7 @@ use crate::output::remark;
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Stopped {
+pub(super) struct StopOutcome {
     /// Whether something had to be killed.
     pub(super) was_killed: bool,
     /// What could not be stopped, and goes on.
@@ -27,7 +27,7 @@ pub(super) async fn end_all(
     job: &mut Job,
     request: Option<Signal>,
     kill_at: ClientInstant,
-) -> Stopped {
+) -> StopOutcome {
     if let Some(request) = request {
         ask(job, request);
         while SystemClock.now().until(kill_at) > Duration::ZERO {
@@ -57,7 +57,7 @@ fn ask(job: &Job, request: Signal) {
 }
 
 /// Kills whatever is left, and what that starts meanwhile.
-async fn kill(job: &mut Job) -> Stopped {
+async fn kill(job: &mut Job) -> StopOutcome {
     let was_killed = !alive().is_empty();
     // The group first and in one call: nothing in it gets away by starting something else.
     let _refused_below = job.signal(Signal::KILL);
@@ -67,7 +67,7 @@ async fn kill(job: &mut Job) -> Stopped {
         let refused = descendants::signal(&alive, Signal::KILL);
         if refused.len() == alive.len() || SystemClock.now().has_reached(give_up) {
             let escaped = alive;
-            return Stopped {
+            return StopOutcome {
                 was_killed,
                 escaped,
             };

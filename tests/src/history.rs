@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use quorlock_experiment::checks::judge;
-use quorlock_experiment::history::{History as Journal, What, Who};
+use quorlock_experiment::history::{Occurrence, TrialHistory, Who};
 
 /// What a caller did or was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Event {
 /// What happened. Shared by all callers of a run.
 #[derive(Debug, Default)]
 pub struct History {
-    journal: Journal,
+    journal: TrialHistory,
 }
 
 impl History {
@@ -42,7 +42,7 @@ impl History {
         let lock = lock.to_string();
         let (at, what) = match event {
             Event::Acquired { at, claimed_until } => {
-                let what = What::Acquired {
+                let what = Occurrence::Acquired {
                     lock,
                     hold,
                     token: hold.to_string(),
@@ -51,8 +51,8 @@ impl History {
                 };
                 (at, what)
             }
-            Event::Lost { at } => (at, What::Lost { lock, hold }),
-            Event::ReleaseAsked { at } => (at, What::ReleaseAsked { lock, hold }),
+            Event::Lost { at } => (at, Occurrence::Lost { lock, hold }),
+            Event::ReleaseAsked { at } => (at, Occurrence::ReleaseAsked { lock, hold }),
         };
         let caller = Who::Client(hold.to_string());
         self.journal.note(nanos(at), caller, what);
@@ -61,7 +61,7 @@ impl History {
     /// How many acquisitions succeeded.
     pub fn acquisitions(&self) -> usize {
         let records = self.journal.records();
-        let is_acquired = |what: &What| matches!(what, What::Acquired { .. });
+        let is_acquired = |what: &Occurrence| matches!(what, Occurrence::Acquired { .. });
         records.iter().filter(|one| is_acquired(&one.what)).count()
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Record, What, Who};
+use crate::history::{Occurrence, TrialRecord, Who};
 
 /// One hold of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +41,13 @@ pub struct Overlap {
 }
 
 /// All holds of a record, in the order of their beginnings.
-pub fn holds(records: &[Record]) -> Vec<Hold> {
+pub fn holds(records: &[TrialRecord]) -> Vec<Hold> {
     let mut holds: BTreeMap<u64, Hold> = BTreeMap::new();
     let mut ended = BTreeMap::new();
     for record in records {
         let at_ns = record.at_ns;
         match &record.what {
-            What::Acquired {
+            Occurrence::Acquired {
                 lock,
                 hold,
                 valid_until_ns,
@@ -63,7 +63,7 @@ pub fn holds(records: &[Record]) -> Vec<Hold> {
                 };
                 holds.insert(*hold, new);
             }
-            What::Extended {
+            Occurrence::Extended {
                 hold,
                 valid_until_ns,
                 ..
@@ -73,12 +73,12 @@ pub fn holds(records: &[Record]) -> Vec<Hold> {
                     known.believed_to_ns = at_ns;
                 }
             }
-            What::SeenValid { hold, .. } | What::Wrote { hold, .. } => {
+            Occurrence::SeenValid { hold, .. } | Occurrence::Wrote { hold, .. } => {
                 if let Some(known) = holds.get_mut(hold) {
                     known.believed_to_ns = known.believed_to_ns.max(at_ns);
                 }
             }
-            What::Lost { hold, .. } | What::ReleaseAsked { hold, .. } => {
+            Occurrence::Lost { hold, .. } | Occurrence::ReleaseAsked { hold, .. } => {
                 ended.entry(*hold).or_insert(at_ns);
             }
             _ => {}
@@ -122,16 +122,16 @@ pub(super) fn overlaps(holds: &[Hold], end_ns: impl Fn(&Hold) -> u64) -> Vec<Ove
 mod tests {
     use super::*;
 
-    fn record(at_ns: u64, who: &str, what: What) -> Record {
-        Record {
+    fn record(at_ns: u64, who: &str, what: Occurrence) -> TrialRecord {
+        TrialRecord {
             at_ns,
             who: Who::Client(who.to_owned()),
             what,
         }
     }
 
-    fn acquired(at_ns: u64, hold: u64, valid_until_ns: u64) -> Record {
-        let what = What::Acquired {
+    fn acquired(at_ns: u64, hold: u64, valid_until_ns: u64) -> TrialRecord {
+        let what = Occurrence::Acquired {
             lock: "x".to_owned(),
             hold,
             token: hold.to_string(),
@@ -141,13 +141,17 @@ mod tests {
         record(at_ns, &hold.to_string(), what)
     }
 
-    fn released(at_ns: u64, hold: u64) -> Record {
+    fn released(at_ns: u64, hold: u64) -> TrialRecord {
         let lock = "x".to_owned();
-        record(at_ns, &hold.to_string(), What::ReleaseAsked { lock, hold })
+        record(
+            at_ns,
+            &hold.to_string(),
+            Occurrence::ReleaseAsked { lock, hold },
+        )
     }
 
-    fn extended(at_ns: u64, hold: u64, valid_until_ns: u64) -> Record {
-        let what = What::Extended {
+    fn extended(at_ns: u64, hold: u64, valid_until_ns: u64) -> TrialRecord {
+        let what = Occurrence::Extended {
             lock: "x".to_owned(),
             hold,
             valid_until_ns,
@@ -155,12 +159,16 @@ mod tests {
         record(at_ns, &hold.to_string(), what)
     }
 
-    fn seen(at_ns: u64, hold: u64) -> Record {
+    fn seen(at_ns: u64, hold: u64) -> TrialRecord {
         let lock = "x".to_owned();
-        record(at_ns, &hold.to_string(), What::SeenValid { lock, hold })
+        record(
+            at_ns,
+            &hold.to_string(),
+            Occurrence::SeenValid { lock, hold },
+        )
     }
 
-    fn lengths(records: &[Record]) -> Vec<u64> {
+    fn lengths(records: &[TrialRecord]) -> Vec<u64> {
         let holds = holds(records);
         let found = overlaps(&holds, |hold| hold.valid_to_ns);
         found.iter().map(|overlap| overlap.length_ns).collect()

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::{Record, What};
+use crate::history::{Occurrence, TrialRecord};
 
 /// The locks of the record that nobody acquired within the bound after the last `healed`. Without a `healed` nothing
 /// was promised.
-pub(super) fn stuck(records: &[Record]) -> Vec<String> {
+pub(super) fn stuck(records: &[TrialRecord]) -> Vec<String> {
     let healed = records.iter().rev().find_map(|record| match record.what {
-        What::Healed { bound_ns } => Some((record.at_ns, bound_ns)),
+        Occurrence::Healed { bound_ns } => Some((record.at_ns, bound_ns)),
         _ => None,
     });
     let Some((healed_ns, bound_ns)) = healed else {
@@ -18,10 +18,10 @@ pub(super) fn stuck(records: &[Record]) -> Vec<String> {
     let mut had: BTreeSet<&str> = BTreeSet::new();
     for record in records {
         match &record.what {
-            What::Asked { lock } => {
+            Occurrence::Asked { lock } => {
                 wanted.insert(lock);
             }
-            What::Acquired { lock, .. } => {
+            Occurrence::Acquired { lock, .. } => {
                 wanted.insert(lock);
                 let late_ns = record.at_ns.saturating_sub(healed_ns);
                 if record.at_ns >= healed_ns && late_ns <= bound_ns {
@@ -42,16 +42,16 @@ mod tests {
     use super::*;
     use crate::history::Who;
 
-    fn record(at_ns: u64, what: What) -> Record {
-        Record {
+    fn record(at_ns: u64, what: Occurrence) -> TrialRecord {
+        TrialRecord {
             at_ns,
             who: Who::Harness,
             what,
         }
     }
 
-    fn acquired(at_ns: u64, hold: u64) -> Record {
-        let what = What::Acquired {
+    fn acquired(at_ns: u64, hold: u64) -> TrialRecord {
+        let what = Occurrence::Acquired {
             lock: "x".to_owned(),
             hold,
             token: String::new(),
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_lock_must_be_had_within_the_bound_after_the_end_of_the_faults() {
-        let healed = record(100, What::Healed { bound_ns: 50 });
+        let healed = record(100, Occurrence::Healed { bound_ns: 50 });
         let before = acquired(10, 1);
         assert_eq!(stuck(std::slice::from_ref(&before)), Vec::<String>::new());
         assert_eq!(stuck(&[before.clone(), healed.clone()]), ["x"]);

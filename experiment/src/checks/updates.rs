@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Record, What};
+use crate::history::{Occurrence, TrialRecord};
 
 /// How many writes there were, and how many of them rest on a value that was no longer the newest.
-pub(super) fn count(records: &[Record]) -> (u64, u64) {
+pub(super) fn count(records: &[TrialRecord]) -> (u64, u64) {
     let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
     let mut read: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut updates, mut lost) = (0, 0);
     for record in records {
         match &record.what {
-            What::Read { hold, value, .. } => {
+            Occurrence::Read { hold, value, .. } => {
                 read.insert(*hold, *value);
             }
-            What::Wrote { lock, hold, value } => {
+            Occurrence::Wrote { lock, hold, value } => {
                 updates += 1;
                 let base = read.get(hold).copied();
                 if newest
@@ -33,20 +33,20 @@ pub(super) fn count(records: &[Record]) -> (u64, u64) {
 
 /// How many acknowledged updates are missing in what the database counted at the end, of all locks; none where it was not
 /// read back.
-pub(super) fn missing(records: &[Record]) -> Option<u64> {
+pub(super) fn missing(records: &[TrialRecord]) -> Option<u64> {
     let stored = records.iter().filter_map(|record| match record.what {
-        What::Stored { writes, count, .. } => Some(writes.saturating_sub(count)),
+        Occurrence::Stored { writes, count, .. } => Some(writes.saturating_sub(count)),
         _ => None,
     });
     stored.reduce(|one, other| one + other)
 }
 
 /// How many holds some node has forgotten.
-pub(super) fn forgotten(records: &[Record]) -> u64 {
+pub(super) fn forgotten(records: &[TrialRecord]) -> u64 {
     let holds: BTreeSet<u64> = records
         .iter()
         .filter_map(|record| match &record.what {
-            What::Forgot { hold, .. } => Some(*hold),
+            Occurrence::Forgot { hold, .. } => Some(*hold),
             _ => None,
         })
         .collect();
@@ -58,13 +58,13 @@ mod tests {
     use super::*;
     use crate::history::Who;
 
-    fn step(hold: u64, writes: Option<u64>, value: u64) -> Record {
+    fn step(hold: u64, writes: Option<u64>, value: u64) -> TrialRecord {
         let lock = "x".to_owned();
         let what = match writes {
-            None => What::Read { lock, hold, value },
-            Some(value) => What::Wrote { lock, hold, value },
+            None => Occurrence::Read { lock, hold, value },
+            Some(value) => Occurrence::Wrote { lock, hold, value },
         };
-        Record {
+        TrialRecord {
             at_ns: 0,
             who: Who::Harness,
             what,
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn what_the_database_counts_less_than_it_has_acknowledged_is_missing() {
-        let stored = |writes, count| Record {
+        let stored = |writes, count| TrialRecord {
             at_ns: 0,
             who: Who::Harness,
-            what: What::Stored {
+            what: Occurrence::Stored {
                 lock: "x".to_owned(),
                 writes,
                 count,

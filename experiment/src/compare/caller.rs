@@ -16,8 +16,8 @@ pub(super) enum Caller {
     Postgresql(PostgresqlCaller),
 }
 
-/// A lock that a caller was told it holds.
-pub(super) struct Granted {
+/// A lock that was granted to a caller.
+pub(super) struct GrantedLock {
     by: By,
     /// Until when the caller may count on it; with no end where only the session ends it.
     pub(super) valid_until: Option<Instant>,
@@ -44,7 +44,7 @@ impl Caller {
         name: &str,
         ttl: Duration,
         wait: Duration,
-    ) -> Result<Option<Granted>, EngineError> {
+    ) -> Result<Option<GrantedLock>, EngineError> {
         match self {
             Caller::Redlock(redlock) => {
                 let wait = match wait.is_zero() {
@@ -53,7 +53,7 @@ impl Caller {
                 };
                 let request = redlock.lock(name).ttl(ttl).wait(wait);
                 match request.acquire_lease().await {
-                    Ok(lease) => Ok(Some(Granted {
+                    Ok(lease) => Ok(Some(GrantedLock {
                         valid_until: Some(Instant::now() + lease.remaining()),
                         by: By::Token(name.to_owned(), lease.token().clone()),
                     })),
@@ -66,7 +66,7 @@ impl Caller {
                     .acquire(name, ttl, wait)
                     .await
                     .map_err(etcd::failed)?;
-                Ok(answer.map(|(key, valid_until)| Granted {
+                Ok(answer.map(|(key, valid_until)| GrantedLock {
                     by: By::Key(key),
                     valid_until: Some(valid_until),
                 }))
@@ -74,7 +74,7 @@ impl Caller {
             Caller::Postgresql(caller) => {
                 let answer = caller.acquire(name, wait).await;
                 let answer = answer.map_err(postgresql::failed)?;
-                Ok(answer.map(|number| Granted {
+                Ok(answer.map(|number| GrantedLock {
                     by: By::Number(number),
                     valid_until: None,
                 }))
@@ -83,7 +83,7 @@ impl Caller {
     }
 
     /// Gives a lock back.
-    pub(super) async fn release(&mut self, granted: Granted) -> Result<(), EngineError> {
+    pub(super) async fn release(&mut self, granted: GrantedLock) -> Result<(), EngineError> {
         match (self, granted.by) {
             (Caller::Redlock(redlock), By::Token(name, token)) => {
                 let released = redlock.release(&name, &token).await;

@@ -28,31 +28,31 @@ pub struct Etcd {
 }
 
 /// A raft group.
-pub(super) struct Cluster {
+pub(super) struct EtcdCluster {
     etcd: Etcd,
     directory: PathBuf,
-    members: Vec<Member>,
+    members: Vec<EtcdMember>,
     initial: String,
 }
 
-struct Member {
+struct EtcdMember {
     name: String,
     clients: u16,
     peers: u16,
     process: Option<Process>,
 }
 
-impl Cluster {
+impl EtcdCluster {
     /// Starts so many members, and waits until they have a leader.
     pub(super) async fn start(
         etcd: &Etcd,
         count: u8,
         directory: &Path,
-    ) -> Result<Cluster, EngineError> {
+    ) -> Result<EtcdCluster, EngineError> {
         let ports = ports::free(usize::from(count) * 2).map_err(failed)?;
         let pairs = ports.chunks(2).zip(1..);
-        let members: Vec<Member> = pairs
-            .map(|(ports, number)| Member {
+        let members: Vec<EtcdMember> = pairs
+            .map(|(ports, number)| EtcdMember {
                 name: format!("member-{number}"),
                 clients: ports[0],
                 peers: ports[1],
@@ -62,7 +62,7 @@ impl Cluster {
         let names = members
             .iter()
             .map(|member| format!("{}={}", member.name, url(member.peers)));
-        let mut cluster = Cluster {
+        let mut cluster = EtcdCluster {
             etcd: etcd.clone(),
             directory: directory.to_owned(),
             initial: names.collect::<Vec<_>>().join(","),
@@ -159,10 +159,10 @@ pub(super) struct EtcdCaller {
     ports: Vec<u16>,
     at: usize,
     http: Option<Http>,
-    lease: Option<Lease>,
+    lease: Option<EtcdLease>,
 }
 
-struct Lease {
+struct EtcdLease {
     id: String,
     ttl: Duration,
     granted: Instant,
@@ -220,7 +220,7 @@ impl EtcdCaller {
         let body = json!({"TTL": ttl.as_secs().max(1)});
         let answer = self.post("/v3/lease/grant", &body).await?;
         let id = text(&answer, "ID")?;
-        self.lease = Some(Lease {
+        self.lease = Some(EtcdLease {
             id: id.clone(),
             ttl,
             granted,
@@ -269,7 +269,7 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-fn log_of(directory: &Path, member: &Member) -> PathBuf {
+fn log_of(directory: &Path, member: &EtcdMember) -> PathBuf {
     directory.join(format!("{}.log", member.name))
 }
 

@@ -10,16 +10,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use super::Found;
+use super::InstalledServices;
 use super::caller::Caller;
-use super::plan::Plan;
-use super::running::{NOT_OURS, Running};
+use super::plan::ComparisonPlan;
+use super::running::{NOT_OURS, RunningService};
 use super::service::{Kind, Service};
 use crate::cell::{Cell, Delay, Fault};
 use crate::checks::judge;
 use crate::engine::real::RealEngine;
-use crate::engine::{Cancel, Engine as _, EngineError};
-use crate::history::History;
+use crate::engine::{Cancel, EngineError, TrialEngine as _};
+use crate::history::TrialHistory;
 use crate::preset::Preset;
 use crate::words::{text_in_files, words};
 
@@ -96,7 +96,7 @@ impl Survival {
         }
     }
 
-    fn add(&mut self, trial: &Tried) {
+    fn add(&mut self, trial: &FaultMeasurement) {
         self.trials += 1;
         self.violated += u32::from(trial.overlap_ms > 0.0);
         self.overlap_ms = self.overlap_ms.max(trial.overlap_ms);
@@ -114,7 +114,7 @@ impl Survival {
 }
 
 /// One trial.
-struct Tried {
+struct FaultMeasurement {
     overlap_ms: f64,
     waited_ms: Option<f64>,
     no_locks_ms: Option<f64>,
@@ -149,8 +149,8 @@ pub(super) fn in_schedule(
     service: Service,
     blow: Blow,
     cell: Cell,
-    plan: &Plan,
-    found: &Found,
+    plan: &ComparisonPlan,
+    found: &InstalledServices,
     directory: &Path,
     cancel: &Cancel,
 ) -> Result<Survival, EngineError> {
@@ -161,7 +161,7 @@ pub(super) fn in_schedule(
     trials.load_clients = 1;
     let mut survival = Survival::none(service, blow);
     for number in 1..=plan.fault_trials {
-        let history = Arc::new(History::default());
+        let history = Arc::new(TrialHistory::default());
         let seed = trials.seed_of(&cell, number);
         let measured = match engine.run(&cell, &trials, seed, &history, cancel) {
             Ok(measured) => measured,
@@ -173,7 +173,7 @@ pub(super) fn in_schedule(
         let verdict = judge(&history.records());
         let longest_ns = verdict.violations.iter().map(|found| found.length_ns).max();
         let longest = Duration::from_nanos(longest_ns.unwrap_or(0));
-        survival.add(&Tried {
+        survival.add(&FaultMeasurement {
             overlap_ms: ms(longest),
             waited_ms: measured.waited_ms,
             no_locks_ms: None,
@@ -186,8 +186,8 @@ pub(super) fn in_schedule(
 pub(super) async fn at_large(
     service: Service,
     blow: Blow,
-    plan: &Plan,
-    found: &Found,
+    plan: &ComparisonPlan,
+    found: &InstalledServices,
     directory: &Path,
 ) -> Result<Survival, EngineError> {
     let reason = match (blow, service) {
@@ -203,13 +203,13 @@ pub(super) async fn at_large(
     for number in 1..=plan.fault_trials {
         let directory = directory.join(format!("trial-{number}"));
         std::fs::create_dir(&directory)?;
-        let mut running = Running::start(service, found, TTL, &directory).await?;
+        let mut running = RunningService::start(service, found, TTL, &directory).await?;
         survival.add(&trial(&mut running, blow).await?);
     }
     Ok(survival)
 }
 
-async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> {
+async fn trial(running: &mut RunningService, blow: Blow) -> Result<FaultMeasurement, EngineError> {
     let mut a = running.caller(0).await?;
     let mut b = running.caller(1).await?;
     let mut probe = running.caller(2).await?;
@@ -238,7 +238,7 @@ async fn trial(running: &mut Running, blow: Blow) -> Result<Tried, EngineError> 
     // A holder that is gone believes nothing any more.
     let valid_until = granted.valid_until.filter(|_| blow != Blow::HolderGone);
     let overlap = valid_until.map(|until| until.saturating_duration_since(had));
-    Ok(Tried {
+    Ok(FaultMeasurement {
         overlap_ms: ms(overlap.unwrap_or_default()),
         waited_ms: Some(ms(had - struck)),
         no_locks_ms: no_locks_ms.flatten(),

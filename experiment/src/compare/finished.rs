@@ -7,17 +7,17 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::faults::Survival;
-use super::plan::{Plan, Step};
+use super::plan::{ComparisonPlan, ComparisonStep};
 use super::service::Service;
-use super::{Event, Outcome, Round};
+use super::{ComparisonOutcome, Event, Round};
 use crate::results::{self, ResultsError};
 use crate::step_log::{StepLog, read_json};
 
 /// What a comparison was begun with: `compare-plan.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct ComparisonSetup {
     /// What is to be carried out.
-    pub plan: Plan,
+    pub plan: ComparisonPlan,
     /// Of what is compared, the versions.
     pub versions: Vec<(Service, String)>,
     /// Where it runs.
@@ -26,7 +26,7 @@ pub struct Setup {
 
 /// The list of finished steps, which grows.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedSteps {
     steps: StepLog<FinishedStep>,
 }
 
@@ -38,7 +38,7 @@ enum FinishedStep {
     Fault(Survival),
 }
 
-impl Setup {
+impl ComparisonSetup {
     /// What is not as it was when this comparison was begun, so that figures of now stand in no row with those of before.
     pub fn difference(
         &self,
@@ -64,7 +64,7 @@ impl Setup {
     }
 
     /// Whether something of the plan is still to be carried out.
-    pub fn has_more_than(&self, outcome: &Outcome) -> bool {
+    pub fn has_more_than(&self, outcome: &ComparisonOutcome) -> bool {
         let mut steps = self.plan.steps().into_iter();
         steps.any(|step| !outcome.has(step))
     }
@@ -79,15 +79,18 @@ impl Setup {
     }
 }
 
-impl Finished {
+impl FinishedSteps {
     /// An empty list for a comparison that begins, in its directory.
     ///
     /// # Errors
     /// If the disk does not take it.
-    pub fn create(directory: &Path, setup: &Setup) -> Result<Finished, ResultsError> {
+    pub fn create(
+        directory: &Path,
+        setup: &ComparisonSetup,
+    ) -> Result<FinishedSteps, ResultsError> {
         setup.write(directory)?;
         let steps = StepLog::open(directory.join(STEPS))?;
-        Ok(Finished { steps })
+        Ok(FinishedSteps { steps })
     }
 
     /// Takes up a comparison that was interrupted: what it was begun with, and what is there of it. A last line that was
@@ -95,9 +98,11 @@ impl Finished {
     ///
     /// # Errors
     /// If files cannot be read or are damaged.
-    pub fn resume(directory: &Path) -> Result<(Finished, Setup, Outcome), ResultsError> {
+    pub fn resume(
+        directory: &Path,
+    ) -> Result<(FinishedSteps, ComparisonSetup, ComparisonOutcome), ResultsError> {
         let path = directory.join(SETUP);
-        let setup: Setup = read_json(&path)?;
+        let setup: ComparisonSetup = read_json(&path)?;
         let checked = setup.plan.check();
         checked.map_err(|error| ResultsError::Damaged {
             path,
@@ -119,14 +124,14 @@ impl Finished {
                     () => Ok(()),
                 }
             })?;
-        let mut outcome = Outcome::default();
+        let mut outcome = ComparisonOutcome::default();
         for line in lines {
             match line {
                 FinishedStep::Round(round) => outcome.rounds.push(round),
                 FinishedStep::Fault(fault) => outcome.faults.push(fault),
             }
         }
-        Ok((Finished { steps }, setup, outcome))
+        Ok((FinishedSteps { steps }, setup, outcome))
     }
 
     /// Lists what has come of a step, unless it is not over.
@@ -144,7 +149,7 @@ impl Finished {
 }
 
 impl FinishedStep {
-    fn step(&self) -> Step {
+    fn step(&self) -> ComparisonStep {
         match self {
             FinishedStep::Round(round) => round.step(),
             FinishedStep::Fault(fault) => fault.step(),
@@ -152,27 +157,27 @@ impl FinishedStep {
     }
 }
 
-impl Outcome {
+impl ComparisonOutcome {
     /// Whether a step was carried out.
-    pub(super) fn has(&self, step: Step) -> bool {
+    pub(super) fn has(&self, step: ComparisonStep) -> bool {
         self.rounds.iter().any(|round| round.step() == step)
             || self.faults.iter().any(|fault| fault.step() == step)
     }
 }
 
 impl Round {
-    fn step(&self) -> Step {
+    fn step(&self) -> ComparisonStep {
         let Round {
             service, number, ..
         } = *self;
-        Step::Round { service, number }
+        ComparisonStep::Round { service, number }
     }
 }
 
 impl Survival {
-    fn step(&self) -> Step {
+    fn step(&self) -> ComparisonStep {
         let Survival { service, blow, .. } = *self;
-        Step::Fault { service, blow }
+        ComparisonStep::Fault { service, blow }
     }
 }
 
@@ -188,9 +193,9 @@ mod tests {
     use super::super::summary::tests::{outcome, plan};
     use super::*;
 
-    fn setup() -> Setup {
+    fn setup() -> ComparisonSetup {
         let services = plan().services.into_iter();
-        Setup {
+        ComparisonSetup {
             plan: plan(),
             versions: services.map(|it| (it, "1.2.3".to_owned())).collect(),
             environment: vec![
@@ -202,7 +207,7 @@ mod tests {
 
     /// A directory in which the rounds and the fault of the outcome are over.
     fn begun(directory: &Path) -> String {
-        let mut finished = Finished::create(directory, &setup()).expect("it is new");
+        let mut finished = FinishedSteps::create(directory, &setup()).expect("it is new");
         let outcome = outcome();
         let rounds = outcome
             .rounds
@@ -223,7 +228,7 @@ mod tests {
     }
 
     fn refused(directory: &Path) -> String {
-        let error = Finished::resume(directory).expect_err("it is damaged");
+        let error = FinishedSteps::resume(directory).expect_err("it is damaged");
         error.to_string()
     }
 
@@ -231,18 +236,18 @@ mod tests {
     fn what_was_finished_is_read_back_and_what_failed_is_left_to_try() {
         let home = tempfile::tempdir().expect("a directory");
         let text = begun(home.path());
-        let (_finished, setup, read) = Finished::resume(home.path()).expect("it is whole");
+        let (_finished, setup, read) = FinishedSteps::resume(home.path()).expect("it is whole");
         assert_eq!(setup, self::setup());
         assert_eq!(read.rounds, outcome().rounds);
         assert_eq!(read.faults, outcome().faults);
         assert!(read.failures.is_empty() && !read.is_cancelled);
         assert!(setup.has_more_than(&read));
-        let without_faults = Plan {
+        let without_faults = ComparisonPlan {
             services: setup.plan.services[..3].to_vec(),
             fault_trials: 0,
             ..setup.plan.clone()
         };
-        let measured = Setup {
+        let measured = ComparisonSetup {
             plan: without_faults,
             ..setup
         };
@@ -258,7 +263,8 @@ mod tests {
         let last = text[..text.len() - 1].rfind('\n').expect("many lines") + 1;
         for end in last..text.len() {
             fs::write(&path, &text[..end]).expect("it can be cut");
-            let (mut finished, _setup, read) = Finished::resume(home.path()).expect("it goes on");
+            let (mut finished, _setup, read) =
+                FinishedSteps::resume(home.path()).expect("it goes on");
             // Without its line break the last step is whole, and stays.
             let is_whole = end == text.len() - 1;
             assert_eq!(read.faults.len(), usize::from(is_whole), "cut at {end}");

@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::caller::Caller;
-use super::plan::Plan;
-use super::running::Running;
+use super::plan::ComparisonPlan;
+use super::running::RunningService;
 use super::service::Service;
-use super::{Found, Round};
+use super::{InstalledServices, Round};
 use crate::engine::EngineError;
 use crate::statistics::quantile;
 
@@ -48,11 +48,11 @@ struct Own {
 pub(super) async fn round(
     service: Service,
     number: u32,
-    plan: &Plan,
-    found: &Found,
+    plan: &ComparisonPlan,
+    found: &InstalledServices,
     directory: &Path,
 ) -> Result<Round, EngineError> {
-    let running = Running::start(service, found, TTL, directory).await?;
+    let running = RunningService::start(service, found, TTL, directory).await?;
     let apart = load(&running, plan.callers, plan.round, false).await?;
     let together = load(&running, plan.contenders, plan.round, true).await?;
     Ok(Round {
@@ -64,7 +64,7 @@ pub(super) async fn round(
 }
 
 async fn load(
-    running: &Running,
+    running: &RunningService,
     callers: u32,
     time: Duration,
     is_shared: bool,

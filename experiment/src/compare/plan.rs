@@ -10,15 +10,15 @@ use thiserror::Error;
 
 use super::faults::Blow;
 use super::service::Service;
-use super::summary::Skipped;
+use super::summary::SkippedService;
 
 /// A comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct ComparisonPlan {
     /// What is compared, in the order of the table.
     pub services: Vec<Service>,
     /// What was asked for and cannot be tried.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedService>,
     /// How often each service is measured.
     pub rounds: u32,
     /// How long each load of a round goes on.
@@ -33,7 +33,7 @@ pub struct Plan {
 
 /// Why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
+pub enum ComparisonPlanError {
     /// No rounds, or too many.
     #[error("the number of rounds is from 1 to {ROUNDS_MAX}; five are needed for a comparison")]
     Rounds,
@@ -54,41 +54,43 @@ pub enum PlanError {
 
 /// One thing that is done with one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ComparisonStep {
     Round { service: Service, number: u32 },
     Fault { service: Service, blow: Blow },
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Looks at the limits.
     ///
     /// # Errors
     /// The first that is not kept.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub fn check(&self) -> Result<(), ComparisonPlanError> {
         match () {
-            () if !(1..=ROUNDS_MAX).contains(&self.rounds) => Err(PlanError::Rounds),
-            () if !(ROUND_MIN..=ROUND_MAX).contains(&self.round) => Err(PlanError::Round),
-            () if !(1..=CALLERS_MAX).contains(&self.callers) => Err(PlanError::Callers),
-            () if !(2..=CALLERS_MAX).contains(&self.contenders) => Err(PlanError::Callers),
-            () if self.fault_trials > FAULT_TRIALS_MAX => Err(PlanError::Faults),
+            () if !(1..=ROUNDS_MAX).contains(&self.rounds) => Err(ComparisonPlanError::Rounds),
+            () if !(ROUND_MIN..=ROUND_MAX).contains(&self.round) => Err(ComparisonPlanError::Round),
+            () if !(1..=CALLERS_MAX).contains(&self.callers) => Err(ComparisonPlanError::Callers),
+            () if !(2..=CALLERS_MAX).contains(&self.contenders) => {
+                Err(ComparisonPlanError::Callers)
+            }
+            () if self.fault_trials > FAULT_TRIALS_MAX => Err(ComparisonPlanError::Faults),
             () => Ok(()),
         }
     }
 
     /// All steps: rounds in turns, each beginning with another service, then the faults.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<ComparisonStep> {
         let mut steps = Vec::new();
         for number in 1..=self.rounds {
             let mut turn = self.services.clone();
             let first = (number as usize - 1) % turn.len().max(1);
             turn.rotate_left(first);
             let rounds = turn.into_iter();
-            steps.extend(rounds.map(|service| Step::Round { service, number }));
+            steps.extend(rounds.map(|service| ComparisonStep::Round { service, number }));
         }
         if self.fault_trials > 0 {
             for &service in &self.services {
                 let blows = Blow::ALL.into_iter();
-                steps.extend(blows.map(|blow| Step::Fault { service, blow }));
+                steps.extend(blows.map(|blow| ComparisonStep::Fault { service, blow }));
             }
         }
         steps
@@ -100,19 +102,21 @@ impl Plan {
     }
 }
 
-impl Step {
+impl ComparisonStep {
     pub(super) fn service(self) -> Service {
         match self {
-            Step::Round { service, .. } | Step::Fault { service, .. } => service,
+            ComparisonStep::Round { service, .. } | ComparisonStep::Fault { service, .. } => {
+                service
+            }
         }
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ComparisonStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Round { number, .. } => write!(f, "round {number}"),
-            Step::Fault { blow, .. } => write!(f, "fault {blow}"),
+            ComparisonStep::Round { number, .. } => write!(f, "round {number}"),
+            ComparisonStep::Fault { blow, .. } => write!(f, "fault {blow}"),
         }
     }
 }
@@ -132,8 +136,8 @@ mod tests {
     use crate::cell::Fsync;
     use crate::compare::service::Kind;
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> ComparisonPlan {
+        ComparisonPlan {
             services: Kind::Quorlock.services(&Fsync::ALL[..3]),
             skipped: Vec::new(),
             rounds: 5,
@@ -147,10 +151,10 @@ mod tests {
     #[test]
     fn every_service_has_every_round_and_none_is_always_first() {
         let steps = plan().steps();
-        let rounds: Vec<Step> = steps
+        let rounds: Vec<ComparisonStep> = steps
             .iter()
             .copied()
-            .filter(|step| matches!(step, Step::Round { .. }))
+            .filter(|step| matches!(step, ComparisonStep::Round { .. }))
             .collect();
         assert_eq!(rounds.len(), 15);
         let firsts: Vec<Service> = rounds.chunks(3).map(|turn| turn[0].service()).collect();
@@ -160,17 +164,20 @@ mod tests {
 
     #[test]
     fn a_plan_beyond_a_limit_is_refused() {
-        type Change = fn(&mut Plan);
-        let changes: [(Change, PlanError); 6] = [
-            (|plan| plan.rounds = 0, PlanError::Rounds),
-            (|plan| plan.round = Duration::ZERO, PlanError::Round),
+        type Change = fn(&mut ComparisonPlan);
+        let changes: [(Change, ComparisonPlanError); 6] = [
+            (|plan| plan.rounds = 0, ComparisonPlanError::Rounds),
+            (
+                |plan| plan.round = Duration::ZERO,
+                ComparisonPlanError::Round,
+            ),
             (
                 |plan| plan.round = Duration::from_secs(21),
-                PlanError::Round,
+                ComparisonPlanError::Round,
             ),
-            (|plan| plan.callers = 0, PlanError::Callers),
-            (|plan| plan.contenders = 1, PlanError::Callers),
-            (|plan| plan.fault_trials = 101, PlanError::Faults),
+            (|plan| plan.callers = 0, ComparisonPlanError::Callers),
+            (|plan| plan.contenders = 1, ComparisonPlanError::Callers),
+            (|plan| plan.fault_trials = 101, ComparisonPlanError::Faults),
         ];
         assert_eq!(plan().check(), Ok(()));
         for (change, error) in changes {

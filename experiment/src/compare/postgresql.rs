@@ -72,7 +72,7 @@ impl Postgresql {
 /// A session.
 pub(super) struct PostgresqlCaller {
     client: Client,
-    /// How long the session waits for a lock, as it was last told.
+    /// How long the session waits for a lock, as it was last set.
     patience: Option<Duration>,
 }
 

@@ -4,61 +4,63 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::caller::Caller;
-use super::etcd::{Cluster, EtcdCaller};
+use super::etcd::{EtcdCaller, EtcdCluster};
 use super::postgresql::Postgresql;
 use super::service::Service;
-use super::{Found, there};
+use super::{InstalledServices, there};
 use crate::engine::EngineError;
 use crate::engine::real::Nodes;
 
 /// What runs; what was started here ends when this is dropped.
-pub(super) enum Running {
+pub(super) enum RunningService {
     Nodes(Nodes),
-    Etcd(Cluster),
+    Etcd(EtcdCluster),
     Postgresql(Postgresql),
 }
 
-impl Running {
+impl RunningService {
     /// Starts a service in this directory, and waits until it serves. `ttl` is the longest that it will be asked for.
     pub(super) async fn start(
         service: Service,
-        found: &Found,
+        found: &InstalledServices,
         ttl: Duration,
         directory: &Path,
-    ) -> Result<Running, EngineError> {
+    ) -> Result<RunningService, EngineError> {
         match service {
             Service::Nodes(kind, fsync) => {
                 let nodes = Nodes::start(found.server(kind)?, fsync, ttl, directory).await?;
-                Ok(Running::Nodes(nodes))
+                Ok(RunningService::Nodes(nodes))
             }
             Service::Etcd(members) => {
                 let etcd = there(&found.etcd)?;
-                let cluster = Cluster::start(etcd, members, directory).await?;
-                Ok(Running::Etcd(cluster))
+                let cluster = EtcdCluster::start(etcd, members, directory).await?;
+                Ok(RunningService::Etcd(cluster))
             }
-            Service::Postgresql => Ok(Running::Postgresql(there(&found.postgresql)?.clone())),
+            Service::Postgresql => Ok(RunningService::Postgresql(
+                there(&found.postgresql)?.clone(),
+            )),
         }
     }
 
     /// A caller with connections of its own.
     pub(super) async fn caller(&self, number: usize) -> Result<Caller, EngineError> {
         match self {
-            Running::Nodes(nodes) => Caller::redlock(&nodes.ports(), number),
-            Running::Etcd(cluster) => {
+            RunningService::Nodes(nodes) => Caller::redlock(&nodes.ports(), number),
+            RunningService::Etcd(cluster) => {
                 let caller = EtcdCaller::new(&cluster.ports(), number);
                 Ok(Caller::Etcd(caller))
             }
-            Running::Postgresql(server) => Ok(Caller::Postgresql(server.caller().await?)),
+            RunningService::Postgresql(server) => Ok(Caller::Postgresql(server.caller().await?)),
         }
     }
 
     /// `kill -9` of one process of it, the leader where there is one; it starts again at once.
     pub(super) async fn strike(&mut self) -> Result<(), EngineError> {
         match self {
-            Running::Nodes(nodes) => nodes.strike(),
-            Running::Etcd(cluster) => cluster.strike().await,
+            RunningService::Nodes(nodes) => nodes.strike(),
+            RunningService::Etcd(cluster) => cluster.strike().await,
             // It is not ours: no step asks for that.
-            Running::Postgresql(_) => Err(EngineError::Missing(NOT_OURS.to_owned())),
+            RunningService::Postgresql(_) => Err(EngineError::Missing(NOT_OURS.to_owned())),
         }
     }
 }

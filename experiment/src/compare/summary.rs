@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::faults::Survival;
 use super::load::Load;
-use super::plan::Plan;
+use super::plan::ComparisonPlan;
 use super::service::{Kind, Service};
-use super::{Blow, BlowOutcome, Outcome, Round};
+use super::{Blow, BlowOutcome, ComparisonOutcome, Round};
 use crate::statistics::quantile;
 
 /// The number of the schema.
 pub const FORMAT: u32 = 1;
 /// What stands behind the version of a program that was built without optimisation.
 pub const DEBUG_BUILD: &str = "(a debug build, which is slower)";
-/// What tells it from the summaries of other experiments.
+/// What distinguishes it from the summaries of other experiments.
 pub const KIND: &str = "compare";
 
 /// A whole comparison.
@@ -29,20 +29,20 @@ pub struct Comparison {
     /// Whether everything that was planned was carried out.
     pub is_complete: bool,
     /// What was asked for.
-    pub plan: Plan,
+    pub plan: ComparisonPlan,
     /// Where it ran.
     pub environment: Vec<(String, String)>,
     /// A row for each service that was measured.
     pub services: Vec<ServiceSummary>,
     /// What was not tried, with the reason.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedService>,
     /// What failed, with the reason.
-    pub failed: Vec<Skipped>,
+    pub failed: Vec<SkippedService>,
 }
 
 /// What was not tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedService {
     /// Which service.
     pub service: Service,
     /// Why, and what helps.
@@ -90,10 +90,10 @@ pub struct Figures {
 impl Comparison {
     /// Sums up what was carried out so far.
     pub fn of(
-        plan: &Plan,
+        plan: &ComparisonPlan,
         environment: Vec<(String, String)>,
         versions: &[(Service, String)],
-        outcome: &Outcome,
+        outcome: &ComparisonOutcome,
         is_over: bool,
     ) -> Comparison {
         let version = |service: Service| {
@@ -125,7 +125,7 @@ impl Comparison {
                 .collect(),
             skipped: plan.skipped.clone(),
             failed: failures
-                .map(|(service, reason)| Skipped {
+                .map(|(service, reason)| SkippedService {
                     service: *service,
                     reason: reason.clone(),
                 })
@@ -152,7 +152,7 @@ impl Comparison {
 }
 
 impl ServiceSummary {
-    fn of(service: Service, version: String, outcome: &Outcome) -> ServiceSummary {
+    fn of(service: Service, version: String, outcome: &ComparisonOutcome) -> ServiceSummary {
         let rounds: Vec<&Round> = outcome
             .rounds
             .iter()
@@ -244,12 +244,12 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn plan() -> Plan {
+    pub(crate) fn plan() -> ComparisonPlan {
         let mut services = Kind::Quorlock.services(&[Fsync::Always, Fsync::No]);
         services.extend(Kind::Etcd.services(&[]));
-        Plan {
+        ComparisonPlan {
             services,
-            skipped: vec![Skipped {
+            skipped: vec![SkippedService {
                 service: Service::Postgresql,
                 reason: "no server <was> named".to_owned(),
             }],
@@ -262,8 +262,8 @@ pub(crate) mod tests {
     }
 
     /// Three rounds of every service but the last, and a fault of the first.
-    pub(crate) fn outcome() -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(crate) fn outcome() -> ComparisonOutcome {
+        let mut outcome = ComparisonOutcome::default();
         let services = plan().services;
         for (number, cycles) in [(1, 4000), (2, 2000), (3, 6000)] {
             let measured = services[..services.len() - 1].iter();
@@ -288,7 +288,7 @@ pub(crate) mod tests {
         outcome
     }
 
-    pub(crate) fn comparison(outcome: &Outcome) -> Comparison {
+    pub(crate) fn comparison(outcome: &ComparisonOutcome) -> Comparison {
         let versions = plan().services.into_iter();
         let versions: Vec<_> = versions.map(|it| (it, "1.2.3".to_owned())).collect();
         let environment = vec![("processor".to_owned(), "<b>fast</b>".to_owned())];

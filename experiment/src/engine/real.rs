@@ -15,13 +15,13 @@ mod load;
 mod map;
 mod node;
 mod nodes;
-mod observer;
 pub(crate) mod ports;
 mod register;
 mod replica;
 mod server;
 mod stage;
 mod strike;
+mod trial_clock;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,22 +32,22 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
-use self::load::{CONTENDED, Contenders, Load};
+use self::load::{CONTENDED, ClientLoad, Contenders};
 pub(crate) use self::nodes::Nodes;
-use self::observer::Observer;
 use self::register::Registers;
 pub use self::register::database_name;
-pub use self::server::{Launcher, Server};
+pub use self::server::{Launcher, ServerProgram};
 use self::stage::Stage;
+use self::trial_clock::TrialClock;
 use crate::cell::Cell;
-use crate::engine::{Cancel, Engine, EngineError, threads};
-use crate::history::{History, What, Who};
+use crate::engine::{Cancel, EngineError, TrialEngine, threads};
+use crate::history::{Occurrence, TrialHistory, Who};
 use crate::plan::Plan;
 use crate::trial::Measured;
 
 /// Carries trials out with processes.
 pub struct RealEngine {
-    server: Server,
+    server: ServerProgram,
     scratch: PathBuf,
     runtime: Runtime,
     trials: u64,
@@ -59,7 +59,7 @@ impl RealEngine {
     ///
     /// # Errors
     /// If no threads can be had.
-    pub fn new(server: Server, scratch: PathBuf) -> Result<RealEngine, EngineError> {
+    pub fn new(server: ServerProgram, scratch: PathBuf) -> Result<RealEngine, EngineError> {
         Ok(RealEngine {
             server,
             scratch,
@@ -69,7 +69,7 @@ impl RealEngine {
     }
 }
 
-impl Engine for RealEngine {
+impl TrialEngine for RealEngine {
     fn name(&self) -> &str {
         self.server.name()
     }
@@ -79,7 +79,7 @@ impl Engine for RealEngine {
         cell: &Cell,
         plan: &Plan,
         _seed: u64,
-        history: &Arc<History>,
+        history: &Arc<TrialHistory>,
         cancel: &Cancel,
     ) -> Result<Measured, EngineError> {
         if let Some(reason) = self.server.refusal(cell) {
@@ -91,7 +91,7 @@ impl Engine for RealEngine {
         // Of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory)?;
-        let scene = Scene::new(Observer::begin(), history);
+        let scene = Scene::new(TrialClock::begin(), history);
         let trial = trial(cell, plan, &self.server, &directory, &scene);
         let outcome = self.runtime.block_on(cancel.or(trial));
         // What a trial that failed has left says why.
@@ -106,7 +106,7 @@ impl Engine for RealEngine {
 async fn trial(
     cell: &Cell,
     plan: &Plan,
-    server: &Server,
+    server: &ServerProgram,
     directory: &std::path::Path,
     scene: &Scene,
 ) -> Result<Measured, EngineError> {
@@ -114,7 +114,7 @@ async fn trial(
     let registers = Registers::create(directory)?;
     let ports = stage.ports();
     let contenders = Contenders::start(scene, &ports, &registers, plan.ttl)?;
-    let load = Load::run(scene, &ports, plan.load_clients, plan.load_time, plan.ttl).await?;
+    let load = ClientLoad::run(scene, &ports, plan.load_clients, plan.load_time, plan.ttl).await?;
     let mut measured = Measured {
         load_s: load.seconds,
         load_cycles: load.cycles,
@@ -131,7 +131,7 @@ async fn trial(
     let holder = directed::hold(&stage, cell, plan, a, registers.connect()?).await?;
     let b = Client::new("B", scene, &ports)?;
 
-    scene.note(Who::Harness, What::FaultBegins);
+    scene.note(Who::Harness, Occurrence::FaultBegins);
     let began = Instant::now();
     let held = &holder.held;
     let struck = strike::strike(&mut stage, cell, plan, &standing, held, &mut measured).await?;
@@ -142,7 +142,7 @@ async fn trial(
     struck.heal(&mut stage, cell, plan, &mut measured).await?;
     scene.note(
         Who::Harness,
-        What::Healed {
+        Occurrence::Healed {
             bound_ns: nanos(plan.restart_delay_max + plan.ttl + SETTLE),
         },
     );
@@ -163,7 +163,7 @@ async fn trial(
     let records = scene.history.records();
     let granted = records
         .iter()
-        .filter(|record| matches!(record.what, What::Acquired { .. }));
+        .filter(|record| matches!(record.what, Occurrence::Acquired { .. }));
     measured.acquired = measured.load_cycles + granted.count() as u64;
     Ok(measured)
 }

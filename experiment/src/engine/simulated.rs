@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use quorlock_simulation::ClusterEvent;
 
-use self::schedule::Trial;
+use self::schedule::SimulatedTrial;
 use crate::cell::{Cell, Fault};
-use crate::engine::{Cancel, Engine, EngineError};
-use crate::history::History;
+use crate::engine::{Cancel, EngineError, TrialEngine};
+use crate::history::TrialHistory;
 use crate::plan::Plan;
 use crate::trial::Measured;
 
@@ -26,7 +26,7 @@ use crate::trial::Measured;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimulatedEngine;
 
-impl Engine for SimulatedEngine {
+impl TrialEngine for SimulatedEngine {
     fn name(&self) -> &'static str {
         "simulated"
     }
@@ -36,14 +36,14 @@ impl Engine for SimulatedEngine {
         cell: &Cell,
         plan: &Plan,
         seed: u64,
-        history: &Arc<History>,
+        history: &Arc<TrialHistory>,
         cancel: &Cancel,
     ) -> Result<Measured, EngineError> {
         if cell.fault == Fault::Failover {
             let reason = "Quorlock has no asynchronous replicas: try it with --server redis-server";
             return Err(EngineError::Missing(reason.to_owned()));
         }
-        let mut trial = Trial::begin(cell, plan, seed, history);
+        let mut trial = SimulatedTrial::begin(cell, plan, seed, history);
         let end_ns = cluster::nanos(TIME_MAX + 4 * (plan.ttl + plan.restart_delay_max));
         let end_ns = end_ns.saturating_add(cluster::nanos(plan.load_time));
         while !trial.is_over() {

@@ -7,16 +7,16 @@ use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
 use quorlock_server::clock::{Clock, SystemClock};
 
-use super::Machine;
+use super::MachineControls;
 
 /// The machine's own clocks, but for the boot and the steps of the wall clock.
 pub(super) struct ExperimentClock {
-    machine: Arc<Machine>,
+    machine: Arc<MachineControls>,
     boot: Boot,
 }
 
 impl ExperimentClock {
-    pub(super) fn new(machine: Arc<Machine>, boot: u64) -> ExperimentClock {
+    pub(super) fn new(machine: Arc<MachineControls>, boot: u64) -> ExperimentClock {
         let mut bytes = *b"experiment......";
         bytes[8..].copy_from_slice(&boot.to_le_bytes());
         ExperimentClock {

@@ -10,34 +10,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorlock_persistence::{DirectoryEntry, Disk, File, RealDisk};
 
-use super::Machine;
+use super::MachineControls;
 use super::file::VolatileFile;
 
 /// Such a directory.
 #[derive(Debug)]
 pub struct VolatileDisk {
     real: Arc<RealDisk>,
-    machine: Arc<Machine>,
-    names: Mutex<Names>,
+    machine: Arc<MachineControls>,
+    names: Mutex<NameTable>,
 }
 
 #[derive(Debug, Default)]
-struct Names {
+struct NameTable {
     /// Files that were opened or made since the start, under the names that a reader sees.
     open: BTreeMap<String, Arc<VolatileFile>>,
     /// What has happened to names since the last sync of the directory.
-    pending: Vec<Change>,
+    pending: Vec<DirectoryChange>,
 }
 
 #[derive(Debug)]
-enum Change {
+enum DirectoryChange {
     Create(String, Arc<VolatileFile>),
     Rename(String, String),
     Remove(String),
 }
 
 impl VolatileDisk {
-    pub(super) fn new(real: Arc<RealDisk>, machine: Arc<Machine>) -> VolatileDisk {
+    pub(super) fn new(real: Arc<RealDisk>, machine: Arc<MachineControls>) -> VolatileDisk {
         VolatileDisk {
             real,
             machine,
@@ -45,22 +45,22 @@ impl VolatileDisk {
         }
     }
 
-    fn names(&self) -> MutexGuard<'_, Names> {
+    fn names(&self) -> MutexGuard<'_, NameTable> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Names {
+impl NameTable {
     /// The name under which the disk of this machine knows what a reader knows as `name`; `None` where it knows it not
     /// yet or where a reader knows it no more.
     fn real_name(&self, name: &str) -> Option<String> {
         let mut name = name.to_owned();
         for change in self.pending.iter().rev() {
             match change {
-                Change::Create(made, _) if *made == name => return None,
-                Change::Rename(from, to) if *to == name => name.clone_from(from),
-                Change::Rename(from, _) if *from == name => return None,
-                Change::Remove(removed) if *removed == name => return None,
+                DirectoryChange::Create(made, _) if *made == name => return None,
+                DirectoryChange::Rename(from, to) if *to == name => name.clone_from(from),
+                DirectoryChange::Rename(from, _) if *from == name => return None,
+                DirectoryChange::Remove(removed) if *removed == name => return None,
                 _ => {}
             }
         }
@@ -84,20 +84,20 @@ impl Names {
         let mut seen: BTreeMap<String, DirectoryEntry> = known.collect();
         for change in &self.pending {
             match change {
-                Change::Create(name, _) => {
+                DirectoryChange::Create(name, _) => {
                     let entry = DirectoryEntry {
                         name: name.clone(),
                         is_file: true,
                     };
                     seen.insert(name.clone(), entry);
                 }
-                Change::Rename(from, to) => {
+                DirectoryChange::Rename(from, to) => {
                     if let Some(mut entry) = seen.remove(from) {
                         entry.name.clone_from(to);
                         seen.insert(to.clone(), entry);
                     }
                 }
-                Change::Remove(name) => {
+                DirectoryChange::Remove(name) => {
                     seen.remove(name);
                 }
             }
@@ -115,7 +115,7 @@ impl Disk for VolatileDisk {
         }
         let file = Arc::new(VolatileFile::new(Arc::clone(&self.machine)));
         names.open.insert(name.to_owned(), Arc::clone(&file));
-        let change = Change::Create(name.to_owned(), Arc::clone(&file));
+        let change = DirectoryChange::Create(name.to_owned(), Arc::clone(&file));
         names.pending.push(change);
         Ok(file)
     }
@@ -136,7 +136,7 @@ impl Disk for VolatileDisk {
         if let Some(replaced) = names.open.insert(to.to_owned(), file) {
             replaced.remove();
         }
-        let change = Change::Rename(from.to_owned(), to.to_owned());
+        let change = DirectoryChange::Rename(from.to_owned(), to.to_owned());
         names.pending.push(change);
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Disk for VolatileDisk {
         let names = &mut *self.names();
         names.file(self, name)?.remove();
         names.open.remove(name);
-        names.pending.push(Change::Remove(name.to_owned()));
+        names.pending.push(DirectoryChange::Remove(name.to_owned()));
         Ok(())
     }
 
@@ -153,9 +153,9 @@ impl Disk for VolatileDisk {
         let names = &mut *self.names();
         for change in names.pending.drain(..) {
             match change {
-                Change::Create(name, file) => file.name(self.real.create(&name)?)?,
-                Change::Rename(from, to) => self.real.rename(&from, &to)?,
-                Change::Remove(name) => self.real.remove(&name)?,
+                DirectoryChange::Create(name, file) => file.name(self.real.create(&name)?)?,
+                DirectoryChange::Rename(from, to) => self.real.rename(&from, &to)?,
+                DirectoryChange::Remove(name) => self.real.remove(&name)?,
             }
         }
         self.real.sync_dir()
@@ -184,7 +184,7 @@ mod tests {
 
     /// What a start after the power cut finds.
     fn after_power_loss(directory: &std::path::Path) -> VolatileDisk {
-        let machine = Arc::new(Machine::default());
+        let machine = Arc::new(MachineControls::default());
         let real = RealDisk::open(directory).expect("the disk before is gone");
         VolatileDisk::new(real, machine)
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_full_disk_takes_nothing_until_it_has_space_again() {
         let home = tempfile::tempdir().expect("a directory");
-        let machine = Arc::new(Machine::default());
+        let machine = Arc::new(MachineControls::default());
         let disk = machine.disk(home.path()).expect("it is made");
         let file = disk.create("a").expect("there is room");
         file.write_at(0, b"x").expect("there is room");

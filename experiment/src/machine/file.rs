@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use quorlock_persistence::File;
 
-use super::Machine;
+use super::MachineControls;
 
 /// One file.
 #[derive(Debug)]
 pub(super) struct VolatileFile {
-    machine: Arc<Machine>,
+    machine: Arc<MachineControls>,
     content: Mutex<Content>,
 }
 
@@ -33,7 +33,7 @@ struct Content {
 
 impl VolatileFile {
     /// A new file, without a name that is durable.
-    pub(super) fn new(machine: Arc<Machine>) -> VolatileFile {
+    pub(super) fn new(machine: Arc<MachineControls>) -> VolatileFile {
         VolatileFile {
             machine,
             content: Mutex::default(),
@@ -41,7 +41,10 @@ impl VolatileFile {
     }
 
     /// A file that is there.
-    pub(super) fn existing(machine: Arc<Machine>, real: Arc<dyn File>) -> io::Result<VolatileFile> {
+    pub(super) fn existing(
+        machine: Arc<MachineControls>,
+        real: Arc<dyn File>,
+    ) -> io::Result<VolatileFile> {
         let length = usize::try_from(real.len()?).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];
         let read = real.read_at(0, &mut bytes)?;

@@ -4,7 +4,7 @@ use super::chart::Chart;
 use super::page::{self, TableCell, escaped, framed, judged, number, word};
 use super::{comparison, table, verdict};
 use crate::cell::{Cell, Fault};
-use crate::engine::real::Server;
+use crate::engine::real::ServerProgram;
 use crate::summary::{CellSummary, Summary};
 
 /// The page.
@@ -54,7 +54,7 @@ pub(super) fn page(
     }
     body.push_str(match summary.engine.as_str() {
         "simulated" => METHOD_SIMULATED,
-        engine if Server::is_redis(engine) => METHOD_REDIS,
+        engine if ServerProgram::is_redis(engine) => METHOD_REDIS,
         _ => METHOD_REAL,
     });
     facts(&mut body, summary);

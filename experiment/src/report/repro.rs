@@ -1,6 +1,6 @@
 //! `repro.txt`: the lines that carry out what was carried out, and those that try a violation once more.
 
-use crate::engine::real::Server;
+use crate::engine::real::ServerProgram;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
@@ -45,7 +45,7 @@ pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
 
 fn common(summary: &Summary) -> String {
     let plan = &summary.plan;
-    let server = match Server::is_redis(&summary.engine) {
+    let server = match ServerProgram::is_redis(&summary.engine) {
         true => "--server redis-server ",
         false if summary.engine == SIMULATED => "--engine simulated ",
         false => "",

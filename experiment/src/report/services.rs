@@ -4,7 +4,7 @@ use super::table::{aligned, by_reason, dash};
 use super::{chart, services_page};
 use crate::cell::Fsync;
 use crate::compare::{
-    Blow, BlowOutcome, Comparison, Figures, Kind, ServiceSummary, Skipped, Survival,
+    Blow, BlowOutcome, Comparison, Figures, Kind, ServiceSummary, SkippedService, Survival,
 };
 
 /// The table and the sentences, for a terminal.
@@ -194,7 +194,7 @@ fn holders(row: &ServiceSummary) -> Option<String> {
 }
 
 /// A line per reason, with all that it concerns.
-pub(super) fn grouped(skipped: &[Skipped]) -> Vec<String> {
+pub(super) fn grouped(skipped: &[SkippedService]) -> Vec<String> {
     let all = skipped.iter();
     let all = all.map(|skipped| (skipped.service.to_string(), skipped.reason.as_str()));
     let lines = by_reason(all).into_iter();

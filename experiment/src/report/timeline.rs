@@ -1,7 +1,7 @@
 //! A trial as lanes: what each node did, what each client was told, for the lock of the directed schedule.
 
 use crate::checks::holds;
-use crate::history::{Record, What, Who};
+use crate::history::{Occurrence, TrialRecord, Who};
 use crate::trial::Trial;
 
 /// The lanes of one trial.
@@ -21,11 +21,11 @@ pub(super) struct Timeline {
 pub(super) struct Lane {
     pub(super) name: String,
     pub(super) is_node: bool,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<StateSpan>,
 }
 
 /// What a node or a client is in for a while.
-pub(super) struct Span {
+pub(super) struct StateSpan {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
     pub(super) state: State,
@@ -50,13 +50,13 @@ pub(super) enum State {
 const LOCK: &str = "directed";
 
 impl Timeline {
-    pub(super) fn of(trial: &Trial, records: &[Record]) -> Timeline {
-        let time_of = |wanted: &dyn Fn(&What) -> bool| {
+    pub(super) fn of(trial: &Trial, records: &[TrialRecord]) -> Timeline {
+        let time_of = |wanted: &dyn Fn(&Occurrence) -> bool| {
             let found = records.iter().find(|record| wanted(&record.what));
             found.map(|record| record.at_ns)
         };
-        let fault_ns = time_of(&|what| matches!(what, What::FaultBegins));
-        let healed_ns = time_of(&|what| matches!(what, What::Healed { .. }));
+        let fault_ns = time_of(&|what| matches!(what, Occurrence::FaultBegins));
+        let healed_ns = time_of(&|what| matches!(what, Occurrence::Healed { .. }));
         let holds: Vec<_> = holds(records)
             .into_iter()
             .filter(|hold| hold.lock == LOCK && letter(&hold.who).is_some())
@@ -83,9 +83,9 @@ impl Timeline {
         for name in ["A", "B"] {
             let who = Who::Client(name.to_owned());
             let own = holds.iter().filter(|hold| hold.who == who);
-            let mut spans: Vec<Span> = own
+            let mut spans: Vec<StateSpan> = own
                 .filter_map(|hold| {
-                    Some(Span {
+                    Some(StateSpan {
                         from_ns: hold.from_ns,
                         to_ns: hold.valid_to_ns.min(until_ns),
                         state: letter(&hold.who)?,
@@ -126,28 +126,26 @@ fn letter(who: &Who) -> Option<State> {
 /// When a node had the lock: from its grant to the end of the hold, without the time in which it was down, and no longer
 /// once it has forgotten it.
 fn granted(
-    records: &[Record],
+    records: &[TrialRecord],
     node: u8,
     holds: &[crate::checks::Hold],
     until_ns: u64,
-) -> Vec<Span> {
-    let of_node = |record: &&Record| record.who == Who::Node(node);
+) -> Vec<StateSpan> {
+    let of_node = |record: &&TrialRecord| record.who == Who::Node(node);
     let mut spans = Vec::new();
     for hold in holds {
         let Some(state) = letter(&hold.who) else {
             continue;
         };
-        let granted = records
-            .iter()
-            .filter(of_node)
-            .any(|record| matches!(record.what, What::Granted { hold: of, .. } if of == hold.hold));
+        let granted = records.iter().filter(of_node).any(
+            |record| matches!(record.what, Occurrence::Granted { hold: of, .. } if of == hold.hold),
+        );
         if !granted {
             continue;
         }
-        let forgot = records
-            .iter()
-            .filter(of_node)
-            .find(|record| matches!(record.what, What::Forgot { hold: of, .. } if of == hold.hold));
+        let forgot = records.iter().filter(of_node).find(
+            |record| matches!(record.what, Occurrence::Forgot { hold: of, .. } if of == hold.hold),
+        );
         let end_ns = hold.valid_to_ns.min(until_ns);
         let mut downtimes = states(records, &Who::Node(node), until_ns);
         downtimes.retain(|span| {
@@ -155,14 +153,14 @@ fn granted(
         });
         // What it forgot is noted once it runs again: its last downtime before that took it.
         let fatal = forgot.and_then(|forgot| {
-            let is_before = |span: &Span| span.from_ns < forgot.at_ns;
+            let is_before = |span: &StateSpan| span.from_ns < forgot.at_ns;
             downtimes.iter().rposition(is_before)
         });
         downtimes.truncate(fatal.map_or(downtimes.len(), |fatal| fatal + 1));
         let mut from_ns = hold.from_ns;
         for down in &downtimes {
             let to_ns = down.from_ns;
-            spans.push(Span {
+            spans.push(StateSpan {
                 from_ns,
                 to_ns,
                 state,
@@ -170,7 +168,7 @@ fn granted(
             from_ns = down.to_ns;
         }
         if fatal.is_none() && from_ns < end_ns {
-            spans.push(Span {
+            spans.push(StateSpan {
                 from_ns,
                 to_ns: end_ns,
                 state,
@@ -181,19 +179,19 @@ fn granted(
 }
 
 /// When somebody was down, waited or stood still.
-fn states(records: &[Record], who: &Who, until_ns: u64) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
+fn states(records: &[TrialRecord], who: &Who, until_ns: u64) -> Vec<StateSpan> {
+    let mut spans: Vec<StateSpan> = Vec::new();
     let mut open: Option<(u64, State)> = None;
     for record in records.iter().filter(|record| record.who == *who) {
         let next = match record.what {
-            What::Killed | What::PowerLost | What::Stopped => Some(State::Down),
-            What::Waiting { .. } => Some(State::Waiting),
-            What::Paused => Some(State::Paused),
-            What::Serving | What::Resumed => None,
+            Occurrence::Killed | Occurrence::PowerLost | Occurrence::Stopped => Some(State::Down),
+            Occurrence::Waiting { .. } => Some(State::Waiting),
+            Occurrence::Paused => Some(State::Paused),
+            Occurrence::Serving | Occurrence::Resumed => None,
             _ => continue,
         };
         if let Some((from_ns, state)) = open.take() {
-            spans.push(Span {
+            spans.push(StateSpan {
                 from_ns,
                 to_ns: record.at_ns.min(until_ns),
                 state,
@@ -202,7 +200,7 @@ fn states(records: &[Record], who: &Who, until_ns: u64) -> Vec<Span> {
         open = next.map(|state| (record.at_ns, state));
     }
     if let Some((from_ns, state)) = open {
-        spans.push(Span {
+        spans.push(StateSpan {
             from_ns,
             to_ns: until_ns,
             state,
@@ -220,16 +218,16 @@ pub(super) mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn record(at_ms: u64, who: Who, what: What) -> Record {
-        Record {
+    fn record(at_ms: u64, who: Who, what: Occurrence) -> TrialRecord {
+        TrialRecord {
             at_ns: at_ms * MS,
             who,
             what,
         }
     }
 
-    fn acquired(at_ms: u64, name: &str, hold: u64, until_ms: u64) -> Record {
-        let what = What::Acquired {
+    fn acquired(at_ms: u64, name: &str, hold: u64, until_ms: u64) -> TrialRecord {
+        let what = Occurrence::Acquired {
             lock: LOCK.to_owned(),
             hold,
             token: String::new(),
@@ -240,34 +238,38 @@ pub(super) mod tests {
     }
 
     /// Node 3 loses A's lock in a power cut, and B takes it.
-    pub(in crate::report) fn amnesia() -> (Trial, Vec<Record>) {
+    pub(in crate::report) fn amnesia() -> (Trial, Vec<TrialRecord>) {
         let mut records = vec![acquired(100, "A", 1, 1100)];
         let lock = || LOCK.to_owned();
         for node in 1..=3 {
-            let what = What::Granted {
+            let what = Occurrence::Granted {
                 lock: lock(),
                 hold: 1,
             };
             records.push(record(101, Who::Node(node), what));
         }
-        records.push(record(200, Who::Harness, What::FaultBegins));
-        records.push(record(210, Who::Node(3), What::PowerLost));
-        records.push(record(220, Who::Node(3), What::Started));
-        records.push(record(240, Who::Node(3), What::Serving));
-        let what = What::Forgot {
+        records.push(record(200, Who::Harness, Occurrence::FaultBegins));
+        records.push(record(210, Who::Node(3), Occurrence::PowerLost));
+        records.push(record(220, Who::Node(3), Occurrence::Started));
+        records.push(record(240, Who::Node(3), Occurrence::Serving));
+        let what = Occurrence::Forgot {
             lock: lock(),
             hold: 1,
         };
         records.push(record(241, Who::Node(3), what));
         records.push(acquired(300, "B", 2, 1300));
         for node in 3..=5 {
-            let what = What::Granted {
+            let what = Occurrence::Granted {
                 lock: lock(),
                 hold: 2,
             };
             records.push(record(301, Who::Node(node), what));
         }
-        records.push(record(1400, Who::Harness, What::Healed { bound_ns: MS }));
+        records.push(record(
+            1400,
+            Who::Harness,
+            Occurrence::Healed { bound_ns: MS },
+        ));
         let trial = Trial {
             cell: "no/off/power-loss-one/5".parse().expect("a cell"),
             number: 1,
@@ -310,17 +312,17 @@ pub(super) mod tests {
         let (trial, mut records) = amnesia();
         let forgot = records
             .iter()
-            .position(|record| matches!(record.what, What::Forgot { .. }))
+            .position(|record| matches!(record.what, Occurrence::Forgot { .. }))
             .expect("it is forgotten");
         records.remove(forgot);
-        for (at_ms, what) in [(400, What::Killed), (430, What::Serving)] {
+        for (at_ms, what) in [(400, Occurrence::Killed), (430, Occurrence::Serving)] {
             records.push(record(at_ms, Who::Node(1), what));
         }
-        for (at_ms, what) in [(600, What::PowerLost), (640, What::Serving)] {
+        for (at_ms, what) in [(600, Occurrence::PowerLost), (640, Occurrence::Serving)] {
             records.push(record(at_ms, Who::Node(1), what));
         }
         records.sort_by_key(|record| record.at_ns);
-        let has_it = |records: &[Record], lane| -> Vec<(u64, u64)> {
+        let has_it = |records: &[TrialRecord], lane| -> Vec<(u64, u64)> {
             let spans = spans(&Timeline::of(&trial, records), lane).into_iter();
             let own = spans.filter(|(_, _, state)| *state == State::HeldByA);
             own.map(|(from, to, _)| (from, to)).collect()
@@ -328,7 +330,7 @@ pub(super) mod tests {
         assert_eq!(has_it(&records, 0), [(100, 400), (430, 600), (640, 1100)]);
         assert_eq!(has_it(&records, 2), [(100, 210), (240, 1100)]);
         let lock = LOCK.to_owned();
-        let forgot = record(641, Who::Node(1), What::Forgot { lock, hold: 1 });
+        let forgot = record(641, Who::Node(1), Occurrence::Forgot { lock, hold: 1 });
         records.insert(records.len() - 1, forgot);
         assert_eq!(has_it(&records, 0), [(100, 400), (430, 600)]);
     }

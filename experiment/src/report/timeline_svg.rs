@@ -1,7 +1,7 @@
 //! The lanes of a trial as a picture. Colours come from the page's style sheet; alone the file brings its own.
 
 use super::page::{escaped, text};
-use super::timeline::{Lane, Span, State, Timeline};
+use super::timeline::{Lane, State, StateSpan, Timeline};
 
 /// The picture, as a whole SVG document that also fits into a page.
 pub(super) fn draw(timeline: &Timeline) -> String {
@@ -76,7 +76,7 @@ fn draw_axis(svg: &mut String, timeline: &Timeline, y: f64) {
     svg.push_str(&text(LEFT - 8.0, y + 17.0, "end", "ms"));
 }
 
-fn class(span: &Span) -> (&'static str, &'static str) {
+fn class(span: &StateSpan) -> (&'static str, &'static str) {
     match span.state {
         State::HeldByA => ("a", "held by A"),
         State::HeldByB => ("b", "held by B"),

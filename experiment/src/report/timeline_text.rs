@@ -1,11 +1,11 @@
 //! The lanes of a trial for a terminal, in a hundred columns.
 
-use super::timeline::{Span, State, Timeline};
-use crate::history::{Record, What};
+use super::timeline::{State, StateSpan, Timeline};
+use crate::history::{Occurrence, TrialRecord};
 use crate::trial::Trial;
 
 /// The timeline of the lock of the directed schedule.
-pub fn timeline_text(trial: &Trial, records: &[Record]) -> String {
+pub fn timeline_text(trial: &Trial, records: &[TrialRecord]) -> String {
     let timeline = Timeline::of(trial, records);
     let length_ns = timeline.until_ns.saturating_sub(timeline.from_ns).max(1);
     let column = |at_ns: u64| {
@@ -17,7 +17,7 @@ pub fn timeline_text(trial: &Trial, records: &[Record]) -> String {
     for lane in &timeline.lanes {
         let empty = if lane.is_node { '.' } else { ' ' };
         let mut row = vec![empty; COLUMNS];
-        for Span {
+        for StateSpan {
             from_ns,
             to_ns,
             state,
@@ -75,9 +75,9 @@ pub fn timeline_text(trial: &Trial, records: &[Record]) -> String {
 }
 
 /// What the database came to, where it shows that an update is missing.
-fn stored(what: &What) -> String {
+fn stored(what: &Occurrence) -> String {
     match what {
-        What::Stored {
+        Occurrence::Stored {
             lock,
             writes,
             count,
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn an_update_that_is_missing_in_the_database_is_told() {
         let (trial, mut records) = amnesia();
-        let stored = |writes, count| Record {
+        let stored = |writes, count| TrialRecord {
             at_ns: 0,
             who: Who::Harness,
-            what: What::Stored {
+            what: Occurrence::Stored {
                 lock: "directed".to_owned(),
                 writes,
                 count,

@@ -27,11 +27,11 @@ pub(super) fn assemble(disk: &dyn Disk, directory: &LogDirectory) -> Result<Chai
     let mut chain = Chain::default();
     while let Some(number) = newest {
         match assembly.run_ending_with(number)? {
-            Walk::Complete(complete) => {
+            WalkEnd::Complete(complete) => {
                 chain = complete;
                 break;
             }
-            Walk::BrokenBefore(number) => newest = assembly.used_up_to(number),
+            WalkEnd::BrokenBefore(number) => newest = assembly.used_up_to(number),
         }
     }
     assembly.refuse_if_durable(chain.last())?;
@@ -49,7 +49,7 @@ struct Assembly<'a> {
 }
 
 /// How walking backwards ended.
-enum Walk {
+enum WalkEnd {
     /// At a checkpoint or at the beginning.
     Complete(Chain),
     /// At a break; the stream ends in this segment, or in the nearest one before it that has a header.
@@ -70,7 +70,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    fn run_ending_with(&mut self, number: u64) -> Result<Walk, RecoveryError> {
+    fn run_ending_with(&mut self, number: u64) -> Result<WalkEnd, RecoveryError> {
         let newest = self.scan(number, None)?;
         if let Some(reason) = newest.flaw {
             self.note_break(number, newest.end() as u64, reason);
@@ -89,7 +89,7 @@ impl Assembly<'_> {
         let mut run = VecDeque::from([newest]);
         loop {
             if let Some(chain) = Chain::from_checkpoint(&mut run) {
-                return Ok(Walk::Complete(chain));
+                return Ok(WalkEnd::Complete(chain));
             }
             let header = run[0].header;
             let previous = header.previous.segment;
@@ -103,13 +103,13 @@ impl Assembly<'_> {
             if segment.header().is_none() {
                 self.note_break(previous, 0, HEADER_LOST);
                 self.leave_out(&run);
-                return Ok(Walk::BrokenBefore(previous));
+                return Ok(WalkEnd::BrokenBefore(previous));
             }
             let scan = self.scan(previous, Some(&header))?;
             if let Some(reason) = scan.flaw {
                 self.note_break(previous, scan.end() as u64, reason);
                 self.leave_out(&run);
-                return Ok(Walk::BrokenBefore(previous));
+                return Ok(WalkEnd::BrokenBefore(previous));
             }
             if !continues(&header, scan.next()) {
                 let meaning = format!(
@@ -171,7 +171,7 @@ impl Assembly<'_> {
         ))?)
     }
 
-    fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<Walk, RecoveryError> {
+    fn chain_from_beginning(&self, run: VecDeque<Scan>) -> Result<WalkEnd, RecoveryError> {
         let first = run[0].header;
         if !continues(&first, Position::ZERO.next()) {
             let meaning = format!(
@@ -185,7 +185,7 @@ impl Assembly<'_> {
                 meaning,
             ));
         }
-        Ok(Walk::Complete(Chain::from_beginning(run)))
+        Ok(WalkEnd::Complete(Chain::from_beginning(run)))
     }
 
     fn note_break(&mut self, number: u64, offset: u64, reason: &'static str) {

@@ -6,7 +6,7 @@
 use super::window::Window;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, RecoveryError, hexadecimal};
-use crate::header::{self, Found, SegmentHeader};
+use crate::header::{self, FirstBlock, SegmentHeader};
 use crate::options::{LogOptions, SEGMENT_BYTES_LIMIT};
 use crate::segment_name::{self, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -315,7 +315,7 @@ impl OpenedFile {
         };
         let file = || disk.describe(name);
         match header::examine(block) {
-            Found::Header { header, is_whole } => {
+            FirstBlock::Header { header, is_whole } => {
                 if let Some(meaning) = header.mismatch(number, length) {
                     let offset = if header.number == number {
                         length.min(header.segment_bytes)
@@ -332,13 +332,13 @@ impl OpenedFile {
                 }
                 Ok(SegmentState::Used(header))
             }
-            Found::Nothing => Ok(SegmentState::Blank),
-            Found::Interrupted => Ok(SegmentState::Interrupted),
-            Found::Damaged => {
+            FirstBlock::Nothing => Ok(SegmentState::Blank),
+            FirstBlock::Interrupted => Ok(SegmentState::Interrupted),
+            FirstBlock::Damaged => {
                 let meaning = "both copies of its header are unreadable".to_owned();
                 Err(damaged(disk, name, 0, meaning))
             }
-            Found::UnknownVersion(version) => Err(RecoveryError::UnknownVersion {
+            FirstBlock::UnknownVersion(version) => Err(RecoveryError::UnknownVersion {
                 file: file(),
                 version,
                 known: header::NEWEST,

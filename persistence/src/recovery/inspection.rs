@@ -12,7 +12,7 @@ use super::window::Window;
 use crate::disk::Disk;
 use crate::error::{DiskError, RecoveryError};
 use crate::frame::Frame;
-use crate::header::{self, Found, LogIdentity, SegmentHeader};
+use crate::header::{self, FirstBlock, LogIdentity, SegmentHeader};
 use crate::options::LogOptions;
 use crate::position::Position;
 use crate::segment_name;
@@ -203,7 +203,7 @@ impl Inspection {
         window.bytes(0, whole).map_err(failed)?;
         let bytes = window.into_piece();
         let block = bytes.first_chunk().map(header::examine);
-        let Some(Found::Header { header, .. }) = block else {
+        let Some(FirstBlock::Header { header, .. }) = block else {
             let changed = io::Error::other("it has no header any more");
             return Err(failed(changed));
         };

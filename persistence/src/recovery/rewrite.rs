@@ -13,7 +13,7 @@ use super::scan::{Scan, changed};
 use super::window::Window;
 use crate::disk::{Disk, File};
 use crate::error::{DiskError, WriteError};
-use crate::header::{self, Found};
+use crate::header::{self, FirstBlock};
 use crate::position::Position;
 use std::io;
 
@@ -60,7 +60,9 @@ fn rewrite_uncovered(
         let block = window.bytes(0, header::BLOCK)?.first_chunk();
         let block = block.ok_or_else(changed)?;
         match header::examine(block) {
-            Found::Header { header, .. } if header == scan.header => file.write_at(0, block)?,
+            FirstBlock::Header { header, .. } if header == scan.header => {
+                file.write_at(0, block)?
+            }
             _ => return Err(changed()),
         }
     }

@@ -5,7 +5,7 @@
 //! a break means for the log is judged by the chain.
 
 use super::window::Window;
-use crate::frame::{self, Flaw, Parsed, Salt};
+use crate::frame::{self, Flaw, ParsedFrame, Salt};
 use crate::header::{self, SegmentHeader};
 use crate::position::{FrameKind, Position};
 use std::io;
@@ -89,7 +89,7 @@ impl Scan {
     }
 
     /// The frame that follows on what was read so far.
-    fn note(&mut self, parsed: &Parsed<'_>) {
+    fn note(&mut self, parsed: &ParsedFrame<'_>) {
         let (kind, position) = (parsed.kind, parsed.frame.position);
         if kind.opens_checkpoint() || kind.completes_checkpoint() {
             self.marks.push(Mark {
@@ -119,7 +119,7 @@ impl Scan {
     pub(super) fn visit_behind_end(
         &self,
         window: &mut Window<'_>,
-        mut visit: impl FnMut(&Parsed<'_>, usize),
+        mut visit: impl FnMut(&ParsedFrame<'_>, usize),
     ) -> io::Result<()> {
         let mut offset = self.end;
         while offset < window.length() {
@@ -176,7 +176,7 @@ impl Scan {
         &self,
         window: &'w mut Window<'_>,
         offset: usize,
-    ) -> io::Result<Option<Parsed<'w>>> {
+    ) -> io::Result<Option<ParsedFrame<'w>>> {
         if offset >= self.end {
             return Ok(None);
         }
@@ -187,7 +187,7 @@ impl Scan {
     }
 
     /// The frame at `offset` of the very bytes that were scanned; `None` at the end.
-    pub(super) fn frame_in<'b>(&self, bytes: &'b [u8], offset: usize) -> Option<Parsed<'b>> {
+    pub(super) fn frame_in<'b>(&self, bytes: &'b [u8], offset: usize) -> Option<ParsedFrame<'b>> {
         let rest = bytes.get(offset..self.end)?;
         frame::parse(rest, self.salt()).ok()
     }
@@ -196,7 +196,7 @@ impl Scan {
         Salt::new(self.header.salt)
     }
 
-    fn claim_of(&self, parsed: &Parsed<'_>, offset: usize) -> Claim {
+    fn claim_of(&self, parsed: &ParsedFrame<'_>, offset: usize) -> Claim {
         Claim {
             durable: parsed.durable,
             segment: self.header.number,

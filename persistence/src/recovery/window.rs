@@ -6,7 +6,7 @@
 //! whole segments do.
 
 use crate::disk::File;
-use crate::frame::{self, Flaw, Parsed, Salt};
+use crate::frame::{self, Flaw, ParsedFrame, Salt};
 use crate::header;
 use rustix::io::Errno;
 use std::io;
@@ -66,7 +66,7 @@ impl<'a> Window<'a> {
         offset: usize,
         end: usize,
         salt: Salt,
-    ) -> io::Result<Result<Parsed<'_>, Flaw>> {
+    ) -> io::Result<Result<ParsedFrame<'_>, Flaw>> {
         let head_end = offset.saturating_add(frame::HEADER_BYTES).min(end);
         self.hold(offset, head_end)?;
         let claimed = frame::claimed_bytes(self.held(offset), salt);

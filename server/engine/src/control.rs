@@ -273,7 +273,7 @@ impl Record {
                 newest,
             });
         }
-        let mut fields = Fields { rest, version };
+        let mut fields = FieldReader { rest, version };
         let record = fields.record(kind)?.ok_or(RecordError::Layout(kind))?;
         if fields.rest.is_empty() {
             Ok(record)
@@ -309,13 +309,13 @@ fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
 }
 
 /// Takes fixed-size fields off the front; `None` means the bytes do not fit the layout.
-struct Fields<'a> {
+struct FieldReader<'a> {
     rest: &'a [u8],
     /// The layout version of the record they belong to.
     version: u8,
 }
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     fn record(&mut self, kind: u8) -> Result<Option<Record>, RecordError> {
         Ok(match kind {
             kind::INIT => Some(Record::Init),

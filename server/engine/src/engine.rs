@@ -16,7 +16,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
-    Reclaimed, Rules, Statistics, VALUE_BYTES_MAX,
+    KeyspaceRules, Reclaimed, Statistics, VALUE_BYTES_MAX,
 };
 use crate::mutation::PayloadError;
 use crate::notifications::Events;
@@ -84,7 +84,7 @@ pub struct Engine {
 impl Engine {
     /// An engine without keys.
     pub fn new(options: EngineOptions) -> Engine {
-        let rules = Rules {
+        let rules = KeyspaceRules {
             restart_delay_max: options.restart_delay_max,
             require_ttl: options.require_ttl,
             databases: options.databases.min(DATABASES),

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 /// A finite number: `mantissa` times 2^`exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extended {
+pub(crate) struct ExtendedNumber {
     is_negative: bool,
     mantissa: u64,
     exponent: i32,
@@ -22,15 +22,15 @@ pub(crate) struct Extended {
 
 /// What a text stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedNumber {
     /// A number.
-    Finite(Extended),
+    Finite(ExtendedNumber),
     /// Written as such: a number that is too large is none.
     Infinite,
 }
 
-impl Extended {
-    pub(crate) const ZERO: Extended = Extended {
+impl ExtendedNumber {
+    pub(crate) const ZERO: ExtendedNumber = ExtendedNumber {
         is_negative: false,
         mantissa: 0,
         exponent: 0,
@@ -38,7 +38,7 @@ impl Extended {
 
     /// Reads what C's `strtold` reads to its end. `None` for anything else, for "nan", and for what is
     /// too large or too small.
-    pub(crate) fn parse(text: &[u8]) -> Option<Parsed> {
+    pub(crate) fn parse(text: &[u8]) -> Option<ParsedNumber> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
         }
@@ -48,22 +48,22 @@ impl Extended {
             _ => (false, text),
         };
         if digits.eq_ignore_ascii_case(b"inf") || digits.eq_ignore_ascii_case(b"infinity") {
-            return Some(Parsed::Infinite);
+            return Some(ParsedNumber::Infinite);
         }
         let number = match digits {
             [b'0', b'x' | b'X', rest @ ..] => hexadecimal(rest)?,
             _ => decimal(digits)?,
         };
-        Some(Parsed::Finite(Extended {
+        Some(ParsedNumber::Finite(ExtendedNumber {
             is_negative,
             ..number
         }))
     }
 
     /// The sum; `None` if it is too large.
-    pub(crate) fn plus(self, other: Extended) -> Option<Extended> {
+    pub(crate) fn plus(self, other: ExtendedNumber) -> Option<ExtendedNumber> {
         let exponent = self.exponent.min(other.exponent);
-        let aligned = |number: Extended| {
+        let aligned = |number: ExtendedNumber| {
             let mut big = Big::of(number.mantissa);
             big.shift_left(number.exponent.abs_diff(exponent));
             big
@@ -79,7 +79,7 @@ impl Extended {
             one.subtract(&two);
         }
         let sum = rounded(&one, exponent, false)?;
-        Some(Extended { is_negative, ..sum })
+        Some(ExtendedNumber { is_negative, ..sum })
     }
 
     /// The nearest double.
@@ -154,11 +154,11 @@ fn exponent_of(text: &[u8]) -> Option<i32> {
     Some(if is_negative { -number } else { number })
 }
 
-fn decimal(text: &[u8]) -> Option<Extended> {
+fn decimal(text: &[u8]) -> Option<ExtendedNumber> {
     let Written { digits, exponent } = written(text, u8::is_ascii_digit, b'e', 1)?;
     let mut big = Big::of_digits(&digits, 10);
     if big.is_zero() {
-        return Some(Extended::ZERO);
+        return Some(ExtendedNumber::ZERO);
     }
     // Far beyond both ends of the range, and short enough to be computed.
     let magnitude = exponent + i32::try_from(digits.len()).ok()?;
@@ -178,22 +178,22 @@ fn decimal(text: &[u8]) -> Option<Extended> {
     nonzero(&quotient, -shift.cast_signed(), !big.is_zero())
 }
 
-fn hexadecimal(text: &[u8]) -> Option<Extended> {
+fn hexadecimal(text: &[u8]) -> Option<ExtendedNumber> {
     let Written { digits, exponent } = written(text, u8::is_ascii_hexdigit, b'p', 4)?;
     let big = Big::of_digits(&digits, 16);
     if big.is_zero() {
-        return Some(Extended::ZERO);
+        return Some(ExtendedNumber::ZERO);
     }
     nonzero(&big, exponent, false)
 }
 
 /// A number that is not zero must not become it.
-fn nonzero(big: &Big, exponent: i32, has_more: bool) -> Option<Extended> {
+fn nonzero(big: &Big, exponent: i32, has_more: bool) -> Option<ExtendedNumber> {
     rounded(big, exponent, has_more).filter(|number| number.mantissa != 0)
 }
 
 /// `big` times 2^`exponent`, and something below the lowest bit if `has_more`. `None` if it is too large.
-fn rounded(big: &Big, exponent: i32, has_more: bool) -> Option<Extended> {
+fn rounded(big: &Big, exponent: i32, has_more: bool) -> Option<ExtendedNumber> {
     let bits = i32::try_from(big.bits()).ok()?;
     let dropped = (bits - MANTISSA_BITS).max(EXPONENT_LEAST - exponent).max(0);
     let kept = big.shifted_right(dropped.unsigned_abs(), has_more);
@@ -202,7 +202,7 @@ fn rounded(big: &Big, exponent: i32, has_more: bool) -> Option<Extended> {
     }
     // Rounding up may have made one bit more, and then all others are zero.
     let carry = kept.bits().saturating_sub(MANTISSA_BITS.unsigned_abs());
-    Some(Extended {
+    Some(ExtendedNumber {
         is_negative: false,
         mantissa: kept.shifted_right(carry, false).lowest_64(),
         exponent: exponent + dropped + carry.cast_signed(),

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn number(text: &str) -> Extended {
-    match Extended::parse(text.as_bytes()) {
-        Some(Parsed::Finite(number)) => number,
+fn number(text: &str) -> ExtendedNumber {
+    match ExtendedNumber::parse(text.as_bytes()) {
+        Some(ParsedNumber::Finite(number)) => number,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -53,7 +53,7 @@ fn the_range_has_two_ends() {
         "0x1p-16447",
         "1e999999999999",
     ] {
-        assert_eq!(Extended::parse(text.as_bytes()), None, "{text}");
+        assert_eq!(ExtendedNumber::parse(text.as_bytes()), None, "{text}");
     }
     for text in [
         "0x1p16383",
@@ -62,14 +62,14 @@ fn the_range_has_two_ends() {
         "0e999999999999",
         "0x0p-99999999999",
     ] {
-        assert!(Extended::parse(text.as_bytes()).is_some(), "{text}");
+        assert!(ExtendedNumber::parse(text.as_bytes()).is_some(), "{text}");
     }
     let largest = number("1.1e4932");
     assert_eq!(largest.plus(largest), None);
     assert_eq!(
         number("0x1p-16445")
             .plus(number("-0x1p-16445"))
-            .map(Extended::text),
+            .map(ExtendedNumber::text),
         Some("0".into())
     );
 }
@@ -80,11 +80,14 @@ fn other_texts_are_no_numbers() {
         "", ".", "-", "+", "e5", "1e", "1e+", "0x", "0x.", "0x1p", "1_0", "--1", "1 ", " 1", "nan",
         "-nan", "infinit", "1.2.3", "1f", "\u{0}", "1\u{0}",
     ] {
-        assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
+        assert_eq!(ExtendedNumber::parse(text.as_bytes()), None, "{text:?}");
     }
-    assert_eq!(Extended::parse(&[b'1'; TEXT_BYTES_MAX]), None);
+    assert_eq!(ExtendedNumber::parse(&[b'1'; TEXT_BYTES_MAX]), None);
     for text in ["inf", "-INF", "+infinity"] {
-        assert_eq!(Extended::parse(text.as_bytes()), Some(Parsed::Infinite));
+        assert_eq!(
+            ExtendedNumber::parse(text.as_bytes()),
+            Some(ParsedNumber::Infinite)
+        );
     }
 }
 

@@ -44,7 +44,7 @@ use crate::keyspace::index::Index;
 use crate::keyspace::partial::Partial;
 pub use crate::keyspace::reclaiming::Reclaimed;
 pub use crate::keyspace::rules::JOURNAL_BYTES_MAX;
-pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, Rules, VALUE_BYTES_MAX};
+pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, KeyspaceRules, VALUE_BYTES_MAX};
 use crate::keyspace::slab::Slab;
 use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
@@ -122,11 +122,11 @@ pub(crate) struct Keyspace {
     /// The last group that swapped databases: every reply about a key reveals it.
     swapped: LogPosition,
     pub(crate) statistics: Statistics,
-    pub(crate) rules: Rules,
+    pub(crate) rules: KeyspaceRules,
 }
 
 impl Keyspace {
-    pub(crate) fn new(seed: u64, rules: Rules) -> Keyspace {
+    pub(crate) fn new(seed: u64, rules: KeyspaceRules) -> Keyspace {
         Keyspace {
             index: Index::new(seed),
             ..Keyspace::placeholder(seed, rules)
@@ -135,7 +135,7 @@ impl Keyspace {
 
     /// Stands in for a keyspace that is elsewhere while a script runs. Holds no table, so that
     /// making one is cheap.
-    pub(crate) fn placeholder(seed: u64, rules: Rules) -> Keyspace {
+    pub(crate) fn placeholder(seed: u64, rules: KeyspaceRules) -> Keyspace {
         Keyspace {
             slab: Slab::default(),
             index: Index::default(),

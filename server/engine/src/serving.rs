@@ -9,7 +9,7 @@ use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
-use crate::keyspace::waiters::{Waiter, Wanted};
+use crate::keyspace::waiters::{AwaitedKind, Waiter};
 use crate::reply::Reply;
 use crate::time::Moment;
 
@@ -85,8 +85,8 @@ impl Engine {
         let found = self.keyspace.locate(now.node, waiter.caller.database, key);
         let value = found.live.map(|slot| self.keyspace.value(slot));
         match (value, waiter.wanted) {
-            (Some(ValueRef::Collection(Collection::List(_))), Wanted::List)
-            | (Some(ValueRef::Collection(Collection::SortedSet(_))), Wanted::SortedSet) => {
+            (Some(ValueRef::Collection(Collection::List(_))), AwaitedKind::List)
+            | (Some(ValueRef::Collection(Collection::SortedSet(_))), AwaitedKind::SortedSet) => {
                 Supply::Wanted
             }
             // Another database or, hardly ever, another key of the same hash may have something.

@@ -32,7 +32,7 @@ pub(crate) fn snapshot(
     out.clear();
     // Wherever the collection is now; it is gone if another value was written since.
     if let Some(partial) = keyspace.partial.filter(|_| cursor.is_within)
-        && take(keyspace, partial.slot, true, bytes, out) == Taken::APiece
+        && take(keyspace, partial.slot, true, bytes, out) == SlotShare::APiece
     {
         return Some(cursor);
     }
@@ -54,7 +54,7 @@ pub(crate) fn snapshot(
             looked_at = looked_at.saturating_add(1);
             left = left.saturating_sub(1);
             let slot = keyspace.slot_at(number, left);
-            if take(keyspace, slot, false, bytes, out) == Taken::APiece {
+            if take(keyspace, slot, false, bytes, out) == SlotShare::APiece {
                 return Some(next(left, true));
             }
         }
@@ -64,7 +64,7 @@ pub(crate) fn snapshot(
 
 /// How much of a slot is in a snapshot now.
 #[derive(PartialEq)]
-enum Taken {
+enum SlotShare {
     All,
     APiece,
 }
@@ -76,15 +76,15 @@ fn take(
     is_within: bool,
     bytes: usize,
     out: &mut Vec<u8>,
-) -> Taken {
+) -> SlotShare {
     let entry = keyspace.entry(slot);
     let (database, deadline) = (keyspace.database_of(entry), entry.deadline);
     let collection = match entry.value() {
-        _ if entry.is_vacant() => return Taken::All,
+        _ if entry.is_vacant() => return SlotShare::All,
         ValueRef::Collection(collection) if collection.bytes() > bytes || is_within => collection,
         value => {
             mutation::encode_replace(out, database, entry.key(), value, deadline);
-            return Taken::All;
+            return SlotShare::All;
         }
     };
     let untaken = match keyspace.partial.filter(|partial| partial.slot == slot) {
@@ -108,8 +108,8 @@ fn take(
         absent: first,
     });
     match first {
-        0 => Taken::All,
-        _ => Taken::APiece,
+        0 => SlotShare::All,
+        _ => SlotShare::APiece,
     }
 }
 

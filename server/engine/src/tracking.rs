@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
-use crate::tracking::table::{POSITIONS_KEPT, Position, Table};
+use crate::tracking::table::{POSITIONS_KEPT, Position, TrackingTable};
 
 /// How a client wants to be told.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Author {
 #[derive(Debug)]
 pub struct Tracking {
     clients: BTreeMap<ClientId, Tracker>,
-    table: Table,
+    table: TrackingTable,
     prefixes: Prefixes,
     /// What clients keep that are told of nothing now: as in Redis they are told of it once they are told of changes again.
     silent: BTreeMap<ClientId, BTreeSet<Position>>,
@@ -59,7 +59,7 @@ pub struct Tracking {
 #[derive(Debug)]
 pub(crate) struct DiscardedKeys {
     #[expect(dead_code, reason = "it is only dropped")]
-    table: Table,
+    table: TrackingTable,
     #[expect(dead_code, reason = "it is only dropped")]
     of_clients: Vec<BTreeSet<Position>>,
 }
@@ -77,7 +77,7 @@ impl Tracking {
     pub(crate) fn new(seed: u64) -> Tracking {
         Tracking {
             clients: BTreeMap::new(),
-            table: Table::new(seed),
+            table: TrackingTable::new(seed),
             prefixes: Prefixes::default(),
             silent: BTreeMap::new(),
             departed: BTreeMap::new(),

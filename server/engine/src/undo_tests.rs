@@ -9,13 +9,13 @@ use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
-use crate::keyspace::{DatabaseCount, Keyspace, Rules};
+use crate::keyspace::{DatabaseCount, Keyspace, KeyspaceRules};
 use crate::position::LogPosition;
 use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
 
 fn keyspace() -> Keyspace {
-    let rules = Rules {
+    let rules = KeyspaceRules {
         restart_delay_max: std::time::Duration::from_secs(60),
         require_ttl: false,
         databases: 16,

@@ -35,7 +35,7 @@ pub struct Report {
     pub directory: String,
     /// The verdict.
     pub state: State,
-    /// The process that has the directory: `None` if nobody has, `Some(None)` if its id is not known.
+    /// The process that has the directory: `None` if it is free, `Some(None)` if its id is not known.
     pub holder: Option<Option<u32>>,
     /// The node, if it is known.
     pub node: Option<String>,
@@ -55,14 +55,14 @@ pub struct NextStart {
     /// How the last run ended.
     pub stop: Stop,
     /// The delay in which it would serve no locks.
-    pub delay: Option<Delay>,
+    pub delay: Option<RemainingDelay>,
     /// Where it would go on with the log.
     pub space: StartSpace,
 }
 
 /// A restart delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delay {
+pub struct RemainingDelay {
     /// What is left of it.
     pub left: Duration,
     /// What made it necessary, for people.
@@ -263,7 +263,7 @@ impl NextStart {
         let now_ns = past.seen.now.as_nanos();
         let delay = past.verdict.delay.map(|pending| {
             let left_ns = pending.until.as_nanos().saturating_sub(now_ns);
-            Delay {
+            RemainingDelay {
                 left: Duration::from_nanos(left_ns),
                 reason: pending.cause.delay_reason(),
             }

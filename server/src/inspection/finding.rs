@@ -154,7 +154,7 @@ impl Finding {
         }
     }
 
-    /// So many bytes are missing in the directory's file system.
+    /// This many bytes are missing in the directory's file system.
     pub(super) fn of_missing_space(directory: String, bytes: u64) -> Self {
         let what = format!(
             "the file system has no space for another segment, {bytes} bytes are missing, and the last segment is full"

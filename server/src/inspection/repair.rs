@@ -217,7 +217,7 @@ impl PlannedRepair {
     }
 }
 
-/// The start that a frame tells of. One on a full disk begins no segment, so no number of a segment need be as large.
+/// The start that a frame records. One on a full disk begins no segment, so no number of a segment need be as large.
 fn incarnation_of(frame: &Frame<'_>) -> u64 {
     match Record::decode(frame.kind, frame.payload) {
         Ok(Record::Start(start)) => start.incarnation,

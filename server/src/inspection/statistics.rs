@@ -30,7 +30,7 @@ pub struct KindCount {
 pub struct LogStatistics {
     /// The directory.
     pub directory: String,
-    /// The process that has it: `None` if nobody has, `Some(None)` if its id is not known.
+    /// The process that has it: `None` if it is free, `Some(None)` if its id is not known.
     pub holder: Option<Option<u32>>,
     /// The node and the incarnation that the newest header names.
     pub newest: Option<LogIdentity>,

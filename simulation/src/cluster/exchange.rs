@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorlock_client::Cause;
 use quorlock_client_rules::action::Event;
 
-use super::{Cluster, ClusterEvent, Moment};
+use super::{Cluster, ClusterEvent, ScheduledEvent};
 use crate::middle_box::{self, Meddling};
 use crate::network::Wire;
 
@@ -17,18 +17,19 @@ impl<Step> Cluster<Step> {
 
     /// Opens a connection of the driver's own.
     pub fn open(&mut self, wire: Wire) {
-        self.network.open(self.now_ns, wire, Moment::Connect(wire));
+        self.network
+            .open(self.now_ns, wire, ScheduledEvent::Connect(wire));
     }
 
     /// Sends bytes on a connection of the driver's own.
     pub fn send(&mut self, wire: Wire, bytes: &[u8]) {
-        let bytes = Moment::ToNode(wire, bytes.to_vec());
+        let bytes = ScheduledEvent::ToNode(wire, bytes.to_vec());
         self.network.send_to_node(self.now_ns, wire, bytes);
     }
 
     /// Closes a client's end of a connection.
     pub fn close(&mut self, wire: Wire) {
-        let end = Moment::EndAtNode(wire);
+        let end = ScheduledEvent::EndAtNode(wire);
         self.network.send_to_node(self.now_ns, wire, end);
     }
 
@@ -43,22 +44,26 @@ impl<Step> Cluster<Step> {
             // The kernel answers for a process that is stopped.
             Some(node) if !is_refused => {
                 connection.peer = Some((node.connect(usize::MAX, None), server.life));
-                Moment::Connected(wire)
+                ScheduledEvent::Connected(wire)
             }
-            _ => Moment::EndAtClient(wire),
+            _ => ScheduledEvent::EndAtClient(wire),
         };
         self.network.send_to_client(self.now_ns, wire, answer);
     }
 
     /// Whether this has to wait: packets are lost on the way and sent again when it is well, unless the client gives
     /// the connection up before that.
-    pub(super) fn delay_of(&mut self, moment: &Moment<Step>) -> Option<u64> {
+    pub(super) fn delay_of(&mut self, moment: &ScheduledEvent<Step>) -> Option<u64> {
         let (wire, until_ns) = match moment {
-            Moment::Connect(wire) | Moment::ToNode(wire, _) | Moment::EndAtNode(wire) => {
+            ScheduledEvent::Connect(wire)
+            | ScheduledEvent::ToNode(wire, _)
+            | ScheduledEvent::EndAtNode(wire) => {
                 let uplink_ns = self.uplinks[wire.client].to_node_until_ns;
                 (*wire, self.paths[wire.id.0].to_node_until_ns.max(uplink_ns))
             }
-            Moment::Connected(wire) | Moment::ToClient(wire, _) | Moment::EndAtClient(wire) => {
+            ScheduledEvent::Connected(wire)
+            | ScheduledEvent::ToClient(wire, _)
+            | ScheduledEvent::EndAtClient(wire) => {
                 let uplink_ns = self.uplinks[wire.client].to_client_until_ns;
                 let path_ns = self.paths[wire.id.0].to_client_until_ns;
                 (*wire, path_ns.max(uplink_ns))
@@ -68,11 +73,12 @@ impl<Step> Cluster<Step> {
         if until_ns <= self.now_ns {
             return None;
         }
-        if matches!(moment, Moment::ToNode(..)) {
+        if matches!(moment, ScheduledEvent::ToNode(..)) {
             let connection = self.network.connections.get(&wire)?;
             let ends_ns = self.now_ns.saturating_add(connection.unacknowledged_ns);
             if ends_ns < until_ns {
-                self.network.at(ends_ns, Moment::Unacknowledged(wire));
+                self.network
+                    .at(ends_ns, ScheduledEvent::Unacknowledged(wire));
             }
         }
         Some(until_ns)
@@ -96,7 +102,7 @@ impl<Step> Cluster<Step> {
         let refuses = self.paths[number].meddling == Some(Meddling::Refuses);
         if refuses && let Some(count) = middle_box::count(bytes) {
             let errors = middle_box::errors(count, &mut self.random);
-            let errors = Moment::ToClient(wire, errors);
+            let errors = ScheduledEvent::ToClient(wire, errors);
             return self.network.send_to_client(self.now_ns, wire, errors);
         }
         let server = &self.servers[number];
@@ -108,10 +114,10 @@ impl<Step> Cluster<Step> {
             }
             (None, Some(_)) if is_silent && limit_ns < u64::MAX => {
                 let at_ns = self.now_ns.saturating_add(limit_ns);
-                self.network.at(at_ns, Moment::Unacknowledged(wire));
+                self.network.at(at_ns, ScheduledEvent::Unacknowledged(wire));
             }
             _ => {
-                let end = Moment::EndAtClient(wire);
+                let end = ScheduledEvent::EndAtClient(wire);
                 self.network.send_to_client(self.now_ns, wire, end);
             }
         }
@@ -171,7 +177,7 @@ impl<Step> Cluster<Step> {
         if server.is_syncing() && !server.is_sync_planned {
             server.is_sync_planned = true;
             let at_ns = self.now_ns + server.sync_ns;
-            self.network.at(at_ns, Moment::Synced(number));
+            self.network.at(at_ns, ScheduledEvent::Synced(number));
         }
         let serves = server.node.as_ref().is_some_and(|node| node.is_serving());
         if serves && !self.serves[number] {
@@ -216,12 +222,12 @@ impl<Step> Cluster<Step> {
                 });
                 let most = if path.trickles { 7 } else { usize::MAX };
                 for bytes in bytes.chunks(most) {
-                    let bytes = Moment::ToClient(wire, bytes.to_vec());
+                    let bytes = ScheduledEvent::ToClient(wire, bytes.to_vec());
                     self.network.send_to_client(self.now_ns, wire, bytes);
                 }
             }
             if is_closed {
-                let end = Moment::EndAtClient(wire);
+                let end = ScheduledEvent::EndAtClient(wire);
                 self.network.send_to_client(self.now_ns, wire, end);
             }
         }
@@ -235,7 +241,7 @@ impl<Step> Cluster<Step> {
 
     /// The client's end of a connection is told that it is over.
     pub fn end(&mut self, wire: Wire) {
-        let end = Moment::EndAtClient(wire);
+        let end = ScheduledEvent::EndAtClient(wire);
         self.network.send_to_client(self.now_ns, wire, end);
     }
 

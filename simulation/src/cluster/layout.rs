@@ -7,7 +7,7 @@ use quorlock_persistence::LogOptions;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use super::{Cluster, Moment};
+use super::{Cluster, ScheduledEvent};
 use crate::machine::Machine;
 use crate::network::Network;
 use crate::path::Path;
@@ -72,7 +72,7 @@ impl Layout<'_> {
         };
         let mut network = Network::new(self.ways_ns, self.is_in_step, self.jitter);
         for node in 0..self.nodes {
-            network.at(node as u64 * 1_000_000, Moment::Tick(node));
+            network.at(node as u64 * 1_000_000, ScheduledEvent::Tick(node));
         }
         Cluster {
             now_ns: 0,

@@ -1,4 +1,4 @@
-//! One client of a trial: takes and gives back locks, and notes what it was told.
+//! One client of a trial: takes and gives back locks, and notes what its calls return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use quorlock_client::{Lease, Redlock, Wait};
 use tokio::time::Instant;
 
-use super::observer::Observer;
+use super::trial_clock::TrialClock;
 use crate::engine::EngineError;
-use crate::history::{History, What, Who};
+use crate::history::{Occurrence, TrialHistory, Who};
 
 /// What all clients of a trial share.
 #[derive(Clone)]
 pub(super) struct Scene {
-    pub(super) observer: Observer,
-    pub(super) history: Arc<History>,
+    pub(super) clock: TrialClock,
+    pub(super) history: Arc<TrialHistory>,
     holds: Arc<AtomicU64>,
 }
 
@@ -27,28 +27,28 @@ pub(super) struct Client {
     redlock: Redlock,
 }
 
-/// A lock that a client was told it holds.
+/// A lock that a client holds, as far as it knows.
 #[derive(Clone)]
 pub(super) struct Held {
     pub(super) lock: String,
     pub(super) hold: u64,
     pub(super) lease: Lease,
-    /// When the client was told so.
+    /// When its acquisition returned.
     pub(super) since: Instant,
 }
 
 impl Scene {
-    pub(super) fn new(observer: Observer, history: &Arc<History>) -> Scene {
+    pub(super) fn new(clock: TrialClock, history: &Arc<TrialHistory>) -> Scene {
         Scene {
-            observer,
+            clock,
             history: Arc::clone(history),
             holds: Arc::default(),
         }
     }
 
     /// Notes what happens now.
-    pub(super) fn note(&self, who: Who, what: What) {
-        self.history.note(self.observer.now_ns(), who, what);
+    pub(super) fn note(&self, who: Who, what: Occurrence) {
+        self.history.note(self.clock.now_ns(), who, what);
     }
 }
 
@@ -69,11 +69,11 @@ impl Client {
         Who::Client(self.name.clone())
     }
 
-    pub(super) fn note(&self, what: What) {
+    pub(super) fn note(&self, what: Occurrence) {
         self.scene.note(self.who(), what);
     }
 
-    /// Asks for a lock without noting anything: for locks that nobody else wants.
+    /// Asks for a lock without noting anything: for locks that no other client wants.
     pub(super) async fn cycle(&self, lock: &str, ttl: Duration) -> bool {
         let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::None);
         match request.acquire_lease().await {
@@ -87,18 +87,18 @@ impl Client {
 
     /// Asks for a lock, and waits for it so long.
     pub(super) async fn acquire(&self, lock: &str, ttl: Duration, wait: Duration) -> Option<Held> {
-        self.note(What::Asked {
+        self.note(Occurrence::Asked {
             lock: lock.to_owned(),
         });
         let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::For(wait));
         let outcome = request.acquire_lease().await;
         // Read before the time left: the claim is then noted as no longer than it is.
-        let (since, now_ns) = (Instant::now(), self.scene.observer.now_ns());
+        let (since, now_ns) = (Instant::now(), self.scene.clock.now_ns());
         match outcome {
             Ok(lease) => {
                 let hold = self.scene.holds.fetch_add(1, Ordering::Relaxed) + 1;
                 let left_ns = u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX);
-                let what = What::Acquired {
+                let what = Occurrence::Acquired {
                     lock: lock.to_owned(),
                     hold,
                     token: lease.token().hint(),
@@ -115,7 +115,7 @@ impl Client {
             }
             Err(error) => {
                 let (lock, why) = (lock.to_owned(), error.to_string());
-                self.note(What::Refused { lock, why });
+                self.note(Occurrence::Refused { lock, why });
                 None
             }
         }
@@ -123,11 +123,11 @@ impl Client {
 
     /// Looks whether the lock is valid, and notes it if so.
     pub(super) fn sees_valid(&self, held: &Held) -> bool {
-        let now_ns = self.scene.observer.now_ns();
+        let now_ns = self.scene.clock.now_ns();
         let is_valid = held.lease.is_valid();
         if is_valid {
             let (lock, hold) = (held.lock.clone(), held.hold);
-            let what = What::SeenValid { lock, hold };
+            let what = Occurrence::SeenValid { lock, hold };
             self.scene.history.note(now_ns, self.who(), what);
         }
         is_valid
@@ -139,7 +139,7 @@ impl Client {
             lock, hold, lease, ..
         } = &held;
         let outcome = self.redlock.extend(lock, lease.token(), ttl).await;
-        let now_ns = self.scene.observer.now_ns();
+        let now_ns = self.scene.clock.now_ns();
         let lease = outcome.map_err(|error| {
             let name = &self.name;
             EngineError::failed(format_args!(
@@ -147,7 +147,7 @@ impl Client {
             ))
         })?;
         let left_ns = u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX);
-        let what = What::Extended {
+        let what = Occurrence::Extended {
             lock: lock.clone(),
             hold: *hold,
             valid_until_ns: now_ns.saturating_add(left_ns),
@@ -161,11 +161,11 @@ impl Client {
         let Held {
             lock, hold, lease, ..
         } = held;
-        self.note(What::ReleaseAsked {
+        self.note(Occurrence::ReleaseAsked {
             lock: lock.clone(),
             hold,
         });
         let _outcome = self.redlock.release(&lock, lease.token()).await;
-        self.note(What::Released { lock, hold });
+        self.note(Occurrence::Released { lock, hold });
     }
 }

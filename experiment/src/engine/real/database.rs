@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) use rusqlite::Error;
 use rusqlite::OptionalExtension as _;
 
-use super::register::Row;
+use super::register::RegisterRow;
 
 /// What holds the registers.
 pub fn name() -> String {
@@ -43,10 +43,10 @@ impl Database {
 }
 
 impl Connection {
-    pub(super) fn read(&self, lock: &str) -> Result<Row, Error> {
+    pub(super) fn read(&self, lock: &str) -> Result<RegisterRow, Error> {
         let mut select = self.0.prepare(SELECT)?;
         let row = select.query_row([lock], |row| {
-            Ok(Row {
+            Ok(RegisterRow {
                 write: row.get(0)?,
                 count: row.get(1)?,
             })
@@ -54,7 +54,7 @@ impl Connection {
         Ok(row.optional()?.unwrap_or_default())
     }
 
-    pub(super) fn write(&self, lock: &str, row: Row) -> Result<(), Error> {
+    pub(super) fn write(&self, lock: &str, row: RegisterRow) -> Result<(), Error> {
         let values = (lock, row.write, row.count);
         self.0.execute(UPSERT, values).map(drop)
     }

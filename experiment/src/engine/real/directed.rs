@@ -9,19 +9,19 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::client::{Client, Held};
-use super::register::Register;
+use super::register::RegisterClient;
 use super::stage::Stage;
 use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
 use crate::engine::EngineError;
-use crate::history::What;
+use crate::history::Occurrence;
 use crate::plan::Plan;
 
 /// The lock of the schedule.
 pub(super) const DIRECTED: &str = "directed";
 
 /// Client A at work.
-pub(super) struct Holder {
+pub(super) struct ClientA {
     pub(super) held: Held,
     running: JoinHandle<()>,
 }
@@ -32,8 +32,8 @@ pub(super) async fn hold(
     cell: &Cell,
     plan: &Plan,
     client: Client,
-    register: Register,
-) -> Result<Holder, EngineError> {
+    register: RegisterClient,
+) -> Result<ClientA, EngineError> {
     if cell.fault.leaves_bare_majority() {
         stage.cut_from(usize::from(cell.quorum()));
     }
@@ -57,7 +57,7 @@ pub(super) async fn hold(
         register.write(&client, &held);
         client.release(held.clone()).await;
         let running = tokio::spawn(async {});
-        return Ok(Holder { held, running });
+        return Ok(ClientA { held, running });
     }
     let is_paused = cell.fault == Fault::ClientPause;
     let ttl = plan.ttl;
@@ -68,10 +68,10 @@ pub(super) async fn hold(
             false => work(client, own, register).await,
         }
     });
-    Ok(Holder { held, running })
+    Ok(ClientA { held, running })
 }
 
-impl Holder {
+impl ClientA {
     /// Waits until its work is done.
     pub(super) async fn end(self) {
         let _panicked = self.running.await;
@@ -79,7 +79,7 @@ impl Holder {
 }
 
 /// Works for as long as the lock is valid, nearly; then writes, if it still is.
-async fn work(client: Client, held: Held, register: Register) {
+async fn work(client: Client, held: Held, register: RegisterClient) {
     while client.sees_valid(&held) && held.lease.remaining() > LAST_MOMENT {
         sleep(LOOK_AGAIN).await;
     }
@@ -90,10 +90,10 @@ async fn work(client: Client, held: Held, register: Register) {
 }
 
 /// Does not look at its lock until it is over, and writes then: a process that was stopped, or collected garbage.
-async fn stand_still(client: Client, held: Held, register: Register, ttl: Duration) {
-    client.note(What::Paused);
+async fn stand_still(client: Client, held: Held, register: RegisterClient, ttl: Duration) {
+    client.note(Occurrence::Paused);
     sleep(ttl + BEYOND).await;
-    client.note(What::Resumed);
+    client.note(Occurrence::Resumed);
     register.write(&client, &held);
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn want(
     stage: &Stage,
     plan: &Plan,
     client: &Client,
-    register: &Register,
+    register: &RegisterClient,
 ) -> Option<Held> {
     let wait = plan.ttl + plan.restart_delay_max + PATIENCE;
     let held = client.acquire(DIRECTED, plan.ttl, wait).await?;
@@ -120,7 +120,7 @@ async fn note_grants(stage: &Stage, held: &Held) {
         let token = held.lease.token().as_bytes();
         if node.holds(&held.lock, token).await == Some(true) {
             let (lock, hold) = (held.lock.clone(), held.hold);
-            stage.note_node(index, What::Granted { lock, hold });
+            stage.note_node(index, Occurrence::Granted { lock, hold });
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn note_forgotten(stage: &Stage, index: usize, disk: &[Vec<u8>], hold
     for held in holds.iter().filter(|held| !is_kept(held)) {
         forgotten += 1;
         let (lock, hold) = (held.lock.clone(), held.hold);
-        stage.note_node(index, What::Forgot { lock, hold });
+        stage.note_node(index, Occurrence::Forgot { lock, hold });
     }
     forgotten
 }

@@ -1,7 +1,7 @@
 //! The load beside the directed schedule: clients that measure, and clients that want the same lock.
 //!
 //! Those that measure take and give back locks of their own as fast as they can, until the fault; nothing of it is
-//! recorded but how long it took. The others share one lock through the whole trial, and everything they are told is
+//! recorded but how long it took. The others share one lock through the whole trial, and everything they get is
 //! recorded.
 
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Scene};
-use super::register::{Register, Registers};
+use super::register::{RegisterClient, Registers};
 use crate::engine::EngineError;
 
 /// What the clients that measure came to.
 #[derive(Default)]
-pub(super) struct Load {
+pub(super) struct ClientLoad {
     pub(super) seconds: f64,
     pub(super) cycles: u64,
     pub(super) acquire_us: Vec<u32>,
 }
 
-impl Load {
+impl ClientLoad {
     /// Runs so many clients for so long.
     pub(super) async fn run(
         scene: &Scene,
@@ -31,14 +31,14 @@ impl Load {
         clients: u32,
         time: Duration,
         ttl: Duration,
-    ) -> Result<Load, EngineError> {
+    ) -> Result<ClientLoad, EngineError> {
         let start = Instant::now();
         let mut running = Vec::new();
         for number in 1..=clients {
             let client = Client::new(&format!("load-{number}"), scene, ports)?;
             running.push(tokio::spawn(measure(client, number, start + time, ttl)));
         }
-        let mut load = Load::default();
+        let mut load = ClientLoad::default();
         for client in running {
             let times = client.await.map_err(EngineError::failed)?;
             load.cycles += times.len() as u64;
@@ -64,7 +64,7 @@ async fn measure(client: Client, number: u32, end: Instant, ttl: Duration) -> Ve
     times
 }
 
-/// Clients that want the same lock, until they are told to end.
+/// Clients that want the same lock, until they are asked to end.
 pub(super) struct Contenders {
     is_over: Arc<AtomicBool>,
     running: Vec<JoinHandle<()>>,
@@ -100,7 +100,7 @@ impl Contenders {
     }
 }
 
-async fn contend(client: &Client, register: &Register, ttl: Duration) {
+async fn contend(client: &Client, register: &RegisterClient, ttl: Duration) {
     if let Some(held) = client.acquire(CONTENDED, ttl, PATIENCE).await {
         register.read(client, &held);
         sleep(WORK).await;

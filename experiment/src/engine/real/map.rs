@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::register::Row;
+use super::register::RegisterRow;
 
 pub(super) type Error = Infallible;
 
@@ -20,7 +20,7 @@ pub(super) struct Database(Connection);
 
 /// One client's way to it.
 #[derive(Clone, Default)]
-pub(super) struct Connection(Arc<Mutex<BTreeMap<String, Row>>>);
+pub(super) struct Connection(Arc<Mutex<BTreeMap<String, RegisterRow>>>);
 
 impl Database {
     pub(super) fn create(_directory: &Path) -> Result<Database, Error> {
@@ -33,12 +33,12 @@ impl Database {
 }
 
 impl Connection {
-    pub(super) fn read(&self, lock: &str) -> Result<Row, Error> {
+    pub(super) fn read(&self, lock: &str) -> Result<RegisterRow, Error> {
         let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(rows.get(lock).copied().unwrap_or_default())
     }
 
-    pub(super) fn write(&self, lock: &str, row: Row) -> Result<(), Error> {
+    pub(super) fn write(&self, lock: &str, row: RegisterRow) -> Result<(), Error> {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rows.insert(lock.to_owned(), row);
         Ok(())

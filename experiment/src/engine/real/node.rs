@@ -1,6 +1,6 @@
 //! One node as a process of its own: its directory, its port, its lives.
 //!
-//! Invariant: a node that was told to lose power is killed under the storage backend for experiments, which has kept
+//! Invariant: a node that is made to lose power is killed under the storage backend for experiments, which has kept
 //! everything that was not synced in the process's own memory, and starts again in another boot.
 
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::ask::ask;
 use super::fake_clock::FakeClock;
-use super::server::Server;
+use super::server::ServerProgram;
 use crate::cell::{Cell, Fsync};
 use crate::engine::EngineError;
 use crate::engine::process::{Process, last_words};
@@ -26,7 +26,7 @@ pub(super) struct NodeProcess {
     pub(super) number: u8,
     pub(super) port: u16,
     directory: PathBuf,
-    server: Server,
+    server: ServerProgram,
     fsync: Fsync,
     directives: Vec<(&'static str, String)>,
     /// Which boot its next start belongs to; none on the machine of every day.
@@ -39,7 +39,7 @@ pub(super) struct NodeProcess {
 impl NodeProcess {
     /// A node that does not run yet, in a directory of its own below `parent`.
     pub(super) fn new(
-        server: &Server,
+        server: &ServerProgram,
         cell: &Cell,
         plan: &Plan,
         parent: &Path,

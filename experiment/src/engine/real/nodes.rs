@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::node::NodeProcess;
 use super::ports;
-use super::server::Server;
+use super::server::ServerProgram;
 use crate::cell::{Cell, Delay, Fault, Fsync};
 use crate::engine::EngineError;
 use crate::preset::Preset;
@@ -16,7 +16,7 @@ pub(crate) struct Nodes(Vec<NodeProcess>);
 impl Nodes {
     /// Starts them in this mode, and waits until all of them answer. `ttl` is the longest that they will be asked for.
     pub(crate) async fn start(
-        server: &Server,
+        server: &ServerProgram,
         fsync: Fsync,
         ttl: Duration,
         directory: &Path,

@@ -14,13 +14,13 @@ use super::database as store;
 #[cfg(not(feature = "sqlite"))]
 use super::map as store;
 use crate::engine::EngineError;
-use crate::history::{What, Who};
+use crate::history::{Occurrence, Who};
 
 pub use store::name as database_name;
 
-/// The row of a lock; zeros where nobody has written it.
+/// The row of a lock; zeros where it was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct RegisterRow {
     /// Which write of the trial it holds; no two are alike.
     pub(super) write: u64,
     /// How many updates it counts.
@@ -31,22 +31,22 @@ pub(super) struct Row {
 #[derive(Clone)]
 pub(super) struct Registers {
     database: store::Database,
-    order: Arc<Mutex<Order>>,
+    order: Arc<Mutex<WriteOrder>>,
 }
 
 /// Held while a row is read or written and that is noted, so that the record has the order of the database.
 #[derive(Default)]
-struct Order {
+struct WriteOrder {
     writes: u64,
     acknowledged: BTreeMap<String, u64>,
     failure: Option<String>,
 }
 
 /// One client's way to them: a connection of its own, and what it remembers of what it has read.
-pub(super) struct Register {
+pub(super) struct RegisterClient {
     connection: Mutex<store::Connection>,
     seen: Mutex<BTreeMap<u64, u64>>,
-    order: Arc<Mutex<Order>>,
+    order: Arc<Mutex<WriteOrder>>,
 }
 
 impl Registers {
@@ -59,8 +59,8 @@ impl Registers {
     }
 
     /// A client connects.
-    pub(super) fn connect(&self) -> Result<Register, EngineError> {
-        Ok(Register {
+    pub(super) fn connect(&self) -> Result<RegisterClient, EngineError> {
+        Ok(RegisterClient {
             connection: Mutex::new(self.database.connect().map_err(failed)?),
             seen: Mutex::default(),
             order: Arc::clone(&self.order),
@@ -76,7 +76,7 @@ impl Registers {
         let connection = self.database.connect().map_err(failed)?;
         for (lock, writes) in &order.acknowledged {
             let row = connection.read(lock).map_err(failed)?;
-            let what = What::Stored {
+            let what = Occurrence::Stored {
                 lock: lock.clone(),
                 writes: *writes,
                 count: row.count,
@@ -87,7 +87,7 @@ impl Registers {
     }
 }
 
-impl Register {
+impl RegisterClient {
     /// The holder reads the row of its lock.
     pub(super) fn read(&self, client: &Client, held: &Held) {
         let mut order = lock(&self.order);
@@ -95,7 +95,7 @@ impl Register {
             Ok(row) => {
                 lock(&self.seen).insert(held.hold, row.count);
                 let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
-                client.note(What::Read { lock, hold, value });
+                client.note(Occurrence::Read { lock, hold, value });
             }
             Err(error) => order.fail(&error),
         }
@@ -105,7 +105,7 @@ impl Register {
     pub(super) fn write(&self, client: &Client, held: &Held) {
         let mut order = lock(&self.order);
         let seen = lock(&self.seen).get(&held.hold).copied();
-        let row = Row {
+        let row = RegisterRow {
             write: order.writes + 1,
             count: seen.unwrap_or(0) + 1,
         };
@@ -114,15 +114,15 @@ impl Register {
                 order.writes = row.write;
                 *order.acknowledged.entry(held.lock.clone()).or_default() += 1;
                 let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
-                client.note(What::Wrote { lock, hold, value });
+                client.note(Occurrence::Wrote { lock, hold, value });
             }
             Err(error) => order.fail(&error),
         }
     }
 }
 
-impl Order {
-    /// The first failure is told at the end: it is none of the nodes'.
+impl WriteOrder {
+    /// The first failure is reported at the end: it is none of the nodes'.
     fn fail(&mut self, error: &store::Error) {
         self.failure.get_or_insert_with(|| error.to_string());
     }
@@ -146,16 +146,16 @@ mod tests {
         let database = store::Database::create(home.path()).expect("it is made");
         let connect = || database.connect().expect("it is there");
         let (one, other) = (connect(), connect());
-        assert_eq!(one.read("x").expect("it answers"), Row::default());
+        assert_eq!(one.read("x").expect("it answers"), RegisterRow::default());
         for count in 1..=2 {
-            let row = Row {
+            let row = RegisterRow {
                 write: count + 10,
                 count,
             };
             other.write("x", row).expect("it takes it");
             assert_eq!(one.read("x").expect("it answers"), row);
         }
-        assert_eq!(one.read("y").expect("it answers"), Row::default());
+        assert_eq!(one.read("y").expect("it answers"), RegisterRow::default());
         assert!(!database_name().is_empty());
     }
 }

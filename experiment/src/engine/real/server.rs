@@ -11,21 +11,21 @@ use crate::cell::{Cell, Delay, Fault, Fsync};
 use crate::plan::Plan;
 
 /// How a node's process is started: the program and its first words, to which directives are added. A node of a boot is
-/// one on the [machine](crate::machine::Machine) of the experiment, which takes orders on its standard input.
+/// one on the [machine](crate::machine::MachineControls) of the experiment, which takes orders on its standard input.
 pub type Launcher = Arc<dyn Fn(Option<u64>) -> Command + Send + Sync>;
 
 /// Whose nodes.
 #[derive(Clone)]
-pub struct Server {
+pub struct ServerProgram {
     pub(super) launcher: Launcher,
     name: String,
     is_redis: bool,
 }
 
-impl Server {
+impl ServerProgram {
     /// Our own.
-    pub fn quorlock(launcher: Launcher) -> Server {
-        Server {
+    pub fn quorlock(launcher: Launcher) -> ServerProgram {
+        ServerProgram {
             launcher,
             name: "real".to_owned(),
             is_redis: false,
@@ -35,8 +35,8 @@ impl Server {
     /// redis-server of this version, in the same schedules. A power cut takes its append-only file back to what was
     /// synced: all of it with `always`, nothing since the start with `no`. With `everysec` its syncs would have to be
     /// watched, which is not done.
-    pub fn redis(launcher: Launcher, version: &str) -> Server {
-        Server {
+    pub fn redis(launcher: Launcher, version: &str) -> ServerProgram {
+        ServerProgram {
             launcher,
             name: format!("{REDIS} {version}"),
             is_redis: true,
@@ -44,10 +44,10 @@ impl Server {
     }
 
     /// valkey-server of this version, which takes the same directives.
-    pub fn valkey(launcher: Launcher, version: &str) -> Server {
-        Server {
+    pub fn valkey(launcher: Launcher, version: &str) -> ServerProgram {
+        ServerProgram {
             name: format!("{VALKEY} {version}"),
-            ..Server::redis(launcher, version)
+            ..ServerProgram::redis(launcher, version)
         }
     }
 

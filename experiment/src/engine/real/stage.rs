@@ -10,11 +10,11 @@ use super::client::Scene;
 use super::node::NodeProcess;
 use super::ports;
 use super::replica::Replica;
-use super::server::Server;
+use super::server::ServerProgram;
 use crate::cell::{Cell, Fault};
 use crate::engine::EngineError;
 use crate::engine::proxy::{Proxy, Silence};
-use crate::history::{What, Who};
+use crate::history::{Occurrence, Who};
 use crate::plan::Plan;
 
 /// All nodes of a trial.
@@ -31,7 +31,7 @@ impl Stage {
     pub(super) async fn set(
         cell: &Cell,
         plan: &Plan,
-        server: &Server,
+        server: &ServerProgram,
         directory: &Path,
         scene: &Scene,
     ) -> Result<Stage, EngineError> {
@@ -49,7 +49,7 @@ impl Stage {
         let mut proxies = Vec::new();
         for node in &mut nodes {
             node.await_answer().await?;
-            scene.note(Who::Node(node.number), What::Serving);
+            scene.note(Who::Node(node.number), Occurrence::Serving);
             proxies.push(Proxy::start(node.port).await?);
         }
         let replica = match &nodes[..] {
@@ -87,18 +87,18 @@ impl Stage {
     pub(super) fn lag(&self) {
         if let Some(replica) = &self.replica {
             replica.lag();
-            self.note_node(REPLICA, What::Cut { node: 1 });
+            self.note_node(REPLICA, Occurrence::Cut { node: 1 });
         }
     }
 
     /// The primary ends, and the replica is promoted.
     pub(super) async fn fail_over(&mut self) -> Result<(), EngineError> {
         self.nodes[0].kill();
-        self.note_node(0, What::Killed);
+        self.note_node(0, Occurrence::Killed);
         if let Some(replica) = &self.replica {
             replica.promote().await?;
             let text = "it is the primary from here on".to_owned();
-            self.note_node(REPLICA, What::Said { text });
+            self.note_node(REPLICA, Occurrence::Said { text });
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Stage {
             proxy.cut(Silence::Refusing);
             let node = node.number;
             self.scene
-                .note(Who::Client("A".to_owned()), What::Cut { node });
+                .note(Who::Client("A".to_owned()), Occurrence::Cut { node });
         }
     }
 
@@ -119,7 +119,7 @@ impl Stage {
             proxy.join();
             let node = node.number;
             self.scene
-                .note(Who::Client("A".to_owned()), What::Joined { node });
+                .note(Who::Client("A".to_owned()), Occurrence::Joined { node });
         }
     }
 
@@ -159,12 +159,12 @@ impl Stage {
                 }
                 sleep(LOOK_AGAIN).await;
             }
-            scene.note(Who::Node(number), What::Serving);
+            scene.note(Who::Node(number), Occurrence::Serving);
             true
         }
     }
 
-    pub(super) fn note_node(&self, index: usize, what: What) {
+    pub(super) fn note_node(&self, index: usize, what: Occurrence) {
         if let Some(node) = self.nodes.get(index) {
             self.scene.note(Who::Node(node.number), what);
         }

@@ -12,12 +12,12 @@ use super::stage::Stage;
 use crate::cell::Cell;
 use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
 use crate::engine::EngineError;
-use crate::history::What;
+use crate::history::Occurrence;
 use crate::plan::Plan;
 use crate::trial::Measured;
 
 /// A fault that has struck.
-pub(super) struct Struck {
+pub(super) struct ActiveFault {
     nodes: Range<usize>,
     began: Instant,
     /// Asks each of the nodes for a lock, and comes to the time that passed until all of them had granted one.
@@ -32,8 +32,8 @@ pub(super) async fn strike(
     standing: &[Held],
     directed: &Held,
     measured: &mut Measured,
-) -> Result<Struck, EngineError> {
-    let mut struck = Struck {
+) -> Result<ActiveFault, EngineError> {
+    let mut struck = ActiveFault {
         nodes: stage.struck(cell),
         began: Instant::now(),
         granting: JoinSet::new(),
@@ -61,7 +61,7 @@ pub(super) async fn strike(
     Ok(struck)
 }
 
-impl Struck {
+impl ActiveFault {
     /// Ends the fault, and waits until the nodes grant locks again.
     pub(super) async fn heal(
         mut self,
@@ -132,7 +132,7 @@ fn configure(stage: &mut Stage, cell: &Cell, plan: &Plan, nodes: &Range<usize>) 
         for (name, value) in cell.changed_directives(plan.ttl) {
             let text = format!("its next start has {name} {value}");
             stage.nodes[index].configure(name, value);
-            stage.note_node(index, What::Said { text });
+            stage.note_node(index, Occurrence::Said { text });
         }
     }
 }
@@ -145,7 +145,7 @@ async fn start_again(
     let start = Instant::now();
     for index in nodes.clone() {
         stage.nodes[index].start()?;
-        stage.note_node(index, What::Started);
+        stage.note_node(index, Occurrence::Started);
     }
     for index in nodes.clone() {
         stage.nodes[index].await_answer().await?;
@@ -155,10 +155,10 @@ async fn start_again(
         let longest = measured.delay_ms.get_or_insert(left_ms);
         *longest = longest.max(left_ms);
         let what = match left_ms > 0.0 {
-            true => What::Waiting {
+            true => Occurrence::Waiting {
                 ms: u64::from(super::whole(left_ms)),
             },
-            false => What::Serving,
+            false => Occurrence::Serving,
         };
         stage.note_node(index, what);
     }

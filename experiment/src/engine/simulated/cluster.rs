@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, Layout, Random, drift_ppm};
 
-use super::schedule::Step;
+use super::schedule::ScheduledStep;
 
 /// Nodes, which serve, and clients.
 pub(super) fn cluster(
@@ -13,7 +13,7 @@ pub(super) fn cluster(
     nodes: u8,
     directives: &[(&str, &str)],
     clients: usize,
-) -> Cluster<Step> {
+) -> Cluster<ScheduledStep> {
     let mut jitter = Random::of(&[seed, 2]);
     let mut ways = || {
         let ways = (0..nodes).map(|_| WAY_NS + jitter.below(WAY_NS));

@@ -2,11 +2,11 @@
 
 use quorlock_engine::StoredValue;
 
-use super::schedule::{Held, Trial, number_of};
-use crate::history::{What, Who};
+use super::schedule::{Held, SimulatedTrial, number_of};
+use crate::history::{Occurrence, Who};
 use crate::trial::Measured;
 
-impl Trial<'_> {
+impl SimulatedTrial<'_> {
     /// Whether a node holds a lock under its token at present.
     pub(super) fn knows(&self, index: usize, held: &Held) -> bool {
         let keys = self.cluster.servers[index].keys();
@@ -19,7 +19,10 @@ impl Trial<'_> {
         for index in 0..self.cluster.servers.len() {
             if self.knows(index, held) {
                 let (lock, hold) = (held.lock.clone(), held.hold);
-                self.note(Who::Node(number_of(index)), What::Granted { lock, hold });
+                self.note(
+                    Who::Node(number_of(index)),
+                    Occurrence::Granted { lock, hold },
+                );
             }
         }
     }
@@ -30,7 +33,7 @@ impl Trial<'_> {
         let is_forgotten = !is_over && !self.knows(index, held);
         if is_forgotten {
             let (lock, hold) = (held.lock.clone(), held.hold);
-            self.note_node(index, What::Forgot { lock, hold });
+            self.note_node(index, Occurrence::Forgot { lock, hold });
         }
         is_forgotten
     }

@@ -17,13 +17,13 @@ use super::work::WORK_NS;
 use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
 use crate::engine::EngineError;
-use crate::history::{History, What, Who};
+use crate::history::{Occurrence, TrialHistory, Who};
 use crate::plan::Plan;
 use crate::trial::Measured;
 
 /// Something that a trial has planned.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum ScheduledStep {
     /// A client of the load begins its next cycle.
     Load(usize),
     /// It has held its lock for long enough.
@@ -56,7 +56,7 @@ pub(super) enum Step {
 
 /// What a call is for.
 #[derive(Clone, Debug)]
-pub(super) enum Purpose {
+pub(super) enum CallPurpose {
     Load { asked_ns: u64 },
     LoadRelease,
     Contend,
@@ -68,7 +68,7 @@ pub(super) enum Purpose {
     Release { lock: String, hold: u64 },
 }
 
-/// A lock that a client was told it holds.
+/// A lock that was granted to a client.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) client: usize,
@@ -79,18 +79,18 @@ pub(super) struct Held {
 }
 
 /// A trial under way.
-pub(super) struct Trial<'a> {
+pub(super) struct SimulatedTrial<'a> {
     pub(super) cell: &'a Cell,
     pub(super) plan: &'a Plan,
-    pub(super) history: &'a History,
-    pub(super) cluster: Cluster<Step>,
+    pub(super) history: &'a TrialHistory,
+    pub(super) cluster: Cluster<ScheduledStep>,
     pub(super) random: Random,
     pub(super) measured: Measured,
-    pub(super) calls: BTreeMap<(usize, OperationId), Purpose>,
+    pub(super) calls: BTreeMap<(usize, OperationId), CallPurpose>,
     pub(super) registers: BTreeMap<String, u64>,
     pub(super) writes: u64,
     holds: u64,
-    /// Locks that nobody else wants, to be told how many of them a node forgets.
+    /// Locks that no other client wants: they show how many a node forgets.
     pub(super) standing: Vec<Held>,
     /// How many of them are still asked for.
     pub(super) standing_asked: usize,
@@ -106,14 +106,14 @@ pub(super) struct Trial<'a> {
     pub(super) last: Option<usize>,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> SimulatedTrial<'a> {
     /// All nodes serve; the load and the contenders begin.
     pub(super) fn begin(
         cell: &'a Cell,
         plan: &'a Plan,
         seed: u64,
-        history: &'a History,
-    ) -> Trial<'a> {
+        history: &'a TrialHistory,
+    ) -> SimulatedTrial<'a> {
         let directives = cell.directives(plan.ttl, plan.restart_delay_max);
         let told: Vec<(&str, &str)> = directives
             .iter()
@@ -124,14 +124,14 @@ impl<'a> Trial<'a> {
         let mut cluster = cluster(seed, cell.nodes, &told, clients);
         let mut random = Random::of(&[seed, 5]);
         for contender in CONTENDERS {
-            cluster.at(random.below(LOOK_NS), Step::Contend(contender));
+            cluster.at(random.below(LOOK_NS), ScheduledStep::Contend(contender));
         }
         for client in LOAD..clients {
-            cluster.at(random.below(LOOK_NS), Step::Load(client));
+            cluster.at(random.below(LOOK_NS), ScheduledStep::Load(client));
         }
         // The first moments connect.
-        cluster.at(nanos(plan.load_time) + LOOK_NS, Step::Directed);
-        Trial {
+        cluster.at(nanos(plan.load_time) + LOOK_NS, ScheduledStep::Directed);
+        SimulatedTrial {
             cell,
             plan,
             history,
@@ -163,35 +163,35 @@ impl<'a> Trial<'a> {
         self.last == Some(0)
     }
 
-    pub(super) fn note(&self, who: Who, what: What) {
+    pub(super) fn note(&self, who: Who, what: Occurrence) {
         self.history.note(self.cluster.now_ns, who, what);
     }
 
-    pub(super) fn note_node(&self, index: usize, what: What) {
+    pub(super) fn note_node(&self, index: usize, what: Occurrence) {
         self.note(Who::Node(number_of(index)), what);
     }
 
-    pub(super) fn note_client(&self, client: usize, what: What) {
+    pub(super) fn note_client(&self, client: usize, what: Occurrence) {
         self.note(who(client), what);
     }
 
     /// What was planned is due.
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: ScheduledStep) {
         match step {
-            Step::Load(client) => self.load(client),
-            Step::LoadEnds(client, held) => self.load_ends(client, &held),
-            Step::Contend(client) => self.contend(client),
-            Step::ContendEnds(held) => self.contend_ends(held),
-            Step::Directed => self.prepare(),
-            Step::Synced(held) => self.synced(held),
-            Step::Look(held) => self.look(held),
-            Step::Resume(held) => self.resume(&held),
-            Step::Work(held) => self.b_works(&held),
-            Step::Arm => self.arm(),
-            Step::Strike => self.strike(),
-            Step::Start(node) => self.start(node),
-            Step::Heal => self.heal(),
-            Step::Watch => self.watch(),
+            ScheduledStep::Load(client) => self.load(client),
+            ScheduledStep::LoadEnds(client, held) => self.load_ends(client, &held),
+            ScheduledStep::Contend(client) => self.contend(client),
+            ScheduledStep::ContendEnds(held) => self.contend_ends(held),
+            ScheduledStep::Directed => self.prepare(),
+            ScheduledStep::Synced(held) => self.synced(held),
+            ScheduledStep::Look(held) => self.look(held),
+            ScheduledStep::Resume(held) => self.resume(&held),
+            ScheduledStep::Work(held) => self.b_works(&held),
+            ScheduledStep::Arm => self.arm(),
+            ScheduledStep::Strike => self.strike(),
+            ScheduledStep::Start(node) => self.start(node),
+            ScheduledStep::Heal => self.heal(),
+            ScheduledStep::Watch => self.watch(),
         }
     }
 
@@ -215,7 +215,7 @@ impl<'a> Trial<'a> {
                 self.acquired(client, purpose, token, until_ns);
             }
             Outcome::NotAcquired(error) => {
-                if matches!(purpose, Purpose::A) {
+                if matches!(purpose, CallPurpose::A) {
                     return Err(EngineError::failed(format_args!(
                         "client A did not get the lock before the fault: {error}"
                     )));
@@ -224,7 +224,7 @@ impl<'a> Trial<'a> {
             }
             Outcome::Released(_) => self.released(client, purpose),
             Outcome::Extended(outcome) => match (purpose, outcome) {
-                (Purpose::Extend(held), Ok(extended)) => {
+                (CallPurpose::Extend(held), Ok(extended)) => {
                     let until_ns = self.cluster.true_time(client, extended.valid_until);
                     self.extended(held, until_ns);
                 }
@@ -239,7 +239,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn acquired(&mut self, client: usize, purpose: Purpose, token: Token, until_ns: u64) {
+    fn acquired(&mut self, client: usize, purpose: CallPurpose, token: Token, until_ns: u64) {
         self.measured.acquired += 1;
         self.holds += 1;
         let mut held = Held {
@@ -250,13 +250,15 @@ impl<'a> Trial<'a> {
             until_ns,
         };
         held.lock = match &purpose {
-            Purpose::Load { asked_ns } => return self.load_acquired(held, *asked_ns),
-            Purpose::Contend => CONTENDED.to_owned(),
-            Purpose::A | Purpose::B => DIRECTED.to_owned(),
-            Purpose::Standing(lock) | Purpose::Last(lock) => lock.clone(),
-            Purpose::LoadRelease | Purpose::Extend(_) | Purpose::Release { .. } => return,
+            CallPurpose::Load { asked_ns } => return self.load_acquired(held, *asked_ns),
+            CallPurpose::Contend => CONTENDED.to_owned(),
+            CallPurpose::A | CallPurpose::B => DIRECTED.to_owned(),
+            CallPurpose::Standing(lock) | CallPurpose::Last(lock) => lock.clone(),
+            CallPurpose::LoadRelease | CallPurpose::Extend(_) | CallPurpose::Release { .. } => {
+                return;
+            }
         };
-        let what = What::Acquired {
+        let what = Occurrence::Acquired {
             lock: held.lock.clone(),
             hold: held.hold,
             token: held.token.hint(),
@@ -265,13 +267,13 @@ impl<'a> Trial<'a> {
         };
         self.note_client(client, what);
         match purpose {
-            Purpose::Contend => self.contend_acquired(held),
-            Purpose::Standing(_) => {
+            CallPurpose::Contend => self.contend_acquired(held),
+            CallPurpose::Standing(_) => {
                 self.standing.push(held);
                 self.stand_told();
             }
-            Purpose::A => self.a_holds(held),
-            Purpose::B => self.b_holds(held),
+            CallPurpose::A => self.a_holds(held),
+            CallPurpose::B => self.b_holds(held),
             _ => {
                 self.release(held);
                 self.last_told();
@@ -279,28 +281,28 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn refused(&mut self, client: usize, purpose: Purpose, why: String) {
+    fn refused(&mut self, client: usize, purpose: CallPurpose, why: String) {
         let lock = match &purpose {
-            Purpose::Load { .. } => return self.load_next(client),
-            Purpose::Contend => CONTENDED.to_owned(),
-            Purpose::Standing(lock) | Purpose::Last(lock) => lock.clone(),
+            CallPurpose::Load { .. } => return self.load_next(client),
+            CallPurpose::Contend => CONTENDED.to_owned(),
+            CallPurpose::Standing(lock) | CallPurpose::Last(lock) => lock.clone(),
             _ => DIRECTED.to_owned(),
         };
-        self.note_client(client, What::Refused { lock, why });
+        self.note_client(client, Occurrence::Refused { lock, why });
         match purpose {
-            Purpose::Contend => self.contend_next(client),
-            Purpose::Standing(_) => self.stand_told(),
-            Purpose::Last(_) => self.last_told(),
+            CallPurpose::Contend => self.contend_next(client),
+            CallPurpose::Standing(_) => self.stand_told(),
+            CallPurpose::Last(_) => self.last_told(),
             _ => self.b_is_over = true,
         }
     }
 
-    fn released(&mut self, client: usize, purpose: Purpose) {
+    fn released(&mut self, client: usize, purpose: CallPurpose) {
         match purpose {
-            Purpose::LoadRelease => self.load_next(client),
-            Purpose::Release { lock, hold } => {
+            CallPurpose::LoadRelease => self.load_next(client),
+            CallPurpose::Release { lock, hold } => {
                 let is_shared = lock == CONTENDED;
-                self.note_client(client, What::Released { lock, hold });
+                self.note_client(client, Occurrence::Released { lock, hold });
                 if client == A && self.cell.fault == Fault::ReleaseLost {
                     self.arm_soon();
                 }
@@ -313,8 +315,8 @@ impl<'a> Trial<'a> {
     }
 
     /// Asks for a lock, with the words in the record.
-    pub(super) fn ask(&mut self, client: usize, lock: &str, wait: Duration, purpose: Purpose) {
-        let asked = What::Asked {
+    pub(super) fn ask(&mut self, client: usize, lock: &str, wait: Duration, purpose: CallPurpose) {
+        let asked = Occurrence::Asked {
             lock: lock.to_owned(),
         };
         self.note_client(client, asked);
@@ -326,13 +328,15 @@ impl<'a> Trial<'a> {
     /// Gives a lock back, with the words in the record.
     pub(super) fn release(&mut self, held: Held) {
         let (lock, hold) = (held.lock.clone(), held.hold);
-        self.note_client(held.client, What::ReleaseAsked { lock, hold });
+        self.note_client(held.client, Occurrence::ReleaseAsked { lock, hold });
         let operation = self
             .cluster
             .release(held.client, &held.lock, held.token.clone());
         let (lock, hold) = (held.lock, held.hold);
-        self.calls
-            .insert((held.client, operation), Purpose::Release { lock, hold });
+        self.calls.insert(
+            (held.client, operation),
+            CallPurpose::Release { lock, hold },
+        );
     }
 
     /// How long whoever wants a lock after the faults waits for it, and how soon it must be there.
@@ -345,7 +349,7 @@ impl<'a> Trial<'a> {
         self.standing_asked = STANDING;
         for number in 1..=STANDING {
             let lock = format!("standing-{number}");
-            self.ask(WITNESS, &lock, SETTLE, Purpose::Standing(lock.clone()));
+            self.ask(WITNESS, &lock, SETTLE, CallPurpose::Standing(lock.clone()));
         }
     }
 
@@ -355,7 +359,7 @@ impl<'a> Trial<'a> {
             if self.cell.fault.leaves_bare_majority() {
                 self.cut_a();
             }
-            self.ask(A, DIRECTED, SETTLE, Purpose::A);
+            self.ask(A, DIRECTED, SETTLE, CallPurpose::A);
         }
     }
 
@@ -364,7 +368,7 @@ impl<'a> Trial<'a> {
         for index in usize::from(self.cell.quorum())..usize::from(self.cell.nodes) {
             self.cluster.cut(A, index);
             let node = number_of(index);
-            self.note_client(A, What::Cut { node });
+            self.note_client(A, Occurrence::Cut { node });
         }
     }
 
@@ -374,15 +378,16 @@ impl<'a> Trial<'a> {
         let now_ns = self.cluster.now_ns;
         if self.cell.fault.strikes_after_sync() {
             let at_ns = now_ns + nanos(self.plan.ttl) / 2;
-            return self.cluster.at(at_ns, Step::Synced(held));
+            return self.cluster.at(at_ns, ScheduledStep::Synced(held));
         }
         if self.cell.fault == Fault::ClientPause {
-            self.note_client(A, What::Paused);
+            self.note_client(A, Occurrence::Paused);
             let until_ns = now_ns + nanos(self.plan.ttl + BEYOND);
             self.cluster.stop_client(A, until_ns);
-            self.cluster.at(until_ns, Step::Resume(held.clone()));
+            self.cluster
+                .at(until_ns, ScheduledStep::Resume(held.clone()));
         } else {
-            self.cluster.at(now_ns, Step::Look(held.clone()));
+            self.cluster.at(now_ns, ScheduledStep::Look(held.clone()));
         }
         self.a = Some(held);
         self.arm_soon();
@@ -401,19 +406,19 @@ impl<'a> Trial<'a> {
         }
         let token = held.token.clone();
         let operation = self.cluster.extend(A, DIRECTED, token, self.plan.ttl);
-        self.calls.insert((A, operation), Purpose::Extend(held));
+        self.calls.insert((A, operation), CallPurpose::Extend(held));
     }
 
     fn extended(&mut self, mut held: Held, until_ns: u64) {
         held.until_ns = until_ns;
-        let what = What::Extended {
+        let what = Occurrence::Extended {
             lock: held.lock.clone(),
             hold: held.hold,
             valid_until_ns: until_ns,
         };
         self.note_client(A, what);
         let now_ns = self.cluster.now_ns;
-        self.cluster.at(now_ns, Step::Look(held.clone()));
+        self.cluster.at(now_ns, ScheduledStep::Look(held.clone()));
         self.a = Some(held);
         self.arm_soon();
     }
@@ -422,7 +427,7 @@ impl<'a> Trial<'a> {
     fn arm_soon(&mut self) {
         let now_ns = self.cluster.now_ns;
         let moment_ns = self.random.below(MOMENT_NS);
-        self.cluster.at(now_ns + moment_ns, Step::Arm);
+        self.cluster.at(now_ns + moment_ns, ScheduledStep::Arm);
     }
 
     fn b_holds(&mut self, held: Held) {
@@ -432,7 +437,7 @@ impl<'a> Trial<'a> {
         let waited_ns = now_ns.saturating_sub(self.struck_ns.unwrap_or(now_ns)) as f64;
         self.measured.waited_ms = Some(waited_ns / 1e6);
         let at_ns = now_ns + WORK_NS;
-        self.cluster.at(at_ns, Step::Work(held.clone()));
+        self.cluster.at(at_ns, ScheduledStep::Work(held.clone()));
         self.b = Some(held);
     }
 
@@ -441,7 +446,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What every node is told.
+/// Under which name a client is on record.
 fn who(client: usize) -> Who {
     Who::Client(match client {
         A => "A".to_owned(),

@@ -7,12 +7,13 @@ use quorlock_simulation::Server;
 
 use super::cluster::nanos;
 use super::schedule::{
-    A, B, CONTENDED, DIRECTED, Held, Purpose, STANDING, Step, Trial, WITNESS, number_of,
+    A, B, CONTENDED, CallPurpose, DIRECTED, Held, STANDING, ScheduledStep, SimulatedTrial, WITNESS,
+    number_of,
 };
 use crate::effect::{BEYOND, Effect, SLOW_SYNC_MS, WALL_STEP_MS};
-use crate::history::{What, Who};
+use crate::history::{Occurrence, Who};
 
-impl Trial<'_> {
+impl SimulatedTrial<'_> {
     /// The power goes between two changes of a disk, wherever its node is in what it does; other faults strike at once.
     pub(super) fn arm(&mut self) {
         if !self.cell.fault.is_power_loss() {
@@ -22,7 +23,7 @@ impl Trial<'_> {
         self.cluster.servers[self.cell.struck().start].end_after(changes);
         // A node that writes nothing loses power as well.
         let at_ns = self.cluster.now_ns + ARMED_NS;
-        self.cluster.at(at_ns, Step::Strike);
+        self.cluster.at(at_ns, ScheduledStep::Strike);
     }
 
     pub(super) fn strike(&mut self) {
@@ -31,7 +32,7 @@ impl Trial<'_> {
         }
         let now_ns = self.cluster.now_ns;
         self.struck_ns = Some(now_ns);
-        self.note(Who::Harness, What::FaultBegins);
+        self.note(Who::Harness, Occurrence::FaultBegins);
         let fault = self.cell.fault;
         if fault.restarted(self.cell.nodes) > 0 {
             for index in self.cell.struck() {
@@ -40,21 +41,22 @@ impl Trial<'_> {
                 self.cluster.servers[index].configure(&changed);
                 for (name, value) in changed {
                     let text = format!("its next start has {name} {value}");
-                    self.note_node(index, What::Said { text });
+                    self.note_node(index, Occurrence::Said { text });
                 }
                 let down_ns = DOWN_NS + self.random.below(DOWN_NS);
-                self.cluster.at(now_ns + down_ns, Step::Start(index));
+                self.cluster
+                    .at(now_ns + down_ns, ScheduledStep::Start(index));
             }
         } else {
             for index in self.cell.struck() {
                 self.disturb(index);
             }
             let at_ns = now_ns + nanos(self.plan.ttl + BEYOND);
-            self.cluster.at(at_ns, Step::Heal);
+            self.cluster.at(at_ns, ScheduledStep::Heal);
         }
         let wait = self.plan.ttl + self.plan.restart_delay_max + PATIENCE;
-        self.ask(B, DIRECTED, wait, Purpose::B);
-        self.cluster.at(now_ns, Step::Watch);
+        self.ask(B, DIRECTED, wait, CallPurpose::B);
+        self.cluster.at(now_ns, ScheduledStep::Watch);
     }
 
     /// A node ends, and starts again later.
@@ -118,9 +120,9 @@ impl Trial<'_> {
         self.cluster.servers[index].kill();
         self.cluster.end_all(index);
         let text = "the node ends, since its log failed".to_owned();
-        self.note_node(index, What::Said { text });
+        self.note_node(index, Occurrence::Said { text });
         let at_ns = self.cluster.now_ns + SUPERVISED_NS;
-        self.cluster.at(at_ns, Step::Start(index));
+        self.cluster.at(at_ns, ScheduledStep::Start(index));
     }
 
     pub(super) fn start(&mut self, index: usize) {
@@ -128,9 +130,11 @@ impl Trial<'_> {
         let server = &mut self.cluster.servers[index];
         server.tell_time(now_ns);
         if !server.start() {
-            return self.cluster.at(now_ns + SUPERVISED_NS, Step::Start(index));
+            return self
+                .cluster
+                .at(now_ns + SUPERVISED_NS, ScheduledStep::Start(index));
         }
-        self.note_node(index, What::Started);
+        self.note_node(index, Occurrence::Started);
         let node = self.cluster.servers[index].node.as_ref();
         let left = node.and_then(|node| node.delay_left().ok().flatten());
         let left_ms = left.unwrap_or_default().as_secs_f64() * 1e3;
@@ -138,7 +142,7 @@ impl Trial<'_> {
         *longest = longest.max(left_ms);
         if let Some(left) = left.filter(|left| !left.is_zero()) {
             let ms = nanos(left) / 1_000_000;
-            self.note_node(index, What::Waiting { ms });
+            self.note_node(index, Occurrence::Waiting { ms });
         }
         let stood = self.stood.remove(&index).unwrap_or_default();
         for held in &stood {
@@ -153,7 +157,7 @@ impl Trial<'_> {
     }
 
     pub(super) fn serving(&self, index: usize) {
-        self.note_node(index, What::Serving);
+        self.note_node(index, Occurrence::Serving);
     }
 
     pub(super) fn heal(&mut self) {
@@ -189,17 +193,17 @@ impl Trial<'_> {
         if is_ended && is_well && self.a_is_over && self.b_is_over {
             return self.begin_end();
         }
-        self.cluster.at(now_ns + WATCH_NS, Step::Watch);
+        self.cluster.at(now_ns + WATCH_NS, ScheduledStep::Watch);
     }
 
     /// All faults have ended, and every lock is taken once more.
     fn begin_end(&mut self) {
         for (_, index) in self.cluster.join() {
             let node = number_of(index);
-            self.note_client(A, What::Joined { node });
+            self.note_client(A, Occurrence::Joined { node });
         }
         let bound_ns = nanos(self.bound());
-        self.note(Who::Harness, What::Healed { bound_ns });
+        self.note(Who::Harness, Occurrence::Healed { bound_ns });
         let now_ns = self.cluster.now_ns;
         let standing = std::mem::take(&mut self.standing).into_iter();
         for held in self.b.take().into_iter().chain(standing) {
@@ -212,7 +216,12 @@ impl Trial<'_> {
         locks.extend((1..=STANDING).map(|number| format!("standing-{number}")));
         self.last = Some(locks.len());
         for lock in locks {
-            self.ask(WITNESS, &lock, self.bound(), Purpose::Last(lock.clone()));
+            self.ask(
+                WITNESS,
+                &lock,
+                self.bound(),
+                CallPurpose::Last(lock.clone()),
+            );
         }
     }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use quorlock_client::Wait;
 
 use super::cluster::nanos;
-use super::schedule::{CONTENDED, Held, LOOK_NS, Purpose, Step, Trial};
-use crate::history::What;
+use super::schedule::{CONTENDED, CallPurpose, Held, LOOK_NS, ScheduledStep, SimulatedTrial};
+use crate::history::Occurrence;
 
-impl Trial<'_> {
+impl SimulatedTrial<'_> {
     /// The holder reads the register of its lock.
     pub(super) fn read(&self, held: &Held) {
         let value = self.registers.get(&held.lock).copied().unwrap_or(0);
         let (lock, hold) = (held.lock.clone(), held.hold);
-        self.note_client(held.client, What::Read { lock, hold, value });
+        self.note_client(held.client, Occurrence::Read { lock, hold, value });
     }
 
     /// The holder writes it; every write of a trial has a value of its own.
@@ -23,7 +23,7 @@ impl Trial<'_> {
         let value = self.writes;
         self.registers.insert(held.lock.clone(), value);
         let (lock, hold) = (held.lock.clone(), held.hold);
-        self.note_client(held.client, What::Wrote { lock, hold, value });
+        self.note_client(held.client, Occurrence::Wrote { lock, hold, value });
     }
 
     /// The holder looks at its lock.
@@ -31,7 +31,7 @@ impl Trial<'_> {
         let is_valid = held.until_ns > self.cluster.now_ns;
         if is_valid {
             let (lock, hold) = (held.lock.clone(), held.hold);
-            self.note_client(held.client, What::SeenValid { lock, hold });
+            self.note_client(held.client, Occurrence::SeenValid { lock, hold });
         }
         is_valid
     }
@@ -42,7 +42,7 @@ impl Trial<'_> {
         if !self.sees_valid(&held) {
             self.a_is_over = true;
         } else if held.until_ns > now_ns + LAST_MOMENT_NS {
-            self.cluster.at(now_ns + LOOK_NS, Step::Look(held));
+            self.cluster.at(now_ns + LOOK_NS, ScheduledStep::Look(held));
         } else {
             self.write(&held);
             self.release(held);
@@ -52,7 +52,7 @@ impl Trial<'_> {
 
     /// A has not looked at its lock since it was stopped, and writes.
     pub(super) fn resume(&mut self, held: &Held) {
-        self.note_client(held.client, What::Resumed);
+        self.note_client(held.client, Occurrence::Resumed);
         self.write(held);
         self.a_is_over = true;
     }
@@ -67,19 +67,19 @@ impl Trial<'_> {
 
     pub(super) fn contend(&mut self, client: usize) {
         if !self.is_ending() {
-            self.ask(client, CONTENDED, PATIENCE, Purpose::Contend);
+            self.ask(client, CONTENDED, PATIENCE, CallPurpose::Contend);
         }
     }
 
     pub(super) fn contend_next(&mut self, client: usize) {
         let at_ns = self.cluster.now_ns + PAUSE_NS;
-        self.cluster.at(at_ns, Step::Contend(client));
+        self.cluster.at(at_ns, ScheduledStep::Contend(client));
     }
 
     pub(super) fn contend_acquired(&mut self, held: Held) {
         self.read(&held);
         let at_ns = self.cluster.now_ns + WORK_NS;
-        self.cluster.at(at_ns, Step::ContendEnds(held));
+        self.cluster.at(at_ns, ScheduledStep::ContendEnds(held));
     }
 
     pub(super) fn contend_ends(&mut self, held: Held) {
@@ -99,7 +99,7 @@ impl Trial<'_> {
         let operation = self
             .cluster
             .acquire(client, &lock, self.plan.ttl, Wait::None);
-        let purpose = Purpose::Load { asked_ns: now_ns };
+        let purpose = CallPurpose::Load { asked_ns: now_ns };
         self.calls.insert((client, operation), purpose);
     }
 
@@ -113,12 +113,14 @@ impl Trial<'_> {
         }
         held.lock = format!("load-{}", held.client);
         let at_ns = now_ns + self.random.below(HOLD_NS);
-        self.cluster.at(at_ns, Step::LoadEnds(held.client, held));
+        self.cluster
+            .at(at_ns, ScheduledStep::LoadEnds(held.client, held));
     }
 
     pub(super) fn load_ends(&mut self, client: usize, held: &Held) {
         let operation = self.cluster.release(client, &held.lock, held.token.clone());
-        self.calls.insert((client, operation), Purpose::LoadRelease);
+        self.calls
+            .insert((client, operation), CallPurpose::LoadRelease);
     }
 
     pub(super) fn load_next(&mut self, client: usize) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::share::Share;
+use super::share::DelayShare;
 use super::{BOTTOM, Drawing, LEFT, RIGHT, TOP, WIDTH, style_of};
 use crate::cell::Fsync;
 use crate::statistics::wilson;
@@ -14,7 +14,7 @@ type Counts = (u64, u64);
 /// A curve for each fsync mode over the shares of the needed delay, each point with its 95 % interval.
 pub(super) fn risk(summary: &Summary) -> Option<String> {
     let curves = curves(summary);
-    let mut shares: Vec<Share> = curves
+    let mut shares: Vec<DelayShare> = curves
         .values()
         .flat_map(|curve| curve.keys().copied())
         .collect();
@@ -33,10 +33,10 @@ pub(super) fn risk(summary: &Summary) -> Option<String> {
     Some(drawing.close())
 }
 
-fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<Share, Counts>> {
-    let mut curves: BTreeMap<Fsync, BTreeMap<Share, Counts>> = BTreeMap::new();
+fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<DelayShare, Counts>> {
+    let mut curves: BTreeMap<Fsync, BTreeMap<DelayShare, Counts>> = BTreeMap::new();
     for cell in &summary.cells {
-        let Some(share) = Share::of(&cell.cell) else {
+        let Some(share) = DelayShare::of(&cell.cell) else {
             continue;
         };
         let curve = curves.entry(cell.cell.fsync).or_default();
@@ -47,7 +47,7 @@ fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<Share, Counts>> {
     curves
 }
 
-fn axes(drawing: &mut Drawing, shares: &[Share]) {
+fn axes(drawing: &mut Drawing, shares: &[DelayShare]) {
     for percent in [0, 25, 50, 75, 100] {
         let y = y(f64::from(percent) / 100.0);
         drawing.level(y, WIDTH - LEGEND, format_args!("{percent} %"));
@@ -60,8 +60,8 @@ fn axes(drawing: &mut Drawing, shares: &[Share]) {
 /// Curves stand a little beside each other, so that none hides another.
 fn draw(
     drawing: &mut Drawing,
-    shares: &[Share],
-    curve: &BTreeMap<Share, Counts>,
+    shares: &[DelayShare],
+    curve: &BTreeMap<DelayShare, Counts>,
     fsync: Fsync,
     position: usize,
 ) {

@@ -1,6 +1,6 @@
 //! Lock services side by side: a row for each, with the spread of its rounds.
 
-use super::strips::{Row, strips};
+use super::strips::{StripRow, strips};
 use super::{Chart, drawn};
 use crate::compare::{Blow, Comparison, Figures, ServiceSummary};
 
@@ -52,7 +52,7 @@ fn spread(
     unit: &str,
 ) -> Option<String> {
     let rows = comparison.services.iter().filter_map(|row| {
-        Some(Row {
+        Some(StripRow {
             label: row.service.to_string(),
             values: values(&load(row)?).to_vec(),
         })
@@ -62,7 +62,7 @@ fn spread(
 
 fn holder_gone(comparison: &Comparison) -> Option<String> {
     let rows = comparison.services.iter().filter_map(|row| {
-        Some(Row {
+        Some(StripRow {
             label: row.service.to_string(),
             values: vec![row.fault(Blow::HolderGone)?.waited_ms?],
         })

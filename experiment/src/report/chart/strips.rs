@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::share::Share;
+use super::share::DelayShare;
 use super::{BOTTOM, Drawing, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling};
 use crate::cell::{Cell, Fsync};
 use crate::report::page::{escaped, text};
@@ -10,7 +10,7 @@ use crate::summary::Summary;
 use crate::trial::Trial;
 
 /// A row with a mark for each value.
-pub(super) struct Row {
+pub(super) struct StripRow {
     pub(super) label: String,
     pub(super) values: Vec<f64>,
 }
@@ -63,13 +63,13 @@ fn under_load(cell: Cell) -> Option<String> {
 }
 
 pub(super) fn overlap(summary: &Summary) -> Option<String> {
-    let mut shares: BTreeMap<Share, Vec<f64>> = BTreeMap::new();
+    let mut shares: BTreeMap<DelayShare, Vec<f64>> = BTreeMap::new();
     for cell in &summary.cells {
-        if let Some(share) = Share::of(&cell.cell) {
+        if let Some(share) = DelayShare::of(&cell.cell) {
             shares.entry(share).or_default().push(cell.overlap_ms_max);
         }
     }
-    let rows = shares.into_iter().map(|(share, values)| Row {
+    let rows = shares.into_iter().map(|(share, values)| StripRow {
         label: share.to_string(),
         values,
     });
@@ -81,8 +81,8 @@ fn rows(
     trials: &[Trial],
     label: impl Fn(Cell) -> Option<String>,
     values: impl Fn(&Trial) -> Vec<f64>,
-) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+) -> Vec<StripRow> {
+    let mut rows: Vec<StripRow> = Vec::new();
     for trial in trials {
         let Some(label) = label(trial.cell) else {
             continue;
@@ -90,7 +90,7 @@ fn rows(
         let values = values(trial);
         match rows.iter_mut().find(|row| row.label == label) {
             Some(row) => row.values.extend(values),
-            None => rows.push(Row { label, values }),
+            None => rows.push(StripRow { label, values }),
         }
     }
     rows
@@ -99,12 +99,12 @@ fn rows(
 /// Rows of dots over one scale that begins at zero; with `spread` a bar from the lowest to the highest and a mark at the
 /// median instead of dots.
 pub(super) fn strips(
-    rows: impl IntoIterator<Item = Row>,
+    rows: impl IntoIterator<Item = StripRow>,
     unit: &str,
     spread: bool,
 ) -> Option<String> {
     let rows = rows.into_iter().filter(|row| !row.values.is_empty());
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<StripRow> = rows.collect();
     let all = rows.iter().flat_map(|row| row.values.iter().copied());
     let largest = all.fold(0.0_f64, f64::max).max(1.0);
     if rows.is_empty() {

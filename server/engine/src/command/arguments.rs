@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::effects::WaitLimit;
 use crate::error::ErrorReply;
-use crate::extended::{Extended, Parsed};
+use crate::extended::{ExtendedNumber, ParsedNumber};
 use crate::number::{parse_integer, truncated};
 use crate::time::{Deadline, Moment};
 
@@ -48,11 +48,11 @@ pub(crate) fn saturated_count(count: u64) -> usize {
 /// How long a client waits at most, in seconds with a fraction; 0 is without end. Rounded up to
 /// milliseconds, as Redis does.
 pub(crate) fn wait_limit(argument: &[u8]) -> Result<WaitLimit, ErrorReply> {
-    let seconds = match Extended::parse(argument) {
+    let seconds = match ExtendedNumber::parse(argument) {
         None => return Err(TIMEOUT_NOT_A_FLOAT),
-        Some(Parsed::Infinite) if argument.starts_with(b"-") => f64::NEG_INFINITY,
-        Some(Parsed::Infinite) => f64::INFINITY,
-        Some(Parsed::Finite(seconds)) => seconds.to_double(),
+        Some(ParsedNumber::Infinite) if argument.starts_with(b"-") => f64::NEG_INFINITY,
+        Some(ParsedNumber::Infinite) => f64::INFINITY,
+        Some(ParsedNumber::Finite(seconds)) => seconds.to_double(),
     };
     let ms = (seconds * 1000.0).ceil();
     if ms >= 2_f64.powi(63) {

@@ -39,7 +39,11 @@ const BITFIELD_RO: Spec = Spec {
 
 fn bitfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let operations = operations(&arguments[2..])?;
-    match operations.iter().filter_map(Operation::last_bit).max() {
+    match operations
+        .iter()
+        .filter_map(BitfieldOperation::last_bit)
+        .max()
+    {
         None => read(context, arguments[1], &operations),
         Some(last_bit) => write(context, arguments[1], &operations, last_bit),
     }
@@ -58,7 +62,7 @@ fn bitfield_ro(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 fn read(
     context: &mut CommandContext<'_>,
     key: &[u8],
-    operations: &[Operation],
+    operations: &[BitfieldOperation],
 ) -> Result<Reply, ErrorReply> {
     let found = context.lookup(key);
     context.string(&found)?;
@@ -71,7 +75,7 @@ fn read(
 fn write(
     context: &mut CommandContext<'_>,
     key: &[u8],
-    operations: &[Operation],
+    operations: &[BitfieldOperation],
     last_bit: usize,
 ) -> Result<Reply, ErrorReply> {
     let found = context.peek(key);
@@ -106,13 +110,16 @@ fn write(
     Ok(Reply::Array(replies))
 }
 
-fn charge(context: &mut CommandContext<'_>, operations: &[Operation]) -> Result<(), ErrorReply> {
+fn charge(
+    context: &mut CommandContext<'_>,
+    operations: &[BitfieldOperation],
+) -> Result<(), ErrorReply> {
     let mut each = operations.iter();
     each.try_for_each(|_| context.effects.charge(0))
 }
 
 /// One of the operations of a command.
-struct Operation {
+struct BitfieldOperation {
     field: Field,
     /// `None` where it only reads.
     write: Option<Write>,
@@ -133,7 +140,7 @@ enum Overflow {
     Fail,
 }
 
-fn operations(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, ErrorReply> {
+fn operations(mut arguments: &[&[u8]]) -> Result<Vec<BitfieldOperation>, ErrorReply> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     loop {
@@ -141,7 +148,7 @@ fn operations(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, ErrorReply> {
             [] => return Ok(operations),
             [word, encoding, offset, ..] if is_option(word, "get") => {
                 let field = Field::of(encoding, offset)?;
-                (3, Operation { field, write: None })
+                (3, BitfieldOperation { field, write: None })
             }
             [word, encoding, offset, number, ..]
                 if is_option(word, "set") || is_option(word, "incrby") =>
@@ -153,7 +160,7 @@ fn operations(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, ErrorReply> {
                     overflow,
                 };
                 let write = Some(write);
-                (4, Operation { field, write })
+                (4, BitfieldOperation { field, write })
             }
             [word, kind, ref rest @ ..] if is_option(word, "overflow") => {
                 overflow = Overflow::named(kind)?;
@@ -181,7 +188,7 @@ impl Overflow {
     }
 }
 
-impl Operation {
+impl BitfieldOperation {
     /// The last bit that it writes, if it writes.
     fn last_bit(&self) -> Option<usize> {
         let last = self.field.offset.saturating_add(self.field.bits as usize);

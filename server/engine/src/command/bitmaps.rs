@@ -274,8 +274,8 @@ const BITOP: Spec = Spec {
 
 fn bitop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, sources) = (arguments[2], &arguments[3..]);
-    let operation = Operation::named(arguments[1])?;
-    if matches!(operation, Operation::Not) && sources.len() > 1 {
+    let operation = BitOperation::named(arguments[1])?;
+    if matches!(operation, BitOperation::Not) && sources.len() > 1 {
         return Err(ErrorReply::fixed(
             "ERR BITOP NOT must be called with a single source key.",
         ));
@@ -310,20 +310,20 @@ fn bitop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 }
 
 #[derive(Clone, Copy)]
-enum Operation {
+enum BitOperation {
     And,
     Or,
     Xor,
     Not,
 }
 
-impl Operation {
-    fn named(word: &[u8]) -> Result<Operation, ErrorReply> {
+impl BitOperation {
+    fn named(word: &[u8]) -> Result<BitOperation, ErrorReply> {
         let all = [
-            ("and", Operation::And),
-            ("or", Operation::Or),
-            ("xor", Operation::Xor),
-            ("not", Operation::Not),
+            ("and", BitOperation::And),
+            ("or", BitOperation::Or),
+            ("xor", BitOperation::Xor),
+            ("not", BitOperation::Not),
         ];
         let found = all.into_iter().find(|(name, _)| is_option(word, name));
         found
@@ -344,14 +344,16 @@ impl Operation {
             let (front, rest) = result.split_at_mut(bytes.len());
             let pairs = front.iter_mut().zip(bytes);
             match self {
-                Operation::Not => pairs.for_each(|(byte, &other)| *byte = !other),
-                Operation::And if number > 0 => {
+                BitOperation::Not => pairs.for_each(|(byte, &other)| *byte = !other),
+                BitOperation::And if number > 0 => {
                     pairs.for_each(|(byte, &other)| *byte &= other);
                     rest.fill(0);
                 }
                 // Of the first one all is taken.
-                Operation::And | Operation::Or => pairs.for_each(|(byte, &other)| *byte |= other),
-                Operation::Xor => pairs.for_each(|(byte, &other)| *byte ^= other),
+                BitOperation::And | BitOperation::Or => {
+                    pairs.for_each(|(byte, &other)| *byte |= other)
+                }
+                BitOperation::Xor => pairs.for_each(|(byte, &other)| *byte ^= other),
             }
         }
         Ok(result)

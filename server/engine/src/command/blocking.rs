@@ -9,7 +9,7 @@ use crate::context::CommandContext;
 use crate::effects::WaitLimit;
 use crate::error::ErrorReply;
 use crate::keyspace::list::{End, List};
-use crate::keyspace::waiters::Wanted;
+use crate::keyspace::waiters::AwaitedKind;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPOP];
@@ -51,7 +51,7 @@ fn pop(
             return Ok(Reply::Array(popped));
         }
     }
-    context.wait_for(arguments, keys, Wanted::List, limit);
+    context.wait_for(arguments, keys, AwaitedKind::List, limit);
     Ok(Reply::NilArray)
 }
 
@@ -107,7 +107,7 @@ fn move_or_wait(
 ) -> Result<Reply, ErrorReply> {
     let moved = move_element(context, arguments[1], arguments[2], from, to)?;
     if moved == Reply::Nil {
-        context.wait_for(arguments, 1..2, Wanted::List, limit);
+        context.wait_for(arguments, 1..2, AwaitedKind::List, limit);
     }
     Ok(moved)
 }
@@ -131,7 +131,7 @@ fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
         let keys = 3..request.keys.len().saturating_add(3);
-        context.wait_for(arguments, keys, Wanted::List, limit);
+        context.wait_for(arguments, keys, AwaitedKind::List, limit);
     }
     Ok(reply)
 }

@@ -62,7 +62,7 @@ const RESTORE: Spec = Spec {
 
 fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, payload) = (arguments[1], arguments[3]);
-    let options = Options::parse(&arguments[4..])?;
+    let options = RestoreOptions::parse(&arguments[4..])?;
     let found = context.lookup_to_write(key);
     if found.live.is_some() && !options.replaces {
         return Err(ErrorReply::fixed("BUSYKEY Target key name already exists."));
@@ -90,14 +90,14 @@ fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 /// RESTORE's options.
 #[derive(Default)]
-struct Options {
+struct RestoreOptions {
     replaces: bool,
     is_absolute: bool,
 }
 
-impl Options {
-    fn parse(arguments: &[&[u8]]) -> Result<Options, ErrorReply> {
-        let mut options = Options::default();
+impl RestoreOptions {
+    fn parse(arguments: &[&[u8]]) -> Result<RestoreOptions, ErrorReply> {
+        let mut options = RestoreOptions::default();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             if is_option(word, "replace") {

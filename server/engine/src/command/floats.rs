@@ -5,7 +5,7 @@ use crate::command::hashes::set_or_create;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::extended::{Extended, Parsed};
+use crate::extended::{ExtendedNumber, ParsedNumber};
 use crate::keyspace::fields::Fields;
 use crate::notifications::Class;
 use crate::reply::Reply;
@@ -29,10 +29,10 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
     let found = context.peek(key);
     context.reveal(&found);
     let old = match context.string(&found)? {
-        None => Parsed::Finite(Extended::ZERO),
-        Some(text) => Extended::parse(text).ok_or(NOT_A_FLOAT)?,
+        None => ParsedNumber::Finite(ExtendedNumber::ZERO),
+        Some(text) => ExtendedNumber::parse(text).ok_or(NOT_A_FLOAT)?,
     };
-    let increment = Extended::parse(arguments[2]).ok_or(NOT_A_FLOAT)?;
+    let increment = ExtendedNumber::parse(arguments[2]).ok_or(NOT_A_FLOAT)?;
     let sum = sum_of(old, increment)?;
     context.effects.charge(sum.len())?;
     let deadline = context.deadline(&found);
@@ -56,17 +56,17 @@ fn hincrbyfloat(
     arguments: &[&[u8]],
 ) -> Result<Reply, ErrorReply> {
     let (key, field) = (arguments[1], arguments[2]);
-    let increment = Extended::parse(arguments[3]).ok_or(NOT_A_FLOAT)?;
-    if increment == Parsed::Infinite {
+    let increment = ExtendedNumber::parse(arguments[3]).ok_or(NOT_A_FLOAT)?;
+    if increment == ParsedNumber::Infinite {
         return Err(ErrorReply::fixed("ERR value is NaN or Infinity"));
     }
     let found = context.peek(key);
     context.reveal(&found);
     let fields = context.collection::<Fields>(&found)?;
     let old = match fields.and_then(|fields| fields.get(field)) {
-        None => Parsed::Finite(Extended::ZERO),
+        None => ParsedNumber::Finite(ExtendedNumber::ZERO),
         Some(text) => {
-            Extended::parse(text).ok_or(ErrorReply::fixed("ERR hash value is not a float"))?
+            ExtendedNumber::parse(text).ok_or(ErrorReply::fixed("ERR hash value is not a float"))?
         }
     };
     let sum = sum_of(old, increment)?;
@@ -76,8 +76,8 @@ fn hincrbyfloat(
     Ok(Reply::bulk(sum))
 }
 
-fn sum_of(old: Parsed, increment: Parsed) -> Result<String, ErrorReply> {
-    let (Parsed::Finite(old), Parsed::Finite(increment)) = (old, increment) else {
+fn sum_of(old: ParsedNumber, increment: ParsedNumber) -> Result<String, ErrorReply> {
+    let (ParsedNumber::Finite(old), ParsedNumber::Finite(increment)) = (old, increment) else {
         return Err(NOT_FINITE);
     };
     Ok(old.plus(increment).ok_or(NOT_FINITE)?.text())

@@ -23,7 +23,7 @@ const RENAME: Spec = Spec {
     summary: "Gives a key another name, over a key that has it",
     syntax: "key newkey",
     handler: Handler::Keys(|context, arguments| {
-        rename(context, arguments[1], arguments[2], Taken::Replaced).map(|_| Reply::Ok)
+        rename(context, arguments[1], arguments[2], Collision::Replaced).map(|_| Reply::Ok)
     }),
 };
 
@@ -37,14 +37,14 @@ const RENAMENX: Spec = Spec {
     flags: RENAME.flags.with(Flags::FAST),
     summary: "Gives a key another name if no key has it",
     handler: Handler::Keys(|context, arguments| {
-        rename(context, arguments[1], arguments[2], Taken::Kept).map(Reply::flag)
+        rename(context, arguments[1], arguments[2], Collision::Kept).map(Reply::flag)
     }),
     ..RENAME
 };
 
 /// What happens to a key that has the new name already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum Collision {
     Replaced,
     Kept,
 }
@@ -54,14 +54,14 @@ fn rename(
     context: &mut CommandContext<'_>,
     key: &[u8],
     other: &[u8],
-    taken: Taken,
+    taken: Collision,
 ) -> Result<bool, ErrorReply> {
     let (from, to) = (context.lookup_to_write(key), context.peek(other));
     if from.live.is_none() {
         return Err(ErrorReply::NO_SUCH_KEY);
     }
     context.reveal(&to);
-    if to.live.is_some() && taken == Taken::Kept {
+    if to.live.is_some() && taken == Collision::Kept {
         return Ok(false);
     }
     if key != other {
@@ -89,11 +89,11 @@ const COPY: Spec = Spec {
 
 fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, other) = (arguments[1], arguments[2]);
-    let (mut database, mut taken) = (context.caller.database, Taken::Kept);
+    let (mut database, mut taken) = (context.caller.database, Collision::Kept);
     let mut options = arguments[3..].iter();
     while let Some(option) = options.next() {
         if is_option(option, "replace") {
-            taken = Taken::Replaced;
+            taken = Collision::Replaced;
         } else if is_option(option, "db") {
             database = database_of(context, options.next().ok_or(ErrorReply::SYNTAX)?)?;
         } else {
@@ -111,7 +111,7 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     }
     let to = context.keyspace.locate(context.now.node, database, other);
     context.reveal(&to);
-    if to.live.is_some() && taken == Taken::Kept {
+    if to.live.is_some() && taken == Collision::Kept {
         return Ok(Reply::Integer(0));
     }
     context.copy(&from, &to, other)?;

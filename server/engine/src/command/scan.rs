@@ -32,9 +32,9 @@ const KEYS: Spec = Spec {
 };
 
 fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let mut filter = Filter {
+    let mut filter = ScanFilter {
         pattern: Some(pattern(arguments[1])?),
-        ..Filter::default()
+        ..ScanFilter::default()
     };
     context.reveal_all();
     let mut found = Vec::new();
@@ -116,13 +116,13 @@ fn pattern(given: &[u8]) -> Result<&[u8], ErrorReply> {
 
 /// Which keys are wanted, or which parts of a collection.
 #[derive(Default)]
-pub(super) struct Filter<'a> {
+pub(super) struct ScanFilter<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
     budget: GlobBudget,
 }
 
-impl Filter<'_> {
+impl ScanFilter<'_> {
     fn admits(&mut self, context: &CommandContext<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
         if !is_visible(context, entry) {
             return Ok(false);
@@ -147,7 +147,7 @@ impl Filter<'_> {
 
 /// The options of SCAN, HSCAN and their like.
 pub(super) struct ScanOptions<'a> {
-    pub(super) filter: Filter<'a>,
+    pub(super) filter: ScanFilter<'a>,
     /// How many keys or parts a page looks at.
     pub(super) count: u64,
 }
@@ -159,7 +159,7 @@ impl<'a> ScanOptions<'a> {
     }
 
     fn parse(arguments: &[&'a [u8]], may_have_type: bool) -> Result<ScanOptions<'a>, ErrorReply> {
-        let (mut filter, mut count) = (Filter::default(), COUNT_DEFAULT);
+        let (mut filter, mut count) = (ScanFilter::default(), COUNT_DEFAULT);
         for pair in arguments.chunks(2) {
             let &[name, value] = pair else {
                 return Err(ErrorReply::SYNTAX);

@@ -31,7 +31,7 @@ pub(super) fn set_deadline(
 
 /// Whether a string is written.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Condition<'a> {
+pub(super) enum SetCondition<'a> {
     #[default]
     None,
     /// NX.
@@ -54,7 +54,7 @@ pub(super) enum Expiry<'a> {
 /// The options after key and value, in any order and case.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SetOptions<'a> {
-    pub(super) condition: Condition<'a>,
+    pub(super) condition: SetCondition<'a>,
     pub(super) expiry: Option<Expiry<'a>>,
     pub(super) returns_old: bool,
 }
@@ -67,15 +67,15 @@ impl<'a> SetOptions<'a> {
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             if is_option(argument, "nx") {
-                options.restrict(Condition::IfAbsent)?;
+                options.restrict(SetCondition::IfAbsent)?;
             } else if is_option(argument, "xx") {
-                options.restrict(Condition::IfPresent)?;
+                options.restrict(SetCondition::IfPresent)?;
             } else if is_option(argument, "ifeq") {
                 let wanted = rest.next().ok_or(ErrorReply::SYNTAX)?;
-                options.restrict(Condition::IfEqual(wanted))?;
+                options.restrict(SetCondition::IfEqual(wanted))?;
             } else if is_option(argument, "ifne") {
                 let unwanted = rest.next().ok_or(ErrorReply::SYNTAX)?;
-                options.restrict(Condition::IfNotEqual(unwanted))?;
+                options.restrict(SetCondition::IfNotEqual(unwanted))?;
             } else if is_option(argument, "get") {
                 options.returns_old = true;
             } else if is_option(argument, "keepttl") {
@@ -101,8 +101,8 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    fn restrict(&mut self, condition: Condition<'a>) -> Result<(), ErrorReply> {
-        if self.condition != Condition::None && self.condition != condition {
+    fn restrict(&mut self, condition: SetCondition<'a>) -> Result<(), ErrorReply> {
+        if self.condition != SetCondition::None && self.condition != condition {
             return Err(ErrorReply::SYNTAX);
         }
         self.condition = condition;

@@ -39,7 +39,11 @@ const SORT: Spec = Spec {
     syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
              [sorting: ALPHA] [STORE destination]",
     handler: Handler::Keys(|context, arguments| {
-        sort(context, arguments, Options::parse(&arguments[2..], true)?)
+        sort(
+            context,
+            arguments,
+            SortOptions::parse(&arguments[2..], true)?,
+        )
     }),
 };
 
@@ -51,7 +55,11 @@ const SORT_RO: Spec = Spec {
     syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
              [sorting: ALPHA]",
     handler: Handler::Keys(|context, arguments| {
-        sort(context, arguments, Options::parse(&arguments[2..], false)?)
+        sort(
+            context,
+            arguments,
+            SortOptions::parse(&arguments[2..], false)?,
+        )
     }),
     ..SORT
 };
@@ -64,10 +72,10 @@ const CATEGORIES: Categories = Categories::SET
 fn sort(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
-    mut options: Options<'_>,
+    mut options: SortOptions<'_>,
 ) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let mut work = Work::default();
+    let mut work = SortWork::default();
     let is_set = matches!(collection(context, &found)?, Some(Collection::Set(_)));
     if options.is_unsorted && is_set && (options.store.is_some() || context.keyspace.is_recording())
     {
@@ -89,7 +97,7 @@ type Elements = Vec<Arc<[u8]>>;
 
 /// What follows the key.
 #[derive(Default)]
-struct Options<'a> {
+struct SortOptions<'a> {
     by: Option<Pattern<'a>>,
     gets: Vec<Pattern<'a>>,
     limit: Option<(i64, i64)>,
@@ -100,9 +108,9 @@ struct Options<'a> {
     store: Option<&'a [u8]>,
 }
 
-impl<'a> Options<'a> {
-    fn parse(mut rest: &[&'a [u8]], may_store: bool) -> Result<Options<'a>, ErrorReply> {
-        let mut options = Options::default();
+impl<'a> SortOptions<'a> {
+    fn parse(mut rest: &[&'a [u8]], may_store: bool) -> Result<SortOptions<'a>, ErrorReply> {
+        let mut options = SortOptions::default();
         while let Some((&word, after)) = rest.split_first() {
             rest = after;
             match *after {
@@ -192,7 +200,7 @@ impl<'a> Pattern<'a> {
         self,
         context: &mut CommandContext<'_>,
         element: &Arc<[u8]>,
-        work: &mut Work,
+        work: &mut SortWork,
     ) -> Result<Option<Arc<[u8]>>, ErrorReply> {
         let (before, after, field) = match self {
             Pattern::Element => return Ok(Some(Arc::clone(element))),
@@ -230,12 +238,12 @@ impl<'a> Pattern<'a> {
 
 /// What a command has looked at so far.
 #[derive(Default)]
-struct Work {
+struct SortWork {
     elements: usize,
     bytes: usize,
 }
 
-impl Work {
+impl SortWork {
     /// Counts an element, a key or a value of so many bytes.
     fn take(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         self.elements = self.elements.saturating_add(1);
@@ -274,8 +282,8 @@ fn collection<'c>(
 fn load(
     context: &CommandContext<'_>,
     found: &KeySlot,
-    options: &Options<'_>,
-    work: &mut Work,
+    options: &SortOptions<'_>,
+    work: &mut SortWork,
 ) -> Result<(Elements, Range<usize>), ErrorReply> {
     let Some(collection) = collection(context, found)? else {
         return Ok((Vec::new(), 0..0));
@@ -313,8 +321,8 @@ fn load(
 fn sorted(
     context: &mut CommandContext<'_>,
     elements: Elements,
-    options: &Options<'_>,
-    work: &mut Work,
+    options: &SortOptions<'_>,
+    work: &mut SortWork,
 ) -> Result<Elements, ErrorReply> {
     let mut weighed = Vec::with_capacity(elements.len());
     let mut is_all_numbers = true;
@@ -387,7 +395,7 @@ fn outputs(
     context: &mut CommandContext<'_>,
     elements: &[Arc<[u8]>],
     gets: &[Pattern<'_>],
-    work: &mut Work,
+    work: &mut SortWork,
     mut add: impl FnMut(&mut CommandContext<'_>, Option<Arc<[u8]>>) -> Result<(), ErrorReply>,
 ) -> Result<(), ErrorReply> {
     for element in elements {
@@ -406,7 +414,7 @@ fn answer(
     context: &mut CommandContext<'_>,
     elements: &[Arc<[u8]>],
     gets: &[Pattern<'_>],
-    work: &mut Work,
+    work: &mut SortWork,
 ) -> Result<Reply, ErrorReply> {
     let mut replies = Vec::new();
     outputs(context, elements, gets, work, |context, value| {
@@ -424,7 +432,7 @@ fn store(
     elements: &[Arc<[u8]>],
     gets: &[Pattern<'_>],
     key: &[u8],
-    work: &mut Work,
+    work: &mut SortWork,
 ) -> Result<Reply, ErrorReply> {
     let mut list = List::default();
     outputs(context, elements, gets, work, |context, value| {

@@ -186,11 +186,11 @@ fn zintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
 /// The keys of the inputs, and what is to be done with them.
 struct Request {
     found: Vec<KeySlot>,
-    options: Options,
+    options: AlgebraOptions,
 }
 
 #[derive(Debug)]
-struct Options {
+struct AlgebraOptions {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
@@ -229,10 +229,10 @@ impl Request {
         let mut found: Vec<KeySlot> = Vec::with_capacity(keys.len());
         for key in keys {
             let one = context.lookup(key);
-            Input::of(context, &one)?;
+            InputSet::of(context, &one)?;
             found.push(one);
         }
-        let options = Options::parse(rest, keys.len(), operation, purpose)?;
+        let options = AlgebraOptions::parse(rest, keys.len(), operation, purpose)?;
         Ok(Request { found, options })
     }
 
@@ -241,11 +241,11 @@ impl Request {
         &self,
         context: &'s CommandContext<'_>,
         operation: Operation,
-    ) -> Result<Vec<Source<'s>>, ErrorReply> {
+    ) -> Result<Vec<WeightedInput<'s>>, ErrorReply> {
         let found = self.found.iter().zip(&self.options.weights);
         let sources = found.map(|(found, &weight)| {
-            let input = Input::of(context, found)?;
-            Ok(Source { input, weight })
+            let input = InputSet::of(context, found)?;
+            Ok(WeightedInput { input, weight })
         });
         let mut sources = sources.collect::<Result<Vec<_>, ErrorReply>>()?;
         if operation != Operation::Difference {
@@ -279,15 +279,15 @@ impl Request {
     }
 }
 
-impl Options {
+impl AlgebraOptions {
     fn parse(
         mut arguments: &[&[u8]],
         keys: usize,
         operation: Operation,
         purpose: Purpose,
-    ) -> Result<Options, ErrorReply> {
+    ) -> Result<AlgebraOptions, ErrorReply> {
         let is_computed = operation != Operation::Difference && purpose != Purpose::Count;
-        let mut options = Options {
+        let mut options = AlgebraOptions {
             weights: vec![1.0; keys],
             aggregate: Aggregate::Sum,
             with_scores: false,
@@ -350,7 +350,7 @@ fn number_or_zero(score: f64) -> f64 {
 
 /// What a key holds: a sorted set, or a set whose members all have the score 1.
 #[derive(Clone, Copy, Debug)]
-enum Input<'s> {
+enum InputSet<'s> {
     Absent,
     Set(&'s Members),
     SortedSet(&'s SortedSet),
@@ -362,46 +362,46 @@ type Scored<'s> = (&'s Arc<[u8]>, f64);
 /// The same without its input.
 type OwnedScored = (Arc<[u8]>, f64);
 
-impl<'s> Input<'s> {
-    fn of(context: &'s CommandContext<'_>, found: &KeySlot) -> Result<Input<'s>, ErrorReply> {
+impl<'s> InputSet<'s> {
+    fn of(context: &'s CommandContext<'_>, found: &KeySlot) -> Result<InputSet<'s>, ErrorReply> {
         match found.live.map(|slot| context.value(slot)) {
-            None => Ok(Input::Absent),
-            Some(ValueRef::Collection(Collection::Set(set))) => Ok(Input::Set(set)),
-            Some(ValueRef::Collection(Collection::SortedSet(set))) => Ok(Input::SortedSet(set)),
+            None => Ok(InputSet::Absent),
+            Some(ValueRef::Collection(Collection::Set(set))) => Ok(InputSet::Set(set)),
+            Some(ValueRef::Collection(Collection::SortedSet(set))) => Ok(InputSet::SortedSet(set)),
             Some(_) => Err(ErrorReply::WRONG_TYPE),
         }
     }
 
     fn len(self) -> usize {
         match self {
-            Input::Absent => 0,
-            Input::Set(set) => set.len(),
-            Input::SortedSet(set) => set.len(),
+            InputSet::Absent => 0,
+            InputSet::Set(set) => set.len(),
+            InputSet::SortedSet(set) => set.len(),
         }
     }
 
     fn bytes(self) -> usize {
         match self {
-            Input::Absent => 0,
-            Input::Set(set) => set.bytes(),
-            Input::SortedSet(set) => set.bytes(),
+            InputSet::Absent => 0,
+            InputSet::Set(set) => set.bytes(),
+            InputSet::SortedSet(set) => set.bytes(),
         }
     }
 
     fn score(self, member: &[u8]) -> Option<f64> {
         match self {
-            Input::Absent => None,
-            Input::Set(set) => set.contains(member).then_some(1.0),
-            Input::SortedSet(set) => set.score(member),
+            InputSet::Absent => None,
+            InputSet::Set(set) => set.contains(member).then_some(1.0),
+            InputSet::SortedSet(set) => set.score(member),
         }
     }
 
     /// All members, in any order.
     fn iter(self) -> impl Iterator<Item = Scored<'s>> {
         let (members, scored) = match self {
-            Input::Absent => (None, None),
-            Input::Set(set) => (Some(set), None),
-            Input::SortedSet(set) => (None, Some(set)),
+            InputSet::Absent => (None, None),
+            InputSet::Set(set) => (Some(set), None),
+            InputSet::SortedSet(set) => (None, Some(set)),
         };
         let members = members.into_iter().flat_map(Members::iter);
         members
@@ -412,13 +412,13 @@ impl<'s> Input<'s> {
 
 /// An input with its weight.
 #[derive(Clone, Copy, Debug)]
-struct Source<'s> {
-    input: Input<'s>,
+struct WeightedInput<'s> {
+    input: InputSet<'s>,
     weight: f64,
 }
 
 fn union<'s>(
-    sources: &[Source<'s>],
+    sources: &[WeightedInput<'s>],
     aggregate: Aggregate,
     seed: u64,
 ) -> Result<Vec<Scored<'s>>, ErrorReply> {
@@ -439,7 +439,7 @@ fn union<'s>(
 }
 
 fn intersection<'s>(
-    sources: &[Source<'s>],
+    sources: &[WeightedInput<'s>],
     aggregate: Aggregate,
 ) -> Result<impl Iterator<Item = Scored<'s>>, ErrorReply> {
     // The first one has the fewest members. Without any there is nothing to be done.
@@ -462,7 +462,7 @@ fn intersection<'s>(
     }))
 }
 
-fn difference<'s>(sources: &[Source<'s>], seed: u64) -> Result<Vec<Scored<'s>>, ErrorReply> {
+fn difference<'s>(sources: &[WeightedInput<'s>], seed: u64) -> Result<Vec<Scored<'s>>, ErrorReply> {
     let [first, others @ ..] = sources else {
         return Ok(Vec::new());
     };
@@ -489,7 +489,7 @@ fn difference<'s>(sources: &[Source<'s>], seed: u64) -> Result<Vec<Scored<'s>>, 
 }
 
 /// Refuses inputs that would keep all other commands waiting. Returns the bytes of all.
-fn admit(sources: &[Source<'_>]) -> Result<usize, ErrorReply> {
+fn admit(sources: &[WeightedInput<'_>]) -> Result<usize, ErrorReply> {
     let inputs = sources.iter().map(|source| source.input);
     admit_sizes(inputs.map(|input| (input.len(), input.bytes())))
 }

@@ -46,7 +46,7 @@ const ZREVRANGE: Spec = Spec {
     summary: "Returns the members of a sorted set with these ranks, the highest first",
     syntax: "key start stop [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| {
-        let form = Form::of(RangeKind::Ranks, true);
+        let form = RangeForm::of(RangeKind::Ranks, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     }),
     ..ZRANGE
@@ -58,7 +58,7 @@ const ZRANGEBYSCORE: Spec = Spec {
     summary: "Returns the members of a sorted set with scores between two",
     syntax: "key min:double max:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
-        let form = Form::of(RangeKind::Scores, false);
+        let form = RangeForm::of(RangeKind::Scores, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     }),
     ..ZRANGE
@@ -70,7 +70,7 @@ const ZREVRANGEBYSCORE: Spec = Spec {
     summary: "Returns the members of a sorted set with scores between two, the highest first",
     syntax: "key max:double min:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
-        let form = Form::of(RangeKind::Scores, true);
+        let form = RangeForm::of(RangeKind::Scores, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     }),
     ..ZRANGE
@@ -82,7 +82,7 @@ const ZRANGEBYLEX: Spec = Spec {
     summary: "Returns the members of a sorted set of equal scores that are between two",
     syntax: "key min max [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
-        let form = Form::of(RangeKind::Members, false);
+        let form = RangeForm::of(RangeKind::Members, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     }),
     ..ZRANGE
@@ -94,7 +94,7 @@ const ZREVRANGEBYLEX: Spec = Spec {
     summary: "Returns the members of a sorted set of equal scores between two, the last first",
     syntax: "key max min [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
-        let form = Form::of(RangeKind::Members, true);
+        let form = RangeForm::of(RangeKind::Members, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     }),
     ..ZRANGE
@@ -102,21 +102,21 @@ const ZREVRANGEBYLEX: Spec = Spec {
 
 /// What a command's name says of its ranges; its options say the rest.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct RangeForm {
     kind: Option<RangeKind>,
     is_reverse: Option<bool>,
     may_have_scores: bool,
 }
 
-const ANY: Form = Form {
+const ANY: RangeForm = RangeForm {
     kind: None,
     is_reverse: None,
     may_have_scores: true,
 };
 
-impl Form {
-    const fn of(kind: RangeKind, is_reverse: bool) -> Form {
-        Form {
+impl RangeForm {
+    const fn of(kind: RangeKind, is_reverse: bool) -> RangeForm {
+        RangeForm {
             kind: Some(kind),
             is_reverse: Some(is_reverse),
             may_have_scores: true,
@@ -136,8 +136,8 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// Both bounds, and the options after them.
-    fn parse(arguments: &[&'a [u8]], form: Form) -> Result<Query<'a>, ErrorReply> {
-        let Form {
+    fn parse(arguments: &[&'a [u8]], form: RangeForm) -> Result<Query<'a>, ErrorReply> {
+        let RangeForm {
             mut kind,
             mut is_reverse,
             may_have_scores,
@@ -237,7 +237,7 @@ const ZRANGESTORE: Spec = Spec {
 };
 
 fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let form = Form {
+    let form = RangeForm {
         may_have_scores: false,
         ..ANY
     };

@@ -7,7 +7,7 @@ use crate::command::sorted_sets::Shape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::keyspace::waiters::Wanted;
+use crate::keyspace::waiters::AwaitedKind;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&BZPOPMIN, &BZPOPMAX, &BZMPOP];
@@ -41,7 +41,7 @@ fn pop_one(
     let keys = 1..arguments.len().saturating_sub(1);
     let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
     let Some((key, found)) = first_key(context, &arguments[keys.clone()])? else {
-        context.wait_for(arguments, keys, Wanted::SortedSet, limit);
+        context.wait_for(arguments, keys, AwaitedKind::SortedSet, limit);
         return Ok(Reply::NilArray);
     };
     context.effects.charge(key.len())?;
@@ -70,7 +70,7 @@ fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let reply = request.run(context)?;
     if reply == Reply::NilArray {
         let keys = 3..request.keys.len().saturating_add(3);
-        context.wait_for(arguments, keys, Wanted::SortedSet, limit);
+        context.wait_for(arguments, keys, AwaitedKind::SortedSet, limit);
     }
     Ok(reply)
 }

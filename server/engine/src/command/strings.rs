@@ -3,7 +3,7 @@
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer};
 use crate::command::set_options::{
-    Condition, Expiry, GetOptions, SetExpiry, SetOptions, set_deadline,
+    Expiry, GetOptions, SetCondition, SetExpiry, SetOptions, set_deadline,
 };
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -48,16 +48,16 @@ fn set_string(
 ) -> Result<Reply, ErrorReply> {
     let found = context.peek(key);
     // A bare refusal of NX says no more than that somebody holds the key, which need not wait.
-    let is_bare = options.condition == Condition::IfAbsent && !options.returns_old;
+    let is_bare = options.condition == SetCondition::IfAbsent && !options.returns_old;
     if !is_bare || found.live.is_none() {
         context.reveal(&found);
     }
     let is_refused = match options.condition {
-        Condition::None => false,
-        Condition::IfAbsent => found.live.is_some(),
-        Condition::IfPresent => found.live.is_none(),
-        Condition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
-        Condition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
+        SetCondition::None => false,
+        SetCondition::IfAbsent => found.live.is_some(),
+        SetCondition::IfPresent => found.live.is_none(),
+        SetCondition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
+        SetCondition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
     };
     if options.returns_old && found.live.is_none() {
         context.notify(Class::KeyMiss, "keymiss", key);
@@ -120,7 +120,7 @@ const SETNX: Spec = Spec {
 
 fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
-        condition: Condition::IfAbsent,
+        condition: SetCondition::IfAbsent,
         ..SetOptions::default()
     };
     let expiry = SetExpiry::At(Deadline::NEVER);

@@ -32,7 +32,7 @@ fn lcs(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
         ));
     };
     let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
-    let options = Options::parse(&arguments[3..])?;
+    let options = SubsequenceOptions::parse(&arguments[3..])?;
     let cells = one.len().saturating_add(1);
     if cells.saturating_mul(two.len().saturating_add(1)) > CELLS_MAX {
         return Err(ErrorReply::new(format!(
@@ -64,7 +64,7 @@ fn lcs(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 }
 
 #[derive(Default)]
-struct Options {
+struct SubsequenceOptions {
     is_length: bool,
     has_indexes: bool,
     has_lengths: bool,
@@ -72,9 +72,9 @@ struct Options {
     least: usize,
 }
 
-impl Options {
-    fn parse(mut rest: &[&[u8]]) -> Result<Options, ErrorReply> {
-        let mut options = Options::default();
+impl SubsequenceOptions {
+    fn parse(mut rest: &[&[u8]]) -> Result<SubsequenceOptions, ErrorReply> {
+        let mut options = SubsequenceOptions::default();
         while let Some((word, after)) = rest.split_first() {
             rest = after;
             match after {

@@ -6,12 +6,12 @@ use super::*;
 use crate::caller::{Caller, Protocol};
 use crate::keyspace::list::{End, List};
 use crate::keyspace::members::Members;
-use crate::keyspace::{Keyspace, Rules};
+use crate::keyspace::{Keyspace, KeyspaceRules};
 use crate::position::LogPosition;
 use crate::time::{Moment, NodeTime};
 
 fn keyspace() -> Keyspace {
-    let rules = Rules {
+    let rules = KeyspaceRules {
         restart_delay_max: Duration::from_secs(60),
         require_ttl: false,
         databases: 16,

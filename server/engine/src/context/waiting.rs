@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::context::CommandContext;
 use crate::effects::WaitLimit;
-use crate::keyspace::waiters::{Waiter, Wanted};
+use crate::keyspace::waiters::{AwaitedKind, Waiter};
 
 impl CommandContext<'_> {
     /// The command has found no element in the keys that are these of its arguments: its client waits for one, unless it
@@ -13,7 +13,7 @@ impl CommandContext<'_> {
         &mut self,
         arguments: &[&[u8]],
         keys: Range<usize>,
-        wanted: Wanted,
+        wanted: AwaitedKind,
         limit: WaitLimit,
     ) {
         self.effects.wait_limit = Some(limit);

@@ -74,7 +74,7 @@ const ELEMENTS_MIN: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::Rules;
+    use crate::keyspace::KeyspaceRules;
     use crate::keyspace::list::{End, List};
     use crate::position::LogPosition;
     use crate::time::{Deadline, NodeTime};
@@ -82,8 +82,8 @@ mod tests {
 
     const POSITION: LogPosition = LogPosition::from_raw(1);
 
-    fn rules() -> Rules {
-        Rules {
+    fn rules() -> KeyspaceRules {
+        KeyspaceRules {
             restart_delay_max: Duration::from_secs(60),
             require_ttl: false,
             databases: 16,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::keyspace::collection::Collection;
-use crate::keyspace::waiters::Wanted;
+use crate::keyspace::waiters::AwaitedKind;
 use crate::position::LogPosition;
 use crate::reply::SHARED_BYTES_MIN;
 use crate::time::{Deadline, NodeTime};
@@ -170,10 +170,10 @@ pub(crate) fn allocation_of(bytes: usize) -> usize {
 
 impl Body {
     /// What clients can wait for in it.
-    pub(crate) fn wanted(&self) -> Option<Wanted> {
+    pub(crate) fn wanted(&self) -> Option<AwaitedKind> {
         match self.value() {
-            ValueRef::Collection(Collection::List(_)) => Some(Wanted::List),
-            ValueRef::Collection(Collection::SortedSet(_)) => Some(Wanted::SortedSet),
+            ValueRef::Collection(Collection::List(_)) => Some(AwaitedKind::List),
+            ValueRef::Collection(Collection::SortedSet(_)) => Some(AwaitedKind::SortedSet),
             ValueRef::Collection(_) | ValueRef::String(_) => None,
         }
     }

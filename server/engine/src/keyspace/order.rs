@@ -24,7 +24,7 @@ impl Scored {
 
 /// All members in their order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct MemberOrder {
     /// None of them is empty.
     blocks: Vec<Block>,
 }
@@ -39,13 +39,13 @@ struct Block {
 
 /// Where a member is, or would be: a block, a piece of it, an offset in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Location {
+struct OrderLocation {
     block: usize,
     piece: usize,
     offset: usize,
 }
 
-impl Order {
+impl MemberOrder {
     /// Adds a member that is not there.
     pub(crate) fn insert(&mut self, scored: Scored) {
         let is_before = |one: &Scored| one.compare(scored.score, &scored.member).is_lt();
@@ -139,7 +139,7 @@ impl Order {
         });
         pieces.flat_map(move |(block, piece)| {
             let members = &self.blocks[block].pieces[piece];
-            let is_in = |one: Location| (one.block, one.piece) == (block, piece);
+            let is_in = |one: OrderLocation| (one.block, one.piece) == (block, piece);
             let start = if is_in(first) { first.offset } else { 0 };
             let end = if is_in(last) {
                 last.offset.saturating_add(1)
@@ -151,7 +151,7 @@ impl Order {
     }
 
     /// Where the member of a rank is; behind all there is none.
-    fn location_of(&self, rank: usize) -> Location {
+    fn location_of(&self, rank: usize) -> OrderLocation {
         let (mut block, mut left) = (0, rank);
         while let Some(members) = self.blocks.get(block).map(|one| one.members)
             && left >= members
@@ -167,7 +167,7 @@ impl Order {
             left = left.saturating_sub(length);
             piece = piece.saturating_add(1);
         }
-        Location {
+        OrderLocation {
             block,
             piece,
             offset: left,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     /// No piece and no block is empty or too long, all together are few, and the counts are right.
-    fn check_bounds(order: &Order, members: usize) {
+    fn check_bounds(order: &MemberOrder, members: usize) {
         let pieces = order.blocks.iter().flat_map(|block| &block.pieces);
         assert!(
             pieces
@@ -327,7 +327,7 @@ mod tests {
             thinned in any::<bool>(),
             (from, to) in (0..1500_usize, 0..1500_usize),
         ) {
-            let (mut order, mut expected) = (Order::default(), Vec::new());
+            let (mut order, mut expected) = (MemberOrder::default(), Vec::new());
             // In the end most go again, from front to back.
             let goes = (0..1500).filter(|number| thinned && number % 50 != 0);
             let goes = goes.map(|number| (true, number));

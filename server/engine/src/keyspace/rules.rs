@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What an engine's keys have to obey.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct KeyspaceRules {
     /// The longest TTL for whose loss a restart delay makes up.
     pub(crate) restart_delay_max: Duration,
     /// Whether keys beyond that are refused.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::keyspace::order::{Order, Scored};
+use crate::keyspace::order::{MemberOrder, Scored};
 use crate::keyspace::table::{Named, Table};
 
 /// Members with their scores.
 #[derive(Clone, Debug, Default)]
 pub struct SortedSet {
     table: Table<Scored>,
-    order: Order,
+    order: MemberOrder,
     bytes: usize,
 }
 

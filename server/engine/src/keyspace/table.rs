@@ -20,11 +20,11 @@ pub(crate) trait Named {
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T> {
     elements: Vec<T>,
-    index: Option<Box<Index>>,
+    index: Option<Box<TableIndex>>,
 }
 
 #[derive(Clone, Debug)]
-struct Index {
+struct TableIndex {
     /// One, or [`SHARDS`] of them.
     shards: Box<[HashTable<u32>]>,
     hasher: FixedState,
@@ -90,7 +90,7 @@ impl<T: Named> Table<T> {
     /// element goes when another is taken out: what is undone is where it was.
     fn index_if_large(&mut self, seed: u64) {
         if self.elements.len() > LINEAR_ELEMENTS_MAX {
-            self.index = Some(Box::new(Index::of(&self.elements, seed)));
+            self.index = Some(Box::new(TableIndex::of(&self.elements, seed)));
         }
     }
 
@@ -135,9 +135,9 @@ impl<T: Named> Table<T> {
     }
 }
 
-impl Index {
-    fn of<T: Named>(elements: &[T], seed: u64) -> Index {
-        let mut index = Index {
+impl TableIndex {
+    fn of<T: Named>(elements: &[T], seed: u64) -> TableIndex {
+        let mut index = TableIndex {
             shards: Box::new([HashTable::with_capacity(elements.len())]),
             hasher: FixedState::with_seed(seed),
         };

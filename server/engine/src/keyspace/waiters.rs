@@ -12,7 +12,7 @@ use crate::channels::ClientId;
 
 /// What a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum AwaitedKind {
     /// An element of a list.
     List,
     /// A member of a sorted set.
@@ -24,7 +24,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Waiter {
     pub(crate) caller: Caller,
     pub(crate) arguments: Vec<Box<[u8]>>,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: AwaitedKind,
     /// Its keys, each with its hash.
     pub(crate) keys: Vec<(u64, Box<[u8]>)>,
     /// Where they begin among the arguments. Where that is not right behind the command's name, the argument before says how
@@ -110,7 +110,7 @@ impl Waiters {
     /// Notes that a key was written and now has this for those who wait. Its turn comes in the order in which keys got
     /// what a client wants of them.
     #[inline]
-    pub(crate) fn note_written(&mut self, hash: u64, has: impl FnOnce() -> Option<Wanted>) {
+    pub(crate) fn note_written(&mut self, hash: u64, has: impl FnOnce() -> Option<AwaitedKind>) {
         if !self.by_hash.is_empty()
             && let Some(wanted) = has()
             && self.is_wanted(hash, wanted)
@@ -120,7 +120,7 @@ impl Waiters {
         }
     }
 
-    fn is_wanted(&self, hash: u64, wanted: Wanted) -> bool {
+    fn is_wanted(&self, hash: u64, wanted: AwaitedKind) -> bool {
         self.by_hash.get(&hash).is_some_and(|queue| {
             let mut waiters = queue.tickets.iter();
             waiters.any(|ticket| {
@@ -211,7 +211,7 @@ mod tests {
                 ..Caller::default()
             },
             arguments: Vec::new(),
-            wanted: Wanted::List,
+            wanted: AwaitedKind::List,
             keys: hashes.iter().map(key).collect(),
             first_key: 1,
         }
@@ -223,13 +223,13 @@ mod tests {
         for client in [7, 3, 5] {
             waiters.add(waiter(client, &[1, 2, 1]));
         }
-        waiters.note_written(3, || Some(Wanted::List));
-        waiters.note_written(1, || Some(Wanted::SortedSet));
+        waiters.note_written(3, || Some(AwaitedKind::List));
+        waiters.note_written(1, || Some(AwaitedKind::SortedSet));
         waiters.note_written(1, || None);
         assert_eq!(waiters.next_ready(), None);
-        waiters.note_written(2, || Some(Wanted::List));
-        waiters.note_written(1, || Some(Wanted::List));
-        waiters.note_written(2, || Some(Wanted::List));
+        waiters.note_written(2, || Some(AwaitedKind::List));
+        waiters.note_written(1, || Some(AwaitedKind::List));
+        waiters.note_written(2, || Some(AwaitedKind::List));
         let mut order = Vec::new();
         let mut after = 0;
         while let Some((ticket, next)) = waiters.next_for(1, after) {

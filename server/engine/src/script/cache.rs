@@ -28,11 +28,11 @@ pub(crate) struct Script<F> {
     /// Kept until SCRIPT FLUSH.
     is_loaded: bool,
     /// `None` where the present interpreter has not compiled it.
-    function: Option<Compiled<F>>,
+    function: Option<CachedFunction<F>>,
 }
 
 #[derive(Debug)]
-struct Compiled<F> {
+struct CachedFunction<F> {
     function: F,
     /// The memory that it takes.
     bytes: usize,
@@ -120,7 +120,7 @@ impl<F: Clone> Cache<F> {
         let Some(script) = self.script_mut(slot) else {
             return 0;
         };
-        script.function = Some(Compiled { function, bytes });
+        script.function = Some(CachedFunction { function, bytes });
         if !script.is_loaded {
             self.evaluated.touch(slot);
         }

@@ -6,8 +6,8 @@ use crate::error::ErrorReply;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::script::cache::sha_of_text;
-use crate::script::invocation::Invocation;
 use crate::script::runner::{NO_SCRIPT, Runner};
+use crate::script::script_arguments::ScriptArguments;
 use crate::script::shebang;
 
 type Arguments<'a> = &'a [&'a [u8]];
@@ -44,7 +44,10 @@ pub(crate) fn declares_no_writes(runner: &Runner, command: ScriptCommand, named:
     }
 }
 
-fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation<'_>, ErrorReply> {
+fn invocation(
+    arguments: Arguments<'_>,
+    is_read_only: bool,
+) -> Result<ScriptArguments<'_>, ErrorReply> {
     let count = parse_integer(arguments[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let rest = &arguments[3..];
     if count < 0 {
@@ -54,7 +57,7 @@ fn invocation(arguments: Arguments<'_>, is_read_only: bool) -> Result<Invocation
         .ok()
         .filter(|&count| count <= rest.len());
     let (keys, rest) = rest.split_at(count.ok_or(TOO_MANY_KEYS)?);
-    Ok(Invocation {
+    Ok(ScriptArguments {
         keys,
         rest,
         is_read_only,

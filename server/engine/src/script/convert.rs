@@ -177,8 +177,8 @@ impl Names {
         loop {
             let finished = match next.take() {
                 Some(value) => match self.begin(value, is_resp3, open.len(), &mut room)? {
-                    Begun::Finished(reply) => reply,
-                    Begun::Open(list) => {
+                    Conversion::Finished(reply) => reply,
+                    Conversion::Open(list) => {
                         open.push(list);
                         next = open.last_mut().and_then(Open::next);
                         if next.is_some() {
@@ -203,9 +203,9 @@ impl Names {
         is_resp3: bool,
         depth: usize,
         room: &mut Room<'_>,
-    ) -> Result<Begun, ReplyTooLarge> {
+    ) -> Result<Conversion, ReplyTooLarge> {
         room.take_value()?;
-        Ok(Begun::Finished(match value {
+        Ok(Conversion::Finished(match value {
             Value::String(text) => room.bulk(&text)?,
             Value::Integer(number) => Reply::Integer(number),
             Value::Number(number) => Reply::Integer(truncated(number)),
@@ -222,22 +222,22 @@ impl Names {
         }))
     }
 
-    fn begin_table(&self, table: Table, room: &mut Room<'_>) -> Result<Begun, ReplyTooLarge> {
+    fn begin_table(&self, table: Table, room: &mut Room<'_>) -> Result<Conversion, ReplyTooLarge> {
         if let Some(text) = text_field(&table, &self.err) {
             let mut text = c_text(room.bytes(&text)?);
             while let [.., b'\r' | b'\n'] = *text {
                 text.pop();
             }
-            return Ok(Begun::Finished(Reply::Error(ErrorReply::new(text))));
+            return Ok(Conversion::Finished(Reply::Error(ErrorReply::new(text))));
         }
         if let Some(text) = text_field(&table, &self.ok) {
             let text = c_text(room.bytes(&text)?);
-            return Ok(Begun::Finished(Reply::Status(text.into())));
+            return Ok(Conversion::Finished(Reply::Status(text.into())));
         }
         match table.raw_get(&self.double) {
-            Ok(Value::Number(number)) => return Ok(Begun::Finished(Reply::Double(number))),
+            Ok(Value::Number(number)) => return Ok(Conversion::Finished(Reply::Double(number))),
             Ok(Value::Integer(number)) => {
-                return Ok(Begun::Finished(Reply::Double(rounded(number))));
+                return Ok(Conversion::Finished(Reply::Double(rounded(number))));
             }
             _ => {}
         }
@@ -248,7 +248,7 @@ impl Names {
                     *byte = b' ';
                 }
             }
-            return Ok(Begun::Finished(Reply::BigNumber(digits)));
+            return Ok(Conversion::Finished(Reply::BigNumber(digits)));
         }
         if let Ok(Value::Table(inner)) = table.raw_get(&self.verbatim) {
             let fields = (
@@ -258,13 +258,13 @@ impl Names {
             if let (Some(format), Some(text)) = fields {
                 let format = verbatim_format(&format.as_bytes());
                 let text = room.bytes(&text)?;
-                return Ok(Begun::Finished(Reply::Verbatim(format, text)));
+                return Ok(Conversion::Finished(Reply::Verbatim(format, text)));
             }
         }
         if let Ok(Value::Table(entries)) = table.raw_get(&self.map) {
             let pairs = entries.pairs::<Value, Value>().filter_map(Result::ok);
-            return Ok(Begun::Open(Open::listed(
-                Shape::Map,
+            return Ok(Conversion::Open(Open::listed(
+                ReplyShape::Map,
                 pairs.flat_map(|(k, v)| [k, v]),
                 room,
             )?));
@@ -274,9 +274,9 @@ impl Names {
                 .pairs::<Value, Value>()
                 .filter_map(Result::ok)
                 .map(|(key, _)| key);
-            return Ok(Begun::Open(Open::listed(Shape::Set, keys, room)?));
+            return Ok(Conversion::Open(Open::listed(ReplyShape::Set, keys, room)?));
         }
-        Ok(Begun::Open(Open::indexed(table)))
+        Ok(Conversion::Open(Open::indexed(table)))
     }
 }
 
@@ -341,13 +341,13 @@ fn verbatim_format(name: &[u8]) -> [u8; 3] {
 
 /// A list whose values are being converted.
 struct Open {
-    shape: Shape,
+    shape: ReplyShape,
     source: Source,
     items: Vec<Reply>,
 }
 
 #[derive(Clone, Copy)]
-enum Shape {
+enum ReplyShape {
     Array,
     Map,
     Set,
@@ -362,7 +362,7 @@ enum Source {
     Listed(std::vec::IntoIter<Value>),
 }
 
-enum Begun {
+enum Conversion {
     Finished(Reply),
     Open(Open),
 }
@@ -371,14 +371,14 @@ impl Open {
     fn indexed(table: Table) -> Open {
         let source = Source::Indexed { table, index: 0 };
         Open {
-            shape: Shape::Array,
+            shape: ReplyShape::Array,
             source,
             items: Vec::new(),
         }
     }
 
     fn listed(
-        shape: Shape,
+        shape: ReplyShape,
         values: impl Iterator<Item = Value>,
         room: &mut Room<'_>,
     ) -> Result<Open, ReplyTooLarge> {
@@ -409,9 +409,9 @@ impl Open {
 
     fn finish(self) -> Reply {
         match self.shape {
-            Shape::Array => Reply::Array(self.items),
-            Shape::Set => Reply::Set(self.items),
-            Shape::Map => {
+            ReplyShape::Array => Reply::Array(self.items),
+            ReplyShape::Set => Reply::Set(self.items),
+            ReplyShape::Map => {
                 let mut pairs = Vec::with_capacity(self.items.len() / 2);
                 let mut items = self.items.into_iter();
                 while let (Some(key), Some(value)) = (items.next(), items.next()) {

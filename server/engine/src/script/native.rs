@@ -21,7 +21,7 @@ pub(super) use run::{Failed, run};
 
 /// A script as a tree.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct NativeScript {
     block: Block,
     /// How many locals are in scope at most.
     locals: usize,

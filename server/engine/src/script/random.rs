@@ -13,7 +13,7 @@ pub(crate) type Seeds = Box<dyn FnMut() -> Option<u64> + Send>;
 pub(crate) struct ScriptRandom {
     seeds: RefCell<Seeds>,
     /// None until the script has asked for a number.
-    generator: Cell<Option<Random>>,
+    generator: Cell<Option<Drand48>>,
 }
 
 impl ScriptRandom {
@@ -35,14 +35,14 @@ impl ScriptRandom {
 
     /// Goes on from this seed, as the script wants it.
     pub(crate) fn seed(&self, seed: u32) {
-        self.generator.set(Some(Random::new(seed)));
+        self.generator.set(Some(Drand48::new(seed)));
     }
 
     /// What `draw` makes of the next numbers; `None` where no seed can be had.
-    pub(crate) fn draw(&self, draw: impl FnOnce(&mut Random) -> f64) -> Option<f64> {
+    pub(crate) fn draw(&self, draw: impl FnOnce(&mut Drand48) -> f64) -> Option<f64> {
         let mut generator = match self.generator.get() {
             Some(generator) => generator,
-            None => Random((self.seeds.borrow_mut())()? & MASK),
+            None => Drand48((self.seeds.borrow_mut())()? & MASK),
         };
         let number = draw(&mut generator);
         self.generator.set(Some(generator));
@@ -58,11 +58,11 @@ impl fmt::Debug for ScriptRandom {
 
 /// The 48-bit linear congruential generator of `drand48`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Drand48(u64);
 
-impl Random {
-    pub(crate) const fn new(seed: u32) -> Random {
-        Random(((seed as u64) << 16) | LOW_BITS)
+impl Drand48 {
+    pub(crate) const fn new(seed: u32) -> Drand48 {
+        Drand48(((seed as u64) << 16) | LOW_BITS)
     }
 
     /// A number from 0 to 2^31 - 1.
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_redis() {
         // `string.format('%.17g', math.random())` after `math.randomseed(0)`.
-        assert_eq!(Random::new(0).fraction(), 0.170_828_036_112_165_1);
-        let mut random = Random::new(7);
+        assert_eq!(Drand48::new(0).fraction(), 0.170_828_036_112_165_1);
+        let mut random = Drand48::new(7);
         assert_eq!(random.between(1.0, 1e6), 266_445.0);
         assert_eq!(random.between(1.0, 1e6), 682_036.0);
-        let mut random = Random::new(7);
+        let mut random = Drand48::new(7);
         assert_eq!(random.fraction(), 0.266_444_196_582_978_7);
         assert_eq!(random.fraction(), 0.682_035_230_417_752_3);
         assert_eq!(random.fraction(), 0.265_490_593_512_305_36);
@@ -111,7 +111,7 @@ mod tests {
     fn fractions_stay_below_one() {
         let largest = (0..=u32::MAX)
             .step_by(0x1_0001)
-            .map(|seed| Random::new(seed).fraction());
+            .map(|seed| Drand48::new(seed).fraction());
         let largest = largest.fold(0.0, f64::max);
         assert!((0.999..1.0).contains(&largest), "{largest}");
     }

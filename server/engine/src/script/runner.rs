@@ -14,7 +14,7 @@ use crate::caller::{Caller, Protocol};
 use crate::context::CommandContext;
 use crate::effects::{Effects, NO_ROOM};
 use crate::error::ErrorReply;
-use crate::keyspace::{Keyspace, Rules};
+use crate::keyspace::{Keyspace, KeyspaceRules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
 use crate::script::call::{LogLine, Running, ScriptState};
@@ -22,12 +22,12 @@ use crate::script::counted::Counted;
 use crate::script::failure::{
     Cause, cause_of, ended_reply, fault_text, raised_reply, refused_reply, reply_with_place,
 };
-use crate::script::invocation::Invocation;
 use crate::script::libraries::JsonSettings;
 use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
-use crate::script::native::{self, Failed, Program};
+use crate::script::native::{self, Failed, NativeScript};
 use crate::script::random::{ScriptRandom, Seeds};
 use crate::script::recency::Slot;
+use crate::script::script_arguments::ScriptArguments;
 use crate::script::shebang::{self, Head};
 use crate::script::syntax;
 use crate::script::vm::{Compiled, Vm};
@@ -48,7 +48,7 @@ pub(crate) struct Runner {
 struct Executable {
     function: Function,
     /// For a script that needs no interpreter.
-    program: Option<Program>,
+    program: Option<NativeScript>,
 }
 
 impl Runner {
@@ -163,7 +163,7 @@ impl Runner {
         &mut self,
         context: &mut CommandContext<'_>,
         body: &[u8],
-        call: Invocation<'_>,
+        call: ScriptArguments<'_>,
     ) -> Reply {
         let slot = match self.cache.find(body) {
             Some(slot) => Ok(slot),
@@ -180,7 +180,7 @@ impl Runner {
         &mut self,
         context: &mut CommandContext<'_>,
         sha: &Sha,
-        call: Invocation<'_>,
+        call: ScriptArguments<'_>,
     ) -> Option<Reply> {
         let slot = self.cache.find_sha(sha)?;
         Some(self.run(context, slot, call))
@@ -275,7 +275,12 @@ impl Runner {
         })
     }
 
-    fn run(&mut self, context: &mut CommandContext<'_>, slot: Slot, call: Invocation<'_>) -> Reply {
+    fn run(
+        &mut self,
+        context: &mut CommandContext<'_>,
+        slot: Slot,
+        call: ScriptArguments<'_>,
+    ) -> Reply {
         let script = match self.executable_of(slot) {
             Ok(found) => found,
             Err(error) => return Reply::Error(error),
@@ -283,7 +288,7 @@ impl Runner {
         if call.is_read_only && script.declares_writes {
             return Reply::Error(WRITING_SCRIPT);
         }
-        let call = Invocation {
+        let call = ScriptArguments {
             is_read_only: call.is_read_only || script.is_read_only,
             ..call
         };
@@ -319,8 +324,8 @@ impl Runner {
     fn run_natively(
         &self,
         context: &mut CommandContext<'_>,
-        program: &Program,
-        call: Invocation<'_>,
+        program: &NativeScript,
+        call: ScriptArguments<'_>,
         sha: &Sha,
     ) -> Result<Reply, ReplyTooLarge> {
         let result = {
@@ -349,7 +354,7 @@ impl Runner {
         &mut self,
         context: &mut CommandContext<'_>,
         function: &Function,
-        call: Invocation<'_>,
+        call: ScriptArguments<'_>,
         sha: &Sha,
     ) -> Result<Reply, ReplyTooLarge> {
         let Some(vm) = &mut self.vm else {
@@ -471,7 +476,7 @@ const WRITING_SCRIPT: ErrorReply =
     ErrorReply::fixed("ERR Can not execute a script with write flag using *_ro command.");
 
 /// The placeholder's; nothing is ever written there.
-const NO_RULES: Rules = Rules {
+const NO_RULES: KeyspaceRules = KeyspaceRules {
     restart_delay_max: Duration::ZERO,
     require_ttl: false,
     databases: 0,

@@ -5,7 +5,7 @@
 use super::*;
 use crate::time::RawTime;
 
-const CALL: Invocation<'static> = Invocation {
+const CALL: ScriptArguments<'static> = ScriptArguments {
     keys: &[],
     rest: &[],
     is_read_only: false,
@@ -15,7 +15,7 @@ const CALL: Invocation<'static> = Invocation {
 #[test]
 fn a_script_is_compiled_when_it_is_called_and_once() {
     let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| RawTime::ZERO), 1, true);
-    let rules = Rules {
+    let rules = KeyspaceRules {
         reply_bytes_max: 1000,
         ..NO_RULES
     };

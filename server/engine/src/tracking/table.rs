@@ -15,7 +15,7 @@ pub(crate) type Position = u32;
 
 /// Keys by name and by position; a key is here for as long as a client keeps it.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TrackingTable {
     /// From hashes to positions: many tables, so that growing one is short. There are none before the first key.
     shards: Box<[Links]>,
     hasher: FixedState,
@@ -32,10 +32,10 @@ struct Kept {
     clients: ClientIds,
 }
 
-impl Table {
+impl TrackingTable {
     /// With a seed that nobody who chooses keys knows.
-    pub(crate) fn new(seed: u64) -> Table {
-        Table {
+    pub(crate) fn new(seed: u64) -> TrackingTable {
+        TrackingTable {
             shards: Box::default(),
             hasher: FixedState::with_seed(seed),
             kept: Vec::new(),
@@ -187,10 +187,10 @@ impl Table {
     }
 
     /// Takes all of it, to be dropped, and leaves an empty one.
-    pub(crate) fn take(&mut self) -> Table {
-        let empty = Table {
+    pub(crate) fn take(&mut self) -> TrackingTable {
+        let empty = TrackingTable {
             hasher: self.hasher.clone(),
-            ..Table::new(0)
+            ..TrackingTable::new(0)
         };
         std::mem::replace(self, empty)
     }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn keys_are_in_all_shards() {
-        let mut table = Table::new(7);
+        let mut table = TrackingTable::new(7);
         for key in 0..20 * SHARDS {
             table.insert(&key.to_le_bytes(), 0);
         }
@@ -229,9 +229,9 @@ mod tests {
 
     #[test]
     fn the_seed_is_kept_when_all_is_forgotten() {
-        let mut table = Table::new(7);
-        let hash = |table: &Table| table.hasher.hash_one(b"key");
-        assert_ne!(hash(&table), hash(&Table::new(8)));
+        let mut table = TrackingTable::new(7);
+        let hash = |table: &TrackingTable| table.hasher.hash_one(b"key");
+        assert_ne!(hash(&table), hash(&TrackingTable::new(8)));
         let taken = table.take();
         assert_eq!(hash(&table), hash(&taken));
     }

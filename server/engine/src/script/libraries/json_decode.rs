@@ -2,7 +2,7 @@
 
 use mlua::{IntoLua, LuaString, Table, Value};
 
-use crate::script::libraries::json_scanner::{Scanner, Token};
+use crate::script::libraries::json_scanner::{JsonToken, Scanner};
 use crate::script::libraries::json_settings::Settings;
 use crate::script::libraries::native::{NativeCall, STACK_SLOTS};
 
@@ -43,9 +43,9 @@ enum Open {
 }
 
 /// What follows a value that was put where it belongs.
-enum Placed {
+enum Placement {
     /// Another value, which begins with this token.
-    Next(Token),
+    Next(JsonToken),
     /// It was the last of a list or an object, which is now a value itself.
     Finished(Value),
     /// It was the document.
@@ -58,34 +58,34 @@ impl Decoder<'_> {
         loop {
             self.call.step()?;
             let mut value = match token {
-                Token::ObjectBegin => match self.begin_object()? {
-                    Begun::Empty(value) => value,
-                    Begun::First(first) => {
+                JsonToken::ObjectBegin => match self.begin_object()? {
+                    OpenedPart::Empty(value) => value,
+                    OpenedPart::First(first) => {
                         token = first;
                         continue;
                     }
                 },
-                Token::ListBegin => match self.begin_list()? {
-                    Begun::Empty(value) => value,
-                    Begun::First(first) => {
+                JsonToken::ListBegin => match self.begin_list()? {
+                    OpenedPart::Empty(value) => value,
+                    OpenedPart::First(first) => {
                         token = first;
                         continue;
                     }
                 },
-                Token::String => {
+                JsonToken::String => {
                     let text = self.call.lua.create_string(&self.scanner.string)?;
                     text.into_lua(self.call.lua)?
                 }
-                Token::Number(number) => Value::Number(number),
-                Token::Boolean(yes) => Value::Boolean(yes),
-                Token::Null => Value::NULL,
+                JsonToken::Number(number) => Value::Number(number),
+                JsonToken::Boolean(yes) => Value::Boolean(yes),
+                JsonToken::Null => Value::NULL,
                 other => return Err(self.expected("value", other)),
             };
             loop {
                 match self.place(value)? {
-                    Placed::Finished(list) => value = list,
-                    Placed::Document(value) => return Ok(value),
-                    Placed::Next(first) => {
+                    Placement::Finished(list) => value = list,
+                    Placement::Document(value) => return Ok(value),
+                    Placement::Next(first) => {
                         token = first;
                         break;
                     }
@@ -94,29 +94,29 @@ impl Decoder<'_> {
         }
     }
 
-    fn begin_object(&mut self) -> mlua::Result<Begun> {
+    fn begin_object(&mut self) -> mlua::Result<OpenedPart> {
         self.descend(3)?;
         let table = self.call.lua.create_table()?;
         match self.scanner.next() {
-            Token::ObjectEnd => Ok(Begun::Empty(Value::Table(table))),
+            JsonToken::ObjectEnd => Ok(OpenedPart::Empty(Value::Table(table))),
             first => {
                 let key = self.key(first)?;
                 self.slots = self.slots.saturating_add(2);
                 self.open.push(Open::Object { table, key });
-                Ok(Begun::First(self.scanner.next()))
+                Ok(OpenedPart::First(self.scanner.next()))
             }
         }
     }
 
-    fn begin_list(&mut self) -> mlua::Result<Begun> {
+    fn begin_list(&mut self) -> mlua::Result<OpenedPart> {
         self.descend(2)?;
         let table = self.call.lua.create_table()?;
         match self.scanner.next() {
-            Token::ListEnd => Ok(Begun::Empty(Value::Table(table))),
+            JsonToken::ListEnd => Ok(OpenedPart::Empty(Value::Table(table))),
             first => {
                 self.slots = self.slots.saturating_add(1);
                 self.open.push(Open::List { table, length: 0 });
-                Ok(Begun::First(first))
+                Ok(OpenedPart::First(first))
             }
         }
     }
@@ -134,23 +134,23 @@ impl Decoder<'_> {
     }
 
     /// A key and its colon.
-    fn key(&mut self, token: Token) -> mlua::Result<LuaString> {
-        if !matches!(token, Token::String) {
+    fn key(&mut self, token: JsonToken) -> mlua::Result<LuaString> {
+        if !matches!(token, JsonToken::String) {
             return Err(self.expected("object key string", token));
         }
         let key = self.call.lua.create_string(&self.scanner.string)?;
         match self.scanner.next() {
-            Token::Colon => Ok(key),
+            JsonToken::Colon => Ok(key),
             other => Err(self.expected("colon", other)),
         }
     }
 
     /// Puts a value into the innermost list or object, and reads on.
-    fn place(&mut self, value: Value) -> mlua::Result<Placed> {
+    fn place(&mut self, value: Value) -> mlua::Result<Placement> {
         let (finished, slots) = match self.open.last_mut() {
             None => {
                 return match self.scanner.next() {
-                    Token::End => Ok(Placed::Document(value)),
+                    JsonToken::End => Ok(Placement::Document(value)),
                     other => Err(self.expected("the end", other)),
                 };
             }
@@ -158,33 +158,33 @@ impl Decoder<'_> {
                 *length = length.saturating_add(1);
                 table.raw_set(*length, value)?;
                 match self.scanner.next() {
-                    Token::Comma => return Ok(Placed::Next(self.scanner.next())),
-                    Token::ListEnd => (table.clone(), 1),
+                    JsonToken::Comma => return Ok(Placement::Next(self.scanner.next())),
+                    JsonToken::ListEnd => (table.clone(), 1),
                     other => return Err(self.expected("comma or array end", other)),
                 }
             }
             Some(Open::Object { table, key }) => {
                 table.raw_set(&*key, value)?;
                 match self.scanner.next() {
-                    Token::Comma => {
+                    JsonToken::Comma => {
                         let first = self.scanner.next();
                         let next = self.key(first)?;
                         if let Some(Open::Object { key, .. }) = self.open.last_mut() {
                             *key = next;
                         }
-                        return Ok(Placed::Next(self.scanner.next()));
+                        return Ok(Placement::Next(self.scanner.next()));
                     }
-                    Token::ObjectEnd => (table.clone(), 2),
+                    JsonToken::ObjectEnd => (table.clone(), 2),
                     other => return Err(self.expected("comma or object end", other)),
                 }
             }
         };
         self.open.pop();
         self.slots = self.slots.saturating_sub(slots);
-        Ok(Placed::Finished(Value::Table(finished)))
+        Ok(Placement::Finished(Value::Table(finished)))
     }
 
-    fn expected(&self, expected: &str, found: Token) -> mlua::Error {
+    fn expected(&self, expected: &str, found: JsonToken) -> mlua::Error {
         let found = found.name();
         let character = self.scanner.token_at.saturating_add(1);
         self.call.fault(&format!(
@@ -194,8 +194,8 @@ impl Decoder<'_> {
 }
 
 /// A list or an object that has begun.
-enum Begun {
+enum OpenedPart {
     Empty(Value),
     /// The token of its first value.
-    First(Token),
+    First(JsonToken),
 }

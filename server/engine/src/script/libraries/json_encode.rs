@@ -4,7 +4,9 @@ use mlua::{LuaString, Table, Value};
 
 use crate::script::libraries::json_number::general;
 use crate::script::libraries::json_settings::{InvalidNumbers, Settings};
-use crate::script::libraries::native::{NativeCall, Output, STACK_SLOTS, number_of, type_name};
+use crate::script::libraries::native::{
+    BoundedOutput, NativeCall, STACK_SLOTS, number_of, type_name,
+};
 
 pub(super) fn encode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<LuaString> {
     if call.count() != 1 {
@@ -13,7 +15,7 @@ pub(super) fn encode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<
     let mut encoder = Encoder {
         call,
         settings,
-        output: Output::new(call),
+        output: BoundedOutput::new(call),
         open: Vec::new(),
         slots: 1,
     };
@@ -25,7 +27,7 @@ pub(super) fn encode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<
 struct Encoder<'a> {
     call: &'a NativeCall<'a>,
     settings: Settings,
-    output: Output<'a>,
+    output: BoundedOutput<'a>,
     open: Vec<Open>,
     /// What Lua would have on its stack.
     slots: usize,

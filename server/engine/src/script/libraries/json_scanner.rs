@@ -11,13 +11,13 @@ pub(super) struct Scanner<'a> {
     pub(super) at: usize,
     /// Where the last token began, or where it was found to be wrong.
     pub(super) token_at: usize,
-    /// What the last [`Token::String`] says.
+    /// What the last [`JsonToken::String`] says.
     pub(super) string: Vec<u8>,
     decodes_invalid: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Token {
+pub(super) enum JsonToken {
     ObjectBegin,
     ObjectEnd,
     ListBegin,
@@ -32,22 +32,22 @@ pub(super) enum Token {
     Wrong(&'static str),
 }
 
-impl Token {
+impl JsonToken {
     /// As errors name it.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Token::ObjectBegin => "T_OBJ_BEGIN",
-            Token::ObjectEnd => "T_OBJ_END",
-            Token::ListBegin => "T_ARR_BEGIN",
-            Token::ListEnd => "T_ARR_END",
-            Token::String => "T_STRING",
-            Token::Number(_) => "T_NUMBER",
-            Token::Boolean(_) => "T_BOOLEAN",
-            Token::Null => "T_NULL",
-            Token::Colon => "T_COLON",
-            Token::Comma => "T_COMMA",
-            Token::End => "T_END",
-            Token::Wrong(text) => text,
+            JsonToken::ObjectBegin => "T_OBJ_BEGIN",
+            JsonToken::ObjectEnd => "T_OBJ_END",
+            JsonToken::ListBegin => "T_ARR_BEGIN",
+            JsonToken::ListEnd => "T_ARR_END",
+            JsonToken::String => "T_STRING",
+            JsonToken::Number(_) => "T_NUMBER",
+            JsonToken::Boolean(_) => "T_BOOLEAN",
+            JsonToken::Null => "T_NULL",
+            JsonToken::Colon => "T_COLON",
+            JsonToken::Comma => "T_COMMA",
+            JsonToken::End => "T_END",
+            JsonToken::Wrong(text) => text,
         }
     }
 }
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Token {
+    pub(super) fn next(&mut self) -> JsonToken {
         let rest = self.rest();
         let spaces = rest
             .iter()
@@ -73,27 +73,27 @@ impl<'a> Scanner<'a> {
         self.token_at = self.at;
         let rest = self.rest();
         let Some(&first) = rest.first() else {
-            return Token::End;
+            return JsonToken::End;
         };
         let (token, length) = match first {
-            b'{' => (Token::ObjectBegin, 1),
-            b'}' => (Token::ObjectEnd, 1),
-            b'[' => (Token::ListBegin, 1),
-            b']' => (Token::ListEnd, 1),
-            b',' => (Token::Comma, 1),
-            b':' => (Token::Colon, 1),
+            b'{' => (JsonToken::ObjectBegin, 1),
+            b'}' => (JsonToken::ObjectEnd, 1),
+            b'[' => (JsonToken::ListBegin, 1),
+            b']' => (JsonToken::ListEnd, 1),
+            b',' => (JsonToken::Comma, 1),
+            b':' => (JsonToken::Colon, 1),
             b'"' => return self.text(),
             b'-' | b'0'..=b'9' if !self.decodes_invalid && is_invalid_number(rest) => {
-                (Token::Wrong(INVALID_NUMBER), 0)
+                (JsonToken::Wrong(INVALID_NUMBER), 0)
             }
             b'-' | b'0'..=b'9' => number(rest),
-            _ if rest.starts_with(b"true") => (Token::Boolean(true), 4),
-            _ if rest.starts_with(b"false") => (Token::Boolean(false), 5),
-            _ if rest.starts_with(b"null") => (Token::Null, 4),
+            _ if rest.starts_with(b"true") => (JsonToken::Boolean(true), 4),
+            _ if rest.starts_with(b"false") => (JsonToken::Boolean(false), 5),
+            _ if rest.starts_with(b"null") => (JsonToken::Null, 4),
             b'+' | b'i' | b'I' | b'n' | b'N' if self.decodes_invalid && is_invalid_number(rest) => {
                 number(rest)
             }
-            _ => (Token::Wrong("invalid token"), 0),
+            _ => (JsonToken::Wrong("invalid token"), 0),
         };
         self.at = self.at.saturating_add(length);
         token
@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn text(&mut self) -> Token {
+    fn text(&mut self) -> JsonToken {
         self.string.clear();
         self.at = self.at.saturating_add(1);
         loop {
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
             let escaped = match rest {
                 [b'"', ..] => {
                     self.at = self.at.saturating_add(1);
-                    return Token::String;
+                    return JsonToken::String;
                 }
                 [_, escaped, ..] => *escaped,
                 [_] => return self.wrong("invalid escape code"),
@@ -151,9 +151,9 @@ impl<'a> Scanner<'a> {
         2
     }
 
-    fn wrong(&mut self, text: &'static str) -> Token {
+    fn wrong(&mut self, text: &'static str) -> JsonToken {
         self.token_at = self.at;
-        Token::Wrong(text)
+        JsonToken::Wrong(text)
     }
 }
 
@@ -178,10 +178,10 @@ fn code_point(text: &[u8]) -> Option<(char, usize)> {
     char::from_u32(bits.saturating_add(0x1_0000)).map(|letter| (letter, 12))
 }
 
-fn number(text: &[u8]) -> (Token, usize) {
+fn number(text: &[u8]) -> (JsonToken, usize) {
     match read(text) {
-        Some((number, length)) => (Token::Number(number), length),
-        None => (Token::Wrong(INVALID_NUMBER), 0),
+        Some((number, length)) => (JsonToken::Number(number), length),
+        None => (JsonToken::Wrong(INVALID_NUMBER), 0),
     }
 }
 

@@ -6,7 +6,7 @@ use mlua::{LuaString, Table, Value};
 use rmp::encode;
 
 use crate::number::truncated;
-use crate::script::libraries::native::{Library, NativeCall, Output, number_of};
+use crate::script::libraries::native::{BoundedOutput, Library, NativeCall, number_of};
 
 pub(super) fn add_to(library: &Library<'_>, table: &Table) -> mlua::Result<()> {
     library.add(table, "pack", pack)
@@ -18,7 +18,7 @@ fn pack(call: &NativeCall<'_>) -> mlua::Result<LuaString> {
     }
     let mut packer = Packer {
         call,
-        output: Output::new(call),
+        output: BoundedOutput::new(call),
     };
     for value in &call.values {
         packer.value(value, 0)?;
@@ -28,7 +28,7 @@ fn pack(call: &NativeCall<'_>) -> mlua::Result<LuaString> {
 
 struct Packer<'a> {
     call: &'a NativeCall<'a>,
-    output: Output<'a>,
+    output: BoundedOutput<'a>,
 }
 
 impl Packer<'_> {

@@ -166,15 +166,15 @@ impl NativeCall<'_> {
 }
 
 /// Bytes that a function makes. They may grow only as far as the script's memory reaches.
-pub(super) struct Output<'a> {
+pub(super) struct BoundedOutput<'a> {
     call: &'a NativeCall<'a>,
     pub(super) bytes: Vec<u8>,
     admitted: usize,
 }
 
-impl<'a> Output<'a> {
-    pub(super) fn new(call: &'a NativeCall<'a>) -> Output<'a> {
-        Output {
+impl<'a> BoundedOutput<'a> {
+    pub(super) fn new(call: &'a NativeCall<'a>) -> BoundedOutput<'a> {
+        BoundedOutput {
             call,
             bytes: Vec::new(),
             admitted: ADMITTED_BYTES,

@@ -7,7 +7,7 @@ use mlua::{Error, Table, Value};
 use crate::number::truncated;
 use crate::script::failure::Raised;
 use crate::script::libraries::native::{Library, NativeCall};
-use crate::script::random::{Random, ScriptRandom};
+use crate::script::random::{Drand48, ScriptRandom};
 
 /// The functions of `math`.
 pub(super) fn math(library: &Library<'_>, random: &Rc<ScriptRandom>) -> mlua::Result<Table> {
@@ -46,7 +46,7 @@ pub(super) fn table(library: &Library<'_>) -> mlua::Result<Table> {
 
 fn random_number(call: &NativeCall<'_>, source: &ScriptRandom) -> mlua::Result<f64> {
     let number = match call.count() {
-        0 => source.draw(Random::fraction),
+        0 => source.draw(Drand48::fraction),
         1 => source.draw(between(call, 1.0, call.number(1)?)?),
         2 => source.draw(between(call, call.number(1)?, call.number(2)?)?),
         _ => return Err(call.fault("wrong number of arguments")),
@@ -59,12 +59,12 @@ fn between(
     call: &NativeCall<'_>,
     low: f64,
     high: f64,
-) -> mlua::Result<impl FnOnce(&mut Random) -> f64 + use<>> {
+) -> mlua::Result<impl FnOnce(&mut Drand48) -> f64 + use<>> {
     let (low, high) = (low.trunc(), high.trunc());
     if low.is_nan() || high.is_nan() || low > high {
         return Err(call.refuse(call.count(), "interval is empty"));
     }
-    Ok(move |generator: &mut Random| generator.between(low, high))
+    Ok(move |generator: &mut Drand48| generator.between(low, high))
 }
 
 const NO_SEED: &str = "the system gives no random numbers: what the script makes of them might not be unique. Its writes \

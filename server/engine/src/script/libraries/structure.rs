@@ -7,8 +7,8 @@
 use mlua::{IntoLua, Table, Value};
 
 use crate::number::truncated;
-use crate::script::libraries::native::{Library, NativeCall, Output, STACK_SLOTS};
-use crate::script::libraries::structure_format::{Format, Item};
+use crate::script::libraries::native::{BoundedOutput, Library, NativeCall, STACK_SLOTS};
+use crate::script::libraries::structure_format::{Item, StructureFormat};
 
 pub(super) fn table(library: &Library<'_>) -> mlua::Result<Table> {
     let table = library.lua.create_table()?;
@@ -21,8 +21,8 @@ pub(super) fn table(library: &Library<'_>) -> mlua::Result<Table> {
 fn pack(call: &NativeCall<'_>) -> mlua::Result<mlua::LuaString> {
     let text = call.text(1)?;
     let text = text.as_bytes();
-    let mut format = Format::new(call, &text);
-    let mut output = Output::new(call);
+    let mut format = StructureFormat::new(call, &text);
+    let mut output = BoundedOutput::new(call);
     let mut index: usize = 2;
     while let Some(item) = format.next()? {
         for _ in 0..format.padding(item, output.bytes.len()) {
@@ -67,7 +67,7 @@ fn required_number(call: &NativeCall<'_>, index: usize) -> mlua::Result<f64> {
 }
 
 fn put_text(
-    output: &mut Output<'_>,
+    output: &mut BoundedOutput<'_>,
     call: &NativeCall<'_>,
     index: usize,
     item: Item,
@@ -92,7 +92,12 @@ fn put_text(
     Ok(())
 }
 
-fn put_integer(output: &mut Output<'_>, bits: u64, size: usize, is_big: bool) -> mlua::Result<()> {
+fn put_integer(
+    output: &mut BoundedOutput<'_>,
+    bits: u64,
+    size: usize,
+    is_big: bool,
+) -> mlua::Result<()> {
     let byte = |position: usize| {
         let bits = u32::try_from(position.saturating_mul(8))
             .ok()
@@ -117,7 +122,7 @@ fn unpack(call: &NativeCall<'_>) -> mlua::Result<mlua::MultiValue> {
         return Err(call.refuse(3, "offset must be 1 or greater"));
     }
     let (text, data) = (text.as_bytes(), data.as_bytes());
-    let mut format = Format::new(call, &text);
+    let mut format = StructureFormat::new(call, &text);
     let mut position = as_size(position.wrapping_sub(1).cast_unsigned());
     let mut values: Vec<Value> = Vec::new();
     while let Some(item) = format.next()? {
@@ -183,7 +188,7 @@ fn previous_size(call: &NativeCall<'_>, values: &mut Vec<Value>) -> mlua::Result
 fn size(call: &NativeCall<'_>) -> mlua::Result<i64> {
     let text = call.text(1)?;
     let text = text.as_bytes();
-    let mut format = Format::new(call, &text);
+    let mut format = StructureFormat::new(call, &text);
     let mut position: usize = 0;
     while let Some(item) = format.next()? {
         position = position.wrapping_add(format.padding(item, position));

@@ -5,7 +5,7 @@ use mlua::Error;
 use crate::script::libraries::native::NativeCall;
 
 /// A format that is being read.
-pub(super) struct Format<'a> {
+pub(super) struct StructureFormat<'a> {
     call: &'a NativeCall<'a>,
     rest: &'a [u8],
     pub(super) is_big_endian: bool,
@@ -20,11 +20,11 @@ pub(super) struct Item {
     pub(super) size: usize,
 }
 
-impl<'a> Format<'a> {
+impl<'a> StructureFormat<'a> {
     /// The text up to the first zero.
-    pub(super) fn new(call: &'a NativeCall<'a>, text: &'a [u8]) -> Format<'a> {
+    pub(super) fn new(call: &'a NativeCall<'a>, text: &'a [u8]) -> StructureFormat<'a> {
         let end = text.iter().position(|&byte| byte == 0);
-        Format {
+        StructureFormat {
             call,
             rest: &text[..end.unwrap_or(text.len())],
             is_big_endian: false,

@@ -14,13 +14,13 @@ pub(super) enum Word<'a> {
 
 /// A word and its line, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedWord<'a> {
     pub(super) word: Word<'a>,
     pub(super) line: u32,
 }
 
 /// All words of a text, at most [`WORDS_MAX`].
-pub(super) fn words(mut text: &[u8]) -> Option<Vec<Placed<'_>>> {
+pub(super) fn words(mut text: &[u8]) -> Option<Vec<PlacedWord<'_>>> {
     let mut words = Vec::new();
     let mut line: u32 = 1;
     while let Some(first) = text.first() {
@@ -39,7 +39,7 @@ pub(super) fn words(mut text: &[u8]) -> Option<Vec<Placed<'_>>> {
             continue;
         }
         let (word, rest) = next(text)?;
-        words.push(Placed { word, line });
+        words.push(PlacedWord { word, line });
         if words.len() > WORDS_MAX {
             return None;
         }

@@ -3,11 +3,11 @@
 //! The interpreter has accepted the text before: what is read here as a script is one.
 
 use crate::command::{Flags, numbered_spec};
-use crate::script::native::lexer::{Placed, Word, words};
-use crate::script::native::{Block, Call, Expression, Program, Statement};
+use crate::script::native::lexer::{PlacedWord, Word, words};
+use crate::script::native::{Block, Call, Expression, NativeScript, Statement};
 
 /// The tree of a script; `None` for one that needs the interpreter.
-pub(in crate::script) fn parse(body: &[u8]) -> Option<Program> {
+pub(in crate::script) fn parse(body: &[u8]) -> Option<NativeScript> {
     if body.len() > BYTES_MAX {
         return None;
     }
@@ -19,7 +19,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<Program> {
         depth: 0,
     };
     let block = parser.block()?;
-    parser.is_at_end().then(|| Program {
+    parser.is_at_end().then(|| NativeScript {
         block,
         locals: parser.locals,
         bytes: body
@@ -29,7 +29,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<Program> {
 }
 
 struct Parser<'a> {
-    words: Vec<Placed<'a>>,
+    words: Vec<PlacedWord<'a>>,
     next: usize,
     /// The names of the locals that can be seen, the newest at the end.
     scope: Vec<&'a [u8]>,
@@ -42,7 +42,7 @@ impl<'a> Parser<'a> {
         self.words.get(self.next).map(|placed| placed.word)
     }
 
-    fn take(&mut self) -> Option<Placed<'a>> {
+    fn take(&mut self) -> Option<PlacedWord<'a>> {
         let placed = *self.words.get(self.next)?;
         self.next = self.next.saturating_add(1);
         Some(placed)

@@ -11,9 +11,9 @@ use crate::number::{argument_text, truncated};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
 use crate::script::call::{WRONG_ARGUMENT, check_limits, execute};
 use crate::script::convert::{TABLE_BYTES, rounded};
-use crate::script::invocation::Invocation;
 use crate::script::limits::Budget;
-use crate::script::native::{Block, Call, Expression, Program, Statement};
+use crate::script::native::{Block, Call, Expression, NativeScript, Statement};
+use crate::script::script_arguments::ScriptArguments;
 
 /// What an expression comes to.
 #[derive(Clone, Debug)]
@@ -41,9 +41,9 @@ pub(in crate::script) enum Failed {
 
 /// Runs a script; what it returns. Its calls share the context's moment and effects.
 pub(in crate::script) fn run<'a>(
-    program: &'a Program,
+    program: &'a NativeScript,
     context: &mut CommandContext<'_>,
-    invocation: Invocation<'a>,
+    invocation: ScriptArguments<'a>,
     budget: &Budget,
 ) -> Result<Value<'a>, Failed> {
     let mut run = Run {
@@ -59,7 +59,7 @@ pub(in crate::script) fn run<'a>(
 
 struct Run<'a, 'c, 'e> {
     context: &'c mut CommandContext<'e>,
-    invocation: Invocation<'a>,
+    invocation: ScriptArguments<'a>,
     budget: &'c Budget,
     journal_bytes_before: usize,
     locals: SmallVec<[Value<'a>; LOCALS_INLINE]>,

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 
 use crate::script::syntax::lexer::{Edit, Lexeme, Refusal};
 use crate::script::syntax::pace::Pace;
-use crate::script::syntax::reader::{Parsed, Reader, byte, fixed};
+use crate::script::syntax::reader::{LexemeReader, Parsed, byte, fixed};
 
 /// The edits that a script needs, in no order.
 pub(super) fn parse(source: &[u8]) -> Result<Vec<Edit>, Refusal> {
     let mut parser = Parser {
-        reader: Reader::new(source)?,
+        reader: LexemeReader::new(source)?,
         pace: Pace::of(source),
         levels: 0,
         functions: vec![Function {
@@ -29,7 +29,7 @@ pub(super) fn parse(source: &[u8]) -> Result<Vec<Edit>, Refusal> {
 }
 
 pub(super) struct Parser<'a> {
-    pub(super) reader: Reader<'a>,
+    pub(super) reader: LexemeReader<'a>,
     pub(super) pace: Pace,
     levels: usize,
     /// The functions that are being read, the innermost at the end.

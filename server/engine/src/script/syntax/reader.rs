@@ -2,7 +2,7 @@
 
 use crate::script::syntax::lexer::{Lexeme, Lexer, Refusal};
 
-pub(super) struct Reader<'a> {
+pub(super) struct LexemeReader<'a> {
     pub(super) lexer: Lexer<'a>,
     pub(super) now: Lexeme,
     /// Where it begins and ends.
@@ -24,12 +24,12 @@ pub(super) const fn fixed(word: &'static str) -> Lexeme {
     Lexeme::Fixed(word)
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(source: &'a [u8]) -> Parsed<Reader<'a>> {
+impl<'a> LexemeReader<'a> {
+    pub(super) fn new(source: &'a [u8]) -> Parsed<LexemeReader<'a>> {
         let mut lexer = Lexer::new(source);
         let now = lexer.next()?;
         let span = (lexer.start, lexer.at);
-        Ok(Reader {
+        Ok(LexemeReader {
             lexer,
             now,
             span,

@@ -11,14 +11,14 @@ use crate::output::Format;
 
 /// The text and the JSON object of one thing.
 #[derive(Debug, Default)]
-pub(crate) struct Description {
+pub(crate) struct Printout {
     /// For people.
     pub(crate) text: String,
     /// For programs.
     pub(crate) object: Map<String, Value>,
 }
 
-impl Description {
+impl Printout {
     /// A member, and what the text says of it.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>, words: impl Display) -> Self {
         let _ = write!(self.text, "{words}");
@@ -48,7 +48,7 @@ impl Description {
     }
 
     /// A member that is described itself.
-    pub(crate) fn with_part(self, name: &str, part: Option<Description>) -> Self {
+    pub(crate) fn with_part(self, name: &str, part: Option<Printout>) -> Self {
         match part {
             Some(part) => self.with(name, part.object, part.text),
             None => self.with_hidden(name, Value::Null),
@@ -60,7 +60,7 @@ impl Description {
         self,
         name: &str,
         heading: &str,
-        parts: impl Iterator<Item = Description>,
+        parts: impl Iterator<Item = Printout>,
         shown_max: usize,
     ) -> Self {
         let (texts, objects): (Vec<String>, Vec<Value>) =
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn control_characters_cannot_reach_the_terminal() {
         let bytes = b"a\x1b[2J\r\n\x00\xff\"\x7f\t";
-        let description = || Description::default().with_bytes("key", " key", bytes, 100);
+        let description = || Printout::default().with_bytes("key", " key", bytes, 100);
         let text = description().shown(Format::Text);
         assert_eq!(text, r#" key "a\x1b[2J\r\n\x00\xff\"\x7f\t""#);
         let value = r#"a\x1b[2J\r\n\x00\xff\"\x7f\t"#;
@@ -127,7 +127,7 @@ mod tests {
             (4, " \"0123\"... (10 bytes)", "0123..."),
             (10, " \"0123456789\"", "0123456789"),
         ] {
-            let description = Description::default().with_bytes("key", "", b"0123456789", shown);
+            let description = Printout::default().with_bytes("key", "", b"0123456789", shown);
             assert_eq!(description.text, text);
             assert_eq!(description.object["key"], value);
         }

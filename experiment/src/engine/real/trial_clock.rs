@@ -4,14 +4,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Time since the beginning of a trial.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Observer {
+pub(super) struct TrialClock {
     start_ns: u64,
 }
 
-impl Observer {
+impl TrialClock {
     /// Begins now.
-    pub(super) fn begin() -> Observer {
-        Observer { start_ns: raw_ns() }
+    pub(super) fn begin() -> TrialClock {
+        TrialClock { start_ns: raw_ns() }
     }
 
     /// So much time has passed.

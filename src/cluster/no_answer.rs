@@ -7,24 +7,24 @@ use std::time::Duration;
 use quorlock_server::show_duration;
 use rustix::process::Pid;
 
-use super::home::Home;
+use super::home::ClusterHome;
 use crate::exit_code::Failure;
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) enum Unanswered {
-    /// Nobody listens: there is no supervisor.
+pub(super) enum NoAnswer {
+    /// There is no supervisor.
     Absent,
     /// The supervisor ended before it answered.
     Ended,
-    /// Somebody has stopped its process.
+    /// Its process is stopped.
     Stopped(Pid),
     /// It has said nothing for so long.
     Silent(Pid, Duration),
     Failed(io::Error),
 }
 
-impl From<io::Error> for Unanswered {
+impl From<io::Error> for NoAnswer {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Self::Absent,
@@ -36,9 +36,9 @@ impl From<io::Error> for Unanswered {
     }
 }
 
-impl Unanswered {
+impl NoAnswer {
     /// The same for people.
-    pub(super) fn failure(self, home: &Home) -> Failure {
+    pub(super) fn failure(self, home: &ClusterHome) -> Failure {
         let supervisor = format!("the supervisor of {}", home.name());
         let nodes_go_on = "nodes that run as processes go on, and so do their locks";
         match self {

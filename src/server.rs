@@ -136,7 +136,7 @@ async fn until_end(
             // Any line makes the file anew; who sends this wants it now.
             _ = hangup.recv(), if has_log_file => tracing::warn!("Received SIGHUP: here the log goes on"),
             // During a restart delay it answers already, but grants nothing.
-            () = node.serving(), if !is_announced => {
+            Ok(()) = node.serving(), if !is_announced => {
                 is_announced = true;
                 if node.address().port() != 0 {
                     tracing::info!("Ready to accept connections tcp");

@@ -30,8 +30,8 @@ mod sync;
 
 pub use date::{Date, show_duration};
 pub use node::{
-    CallError, Failure, Node, NodeBuilder, NodeStream, StartError, Value, init, mark_restored,
-    require_directory,
+    CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
+    StateWatch, Value, init, mark_restored, require_directory,
 };
 pub use past::{FrameError, NodeId, is_node_file};
 pub use quorlock_engine::REDIS_VERSION;

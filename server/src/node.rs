@@ -10,6 +10,7 @@ pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
 pub(crate) mod identity;
+mod lifecycle;
 mod open_log;
 mod restored;
 pub(crate) mod start;
@@ -23,12 +24,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use smallvec::SmallVec;
-use tokio::sync::watch;
 
 pub use builder::NodeBuilder;
 pub use call::CallError;
 pub use error::StartError;
 pub use identity::{init, require_directory};
+pub use lifecycle::{NotServing, RunState, StateWatch};
 pub use restored::mark_restored;
 pub use stream::NodeStream;
 pub use value::Value;
@@ -61,7 +62,7 @@ pub struct Node {
     address: SocketAddr,
     in_process: Arc<InProcess>,
     calls: Calls,
-    outcome: watch::Receiver<Outcome>,
+    states: Box<StateWatch>,
     supervisor: Option<JoinHandle<()>>,
 }
 
@@ -152,14 +153,32 @@ impl Node {
         self.node.facts.verdict.stop.reason()
     }
 
-    /// Whether it serves locks, or still waits out its restart delay.
-    pub fn is_serving(&self) -> bool {
-        self.node.signals.serving.is_set()
+    /// What it is doing now.
+    pub fn state(&self) -> RunState {
+        self.states.state()
     }
 
-    /// Resolves when the node serves locks; at once if it does. Never, if it stops before.
-    pub async fn serving(&self) {
-        self.node.signals.serving.wait().await;
+    /// Resolves with the next state that is not `seen`; see [`StateWatch::changed`].
+    pub async fn state_changed(&self, seen: &RunState) -> RunState {
+        self.states.changed(seen).await
+    }
+
+    /// A watch of what it is doing, for other tasks and for the time after this node.
+    pub fn watch(&self) -> StateWatch {
+        StateWatch::clone(&self.states)
+    }
+
+    /// Whether it serves locks now: not in its restart delay, and not once it stops or has failed.
+    pub fn is_serving(&self) -> bool {
+        self.state().is_serving()
+    }
+
+    /// Resolves when the node serves locks; at once if it does.
+    ///
+    /// # Errors
+    /// When it stops or fails before, or has done so.
+    pub async fn serving(&self) -> Result<(), NotServing> {
+        self.states.serving().await
     }
 
     /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.
@@ -172,15 +191,7 @@ impl Node {
     /// # Errors
     /// When it stopped because its log failed.
     pub async fn stopped(&self) -> Result<(), Failure> {
-        let mut outcome = self.outcome.clone();
-        match outcome.wait_for(Option::is_some).await {
-            Ok(ended) => ended.clone().unwrap_or(Ok(())),
-            // The node's thread panicked; its alarm has said so.
-            Err(_) => Err(match self.node.commit.failure() {
-                Some(failure) => failure.clone(),
-                None => Failure::new("the node's thread ended unexpectedly"),
-            }),
-        }
+        self.states.stopped().await
     }
 
     /// Stops the node in order: what was acknowledged is synced, the next start needs no delay.
@@ -213,7 +224,7 @@ impl Drop for Node {
         self.node.stop();
         if let Some(supervisor) = self.supervisor.take() {
             // Once it has told how it ended, its thread is at its end as well.
-            let has_ended = self.outcome.borrow().is_some();
+            let has_ended = self.states.ended().is_some();
             stopping::wait(supervisor, has_ended);
         }
     }

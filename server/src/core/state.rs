@@ -74,13 +74,13 @@ pub(crate) struct Signals {
     /// Notified when a key appears, so that an idle node needs no timer.
     pub(crate) activity: Notify,
     /// The orderly stop was asked for.
-    pub(crate) stop: Latch,
+    pub(crate) stop: Arc<Latch>,
     /// The last record is synced: workers may end.
     pub(crate) stopped: Latch,
     /// Stop as a killed process would.
     pub(crate) crash: AtomicBool,
     /// The restart delay is over.
-    pub(crate) serving: Latch,
+    pub(crate) serving: Arc<Latch>,
 }
 
 impl NodeState {

@@ -12,7 +12,7 @@ use crate::core::compaction::PART_BYTES;
 use crate::node::call::Calls;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
-use crate::node::{Node, identity, threads};
+use crate::node::{Node, StateWatch, identity, threads};
 use crate::runtime::process;
 
 /// A node that has not been started.
@@ -98,11 +98,11 @@ impl NodeBuilder {
             threads::spawn(|| self.plan(), ready, sender).map_err(StartError::Thread)?;
         match started.await {
             Ok(Ok((node, address, in_process))) => Ok(Node {
+                states: Box::new(StateWatch::of(&node, outcome)),
                 node,
                 address,
                 calls: Calls::new(Arc::clone(&in_process)),
                 in_process,
-                outcome,
                 supervisor: Some(supervisor),
             }),
             Ok(Err(error)) => Err(error),

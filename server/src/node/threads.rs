@@ -96,21 +96,18 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         }
     };
     let ended = runtime.block_on(async {
-        let address = listeners.first().and_then(|it| it.local_addr().ok());
-        let is_local_only = socket.is_some();
+        let address = first_address(&listeners, socket.as_ref());
         let mut acceptors = threads.accept(listeners, socket);
-        let told = match address {
-            Some(address) => Ok(address),
-            None if is_local_only => Ok(NO_ADDRESS),
-            None => Err(StartError::NoAddress),
-        };
         let in_process = Arc::clone(&threads.in_process);
-        let told = told.map(|address| (Arc::clone(&node), address, in_process));
+        let told = address.map(|address| (Arc::clone(&node), address, in_process));
         if ready.send(told).is_err() {
             // The caller that started the node does not want it any more.
             node.stop();
         }
-        let lived = maintenance_task::run(&node, &mut maintenance).await;
+        let lived = tokio::select! {
+            lived = maintenance_task::run(&node, &mut maintenance) => lived,
+            failure = acceptors_failed(&node, &mut acceptors) => Err(failure),
+        };
         acceptors.shutdown().await;
         let ended = lived.and_then(|()| last_words(&node, &mut maintenance, &stop_mark));
         node.signals.stopped.set();
@@ -123,6 +120,34 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
     });
     threads.end()?;
     ended
+}
+
+fn first_address(
+    listeners: &[TcpListener],
+    socket: Option<&UnixSocket>,
+) -> Result<std::net::SocketAddr, StartError> {
+    let address = listeners.first().and_then(|it| it.local_addr().ok());
+    let of_socket = socket.map(|_| NO_ADDRESS);
+    address.or(of_socket).ok_or(StartError::NoAddress)
+}
+
+/// Resolves when connections are no longer accepted at one of the node's addresses, and fails the node: it would call
+/// itself serving, and refuse its clients.
+async fn acceptors_failed(
+    node: &NodeState,
+    acceptors: &mut JoinSet<std::io::Result<()>>,
+) -> Failure {
+    let failure = loop {
+        match acceptors.join_next().await {
+            Some(Ok(Err(error))) => break node.commit.fail(error),
+            Some(Err(_)) => break node.commit.fail("a task that accepts connections panicked"),
+            // Its workers have ended, and have said why.
+            Some(Ok(Ok(()))) => {}
+            None => std::future::pending().await,
+        }
+    };
+    node.fail(&failure);
+    failure
 }
 
 /// A crash leaves nothing behind on purpose.

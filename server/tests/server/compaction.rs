@@ -117,7 +117,7 @@ fn bgrewriteaof_answers_like_redis_and_info_tells_of_it() {
         );
         assert_eq!(client.info("aof_rewrite_scheduled"), "1");
         machine.advance_ms(62_000);
-        node.serving().await;
+        node.serving().await.unwrap();
         await_rewrites(&mut client, 1);
         node.stop().await.unwrap();
         let node = machine.start(NO).await;

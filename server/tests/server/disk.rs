@@ -47,7 +47,7 @@ fn a_failed_write_ends_the_node_in_everysec_and_the_next_start_waits() {
         let mut client = wire(&node);
         assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));
         machine.advance_ms(10_211);
-        node.serving().await;
+        node.serving().await.unwrap();
         assert_eq!(client.ask("GET b"), "nil", "it was never acknowledged");
     });
 }
@@ -385,7 +385,7 @@ fn keys_that_no_delay_covers_survive_a_power_loss_in_every_mode() {
             node.crash().await;
             let node = machine.start_in(mode).await;
             machine.advance_ms(62_000);
-            node.serving().await;
+            node.serving().await.unwrap();
             let mut client = wire(&node);
             assert_eq!(client.ask("GET forever"), "token", "{mode}");
             assert_eq!(client.ask("GET long"), "token", "{mode}");

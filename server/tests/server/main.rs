@@ -33,6 +33,7 @@ mod restart_delay_limits;
 mod restart_delay_unlogged;
 mod segments;
 mod slow_sync;
+mod states;
 mod stopping;
 mod time;
 mod tracking;

@@ -256,7 +256,7 @@ fn readiness_follows_the_restart_delay() {
         let stop = "quorlock_last_stop_info{stop=\"unclean\",clean=\"no\",delay_cause=\"unclean\"}";
         assert_eq!(value(&text, stop), 1.0);
         machine.advance_ms(10_211);
-        node.serving().await;
+        node.serving().await.unwrap();
         let answer = get(at(&node), "/readyz");
         assert_eq!((answer.status, answer.body.as_str()), (200, "serving\n"));
         let text = get(at(&node), "/metrics").body;

@@ -34,7 +34,7 @@ async fn restart(machine: &Machine, directives: Directives<'_>) -> (Node, String
     let why = client.info("last_stop");
     let left_ms = client.info("restart_delay_remaining_ms").parse().unwrap();
     machine.advance_ms(left_ms);
-    node.serving().await;
+    node.serving().await.unwrap();
     (node, why, left_ms)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quorlock_server::Node;
+use quorlock_server::{Node, RunState};
 
 use crate::machine::hooked_clock::HookedClock;
 use crate::machine::{Machine, run, wire};
@@ -74,8 +74,16 @@ async fn ends(node: Node, why: &str) {
     let stopped = tokio::time::timeout(Duration::from_secs(10), node.stopped()).await;
     let failure = stopped.expect("the node goes on").unwrap_err().to_string();
     assert!(failure.contains(why), "{failure}");
-    let address = node.address();
+    assert!(!node.is_serving());
+    assert!(
+        matches!(node.state(), RunState::Failed(_)),
+        "{:?}",
+        node.state()
+    );
+    assert!(node.serving().await.unwrap_err().to_string().contains(why));
+    let (address, watch) = (node.address(), node.watch());
     drop(node);
+    assert!(watch.state().is_final() && !watch.state().is_serving());
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 

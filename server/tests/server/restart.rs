@@ -86,7 +86,7 @@ fn after_a_crash_everysec_waits_and_always_serves() {
                 machine.advance_ms(10_209);
                 assert!(client.ask("GET a").starts_with("-RESTARTDELAY"));
                 machine.advance_ms(2);
-                node.serving().await;
+                node.serving().await.unwrap();
             }
             assert_eq!(client.ask("SET b token NX PX 1000"), "+OK");
             assert_eq!(client.info("restart_delay"), "0");
@@ -108,7 +108,7 @@ fn neither_a_clean_stop_nor_a_crash_ends_or_prolongs_the_delay() {
         let reply = wire(&node).ask("GET a");
         assert_eq!(milliseconds_left(&reply), 4_210, "{reply}");
         machine.advance_ms(5_000);
-        node.serving().await;
+        node.serving().await.unwrap();
         node.stop().await.unwrap();
         assert!(
             machine.start(EVERYSEC).await.is_serving(),
@@ -131,7 +131,7 @@ fn a_clean_stop_without_a_log_waits_out_the_longest_lock() {
         let reply = wire(&node).ask("SET a other NX PX 20000");
         assert_eq!(milliseconds_left(&reply), 19_000, "{reply}");
         machine.advance_ms(19_001);
-        node.serving().await;
+        node.serving().await.unwrap();
         assert_eq!(wire(&node).ask("SET a other NX PX 20000"), "+OK");
     });
 }
@@ -164,7 +164,7 @@ fn always_waits_after_the_machine_went_down_unless_fsync_is_trusted() {
         node.stop().await.unwrap();
         machine.advance_ms(62_000);
         let node = machine.start(trusting).await;
-        node.serving().await;
+        node.serving().await.unwrap();
         assert_eq!(wire(&node).ask("SET c token NX PX 10000"), "+OK");
         node.crash().await;
         machine.clock.reboot(Duration::from_secs(3));
@@ -222,7 +222,7 @@ fn the_first_start_of_an_unknown_directory_waits_where_it_is_told_to() {
         assert!(reply.contains("empty data directory"), "{reply}");
         assert!(reply.contains("quorlock node init"), "{reply}");
         machine.advance_ms(61_210);
-        node.serving().await;
+        node.serving().await.unwrap();
         assert_eq!(wire(&node).ask("SET a token NX PX 1000"), "+OK");
     });
 }

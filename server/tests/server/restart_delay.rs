@@ -264,7 +264,7 @@ fn how_a_run_ended_and_what_the_log_says_decide_how_long_the_next_one_waits() {
                 row.what
             );
             machine.advance_ms(2);
-            node.serving().await;
+            node.serving().await.unwrap();
             assert_eq!(
                 wire(&node).ask("SET b other NX PX 10"),
                 "+OK",

@@ -216,7 +216,7 @@ fn what_is_put_back_or_lost_is_noticed_and_waited_for() {
             // Once it has waited, it is at home: the next start is a clean one.
             home.clock
                 .advance(std::time::Duration::from_millis(CAP + 1));
-            node.serving().await;
+            node.serving().await.unwrap();
             node.stop().await.unwrap();
             let node = home.start(ALWAYS).await;
             assert_eq!(

@@ -33,7 +33,7 @@ fn keys_without_ttl_or_beyond_the_cap_survive_a_power_loss_without_a_delay() {
             let length_ms = if mode == ALWAYS { 0 } else { 10 };
             assert_eq!(said(&node).length_ms, length_ms, "{mode:?}");
             machine.advance_ms(11);
-            node.serving().await;
+            node.serving().await.unwrap();
             let mut client = wire(&node);
             assert_eq!(client.ask("GET a"), "forever");
             assert_eq!(client.ask("GET b"), "long");
@@ -67,7 +67,7 @@ fn without_a_log_only_the_delay_protects_and_only_up_to_the_cap() {
         let node = machine.start(NO_LOG).await;
         assert_eq!(said(&node).length_ms, 61_210);
         machine.advance_ms(61_211);
-        node.serving().await;
+        node.serving().await.unwrap();
         let mut client = wire(&node);
         assert_eq!(
             client.ask("GET a"),

@@ -29,7 +29,7 @@ fn a_cap_lowered_together_with_the_log_shortens_no_lock() {
             let reply = wire(&node).ask("SET lock B NX PX 4000");
             assert!(reply.starts_with("-RESTARTDELAY"), "{reply}");
             machine.advance_ms(2);
-            node.serving().await;
+            node.serving().await.unwrap();
             assert_eq!(wire(&node).ask("SET lock B NX PX 4000"), "+OK");
         });
     }

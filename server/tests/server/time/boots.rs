@@ -215,7 +215,7 @@ fn power_loss_in_another_boot_gives_back_what_no_record_shows() {
             let left_ms = delay_left_ms(&mut client);
             assert_eq!(left_ms, 61_210, "{mode}");
             machine.advance_ms(left_ms);
-            node.serving().await;
+            node.serving().await.unwrap();
             let left = number(&client.ask("PTTL long"));
             // At most what it was given, less the delay; at least what was left in truth.
             assert!(

@@ -257,7 +257,9 @@ impl Run {
             if left_ms == 0 {
                 let serving = self.node.as_ref().unwrap().serving();
                 let outcome = tokio::time::timeout(Duration::from_secs(20), serving).await;
-                return outcome.map_err(|_| "a delay that is over does not end".to_owned());
+                let outcome =
+                    outcome.map_err(|_| "a delay that is over does not end".to_owned())?;
+                return outcome.map_err(|ended| ended.to_string());
             }
             // A raw clock that was set back has to catch up first.
             self.machine.advance_ms(left_ms + 1_000);

@@ -49,7 +49,7 @@ fn steering_across_a_restart_changes_neither_ttl_nor_delay() {
                 assert_eq!(delay_left_ms(&mut client), due_ms);
                 machine.clock.steer(ppm);
                 machine.advance_ms(due_ms);
-                node.serving().await;
+                node.serving().await.unwrap();
                 let left = 590_000 - due_ms;
                 assert_eq!(client.ask("PTTL long"), format!(":{left}"));
             }
@@ -120,7 +120,7 @@ fn on_a_clock_that_stands_still_nothing_ends() {
         assert_eq!(delay_left_ms(&mut client), 1_030);
         machine.clock.detune_raw(0);
         machine.advance_ms(1_030);
-        node.serving().await;
+        node.serving().await.unwrap();
         assert_eq!(client.ask("GET a"), "nil");
     });
 }

@@ -62,7 +62,7 @@ fn an_idle_hour_is_not_given_back() {
             let node = machine.start_mode(mode).await;
             let mut client = wire(&node);
             machine.advance_ms(delay_left_ms(&mut client));
-            node.serving().await;
+            node.serving().await.unwrap();
             assert_eq!(client.ask("PTTL a"), ":-2", "{mode}");
         }
     });

@@ -68,7 +68,7 @@ async fn restart(mode: &str, end: End, step_us: i64, when: When) -> (u64, i128) 
         assert_eq!(client.ask("SET short other NX PX 1"), "nil");
     }
     machine.advance_ms(delay_ms);
-    node.serving().await;
+    node.serving().await.unwrap();
     let left_ms = number(&client.ask("PTTL long"));
     assert_expiretime_fits(&node);
     assert_ends_after(

@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+mod holder;
 #[allow(
     clippy::arithmetic_side_effects,
     reason = "offsets in memory are lengths of what is there"
@@ -19,6 +20,7 @@ mod origin;
 mod real;
 mod view;
 
+pub use holder::Hold;
 pub use memory::{Fate, Fault, MemoryDisk, Operation, Point, PowerLoss, Sector, Unsynced};
 pub use origin::FileOrigin;
 pub use real::{OpenError, RealDisk};
@@ -80,6 +82,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The file system of the directory; `None` where it does not say how large it is.
     fn volume(&self) -> io::Result<Option<Volume>> {
         Ok(None)
+    }
+    /// Takes the disk for one node of this process, as long as the result lives. One that keeps no note of its holder is
+    /// not refused.
+    fn hold(&self) -> Result<Hold, OpenError> {
+        Ok(Hold::default())
     }
     /// A number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;

@@ -46,7 +46,7 @@ mod writer;
 
 pub use appender::{Appender, Batch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, FileOrigin,
+    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, FileOrigin, Hold,
     MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
     Volume,
 };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorlock_persistence::{DirectoryEntry, Disk, File, RealDisk};
+use quorlock_persistence::{DirectoryEntry, Disk, File, Hold, OpenError, RealDisk};
 
 use super::MachineControls;
 use super::file::VolatileFile;
@@ -167,6 +167,10 @@ impl Disk for VolatileDisk {
 
     fn sync_folder(&self, name: &str) -> io::Result<()> {
         self.real.sync_folder(name)
+    }
+
+    fn hold(&self) -> Result<Hold, OpenError> {
+        self.real.hold()
     }
 
     fn random(&self) -> io::Result<u64> {

@@ -7,7 +7,8 @@
 //! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
 //! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::{DirectoryEntry, Disk, File, FileOrigin, Volume};
+use super::holder::{Hold, Holder};
+use super::{DirectoryEntry, Disk, File, FileOrigin, OpenError, Volume};
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
@@ -26,10 +27,12 @@ pub use loss::{Fate, PowerLoss, Sector, Unsynced};
 use file::MemoryFile;
 use state::{DiskState, SharedState};
 
-/// A directory in memory. Clones are the same directory, so that a node can be started on it again.
+/// A directory in memory. Clones are the same directory, so that a node can be started on it again once the last one has
+/// stopped. As with a directory, a second node beside that one is refused.
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
     state: SharedState,
+    holder: Holder,
 }
 
 /// The disk after one change.
@@ -244,6 +247,7 @@ impl MemoryDisk {
     fn of(state: DiskState) -> MemoryDisk {
         MemoryDisk {
             state: SharedState::new(state),
+            holder: Holder::default(),
         }
     }
 
@@ -368,6 +372,11 @@ impl Disk for MemoryDisk {
             total_bytes,
             free_bytes: total_bytes.saturating_sub(state.used_bytes()),
         }))
+    }
+
+    fn hold(&self) -> Result<Hold, OpenError> {
+        let held = || OpenError::held_here("in memory".to_owned());
+        self.holder.take().ok_or_else(held)
     }
 
     fn random(&self) -> io::Result<u64> {

@@ -3,6 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
+use super::holder::{Hold, Holder, tried_again};
 use super::origin::{FileOrigin, origin_at, this_machine};
 use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal};
 use crate::segment_name;
@@ -23,6 +24,8 @@ pub struct RealDisk {
     directory: OwnedFd,
     /// Closing both gives the locks back, also when the process is killed.
     _lock: fs::File,
+    /// The node that has it; the locks let in all of this opening.
+    holder: Holder,
 }
 
 impl RealDisk {
@@ -65,6 +68,7 @@ impl RealDisk {
             given_path,
             directory,
             _lock: lock,
+            holder: Holder::default(),
         }))
     }
 
@@ -192,6 +196,11 @@ impl Disk for RealDisk {
         volume_of(&self.directory)
     }
 
+    fn hold(&self) -> Result<Hold, OpenError> {
+        let held = || OpenError::held_here(self.describe(""));
+        self.holder.take().ok_or_else(held)
+    }
+
     fn random(&self) -> io::Result<u64> {
         getrandom::u64().map_err(io::Error::other)
     }
@@ -201,20 +210,16 @@ impl Disk for RealDisk {
     }
 }
 
-/// A tool that only wants to know whether the directory is in use holds the lock for an instant; that must
-/// not keep a node from starting, so a lock that is held is tried a few times more.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "only before an error, while nothing runs yet"
-)]
+/// Tries a lock that is held a few times more.
 fn take_lock(lock: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    for _ in 0..LOCK_TRIES {
-        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
-            result => return result,
-        }
-    }
-    rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
+    let taken =
+        tried_again(
+            || match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => None,
+                result => Some(result),
+            },
+        );
+    taken.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK))
 }
 
 pub(super) fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -335,12 +340,8 @@ impl File for RealFile {
 /// Why a directory could not be taken.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
-    #[error(
-        "the data directory {directory} is in use by another process{}: two nodes must never share one; \
-         stop the other process or give this node a directory of its own",
-        .holder.map(|id| format!(" (process {id})")).unwrap_or_default()
-    )]
+    /// Another process has it, or another node of this one.
+    #[error("the data directory {directory} is in use by {}", in_use_by(*.holder))]
     Locked {
         /// The directory.
         directory: String,
@@ -369,8 +370,31 @@ pub enum OpenError {
     },
 }
 
-const LOCK_TRIES: u32 = 5;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+impl OpenError {
+    /// Another node of this process has it.
+    pub(super) fn held_here(directory: String) -> OpenError {
+        OpenError::Locked {
+            directory,
+            holder: Some(std::process::id()),
+        }
+    }
+}
+
+/// Who has a directory, what that means and what to do.
+fn in_use_by(holder: Option<u32>) -> String {
+    if holder == Some(std::process::id()) {
+        return "another node of this process: two nodes must never share one, or both grant the same locks. Wait until the \
+                other node has stopped (in code with its `stop`: a drop within a runtime does not wait), or give this node a \
+                directory or disk of its own"
+            .to_owned();
+    }
+    let process = holder.map(|id| format!(" (process {id})"));
+    format!(
+        "another process{}: two nodes must never share one; stop the other process or give this node a directory of its own",
+        process.unwrap_or_default()
+    )
+}
+
 /// Lock names are for the node's own user only.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;

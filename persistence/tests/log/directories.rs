@@ -29,7 +29,9 @@ fn a_second_handle_is_refused_until_the_first_is_gone() {
         matches!(error, OpenError::Locked { holder: Some(id), .. } if id == std::process::id())
     );
     assert!(
-        error.to_string().contains("in use by another process"),
+        error
+            .to_string()
+            .contains("in use by another node of this process"),
         "{error}"
     );
     drop(disk);

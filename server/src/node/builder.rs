@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, LogOptions, MemoryDisk};
+use quorlock_persistence::{Disk, Hold, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
@@ -70,7 +70,7 @@ impl NodeBuilder {
     }
 
     /// Keeps the log on this disk instead of a directory. A second node started on the same
-    /// [`MemoryDisk`] after the first has gone is the same node restarted.
+    /// [`MemoryDisk`] after the first has stopped is the same node restarted; beside it, it is refused.
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = Some(disk);
@@ -112,8 +112,8 @@ impl NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// What the node starts from. Opens the directory, so it may wait for the disk.
-    fn plan(self) -> Result<Plan, StartError> {
+    /// What the node starts from, and its hold of the disk. Opens the directory, so it may wait for the disk.
+    fn plan(self) -> Result<(Plan, Hold), StartError> {
         if let Some(problem) = self.problem {
             return Err(problem);
         }
@@ -125,7 +125,8 @@ impl NodeBuilder {
             Some(disk) => disk,
             None => identity::open(&self.config.dir)?,
         };
-        Ok(Plan {
+        let hold = disk.hold().map_err(StartError::Open)?;
+        let plan = Plan {
             config: self.config,
             clock,
             process: process::own(),
@@ -133,7 +134,8 @@ impl NodeBuilder {
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Arc::new(system_random),
-        })
+        };
+        Ok((plan, hold))
     }
 }
 

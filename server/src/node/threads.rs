@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use quorlock_persistence::Hold;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -36,15 +37,16 @@ pub(crate) type Answering = (Arc<NodeState>, std::net::SocketAddr, Arc<InProcess
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
 pub(crate) fn spawn(
-    plan: impl FnOnce() -> Result<Plan, StartError> + Send + 'static,
+    plan: impl FnOnce() -> Result<(Plan, Hold), StartError> + Send + 'static,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("quorlock-node".to_owned())
         .spawn(move || {
-            let ended = match plan().and_then(start) {
-                Ok(started) => run(started, ready),
+            // Whoever learns of the end may start the next node on this disk: it is free before that.
+            let ended = match plan().and_then(|(plan, hold)| Ok((start(plan)?, hold))) {
+                Ok((started, _hold)) => run(started, ready),
                 Err(error) => {
                     // A builder that was dropped has no use for the error.
                     let _ = ready.send(Err(error));

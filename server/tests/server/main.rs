@@ -14,6 +14,7 @@ mod compaction;
 mod connections;
 mod databases;
 mod disk;
+mod embedding;
 mod in_process;
 mod limits;
 mod log_format;

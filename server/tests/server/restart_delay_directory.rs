@@ -284,7 +284,7 @@ fn a_copy_of_hard_links_is_a_copy() {
         );
         let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
         assert!(
-            error.contains("in use by another process"),
+            error.contains("in use by another node of this process"),
             "the lock is one: {error}"
         );
     });

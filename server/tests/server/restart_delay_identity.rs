@@ -120,7 +120,10 @@ fn a_second_node_on_a_directory_is_refused_and_leaves_no_trace() {
         let before = others();
         for _ in 0..3 {
             let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
-            assert!(error.contains("in use by another process"), "{error}");
+            assert!(
+                error.contains("in use by another node of this process"),
+                "{error}"
+            );
         }
         assert!(init(&home.path, &Config::default()).is_err());
         assert_eq!(others(), before);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use super::super::RealDisk;
 use super::{Disk, Fate, Fault, MemoryDisk, Operation, PowerLoss, Sector};
 use std::io;
 use std::sync::Arc;
@@ -193,4 +194,34 @@ fn every_change_is_recorded_with_the_disk_after_it() {
     assert_eq!(content(&points[0].disk, "a")[0], b'x');
     assert_eq!(names(&points[1].disk), ["b"]);
     assert!(disk.take_points().is_empty());
+}
+
+#[test]
+fn one_node_at_a_time_has_a_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let (first, real) = (MemoryDisk::new(), RealDisk::open(home.path()).unwrap());
+    let other = MemoryDisk::new();
+    let disks: [(&dyn Disk, &dyn Disk); 2] = [(&first, &first.clone()), (&*real, &*real)];
+    for (disk, same) in disks {
+        let hold = disk.hold().unwrap();
+        drop(other.hold().unwrap());
+        let refused = same.hold().unwrap_err().to_string();
+        for part in ["in use by another node of this process", "its `stop`"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        drop(hold);
+        drop(same.hold().unwrap());
+    }
+}
+
+#[test]
+fn a_copy_of_a_disk_has_no_holder_yet() {
+    let disk = MemoryDisk::with_power_loss();
+    let _hold = disk.hold().unwrap();
+    for copy in [
+        disk.after_process_end(),
+        disk.after_loss(&PowerLoss::default()),
+    ] {
+        let _hold = copy.hold().unwrap();
+    }
 }

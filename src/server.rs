@@ -85,7 +85,7 @@ fn serve(
         // may ask it to stop.
         let signals = listen()?;
         let directory = config.dir.clone();
-        let builder = prepare(Node::builder().config(config), &directory)?;
+        let builder = prepare(Node::builder().config(config).owns_process(), &directory)?;
         let node = builder.start().await.map_err(|error| {
             // Where the log goes to the output, who reads one reads the other as well.
             if has_log_file {

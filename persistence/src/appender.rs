@@ -134,6 +134,11 @@ impl Appender {
         self.space.is_full()
     }
 
+    /// Whether that is for want of descriptors, and not of space.
+    pub fn is_out_of_files(&self) -> bool {
+        self.space.is_out_of_files()
+    }
+
     /// Whether the segment ahead is made, so that a rotation waits for nothing.
     pub fn has_spare(&self) -> bool {
         self.space.spare_count(self.entered) > 0

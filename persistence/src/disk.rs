@@ -99,6 +99,24 @@ pub(crate) fn is_refusal(error: Errno) -> bool {
     [Errno::INVAL, Errno::OPNOTSUPP].contains(&error)
 }
 
+/// Whether the process or the machine has no descriptor or memory left for another file.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| [Errno::NOMEM, Errno::NFILE, Errno::MFILE].contains(&error))
+}
+
+/// What to do about an error of the system: too few descriptors are no fault of what was to be opened.
+pub fn remedy(error: &io::Error, otherwise: &'static str) -> &'static str {
+    match is_out_of_files(error) {
+        true => OUT_OF_FILES,
+        false => otherwise,
+    }
+}
+
+/// The remedy where the system has given no descriptor.
+pub(crate) const OUT_OF_FILES: &str = "the process or the machine has no file descriptor or memory left; the disk is not the cause. Close \
+    files or connections, or raise the limit of open files (ulimit -n, LimitNOFILE of a systemd unit)";
+
 /// One open file.
 pub trait File: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`.

@@ -3,10 +3,9 @@
 //! Invariant: every message names the file, says what the matter means and what can be done. An error of
 //! writing is final: the log keeps it and gives it back to every later call.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, OUT_OF_FILES, is_out_of_files, remedy};
 use crate::position::Position;
 use crate::segment_name;
-use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
@@ -47,8 +46,12 @@ impl DiskError {
 
     /// Whether the process has no descriptors or memory left for another file. It passes.
     pub(crate) fn is_out_of_files(&self) -> bool {
-        let error = Errno::from_io_error(&self.cause);
-        error.is_some_and(|error| [Errno::NOMEM, Errno::NFILE, Errno::MFILE].contains(&error))
+        is_out_of_files(&self.cause)
+    }
+
+    /// What to look at: the limit of open files, or what `otherwise` says.
+    fn remedy(&self, otherwise: &'static str) -> &'static str {
+        remedy(&self.cause, otherwise)
     }
 
     /// Whether the disk (or the user's share of it) is full.
@@ -98,11 +101,14 @@ pub enum WriteError {
         expected: u64,
     },
     /// A segment could not be made, used or removed for another reason than a full disk.
-    #[error("{0}; the log cannot go on; check the disk and the directory's permissions")]
+    #[error("{0}; the log cannot go on; {remedy}", remedy = .0.remedy(CHECK))]
     Segment(DiskError),
     /// There is no space for the first segment, or more was appended than `room` had allowed.
     #[error("{0}; the log has no space to go on; free some space on this disk")]
     NoSpace(DiskError),
+    /// There is no descriptor, or no memory, for the next segment. The disk has nothing to do with it.
+    #[error("{0}; the log has no file to go on with; {remedy}", remedy = OUT_OF_FILES)]
+    NoFiles(DiskError),
     /// The log belongs to another node than the one that is to write it.
     #[error(
         "the log in {directory} belongs to node {found}, not to node {expected}; two nodes must never share \
@@ -119,10 +125,12 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// A full disk is an error of its own; any other one is what `otherwise` makes of it.
+    /// A full disk is an error of its own, and so are too few descriptors; any other one is what `otherwise` makes of it.
     pub(crate) fn full_or(error: DiskError, otherwise: fn(DiskError) -> WriteError) -> WriteError {
         if error.is_no_space() {
             WriteError::NoSpace(error)
+        } else if error.is_out_of_files() {
+            WriteError::NoFiles(error)
         } else {
             otherwise(error)
         }
@@ -207,9 +215,11 @@ pub enum RecoveryError {
         meaning: String,
     },
     /// A file or the directory could not be read.
-    #[error("{0}; the log cannot be read; check the disk and the directory's permissions")]
+    #[error("{0}; the log cannot be read; {remedy}", remedy = .0.remedy(CHECK))]
     Disk(#[from] DiskError),
 }
+
+const CHECK: &str = "check the disk and the directory's permissions";
 
 /// Bytes, such as a node's id, as people see them.
 pub fn hexadecimal(id: &[u8]) -> String {

@@ -48,7 +48,7 @@ pub use appender::{Appender, Batch};
 pub use disk::{
     DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, FileOrigin, Hold,
     MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
-    Volume,
+    Volume, remedy,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::{Frame, OwnedFrame};

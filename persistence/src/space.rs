@@ -27,6 +27,8 @@ pub(crate) struct Space {
     entered: AtomicU64,
     is_spare_wanted: AtomicBool,
     is_full: AtomicBool,
+    /// Why no segment could be made when that was last tried.
+    shortage: Mutex<Option<DiskError>>,
     spares: Mutex<VecDeque<Spare>>,
     /// The number of the next segment to make. Held while one is being made, so that there is one maker.
     next_number: Mutex<u64>,
@@ -55,7 +57,7 @@ impl Preparer {
     }
 
     /// Removes obsolete segments and makes the next one, if there is none. `Ok(true)`: a segment is
-    /// ready. `Ok(false)`: the disk is full; try again after a while (a second, say), because no event tells when
+    /// ready. `Ok(false)`: the disk is full, or there is no descriptor (`is_out_of_files`); try again after a while (a second, say), because no event tells when
     /// space has become free. An error is final for the whole log.
     pub fn prepare(&mut self) -> Result<bool, WriteError> {
         self.space.check()?;
@@ -63,6 +65,11 @@ impl Preparer {
         removed
             .and_then(|()| self.space.make_spares())
             .map_err(|error| self.space.fail(error))
+    }
+
+    /// Whether the last segment could not be made for want of descriptors, and not of space.
+    pub fn is_out_of_files(&self) -> bool {
+        self.space.is_out_of_files()
     }
 
     /// Why a segment made since the last call cannot be written past the page cache, where the disk did not simply refuse:
@@ -106,6 +113,7 @@ impl Space {
             entered: AtomicU64::new(0),
             is_spare_wanted: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            shortage: Mutex::default(),
             spares: Mutex::default(),
             next_number: Mutex::new(next_number),
             obsolete: Mutex::default(),
@@ -164,6 +172,13 @@ impl Space {
         self.is_full.load(Ordering::Acquire)
     }
 
+    /// Whether it is for want of descriptors that no segment could be made.
+    pub(crate) fn is_out_of_files(&self) -> bool {
+        let shortage = self.shortage.lock().expect(NO_PANIC);
+        let is_out_of_files = shortage.as_ref().is_some_and(DiskError::is_out_of_files);
+        self.is_full() && is_out_of_files
+    }
+
     pub(crate) fn needs_preparing(&self) -> bool {
         let is_spare_wanted = self.is_spare_wanted.load(Ordering::Acquire);
         is_spare_wanted && self.lacks_spare() || self.obsolete_count.load(Ordering::Acquire) > 0
@@ -186,7 +201,7 @@ impl Space {
         self.failure.get_or_init(|| error).clone()
     }
 
-    /// Makes segments until one is spare. `Ok(false)` if the disk is full.
+    /// Makes segments until one is spare. `Ok(false)` if the disk is full, or there is no descriptor.
     pub(crate) fn make_spares(&self) -> Result<bool, WriteError> {
         self.want_spare();
         let mut next_number = self.next_number.lock().expect(NO_PANIC);
@@ -207,9 +222,9 @@ impl Space {
             // Waits for a segment that is just being made; only if there is still none, make one.
             let mut next_number = self.next_number.lock().expect(NO_PANIC);
             if self.spares.lock().expect(NO_PANIC).is_empty() && !self.make_one(&mut next_number)? {
-                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                let failed = DiskError::at_segment(&*self.disk, "create", *next_number);
-                return Err(WriteError::NoSpace(failed(full)));
+                let shortage = self.shortage.lock().expect(NO_PANIC).clone();
+                let shortage = shortage.expect("a segment that could not be made leaves its cause");
+                return Err(WriteError::full_or(shortage, WriteError::Segment));
             }
         }
     }
@@ -269,6 +284,7 @@ impl Space {
             }
             // Nothing was written, so nothing is less trusted: it is tried again later.
             Err(error) if error.is_no_space() || error.is_out_of_files() => {
+                *self.shortage.lock().expect(NO_PANIC) = Some(error);
                 self.is_full.store(true, Ordering::Release);
                 Ok(false)
             }

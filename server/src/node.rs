@@ -5,7 +5,6 @@
 
 pub(crate) mod builder;
 mod call;
-mod descriptors;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;

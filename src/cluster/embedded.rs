@@ -65,6 +65,7 @@ impl EmbeddedNode {
         }
         let node = builder
             .port(entry.port)
+            .owns_process()
             .start()
             .await
             .map_err(io::Error::other)?;

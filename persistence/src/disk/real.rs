@@ -5,7 +5,7 @@
 
 use super::holder::{Hold, Holder, tried_again};
 use super::origin::{FileOrigin, origin_at, this_machine};
-use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal};
+use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal, remedy};
 use crate::segment_name;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use std::fs;
@@ -341,7 +341,7 @@ impl File for RealFile {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it, or another node of this one.
-    #[error("the data directory {directory} is in use by {}", in_use_by(*.holder))]
+    #[error("the data directory {directory} is in use by {}", in_use_by(.holder))]
     Locked {
         /// The directory.
         directory: String,
@@ -350,7 +350,7 @@ pub enum OpenError {
     },
     /// It is missing, not a directory, or not ours to write in.
     #[error(
-        "the data directory {directory} cannot be used: {cause}; it must exist and be writable by this user"
+        "the data directory {directory} cannot be used: {cause}; {}", remedy(.cause, "it must exist and be writable by this user")
     )]
     Directory {
         /// The directory.
@@ -360,7 +360,7 @@ pub enum OpenError {
     },
     /// It cannot be looked at.
     #[error(
-        "{directory} cannot be read: {cause}; name a node's data directory that this user may read"
+        "{directory} cannot be read: {cause}; {}", remedy(.cause, "name a node's data directory that this user may read")
     )]
     Unreadable {
         /// The directory.
@@ -381,8 +381,8 @@ impl OpenError {
 }
 
 /// Who has a directory, what that means and what to do.
-fn in_use_by(holder: Option<u32>) -> String {
-    if holder == Some(std::process::id()) {
+fn in_use_by(holder: &Option<u32>) -> String {
+    if *holder == Some(std::process::id()) {
         return "another node of this process: two nodes must never share one, or both grant the same locks. Wait until the \
                 other node has stopped (in code with its `stop`: a drop within a runtime does not wait), or give this node a \
                 directory or disk of its own"

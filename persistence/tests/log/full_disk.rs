@@ -3,7 +3,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Batch, Log, MemoryDisk, WriteError};
+use quorlock_persistence::{Batch, Fault, Log, MemoryDisk, Operation, WriteError};
 
 /// A disk that holds what is on it now, and not a byte more.
 pub(crate) fn fill(disk: &MemoryDisk) {
@@ -62,6 +62,33 @@ fn a_full_disk_refuses_in_time_and_resumes() {
     assert_eq!(log.writer.sync().unwrap().get(), before + after);
     assert_eq!(read(&disk).summary().last.get(), before + after);
 }
+
+/// Five nodes in one process took all descriptors, and the disk was called full with gigabytes free.
+#[test]
+fn too_few_descriptors_are_no_full_disk() {
+    let disk = MemoryDisk::new();
+    let mut log = open(&disk);
+    disk.plan_fault(&[Operation::Create], 0, Fault::Error(EMFILE));
+    assert!(!log.preparer.prepare().unwrap());
+    assert!(log.appender.is_full() && log.appender.is_out_of_files());
+    assert!(log.preparer.prepare().unwrap());
+    assert!(!log.appender.is_full() && !log.preparer.is_out_of_files());
+    fill(&disk);
+    append_what_is_admitted(&mut log, 1000);
+    write(&mut log);
+    assert!(!log.preparer.prepare().unwrap());
+    assert!(log.appender.is_full() && !log.appender.is_out_of_files());
+
+    let disk = MemoryDisk::new();
+    disk.plan_fault(&[Operation::Create], 0, Fault::Error(EMFILE));
+    let error = read(&disk).into_log(identity(1)).unwrap_err();
+    assert!(matches!(error, WriteError::NoFiles(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("ulimit -n"), "{text}");
+    assert!(!text.contains("check the disk"), "{text}");
+}
+
+const EMFILE: i32 = 24;
 
 #[test]
 fn the_reserve_is_left_for_control_records() {

@@ -14,7 +14,7 @@ mod waiting;
 use std::sync::Arc;
 
 use crate::caller::Caller;
-use crate::effects::{Dependency, Effects, NO_ROOM};
+use crate::effects::{Dependency, Effects};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
@@ -388,7 +388,7 @@ impl CommandContext<'_> {
         }
         if self.effects.room().is_some_and(|room| group > room) {
             self.effects.ran_out_of_room = true;
-            return Err(NO_ROOM);
+            return Err(self.effects.no_room());
         }
         Ok(())
     }

@@ -59,6 +59,8 @@ pub struct Effects {
     pub kept_back_bytes: usize,
     /// The command grows what keys hold.
     pub(crate) grows: bool,
+    /// The log's room is bounded for want of file descriptors, and not of space.
+    pub lacks_files: bool,
     /// A write was refused because the log has no room for it.
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
@@ -98,6 +100,7 @@ impl Effects {
         self.is_retried = false;
         self.kept_back_bytes = 0;
         self.grows = false;
+        self.lacks_files = false;
         self.ran_out_of_room = false;
         self.was_too_large = false;
         self.ended = None;
@@ -120,6 +123,14 @@ impl Effects {
         self.is_retried && self.ran_out_of_room && self.journal.is_empty()
     }
 
+    /// The refusal of a write that the log has no room for.
+    pub(crate) fn no_room(&self) -> ErrorReply {
+        match self.lacks_files {
+            true => NO_FILES,
+            false => NO_ROOM,
+        }
+    }
+
     /// Charges an element of the reply, before it is made and before the command writes anything.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), ErrorReply> {
         self.reply.charge(bytes).map_err(|error| {
@@ -134,10 +145,17 @@ impl Effects {
     }
 }
 
-/// The refusal of a write that the log has no room for.
+/// The refusal of a write that the log has no room for, because the disk is full.
 pub const NO_ROOM: ErrorReply = ErrorReply::fixed(
     "MISCONF the log has no room for this write: the disk is full. Locks held here end by their \
      TTL, and no new ones are granted until space is freed in the data directory",
+);
+
+/// The same where the process has no descriptor for the log's next file.
+pub const NO_FILES: ErrorReply = ErrorReply::fixed(
+    "MISCONF the log has no room for this write: the node's process can open no further file (too many open files). Locks \
+     held here end by their TTL, and no new ones are granted until files or connections are closed, or the limit of open \
+     files is raised",
 );
 
 /// The journal's memory that is kept from command to command.

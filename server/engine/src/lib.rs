@@ -51,7 +51,7 @@ pub use command::{
     About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, NodeCommand, Spec,
     all_specs, database_index, is_arity, numbered_spec, refused_specs, spec_named,
 };
-pub use effects::{Dependency, Effects, NO_ROOM, WaitLimit};
+pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;
 pub use glob::{

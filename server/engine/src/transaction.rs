@@ -8,7 +8,7 @@ use crate::caller::Caller;
 use crate::command::Command;
 use crate::context::CommandContext;
 use crate::context::undo::UndoMark;
-use crate::effects::{Effects, NO_ROOM};
+use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::error::ErrorReply;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
@@ -121,7 +121,7 @@ impl Engine {
         let ended = effects.ended.take();
         let refusal = match (ended, effects.ran_out_of_room, effects.was_too_large) {
             (Some(error), ..) => Some(error),
-            (_, true, _) => Some(NO_ROOM),
+            (_, true, _) => Some(effects.no_room()),
             (_, _, true) => Some(ErrorReply::new(format!(
                 "ERR a command changes more than {limit} bytes at once, with those before it"
             ))),

@@ -365,7 +365,7 @@ pub(crate) struct Clients {
     /// Those of them that have not sent the password, where there is one.
     unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
-    count: AtomicUsize,
+    count: Arc<AtomicUsize>,
     /// What stays in the buffers of all of them, without what they share.
     pub(crate) buffer_bytes: AtomicUsize,
     /// Messages that are on their way to any number of them.
@@ -451,6 +451,11 @@ impl Clients {
 
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Where that is counted.
+    pub(crate) fn counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.count)
     }
 
     /// How many clients ever connected.

@@ -78,7 +78,8 @@ impl Failure {
                 WriteError::Write(error)
                 | WriteError::Sync(error)
                 | WriteError::Segment(error)
-                | WriteError::NoSpace(error),
+                | WriteError::NoSpace(error)
+                | WriteError::NoFiles(error),
             ) => Some(error),
             _ => self.0.downcast_ref::<DiskError>(),
         };

@@ -18,7 +18,7 @@ use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
-    Caller, Command, DATABASES, Effects, Engine, Flags, Moment, NO_ROOM, NodeTime, Reply, Served,
+    Caller, Command, DATABASES, Effects, Engine, Flags, Moment, NodeTime, Reply, Served,
     Statistics, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
@@ -240,7 +240,7 @@ impl Executor {
                 return None;
             }
             self.was_refused = true;
-            return Some(Reply::Error(NO_ROOM));
+            return Some(Reply::Error(self.no_room()));
         }
         self.begin(is_bounded);
         self.effects.is_retried = self.is_segment_late();

@@ -26,6 +26,8 @@ pub(crate) struct LogWork {
     schedule: LogSchedule,
     /// Whether the last segment asked for could be made.
     has_space: bool,
+    /// Whether what it lacks is descriptors.
+    lacks_files: bool,
 }
 
 /// A job that has begun, and who is told of its end. They are told as well where this is dropped.
@@ -71,6 +73,7 @@ impl LogWork {
             preparer,
             schedule: LogSchedule::default(),
             has_space: true,
+            lacks_files: false,
         }
     }
 
@@ -187,12 +190,22 @@ impl LogWork {
                  appendfsync always. Check the disk"
             );
         }
+        let lacked_files =
+            std::mem::replace(&mut self.lacks_files, self.preparer.is_out_of_files());
         match (self.has_space, has_space) {
+            (true, false) if self.lacks_files => tracing::warn!(
+                "the process can open no further file (too many open files), so the log can make no further segment; the disk \
+                 is not full. Once what is prepared is used up, writes are refused with -MISCONF, until files or connections \
+                 are closed or the limit of open files is raised"
+            ),
             (true, false) => tracing::warn!(
                 "the disk is full: the log can make no further segment. Once what is prepared is \
                  used up, writes are refused with -MISCONF, until space is freed in the data \
                  directory"
             ),
+            (false, true) if lacked_files => {
+                tracing::warn!("the process can open files again: writes are accepted");
+            }
             (false, true) => tracing::warn!("the disk has space again: writes are accepted"),
             _ => {}
         }

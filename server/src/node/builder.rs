@@ -13,7 +13,7 @@ use crate::node::call::Calls;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
 use crate::node::{Node, StateWatch, identity, threads};
-use crate::runtime::process;
+use crate::runtime::{descriptors, process};
 
 /// A node that has not been started.
 #[derive(Default)]
@@ -23,6 +23,7 @@ pub struct NodeBuilder {
     disk: Option<Arc<dyn Disk>>,
     /// `None`: the machine's.
     clock: Option<Arc<dyn Clock>>,
+    owns_process: bool,
 }
 
 impl NodeBuilder {
@@ -84,6 +85,14 @@ impl NodeBuilder {
         self
     }
 
+    /// The process exists for this node, as that of `quorlock server` does: its limit of open files is raised for
+    /// `maxclients`, as far as it may. Without this the limit is the program's business. All nodes of a process share it.
+    #[must_use]
+    pub fn owns_process(mut self) -> Self {
+        self.owns_process = true;
+        self
+    }
+
     /// Starts the node. It answers when this returns; whether it grants at once is for its past
     /// to say: [`Node::serving`] waits for it. Everything that takes time is done on the node's
     /// own threads. A future that is dropped stops the node as soon as it has started.
@@ -125,6 +134,9 @@ impl NodeBuilder {
             Some(disk) => disk,
             None => identity::open(&self.config.dir)?,
         };
+        if self.owns_process {
+            descriptors::raise(self.config.maxclients);
+        }
         let hold = disk.hold().map_err(StartError::Open)?;
         let plan = Plan {
             config: self.config,

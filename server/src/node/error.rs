@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use quorlock_persistence::{OpenError, Position, RecoveryError, SyncError, WriteError};
+use quorlock_persistence::{OpenError, Position, RecoveryError, SyncError, WriteError, remedy};
 
 use crate::core::commit::Failure;
 use crate::past::{FrameError, PastError};
@@ -24,8 +24,8 @@ pub enum StartError {
     ClockBeforeZero(&'static str),
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {source}. Nothing was started and no lock is affected; stop \
-         what uses the port, or choose another with --port"
+        "cannot listen on {address}: {source}. Nothing was started and no lock is affected; {}",
+        remedy(.source, "stop what uses the port, or choose another with --port")
     )]
     Bind {
         /// The address asked for.
@@ -35,9 +35,12 @@ pub enum StartError {
     },
     /// The Unix socket cannot be made.
     #[error(
-        "cannot listen on the Unix socket {}: {source}. Nothing was started and no lock is affected; make its directory \
-         if there is none, move what has this name out of the way, or choose another path with --unixsocket",
-        path.display()
+        "cannot listen on the Unix socket {}: {source}. Nothing was started and no lock is affected; {}",
+        path.display(),
+        remedy(
+            .source,
+            "make its directory if there is none, move what has this name out of the way, or choose another path with --unixsocket"
+        )
     )]
     BindUnix {
         /// The path asked for.
@@ -48,7 +51,8 @@ pub enum StartError {
     /// The address of the metrics cannot be listened on.
     #[error(
         "cannot listen on {address} for metrics: {source}. Nothing was started and no lock is \
-         affected; stop what uses the port, or choose another with --metrics-port"
+         affected; {}",
+        remedy(.source, "stop what uses the port, or choose another with --metrics-port")
     )]
     BindMetrics {
         /// The address asked for.
@@ -61,9 +65,9 @@ pub enum StartError {
     NoAddress,
     /// The directory of a new node cannot be made or read, or that of a node not be looked at.
     #[error(
-        "cannot use {} as data directory: {source}. Make it a directory this user may write, or \
-         name another with --dir",
-        directory.display()
+        "cannot use {} as data directory: {source}. {}",
+        directory.display(),
+        remedy(.source, "Make it a directory this user may write, or name another with --dir")
     )]
     Directory {
         /// The directory asked for.
@@ -84,7 +88,7 @@ pub enum StartError {
     },
     /// The process may not open enough files for one client.
     #[error(
-        "the process may open {available} files, and {needed} are needed for the log and one client. Nothing was started and \
+        "the process may open {available} files, and {needed} are needed for the logs of its nodes and one client. Nothing was started and \
          no lock is affected. Raise the limit: ulimit -n, or LimitNOFILE of a systemd unit"
     )]
     Descriptors {

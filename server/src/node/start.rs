@@ -33,10 +33,10 @@ use crate::core::statistics::Statistics;
 use crate::core::time::{self, Timekeeper};
 use crate::core::wait::to_engine;
 use crate::metrics;
-use crate::node::descriptors::clients_max;
 use crate::node::error::StartError;
 use crate::node::open_log::{open_log, tell_of_log};
 use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
+use crate::runtime::descriptors::{self, Fit};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::{UnixSocket, is_replaceable_in};
 use crate::session;
@@ -107,18 +107,39 @@ impl StopMark {
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
 pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
-    plan.config.maxclients = clients_max(plan.config.maxclients)?;
+    let wanted = plan.config.maxclients;
+    let fit = descriptors::fit(wanted);
+    if fit.clients == 0 {
+        return Err(StartError::Descriptors {
+            available: fit.available.unwrap_or(u64::MAX),
+            needed: fit.needed,
+        });
+    }
+    plan.config.maxclients = fit.clients;
     let listeners = bind(&plan.config)?;
     let socket = bind_local(&plan.config)?;
     let metrics = metrics::bind(&plan.config)
         .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
+    tell_of_fewer_clients(&begun.node, wanted, fit);
     Ok(Started {
         begun,
         listeners,
         socket,
         metrics,
     })
+}
+
+/// Says that the process may not open as many files as the clients that are allowed need.
+fn tell_of_fewer_clients(node: &NodeState, wanted: usize, fit: Fit) {
+    if let Some(available) = fit.available.filter(|_| fit.clients < wanted) {
+        tracing::warn!(
+            "node {}: maxclients is {} instead of {wanted}: the process may open {available} files, which its nodes share; \
+             raise the limit (ulimit -n) for more clients",
+            node.shown_id(),
+            fit.clients
+        );
+    }
 }
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a

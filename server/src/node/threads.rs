@@ -19,6 +19,7 @@ use crate::event_loop::message::Message;
 use crate::node::Outcome;
 use crate::node::error::StartError;
 use crate::node::start::{Begun, Plan, Started, StopMark, start};
+use crate::runtime::descriptors::Share;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::in_process::InProcess;
 use crate::runtime::inbox::{Inbox, Incoming};
@@ -207,13 +208,16 @@ impl Threads {
         socket: Option<UnixSocket>,
     ) -> JoinSet<std::io::Result<()>> {
         let mut acceptors = JoinSet::new();
+        let share = Share::new(self.node.clients.counter());
         if let Some(socket) = socket {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
-            acceptors.spawn(listener::accept_local(socket, node, inboxes));
+            let share = Arc::clone(&share);
+            acceptors.spawn(listener::accept_local(socket, node, share, inboxes));
         }
         for listener in listeners {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
-            acceptors.spawn(listener::accept(listener, node, inboxes));
+            let share = Arc::clone(&share);
+            acceptors.spawn(listener::accept(listener, node, share, inboxes));
         }
         acceptors
     }

@@ -17,6 +17,7 @@ use crate::config::Bind;
 use crate::core::clients::{Address, Addresses, Client};
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
+use crate::runtime::descriptors::Share;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 use crate::runtime::unix_socket::UnixSocket;
 
@@ -89,10 +90,11 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     node: Arc<NodeState>,
+    share: Arc<Share>,
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let mut dealer = Dealer::new(node, workers);
+    let mut dealer = Dealer::new(node, share, workers);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, peer)) => {
@@ -127,12 +129,13 @@ pub(crate) async fn accept(
 pub(crate) async fn accept_local(
     socket: UnixSocket,
     node: Arc<NodeState>,
+    share: Arc<Share>,
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let path: Arc<str> = socket.path().to_string_lossy().into();
     let (listener, _name): (UnixListener, _) = socket.into_parts();
     let listener = tokio::net::UnixListener::from_std(listener)?;
-    let mut dealer = Dealer::new(node, workers);
+    let mut dealer = Dealer::new(node, share, workers);
     loop {
         let stream = match listener
             .accept()
@@ -164,14 +167,16 @@ async fn pause_after(error: &io::Error) {
 /// Deals connections out.
 struct Dealer {
     node: Arc<NodeState>,
+    share: Arc<Share>,
     workers: Vec<Inbox>,
     next: usize,
 }
 
 impl Dealer {
-    fn new(node: Arc<NodeState>, workers: Vec<Inbox>) -> Self {
+    fn new(node: Arc<NodeState>, share: Arc<Share>, workers: Vec<Inbox>) -> Self {
         Self {
             node,
+            share,
             workers,
             next: 0,
         }
@@ -179,7 +184,7 @@ impl Dealer {
 
     /// Gives a connection to the next worker, or refuses it. Says false once the workers have ended.
     async fn deal(&mut self, stream: OwnedFd, addresses: Addresses) -> bool {
-        if !has_room(&self.node, &self.workers).await {
+        if !has_room(&self.node, &self.share, &self.workers).await {
             refuse(&stream, &self.node, FULL);
             return true;
         }
@@ -190,12 +195,13 @@ impl Dealer {
     }
 }
 
-/// Whether another client can be served. At `maxclients` the oldest one that has not authenticated goes,
+/// Whether another client can be served. At `maxclients`, or where the nodes of this process have as many together as it may
+/// have files, the oldest one that has not authenticated goes,
 /// so that connections that never do cannot keep out those that will. A client that sends the password with
 /// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
-async fn has_room(node: &NodeState, workers: &[Inbox]) -> bool {
+async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
     let clients = &node.clients;
-    while clients.count() >= node.config.maxclients {
+    while clients.count() >= node.config.maxclients || !share.has_room() {
         let Some(oldest) = clients.oldest_unauthenticated() else {
             return false;
         };

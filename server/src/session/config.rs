@@ -4,7 +4,7 @@
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
 use quorlock_engine::{
-    Engine, ErrorReply, GlobBudget, NO_ROOM, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE,
+    Engine, ErrorReply, GlobBudget, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE,
     PATTERN_TOO_LONG, Reply,
 };
 use quorlock_persistence::Position;
@@ -97,7 +97,7 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     }
     if executor.appender.room() == 0 {
         // The last bytes are for the records of an orderly stop.
-        return Ok(Answer::Reply(Reply::Error(NO_ROOM)));
+        return Ok(Answer::Reply(Reply::Error(executor.no_room())));
     }
     let position = apply(executor, now.node, &before, &after);
     lines.extend(changes(&before, &after, words));

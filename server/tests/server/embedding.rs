@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use quorlock_persistence::{Fault, Operation};
 use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
 
-use crate::machine::{Machine, run};
+use crate::machine::{Machine, run, wire};
 
 fn on(disk: &MemoryDisk) -> NodeBuilder {
     let disk = Arc::new(disk.clone());
@@ -43,5 +44,41 @@ fn a_restart_after_a_drop_waits_for_the_disk_or_says_who_has_it() {
                 Err(error) => assert!(error.to_string().contains("another node"), "{error}"),
             }
         }
+    });
+}
+
+/// Of 300 writes 90 said that the disk is full.
+#[test]
+fn a_write_that_lacks_a_descriptor_says_so() {
+    run(async {
+        let disk = MemoryDisk::new();
+        let node = on(&disk)
+            .directive("appendfsync", &["no"])
+            .start()
+            .await
+            .unwrap();
+        for after in 0..200 {
+            disk.plan_fault(&[Operation::Create], after, Fault::Error(24));
+        }
+        let mut client = wire(&node);
+        let value = "v".repeat(1_000_000);
+        let script = "return redis.call('set', KEYS[1], ARGV[1], 'px', 60000)";
+        let mut refused = 0;
+        for key in 0..60 {
+            let key = key.to_string();
+            for reply in [
+                client.ask_words(&["SET", &key, &value, "PX", "60000"]),
+                client.ask_words(&["EVAL", script, "1", &key, &value]),
+            ] {
+                if reply == "+OK" {
+                    continue;
+                }
+                refused += 1;
+                assert!(reply.contains("too many open files"), "{reply}");
+                assert!(!reply.contains("disk"), "{reply}");
+            }
+        }
+        assert!(refused > 0);
+        node.crash().await;
     });
 }

@@ -245,8 +245,15 @@ const NO_ROOM_FOR_SCRIPT: ErrorReply = ErrorReply::fixed(
      free space in the data directory",
 );
 
+/// The same where the process has no descriptor for the log's next file.
+const NO_FILES_FOR_SCRIPT: ErrorReply = ErrorReply::fixed(
+    "MISCONF the log has no room for what this script writes: the node's process can open no further file (too many open \
+     files). All its effects were undone: no lock was taken, extended or released by it. Locks held here end by their TTL; \
+     close files or connections, or raise the limit of open files",
+);
+
 /// The reply to a script that has reached a limit and has been undone.
-pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
+pub(crate) fn ended_reply(end: End, limits: &ScriptLimits, lacks_files: bool) -> ErrorReply {
     let (limit, remedy) = match end {
         End::Time => (
             format!("time limit of {} ms", limits.time.as_millis()),
@@ -264,6 +271,7 @@ pub(crate) fn ended_reply(end: End, limits: &ScriptLimits) -> ErrorReply {
             format!("limit of {} bytes written", limits.journal_bytes),
             "Split the work over several scripts",
         ),
+        End::Room if lacks_files => return NO_FILES_FOR_SCRIPT,
         End::Room => return NO_ROOM_FOR_SCRIPT,
     };
     ErrorReply::new(format!(

@@ -12,7 +12,7 @@ use mlua::{Function, Value};
 
 use crate::caller::{Caller, Protocol};
 use crate::context::CommandContext;
-use crate::effects::{Effects, NO_ROOM};
+use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::{Keyspace, KeyspaceRules};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
@@ -303,14 +303,18 @@ impl Runner {
         if let Some(counted) = counted.filter(|_| context.effects.ran_out_of_room) {
             context.rollback(mark);
             counted.put_back(context);
-            return Reply::Error(NO_ROOM);
+            return Reply::Error(context.effects.no_room());
         }
         let budget = &self.shared.budget;
         budget.finish();
         let ended = budget.ended();
         if let Some(end) = ended {
             context.rollback(mark);
-            return Reply::Error(ended_reply(end, &budget.limits()));
+            return Reply::Error(ended_reply(
+                end,
+                &budget.limits(),
+                context.effects.lacks_files,
+            ));
         }
         if let Err(error) = context.commit_undo(mark) {
             return Reply::Error(error);

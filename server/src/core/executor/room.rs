@@ -1,6 +1,6 @@
 //! What the log has room for: what it has prepared bounds what commands, scripts and transactions may write.
 
-use quorlock_engine::{Command, Flags, JOURNAL_BYTES_MAX, Spec};
+use quorlock_engine::{Command, ErrorReply, Flags, JOURNAL_BYTES_MAX, NO_FILES, NO_ROOM, Spec};
 
 use crate::core::executor::Executor;
 
@@ -33,6 +33,15 @@ impl Executor {
         // Room for more than memory can address is no limit.
         self.effects.room_bytes = usize::try_from(self.appender.room().saturating_sub(taken)).ok();
         self.effects.kept_back_bytes = for_removals;
+        self.effects.lacks_files = for_removals > 0 && self.appender.is_out_of_files();
+    }
+
+    /// The refusal of a write that the log has no room for, with what it lacks.
+    pub(crate) fn no_room(&self) -> ErrorReply {
+        match self.appender.is_out_of_files() {
+            true => NO_FILES,
+            false => NO_ROOM,
+        }
     }
 
     /// Whether a transaction that adds at most so many bytes has to wait for a segment that is to be made.

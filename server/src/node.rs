@@ -19,6 +19,7 @@ mod threads;
 mod value;
 
 use std::net::SocketAddr;
+use std::path::{Component, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -33,6 +34,7 @@ pub use restored::mark_restored;
 pub use stream::NodeStream;
 pub use value::Value;
 
+use crate::config::Config;
 pub use crate::core::commit::Failure;
 use crate::core::state::NodeState;
 use crate::node::call::Calls;
@@ -59,6 +61,7 @@ use crate::runtime::in_process::InProcess;
 pub struct Node {
     node: Arc<NodeState>,
     address: SocketAddr,
+    socket: Option<PathBuf>,
     in_process: Arc<InProcess>,
     calls: Calls,
     states: Box<StateWatch>,
@@ -80,11 +83,9 @@ impl Node {
         self.address
     }
 
-    /// The Unix socket it listens on, if any.
-    pub fn unix_socket(&self) -> Option<std::path::PathBuf> {
-        let config = &self.node.config;
-        let path = config.unixsocket.as_ref()?;
-        Some(config.dir.join(path))
+    /// The Unix socket it listens on, if any: an absolute path.
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.socket.clone()
     }
 
     /// Where it serves `/metrics`, `/readyz` and `/healthz`; `None` without `metrics-port`.
@@ -92,9 +93,13 @@ impl Node {
         self.node.facts.metrics_address
     }
 
-    /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take.
+    /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take: `redis://ADDRESS:PORT`, or `unix:///PATH`
+    /// where it listens on a Unix socket only.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.address)
+        match &self.socket {
+            Some(path) if self.address.port() == 0 => format!("unix://{}", path.display()),
+            _ => format!("redis://{}", self.address),
+        }
     }
 
     /// Runs one command on the node and returns its reply, without a socket: `["SET", "name", "token", "NX", "PX", "1000"]`.
@@ -218,6 +223,17 @@ impl Node {
 /// So many words of a call need no allocation.
 const WORDS_INLINE: usize = 8;
 
+/// Where the Unix socket of a node that runs is, as every process finds it: clients read no `..`.
+fn socket_of(config: &Config) -> Option<PathBuf> {
+    let path = config.dir.join(config.unixsocket.as_ref()?);
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let leads_up = path.components().any(|part| part == Component::ParentDir);
+    Some(match leads_up {
+        true => path.canonicalize().unwrap_or(path),
+        false => path,
+    })
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         self.node.stop();
@@ -231,6 +247,6 @@ impl Drop for Node {
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Node({} at {})", self.id(), self.address)
+        write!(formatter, "Node({} at {})", self.id(), self.url())
     }
 }

@@ -12,7 +12,7 @@ use crate::core::compaction::PART_BYTES;
 use crate::node::call::Calls;
 use crate::node::error::StartError;
 use crate::node::start::{Plan, system_random};
-use crate::node::{Node, StateWatch, identity, threads};
+use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 
 /// A node that has not been started.
@@ -108,6 +108,7 @@ impl NodeBuilder {
         match started.await {
             Ok(Ok((node, address, in_process))) => Ok(Node {
                 states: Box::new(StateWatch::of(&node, outcome)),
+                socket: socket_of(&node.config),
                 node,
                 address,
                 calls: Calls::new(Arc::clone(&in_process)),

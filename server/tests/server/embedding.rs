@@ -82,3 +82,31 @@ fn a_write_that_lacks_a_descriptor_says_so() {
         node.crash().await;
     });
 }
+
+#[test]
+fn a_node_on_a_socket_alone_has_a_url_that_clients_take() {
+    run(async {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("node.sock");
+        let up = home.path().join("x/../node.sock");
+        std::fs::create_dir(home.path().join("x")).unwrap();
+        for given in [&path, &up] {
+            let given = given.to_str().unwrap();
+            let builder = Node::builder().directive("unixsocket", &[given]);
+            let node = builder.ephemeral().start().await.unwrap();
+            assert_eq!(node.url(), format!("unix://{}", path.display()));
+            assert_eq!(
+                node.address().port(),
+                0,
+                "a port is made where it is asked for"
+            );
+            node.stop().await.unwrap();
+        }
+        let port = quorlock_testkit::free_port();
+        let builder = Node::builder().ephemeral().port(port);
+        let builder = builder.directive("unixsocket", &[path.to_str().unwrap()]);
+        let node = builder.start().await.unwrap();
+        assert_eq!(node.url(), format!("redis://127.0.0.1:{port}"));
+        assert_eq!(node.unix_socket().as_deref(), Some(&*path));
+    });
+}

@@ -17,6 +17,7 @@ mod files;
 mod first_try;
 mod kept;
 mod password;
+mod range;
 mod redis;
 mod settings;
 mod suggest;

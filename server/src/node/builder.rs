@@ -7,7 +7,7 @@ use quorlock_persistence::{Disk, Hold, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, Supervised};
 use crate::core::compaction::PART_BYTES;
 use crate::node::call::Calls;
 use crate::node::error::StartError;
@@ -16,38 +16,50 @@ use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 
 /// A node that has not been started.
+///
+/// The order of calls does not matter: what is said of one setting holds over [`NodeBuilder::config`] and
+/// [`NodeBuilder::ephemeral`], and where one setting is given twice the last one counts. Calls that contradict each other are
+/// refused by [`NodeBuilder::start`].
 #[derive(Default)]
 pub struct NodeBuilder {
     config: Config,
-    problem: Option<StartError>,
+    /// What was said beside the configuration.
+    settings: Vec<Setting>,
+    is_ephemeral: bool,
     disk: Option<Arc<dyn Disk>>,
     /// `None`: the machine's.
     clock: Option<Arc<dyn Clock>>,
     owns_process: bool,
 }
 
+/// What was said of one directive.
+#[derive(Clone, Debug)]
+enum Setting {
+    Directive(String, Vec<String>),
+    /// A path need not be text.
+    Directory(PathBuf),
+}
+
 impl NodeBuilder {
     /// A node for tests: any free port of 127.0.0.1, its log in memory, a new identity each time,
-    /// serving at once. Nothing of it is left when it stops.
+    /// serving at once. Nothing of it is left when it stops. A port, a disk or directives that are given hold instead; a
+    /// directory contradicts it. With a Unix socket it has a TCP port only if one is given.
     #[must_use]
-    pub fn ephemeral(self) -> Self {
-        self.directive("bind", &["127.0.0.1"])
-            .directive("first-start", &["serve"])
-            .port(0)
-            .disk(Arc::new(MemoryDisk::default()))
+    pub fn ephemeral(mut self) -> Self {
+        self.is_ephemeral = true;
+        self
     }
 
     /// The port to listen on; 0 takes any free one.
     #[must_use]
-    pub fn port(mut self, port: u16) -> Self {
-        self.config.port = port;
-        self
+    pub fn port(self, port: u16) -> Self {
+        self.directive("port", &[&port.to_string()])
     }
 
     /// The data directory. It must exist; [`init`](crate::init) makes that of a new node.
     #[must_use]
     pub fn dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.config.dir = directory.into();
+        self.settings.push(Setting::Directory(directory.into()));
         self
     }
 
@@ -55,15 +67,13 @@ impl NodeBuilder {
     /// [`NodeBuilder::start`].
     #[must_use]
     pub fn directive(mut self, name: &str, values: &[&str]) -> Self {
-        if let Err(problem) = self.config.set(name, values)
-            && self.problem.is_none()
-        {
-            self.problem = Some(StartError::Config(format!("{name}: {problem}")));
-        }
+        let values = values.iter().map(|value| (*value).to_owned());
+        let setting = Setting::Directive(name.to_ascii_lowercase(), values.collect());
+        self.settings.push(setting);
         self
     }
 
-    /// Takes a whole configuration, replacing what was set so far.
+    /// Takes a whole configuration, in place of the default one.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
@@ -85,8 +95,9 @@ impl NodeBuilder {
         self
     }
 
-    /// The process exists for this node, as that of `quorlock server` does: its limit of open files is raised for
-    /// `maxclients`, as far as it may. Without this the limit is the program's business. All nodes of a process share it.
+    /// The process exists for this node, as that of `quorlock server` does. Its limit of open files is raised for
+    /// `maxclients`, as far as it may; without this the limit, which all nodes of a process share, is the program's business.
+    /// And the program itself does what `logfile`, `pidfile` and `supervised` say, which are refused otherwise.
     #[must_use]
     pub fn owns_process(mut self) -> Self {
         self.owns_process = true;
@@ -124,23 +135,22 @@ impl NodeBuilder {
 impl NodeBuilder {
     /// What the node starts from, and its hold of the disk. Opens the directory, so it may wait for the disk.
     fn plan(self) -> Result<(Plan, Hold), StartError> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
-        }
+        let config = self.resolved().map_err(StartError::Config)?;
         let clock = match self.clock {
             Some(clock) => clock,
             None => machine_clock()?,
         };
         let disk = match self.disk {
             Some(disk) => disk,
-            None => identity::open(&self.config.dir)?,
+            None if self.is_ephemeral => Arc::new(MemoryDisk::default()),
+            None => identity::open(&config.dir)?,
         };
         if self.owns_process {
-            descriptors::raise(self.config.maxclients);
+            descriptors::raise(config.maxclients);
         }
         let hold = disk.hold().map_err(StartError::Open)?;
         let plan = Plan {
-            config: self.config,
+            config,
             clock,
             process: process::own(),
             disk,
@@ -150,7 +160,80 @@ impl NodeBuilder {
         };
         Ok((plan, hold))
     }
+
+    /// The configuration that all calls together give.
+    fn resolved(&self) -> Result<Config, String> {
+        if let Some(contradiction) = self.contradiction() {
+            return Err(contradiction.to_owned());
+        }
+        let mut config = self.config.clone();
+        let mut set = |name: &str, values: &[String]| {
+            let outcome = config.set(name, values);
+            outcome.map_err(|problem| format!("{name}: {problem}"))
+        };
+        if self.is_ephemeral {
+            for (name, value) in EPHEMERAL {
+                set(name, &[value.to_owned()])?;
+            }
+        }
+        let mut directory = None;
+        for setting in &self.settings {
+            match setting {
+                Setting::Directive(name, values) => {
+                    set(name, values)?;
+                    directory = directory.filter(|_| name != "dir");
+                }
+                Setting::Directory(path) => directory = Some(path),
+            }
+        }
+        if let Some(path) = directory {
+            config.dir.clone_from(path);
+        }
+        config.check_ranges()?;
+        if !self.owns_process
+            && let Some(name) = of_the_process(&config)
+        {
+            return Err(format!(
+                "{name} is a matter of the program that the node is embedded in: remove it from the node's configuration, and \
+                 let the program do it. A program that does what it says calls NodeBuilder::owns_process"
+            ));
+        }
+        Ok(config)
+    }
+
+    /// Two calls of which one would be lost.
+    fn contradiction(&self) -> Option<&'static str> {
+        let names_directory = self.settings.iter().any(|setting| match setting {
+            Setting::Directory(_) => true,
+            Setting::Directive(name, _) => name == "dir",
+        });
+        match (self.is_ephemeral, &self.disk) {
+            (true, _) if names_directory || self.config.dir != Config::default().dir => Some(
+                "dir contradicts NodeBuilder::ephemeral, which keeps nothing in a directory: leave one of the two out",
+            ),
+            (_, Some(_)) if names_directory => Some(
+                "dir contradicts NodeBuilder::disk, which keeps the log elsewhere: leave one of the two out",
+            ),
+            _ => None,
+        }
+    }
 }
+
+/// What a node is told that is meant for its process.
+fn of_the_process(config: &Config) -> Option<&'static str> {
+    let is_supervised = config.supervised != Supervised::No;
+    let logfile = config.logfile.is_some().then_some("logfile");
+    let pidfile = config.pidfile.is_some().then_some("pidfile");
+    let supervised = is_supervised.then_some("supervised");
+    logfile.or(pidfile).or(supervised)
+}
+
+/// What an ephemeral node is told unless its program says otherwise.
+const EPHEMERAL: [(&str, &str); 3] = [
+    ("bind", "127.0.0.1"),
+    ("first-start", "serve"),
+    ("port", "0"),
+];
 
 fn machine_clock() -> Result<Arc<dyn Clock>, StartError> {
     match SystemClock.before_zero() {
@@ -164,6 +247,7 @@ impl std::fmt::Debug for NodeBuilder {
         formatter
             .debug_struct("NodeBuilder")
             .field("config", &self.config)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }

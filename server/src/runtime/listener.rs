@@ -237,6 +237,7 @@ fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
     if let Some(every) = node.config.tcp_keepalive {
+        let every = every.min(KEEPALIVE_MAX);
         let third = (every / 3).max(Duration::from_secs(1));
         let probes = TcpKeepalive::new()
             .with_time(every)
@@ -261,6 +262,9 @@ fn refuse(stream: &OwnedFd, node: &NodeState, why: &[u8]) {
     // The socket is non-blocking and new: the line fits or the client sees a close.
     let _ = send(stream, why, SendFlags::NOSIGNAL);
 }
+
+/// The longest time that Linux takes; a longer one would refuse every client.
+const KEEPALIVE_MAX: Duration = Duration::from_secs(32_767);
 
 /// After a failed accept, so that being out of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,8 +1,10 @@
 //! What an embedding program builds and gets: calls of the builder, disks that nodes do not share, addresses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_persistence::{Fault, Operation};
+use quorlock_server::config::Config;
 use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
 
 use crate::machine::{Machine, run, wire};
@@ -108,5 +110,96 @@ fn a_node_on_a_socket_alone_has_a_url_that_clients_take() {
         let node = builder.start().await.unwrap();
         assert_eq!(node.url(), format!("redis://127.0.0.1:{port}"));
         assert_eq!(node.unix_socket().as_deref(), Some(&*path));
+    });
+}
+
+/// Each pair, in both orders.
+#[test]
+fn the_order_of_calls_does_not_matter() {
+    run(async {
+        let disk = MemoryDisk::new();
+        let id = on(&disk).start().await.unwrap();
+        let known = id.id();
+        id.stop().await.unwrap();
+        let given = Arc::new(disk.clone());
+        let node = Node::builder().disk(given).ephemeral();
+        let node = node.start().await.unwrap();
+        assert_eq!(node.id(), known);
+        node.stop().await.unwrap();
+
+        let port = quorlock_testkit::free_port();
+        let mut config = Config::default();
+        config.set("node-name", &["named"]).unwrap();
+        config.set("port", &["1"]).unwrap();
+        let (first, last) = (Node::builder().config(config.clone()), Node::builder());
+        for builder in [
+            first.port(port).ephemeral(),
+            last.ephemeral().port(port).config(config),
+        ] {
+            let node = builder.start().await.unwrap();
+            assert_eq!(node.address().port(), port);
+            assert_eq!(wire(&node).info("quorlock_node_name"), "named");
+            node.stop().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_contradicts_or_is_out_of_range_is_refused() {
+    run(async {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().to_str().unwrap();
+        let node = Node::builder;
+        let disk = || Arc::new(MemoryDisk::new());
+        let with = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            node().config(config)
+        };
+        for (builder, part) in [
+            (node().ephemeral().dir(home.path()), "dir contradicts"),
+            (node().dir(home.path()).ephemeral(), "dir contradicts"),
+            (
+                node().directive("DIR", &[path]).ephemeral(),
+                "dir contradicts",
+            ),
+            (
+                with(|it| it.dir = "/tmp".into()).ephemeral(),
+                "dir contradicts",
+            ),
+            (node().disk(disk()).dir(home.path()), "NodeBuilder::disk"),
+            (with(|it| it.maxclients = 0).ephemeral(), "maxclients 0: "),
+            (
+                with(|it| it.tcp_keepalive = Some(Duration::MAX)).ephemeral(),
+                "tcp-keepalive",
+            ),
+            (
+                node().ephemeral().directive("logfile", &["a"]),
+                "logfile is a matter",
+            ),
+            (
+                node().ephemeral().directive("pidfile", &["a"]),
+                "pidfile is a matter",
+            ),
+            (
+                node().ephemeral().directive("supervised", &["systemd"]),
+                "supervised is",
+            ),
+        ] {
+            let error = builder.start().await.unwrap_err();
+            assert!(matches!(error, StartError::Config(_)), "{error:?}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    });
+}
+
+/// The kernel refused it for every client.
+#[test]
+fn a_keepalive_that_is_longer_than_the_kernels_is_the_kernels() {
+    run(async {
+        let builder = Node::builder().ephemeral();
+        let builder = builder.directive("tcp-keepalive", &["2147483647"]);
+        let node = builder.start().await.unwrap();
+        assert_eq!(wire(&node).ask("PING"), "+PONG");
     });
 }

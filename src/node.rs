@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::exit_code::Failure;
 use crate::output::Format;
+use crate::server::in_flags;
 
 /// Arguments of `quorlock node`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +56,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
 }
 
 fn init(directory: &Path, config: &Config, format: Format) -> Result<ExitCode, Failure> {
-    let id = quorlock_server::init(directory, config).map_err(Failure::failed)?;
+    let id = quorlock_server::init(directory, config)
+        .map_err(|error| Failure::failed(in_flags(&error.to_string())))?;
     let shown = directory.display();
     let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {shown}");
     let (cluster, size) = (&config.cluster_id, config.cluster_size);

@@ -88,6 +88,7 @@ fn serve(
         let builder = prepare(Node::builder().config(config).owns_process(), &directory)?;
         let node = builder.start().await.map_err(|error| {
             // Where the log goes to the output, who reads one reads the other as well.
+            let error = in_flags(&error.to_string());
             if has_log_file {
                 tracing::error!("{error}");
             }
@@ -106,6 +107,17 @@ fn serve(
         }
         until_end(node, signals, has_log_file).await
     })
+}
+
+/// A start's error as the user of a command line reads it: a directive is a flag there.
+pub(crate) fn in_flags(error: &str) -> String {
+    let mut words = error.split("the directive ");
+    let mut text = words.next().unwrap_or_default().to_owned();
+    for rest in words {
+        text.push_str("--");
+        text.push_str(rest);
+    }
+    text
 }
 
 /// The signals a node reacts to, from the moment this exists: interrupt, terminate and, in any case since a closed
@@ -209,4 +221,18 @@ fn start_log(config: &Config) -> Result<(), Failure> {
 /// Redis works inside its data directory, so other paths of the configuration start there.
 fn in_data_directory(config: &Config, path: &Path) -> PathBuf {
     config.dir.join(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_flags_on_a_command_line() {
+        assert_eq!(
+            in_flags("choose another with the directive port, or with the directive dir"),
+            "choose another with --port, or with --dir"
+        );
+        assert_eq!(in_flags("nothing of it"), "nothing of it");
+    }
 }

@@ -65,6 +65,7 @@ impl DiskError {
 
 /// Why the log can no longer be written. Final: the node must stop acknowledging and end.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// A write failed: what is in the file is unknown.
     #[error(
@@ -142,6 +143,7 @@ pub type SyncError = WriteError;
 
 /// Why a log could not be read. Nothing was written or removed.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecoveryError {
     /// Data that a sync had confirmed is gone.
     #[error(

@@ -12,8 +12,8 @@ mod system;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorlock_engine::control::Boot;
-use quorlock_engine::{BootTime, RawTime};
+pub use quorlock_engine::control::Boot;
+pub use quorlock_engine::{BootTime, RawTime};
 
 pub use settable::SettableClock;
 pub use system::SystemClock;

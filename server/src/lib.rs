@@ -35,4 +35,8 @@ pub use node::{
 };
 pub use past::{FrameError, NodeId, is_node_file};
 pub use quorlock_engine::REDIS_VERSION;
-pub use quorlock_persistence::{Disk, MemoryDisk};
+pub use quorlock_persistence::{
+    DirectoryEntry, Disk, DiskError, Fate, Fault, File, FileId, FileOrigin, Hold, MemoryDisk,
+    OpenError, Operation, Point, Position, PowerLoss, Presence, RealDisk, RecoveryError, Sector,
+    SyncError, Unsynced, Volume, WriteError,
+};

@@ -45,7 +45,7 @@ use crate::runtime::in_process::InProcess;
 ///
 /// Dropping it stops it in order. Outside of a runtime the drop waits for that; on a thread of a
 /// runtime it does not, and the thread waits when it ends. To start the node's successor on the same
-/// directory, wait with [`Node::stop`].
+/// directory, or to remove that, wait with [`Node::stop`].
 ///
 /// # Example
 /// ```

@@ -339,6 +339,7 @@ impl File for RealFile {
 
 /// Why a directory could not be taken.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Another process has it, or another node of this one.
     #[error("the data directory {directory} is in use by {}", in_use_by(.holder))]

@@ -60,6 +60,7 @@ pub enum Origin {
 
 /// Why there is no configuration. The text is complete: print it and exit with status 1.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be opened or read.
     Unreadable {

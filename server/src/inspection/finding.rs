@@ -230,6 +230,13 @@ impl Finding {
                 None,
                 error.to_string(),
             ),
+            // One that this crate does not know yet says itself which file it is about.
+            other => Self::new(
+                FindingKind::Unreadable,
+                String::new(),
+                None,
+                other.to_string(),
+            ),
         }
     }
 

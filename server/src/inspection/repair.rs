@@ -23,6 +23,7 @@ use crate::past::{self, Directory, Log, Past};
 
 /// Why a log was not repaired.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RepairError {
     /// It cannot be looked at, or holds nothing of a node; nothing was created in it.
     #[error("{0}")]

@@ -1,5 +1,5 @@
 //! Why a node could not start. Every text says what happened, what it means for locks, and what
-//! to do.
+//! to do. It names directives ("the directive port"): a program sets them in code, and the command says its flags instead.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,6 +12,7 @@ use crate::past::{FrameError, PastError};
 
 /// Why a node could not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// A directive has a value that cannot be used.
     #[error("{0}")]
@@ -25,7 +26,7 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {source}. Nothing was started and no lock is affected; {}",
-        remedy(.source, "stop what uses the port, or choose another with --port")
+        remedy(.source, "stop what uses the port, or choose another with the directive port")
     )]
     Bind {
         /// The address asked for.
@@ -39,7 +40,7 @@ pub enum StartError {
         path.display(),
         remedy(
             .source,
-            "make its directory if there is none, move what has this name out of the way, or choose another path with --unixsocket"
+            "make its directory if there is none, move what has this name out of the way, or choose another path with the directive unixsocket"
         )
     )]
     BindUnix {
@@ -52,7 +53,7 @@ pub enum StartError {
     #[error(
         "cannot listen on {address} for metrics: {source}. Nothing was started and no lock is \
          affected; {}",
-        remedy(.source, "stop what uses the port, or choose another with --metrics-port")
+        remedy(.source, "stop what uses the port, or choose another with the directive metrics-port")
     )]
     BindMetrics {
         /// The address asked for.
@@ -67,7 +68,7 @@ pub enum StartError {
     #[error(
         "cannot use {} as data directory: {source}. {}",
         directory.display(),
-        remedy(.source, "Make it a directory this user may write, or name another with --dir")
+        remedy(.source, "Make it a directory this user may write, or name another with the directive dir")
     )]
     Directory {
         /// The directory asked for.
@@ -79,7 +80,7 @@ pub enum StartError {
     #[error(
         "the data directory {} (directive dir) does not exist. Nothing was started and no lock is affected. If it \
          is on another volume, mount that: a node in a new directory would not know the locks that it has granted. \
-         For a new node, create it once with: quorlock node init {}",
+         For a new node, create it once with: quorlock node init {} (in a program: quorlock_server::init)",
         directory.display(), directory.display()
     )]
     NoDirectory {
@@ -138,9 +139,9 @@ pub enum StartError {
     },
     /// `node init` on a directory that has a node.
     #[error(
-        "{} holds a node already; it was left as it is. A node is created once: to start it, run \
-         `quorlock server --dir {}`. To create another, choose an empty directory",
-        directory.display(), directory.display()
+        "{} holds a node already; it was left as it is. A node is created once: to start it, name this directory with \
+         the directive dir. To create another, choose an empty directory",
+        directory.display()
     )]
     AlreadyInitialised {
         /// The directory.

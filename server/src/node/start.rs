@@ -300,7 +300,7 @@ fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
             let directory = plan.disk.describe("");
             Err(StartError::Config(format!(
                 "cluster-id is {asked}, but the node in {directory} was made for the cluster {made_for}. Nothing was \
-                 started and no lock is affected; name that cluster, or give this one a directory of its own with --dir"
+                 started and no lock is affected; name that cluster, or give this one a directory of its own with the directive dir"
             )))
         }
         (asked, made_for) => Ok(Identity {

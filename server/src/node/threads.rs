@@ -94,8 +94,11 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         Ok(prepared) => prepared,
         Err(error) => {
             node.signals.stopped.set();
+            drop((listeners, socket));
+            let ended = threads.end();
+            // Whoever learns of it may use the addresses at once.
             let _ = ready.send(Err(StartError::Thread(error)));
-            return threads.end();
+            return ended;
         }
     };
     let ended = runtime.block_on(async {

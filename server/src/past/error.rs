@@ -42,6 +42,7 @@ pub struct Location {
 
 /// What is not understood about a frame.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FrameError {
     #[error("{0}")]
     /// A control record does not decode.

@@ -6,6 +6,7 @@ use std::fmt;
 
 /// A violation of the protocol. The stream cannot be trusted after it, so the connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProtocolError {
     /// Something other than `$` where a bulk string must begin.
     ExpectedBulk(u8),

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_persistence::{Fault, Operation};
+use quorlock_server::clock::{Boot, BootTime, Clock, RawTime, SettableClock};
 use quorlock_server::config::Config;
-use quorlock_server::{MemoryDisk, Node, NodeBuilder, StartError};
+use quorlock_server::{
+    Fault, MemoryDisk, Node, NodeBuilder, OpenError, Operation, PowerLoss, StartError,
+};
 
 use crate::machine::{Machine, run, wire};
 
@@ -20,7 +22,10 @@ fn two_nodes_never_share_a_disk_in_memory() {
         let disk = MemoryDisk::new();
         let first = on(&disk).start().await.unwrap();
         let error = on(&disk).start().await.unwrap_err();
-        assert!(matches!(error, StartError::Open(_)), "{error:?}");
+        assert!(
+            matches!(error, StartError::Open(OpenError::Locked { .. })),
+            "{error:?}"
+        );
         let text = error.to_string();
         for part in [
             "in memory is in use by another node",
@@ -201,5 +206,71 @@ fn a_keepalive_that_is_longer_than_the_kernels_is_the_kernels() {
         let builder = builder.directive("tcp-keepalive", &["2147483647"]);
         let node = builder.start().await.unwrap();
         assert_eq!(wire(&node).ask("PING"), "+PONG");
+    });
+}
+
+/// Everything that signatures name has a name here.
+#[test]
+fn what_a_program_needs_is_named_by_this_crate() {
+    let clock = SettableClock::new();
+    let readings: (RawTime, BootTime, Boot) = (clock.raw(), clock.boottime(), clock.boot());
+    assert_eq!(readings.0, clock.raw());
+    let disk = MemoryDisk::with_power_loss();
+    let after: MemoryDisk = disk.after_loss(&PowerLoss::default());
+    assert!(after.take_faults().is_empty());
+}
+
+#[test]
+fn errors_speak_of_code_and_not_of_flags() {
+    run(async {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let missing = "/nowhere/at/all";
+        for builder in [
+            Node::builder().ephemeral().port(port),
+            Node::builder()
+                .ephemeral()
+                .directive("metrics-port", &[&port.to_string()]),
+            Node::builder()
+                .ephemeral()
+                .directive("unixsocket", &[missing]),
+            Node::builder().dir(missing),
+        ] {
+            let error = builder.start().await.unwrap_err().to_string();
+            assert!(!error.contains("--"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn addresses_are_free_when_stop_returns() {
+    run(async {
+        for round in 0..20 {
+            let node = Node::builder()
+                .ephemeral()
+                .directive("metrics-port", &["0"]);
+            let node = node.start().await.unwrap();
+            let (address, metrics) = (node.address(), node.metrics_address().unwrap());
+            let _clients = (wire(&node), std::net::TcpStream::connect(metrics).unwrap());
+            node.stop().await.unwrap();
+            for address in [address, metrics] {
+                let again = std::net::TcpListener::bind(address);
+                assert!(again.is_ok(), "round {round}: {again:?}");
+            }
+        }
+    });
+}
+
+/// With `stop` nothing is made any more; a drop within a runtime goes on for a moment.
+#[test]
+fn a_stopped_node_leaves_its_directory_to_the_program() {
+    run(async {
+        for _ in 0..20 {
+            let home = tempfile::tempdir().unwrap();
+            let node = Node::builder().port(0).dir(home.path());
+            let node = node.directive("first-start", &["serve"]);
+            node.start().await.unwrap().stop().await.unwrap();
+            home.close().unwrap();
+        }
     });
 }

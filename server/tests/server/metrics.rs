@@ -81,7 +81,7 @@ fn it_is_off_unless_asked_for_and_on_loopback_unless_told_otherwise() {
             .await
             .unwrap_err();
         let error = error.to_string();
-        assert!(error.contains("--metrics-port"), "{error}");
+        assert!(error.contains("the directive metrics-port"), "{error}");
         use quorlock_server::Disk;
         assert_eq!(other.disk().list().unwrap(), []);
         let address = at(&node);

@@ -83,7 +83,7 @@ fn only_a_socket_on_which_nobody_answers_is_replaced() {
         let error = start(&path, "0").await.unwrap_err().to_string();
         for part in [
             "no socket has this name, and stays",
-            "--unixsocket",
+            "the directive unixsocket",
             "no lock is affected",
         ] {
             assert!(error.contains(part), "{error}");

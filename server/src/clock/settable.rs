@@ -209,14 +209,16 @@ impl Clock for SettableClock {
         watchers.push(look_again);
     }
 
-    /// Time passes only where a test moves it; a clock that was set back ends the pause.
+    /// Time passes only where a test moves it; a clock that was set back ends the pause. The last reading stands for "never":
+    /// no time follows it, so what is to be done a while later would be due again at once, for ever.
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         let began = self.raw();
         Some(Box::pin(async move {
             loop {
                 let moved = self.moved.listen();
                 let now = self.raw();
-                if now >= raw || now < began {
+                let is_due = now >= raw && raw != RawTime::from_nanos(u64::MAX);
+                if is_due || now < began {
                     return;
                 }
                 moved.await;

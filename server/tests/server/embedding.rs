@@ -1,6 +1,7 @@
 //! What an embedding program builds and gets: calls of the builder, disks that nodes do not share, addresses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_server::clock::{Boot, BootTime, Clock, RawTime, SettableClock};
@@ -9,6 +10,7 @@ use quorlock_server::{
     Fault, MemoryDisk, Node, NodeBuilder, OpenError, Operation, PowerLoss, StartError,
 };
 
+use crate::machine::hooked_clock::HookedClock;
 use crate::machine::{Machine, run, wire};
 
 fn on(disk: &MemoryDisk) -> NodeBuilder {
@@ -272,5 +274,30 @@ fn a_stopped_node_leaves_its_directory_to_the_program() {
             node.start().await.unwrap().stop().await.unwrap();
             home.close().unwrap();
         }
+    });
+}
+
+/// It read the clock as fast as a core can.
+#[test]
+fn a_clock_at_its_end_keeps_no_thread_busy() {
+    run(async {
+        let readings = Arc::<AtomicU64>::default();
+        let count = Arc::clone(&readings);
+        let clock = HookedClock::new(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let clock = Arc::new(clock);
+        let node = Node::builder().ephemeral().clock(clock.clone());
+        let node = node.start().await.unwrap();
+        assert_eq!(wire(&node).ask("SET a token PX 60000"), "+OK");
+        clock.settable.advance(Duration::MAX);
+        // The machine's time: what is due at the end is done in the first part of it.
+        let pause = || tokio::time::sleep(Duration::from_millis(100));
+        pause().await;
+        let before = readings.load(Ordering::Relaxed);
+        pause().await;
+        let read = readings.load(Ordering::Relaxed) - before;
+        assert!(read < 1_000, "{read} readings in 100 ms");
+        node.stop().await.unwrap();
     });
 }

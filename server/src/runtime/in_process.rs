@@ -10,11 +10,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use quorlock_engine::RawTime;
 use quorlock_engine::control::Durability;
 
@@ -28,6 +28,7 @@ use crate::event_loop::message::{Message, Task};
 use crate::event_loop::pipe::{Pipe, PipeStream};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
+use crate::sync::channel;
 
 /// The worker. Its number is the one behind those of the workers with sockets.
 pub(crate) struct InProcess {
@@ -47,7 +48,7 @@ pub(crate) struct InProcess {
 
 struct Connections {
     event_loop: EventLoop<PipeStream>,
-    messages: Receiver<Incoming>,
+    messages: channel::Receiver<Incoming>,
     /// The changes of this turn; kept for its memory.
     changes: Changes,
 }
@@ -62,7 +63,7 @@ struct Changes {
 /// Says that something has come, and wakes the thread.
 struct Signal {
     has_come: AtomicBool,
-    sender: Sender<()>,
+    sender: SyncSender<()>,
 }
 
 /// The thread, from before its start to after its end.
@@ -85,7 +86,7 @@ impl InProcess {
     /// A worker whose thread is not started yet.
     pub(crate) fn new(node: Arc<NodeState>) -> Arc<Self> {
         let number = node.facts.workers;
-        let (sender, signals) = bounded(1);
+        let (sender, signals) = sync_channel(1);
         let (inbox, messages) = Inbox::waking(Arc::new(Signal {
             has_come: AtomicBool::new(false),
             sender,

@@ -7,18 +7,24 @@ use crate::core::state::NodeState;
 pub(crate) struct Alarm<'a> {
     node: &'a NodeState,
     thread: &'static str,
+    /// A thread of the program runs the node's code also where it drops a connection because it panics.
+    was_panicking: bool,
 }
 
 impl<'a> Alarm<'a> {
     /// For a thread of this name, as the failure shows it.
     pub(crate) fn new(node: &'a NodeState, thread: &'static str) -> Self {
-        Self { node, thread }
+        Self {
+            node,
+            thread,
+            was_panicking: std::thread::panicking(),
+        }
     }
 }
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.was_panicking {
             let why = format!("{} panicked", self.thread);
             self.node.fail(&self.node.commit.fail(why));
         }

@@ -241,7 +241,8 @@ impl<S: Stream> EventLoop<S> {
 
     /// Whether it was told to stop, and every reply has left that can.
     pub(crate) fn has_ended(&mut self, now_raw: RawTime) -> bool {
-        let owes_replies = self.owes_replies();
+        // Of many connections each would be looked at.
+        let owes_replies = self.draining.is_some() && self.owes_replies();
         self.draining
             .as_mut()
             .is_some_and(|draining| !owes_replies || draining.is_over(self.sending.bytes, now_raw))

@@ -240,7 +240,11 @@ impl Drop for Node {
         if let Some(supervisor) = self.supervisor.take() {
             // Once it has told how it ended, its thread is at its end as well.
             let has_ended = self.states.ended().is_some();
-            stopping::wait(supervisor, has_ended);
+            // A task that the node has woken may drop it on one of its own threads.
+            let here = std::thread::current().id();
+            if !self.in_process.is_this_thread() && supervisor.thread().id() != here {
+                stopping::wait(supervisor, has_ended);
+            }
         }
     }
 }

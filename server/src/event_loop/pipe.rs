@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{IoSlice, Read as _};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use crate::event_loop::stream::{Stream, StreamError};
 use crate::protocol::Output;
@@ -33,6 +33,8 @@ struct State {
     is_ended: bool,
     /// The client has gone.
     is_reset: bool,
+    /// The client has gone, and what it has sent before is executed: nobody reads the replies.
+    has_left: bool,
     to_client: VecDeque<u8>,
     /// So many bytes more are taken before the client reads again.
     room: usize,
@@ -40,6 +42,8 @@ struct State {
     reader: Option<Waker>,
     /// Woken when the node has taken what the client has sent.
     writer: Option<Waker>,
+    /// Where those are put that are to be woken; without it they are woken at once.
+    woken: Option<Arc<Woken>>,
     /// The number of the node's end in its event loop.
     slot: usize,
     /// It is on the list of those whose changes the event loop has not seen.
@@ -52,6 +56,10 @@ struct State {
     is_closed: bool,
     observer: Option<Arc<dyn Observer>>,
 }
+
+/// Whom changes of connections wake, until the event loop is released: they may run any code.
+#[derive(Default)]
+pub(crate) struct Woken(Mutex<Vec<Waker>>);
 
 /// What the poll would tell.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +75,12 @@ impl Pipe {
             to_node: VecDeque::new(),
             is_ended: false,
             is_reset: false,
+            has_left: false,
             to_client: VecDeque::new(),
             room: usize::MAX,
             reader: None,
             writer: None,
+            woken: None,
             slot: usize::MAX,
             is_listed: false,
             call_bytes_max: call_bytes_max.max(1),
@@ -104,6 +114,28 @@ impl Pipe {
         (state.is_reset, state.is_readable) = (true, true);
     }
 
+    /// The client goes as one that closes a socket: what it has sent before is executed.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state();
+        (state.is_ended, state.has_left) = (true, true);
+        (state.is_readable, state.is_writable) = (true, true);
+        state.to_client = VecDeque::new();
+        let wakers = (state.reader.take(), state.writer.take());
+        drop(state);
+        // This may run any code.
+        drop(wakers);
+    }
+
+    /// Those whom its changes wake are put there.
+    pub(crate) fn wake_later(&self, woken: &Arc<Woken>) {
+        self.state().woken = Some(Arc::clone(woken));
+    }
+
+    /// Whether bytes are there that the client has not taken.
+    pub(crate) fn has_received(&self) -> bool {
+        !self.state().to_client.is_empty()
+    }
+
     /// So many bytes more are taken from here on.
     pub(crate) fn set_room(&self, bytes: usize) {
         let mut state = self.state();
@@ -115,32 +147,59 @@ impl Pipe {
         std::mem::take(&mut self.state().to_client).into()
     }
 
-    /// The client sends as much of this as there is room for, some of it at least. Pending while there is none.
-    pub(crate) fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<usize> {
-        let mut state = self.state();
-        let room = SENT_BYTES_MAX.saturating_sub(state.to_node.len());
-        if room == 0 && !bytes.is_empty() && !state.is_closed {
-            state.writer = Some(context.waker().clone());
-            return Poll::Pending;
+    /// The client sends as much of this as there is room for, some of it at least. Pending while there is none; nothing
+    /// once the node has closed it, or the client has said that it sends no more.
+    pub(crate) fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Option<usize>> {
+        let is_full = |state: &mut State| {
+            let is_open = !state.is_closed && !state.is_ended;
+            is_open && !bytes.is_empty() && state.to_node.len() >= SENT_BYTES_MAX
+        };
+        let mut state = ready!(self.poll_until(context, |state| &mut state.writer, is_full));
+        if state.is_closed || state.is_ended {
+            return Poll::Ready(None);
         }
+        let room = SENT_BYTES_MAX.saturating_sub(state.to_node.len());
         let count = bytes.len().min(room);
         state.to_node.extend(&bytes[..count]);
         state.is_readable = true;
-        Poll::Ready(count)
+        Poll::Ready(Some(count))
     }
 
     /// The client takes what has come, as much as `buffer` holds; 0 where the node has closed it. Pending while nothing
     /// has come. What it has taken makes room for more.
     pub(crate) fn poll_receive(&self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<usize> {
-        let mut state = self.state();
-        if state.to_client.is_empty() && !state.is_closed {
-            state.reader = Some(context.waker().clone());
-            return Poll::Pending;
-        }
+        let is_empty = |state: &mut State| state.to_client.is_empty() && !state.is_closed;
+        let mut state = ready!(self.poll_until(context, |state| &mut state.reader, is_empty));
         let count = read(&mut state.to_client, buffer);
         state.is_writable |= state.room == 0 && count > 0;
         state.room = state.room.saturating_add(count);
         Poll::Ready(count)
+    }
+
+    /// Pending while `waits` says so; then who is in `slot` is woken. A waker may run any code where it is copied and where it
+    /// is dropped, so neither is done while the pipe is locked.
+    fn poll_until(
+        &self,
+        context: &Context<'_>,
+        slot: impl Fn(&mut State) -> &mut Option<Waker>,
+        waits: impl Fn(&mut State) -> bool,
+    ) -> Poll<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if !waits(&mut state) {
+            return Poll::Ready(state);
+        }
+        drop(state);
+        let mut waker = Some(context.waker().clone());
+        let mut state = self.state();
+        if waits(&mut state) {
+            std::mem::swap(slot(&mut state), &mut waker);
+            drop(state);
+            return Poll::Pending;
+        }
+        drop(state);
+        drop(waker);
+        // What has come stays: only the client takes it.
+        Poll::Ready(self.state())
     }
 
     /// Notes where the node's end is.
@@ -160,12 +219,12 @@ impl Pipe {
 
     /// The node has gone.
     pub(crate) fn close(&self) {
-        let wakers = {
-            let mut state = self.state();
-            state.is_closed = true;
-            [state.reader.take(), state.writer.take()]
-        };
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        let mut state = self.state();
+        state.is_closed = true;
+        let wakers = [state.reader.take(), state.writer.take()];
+        let woken = state.woken.clone();
+        drop(state);
+        wake(wakers.into_iter().flatten(), woken.as_deref());
     }
 
     /// Whether the node has closed it.
@@ -219,11 +278,9 @@ impl Stream for PipeStream {
         let count = read(&mut state.to_node, &mut buffer[..count]);
         // What a short read has left arrives a little later.
         state.is_readable |= !state.to_node.is_empty();
-        let writer = state.writer.take();
+        let (writer, woken) = (state.writer.take(), state.woken.clone());
         drop(state);
-        if let Some(writer) = writer {
-            writer.wake();
-        }
+        wake(writer.into_iter(), woken.as_deref());
         Ok(count)
     }
 
@@ -232,6 +289,9 @@ impl Stream for PipeStream {
             let state = self.0.state();
             if state.is_reset {
                 return Err(StreamError::Broken);
+            }
+            if state.has_left {
+                return Ok(bytes.len());
             }
             bytes.len().min(state.call_bytes_max).min(state.room)
         };
@@ -244,11 +304,9 @@ impl Stream for PipeStream {
         let mut state = self.0.state();
         state.to_client.extend(&bytes[..count]);
         state.room -= count;
-        let reader = state.reader.take();
+        let (reader, woken) = (state.reader.take(), state.woken.clone());
         drop(state);
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        wake(reader.into_iter(), woken.as_deref());
         Ok(count)
     }
 
@@ -268,6 +326,26 @@ impl Stream for PipeStream {
 impl Drop for PipeStream {
     fn drop(&mut self) {
         self.0.close();
+    }
+}
+
+impl Woken {
+    /// Wakes all that are here, where no lock is held.
+    pub(crate) fn wake(&self) {
+        let wakers = std::mem::take(&mut *self.list());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.lock().expect("no holder of a list can panic")
+    }
+}
+
+/// Wakes them, or leaves that to who has the list.
+fn wake(wakers: impl Iterator<Item = Waker>, woken: Option<&Woken>) {
+    match woken {
+        Some(woken) => woken.list().extend(wakers),
+        None => wakers.for_each(Waker::wake),
     }
 }
 

@@ -59,6 +59,7 @@ impl Calls {
         let value = caller.ask(words).await?;
         // One that was dropped before its reply has come must not see the next one's.
         if is_kept {
+            caller.shrink();
             let mut idle = self.idle();
             if idle.len() < IDLE_MAX {
                 idle.push(caller);
@@ -135,16 +136,28 @@ impl Caller {
         }
     }
 
+    /// One long value is not kept for all time.
+    fn shrink(&mut self) {
+        for buffer in [&mut self.request, &mut self.received] {
+            buffer.clear();
+            buffer.shrink_to(KEPT_BYTES_MAX);
+        }
+    }
+
     async fn ask(&mut self, words: &[&[u8]]) -> Result<Value, CallError> {
         self.request.clear();
         encode(words, &mut self.request);
-        let sent = self.stream.write_all(&self.request).await;
-        sent.map_err(|_| CallError::Closed)?;
+        // A node that closes it on the way may have said why.
+        let _ = self.stream.write_all(&self.request).await;
         self.received.clear();
         loop {
             match self.stream.read_buf(&mut self.received).await {
                 Ok(bytes) if bytes > 0 => {}
                 _ => return Err(CallError::Closed),
+            }
+            // Each look at a reply that is not whole begins at its first byte.
+            if self.stream.has_received() {
+                continue;
             }
             // A node's replies are whole, as its other clients read them.
             if let Ok(Some((frame, _))) = decode(&self.received) {
@@ -169,6 +182,9 @@ fn encode(words: &[&[u8]], request: &mut Vec<u8>) {
         request.extend_from_slice(b"\r\n");
     }
 }
+
+/// A connection that waits for the next call keeps no larger buffers.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
 
 /// More connections than this are not kept for later calls.
 const IDLE_MAX: usize = 64;

@@ -28,6 +28,11 @@ impl NodeStream {
         })
     }
 
+    /// Whether bytes are there to be read.
+    pub(super) fn has_received(&self) -> bool {
+        self.pipe.has_received()
+    }
+
     /// Whether the node has closed it.
     pub(super) fn is_closed(&self) -> bool {
         self.pipe.is_closed()
@@ -58,11 +63,13 @@ impl AsyncWrite for NodeStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.pipe.poll_send(context, bytes));
-        if self.pipe.is_closed() {
-            let why = "the node has closed this connection";
+        let Some(count) = ready!(self.pipe.poll_send(context, bytes)) else {
+            let why = match self.pipe.is_closed() {
+                true => "the node has closed this connection",
+                false => "this connection was shut down: it sends no more",
+            };
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)));
-        }
+        };
         self.worker.note_changed(&self.pipe);
         Poll::Ready(Ok(count))
     }
@@ -80,7 +87,7 @@ impl AsyncWrite for NodeStream {
 
 impl Drop for NodeStream {
     fn drop(&mut self) {
-        self.pipe.reset();
+        self.pipe.leave();
         self.worker.note_changed(&self.pipe);
     }
 }

@@ -11,8 +11,8 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use quorlock_engine::RawTime;
@@ -25,7 +25,7 @@ use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::message::{Message, Task};
-use crate::event_loop::pipe::{Pipe, PipeStream};
+use crate::event_loop::pipe::{Pipe, PipeStream, Woken};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
 use crate::sync::channel;
@@ -37,6 +37,8 @@ pub(crate) struct InProcess {
     /// Nobody waits for this lock: who does not get it leaves the work to who has it.
     connections: Mutex<Connections>,
     changes: Mutex<Changes>,
+    /// Tasks of the program; woken once the event loop is released.
+    woken: Arc<Woken>,
     inbox: Inbox<Signal>,
     /// The raw clock's reading at which the thread looks again at the latest.
     looks_at_raw_ns: AtomicU64,
@@ -44,6 +46,7 @@ pub(crate) struct InProcess {
     /// How many calls are under way.
     calls: AtomicUsize,
     thread: Mutex<Thread>,
+    thread_id: OnceLock<ThreadId>,
 }
 
 struct Connections {
@@ -108,11 +111,13 @@ impl InProcess {
             node,
             number,
             changes: Mutex::default(),
+            woken: Arc::default(),
             inbox,
             looks_at_raw_ns: AtomicU64::new(u64::MAX),
             has_ended: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             thread: Mutex::new(Thread::Awaited(signals)),
+            thread_id: OnceLock::new(),
         })
     }
 
@@ -127,6 +132,7 @@ impl InProcess {
         let client = clients.add(Addresses::IN_PROCESS, now_raw, self.number);
         let pipe = Pipe::new(usize::MAX, None);
         pipe.set_room(RECEIVED_BYTES_MAX);
+        pipe.wake_later(&self.woken);
         self.changes().opened.push((pipe.clone(), client));
         self.run_now();
         Ok(pipe)
@@ -153,10 +159,21 @@ impl InProcess {
     pub(crate) fn end(&self) -> std::thread::Result<()> {
         self.inbox.send(Incoming::Message(Message::Stop));
         let thread = std::mem::replace(&mut *self.thread(), Thread::Ended);
-        match thread {
+        let ended = match thread {
             Thread::Runs(handle) => handle.join(),
             Thread::Awaited(_) | Thread::Ended => Ok(()),
-        }
+        };
+        // A thread that panicked has closed nothing.
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.inbox.waker().has_come.store(true, Ordering::SeqCst);
+        self.run();
+        self.woken.wake();
+        ended
+    }
+
+    /// Whether this is its own thread, which the node's end waits for.
+    pub(crate) fn is_this_thread(&self) -> bool {
+        self.thread_id.get() == Some(&std::thread::current().id())
     }
 
     fn start_thread(self: &Arc<Self>) -> io::Result<()> {
@@ -177,10 +194,13 @@ impl InProcess {
     }
 
     fn run_thread(&self, signals: &Receiver<()>) {
+        // There is one such thread.
+        let _ = self.thread_id.set(std::thread::current().id());
         let _alarm = Alarm::new(&self.node, "the thread of clients in this process");
         loop {
             self.looks_at_raw_ns.store(u64::MAX, Ordering::SeqCst);
             self.run();
+            self.woken.wake();
             if self.has_ended.load(Ordering::SeqCst) {
                 return;
             }
@@ -199,34 +219,45 @@ impl InProcess {
         // A thread of the program does not wait for a disk.
         if are_many || self.node.durability() == Durability::Always {
             let _ = signal.wake();
-        } else {
-            signal.has_come.store(true, Ordering::SeqCst);
-            self.run();
+            // Else the thread will look.
+            if !self.has_ended.load(Ordering::SeqCst) {
+                return;
+            }
         }
+        signal.has_come.store(true, Ordering::SeqCst);
+        if self.run() {
+            let _ = signal.sender.try_send(());
+        }
+        self.woken.wake();
     }
 
-    /// Runs the event loop until nothing is left that has come, unless another thread does.
-    fn run(&self) {
+    /// Runs the event loop until nothing is left that has come, unless another thread does. Says whether its own thread would
+    /// look again too late.
+    fn run(&self) -> bool {
         let signal = self.inbox.waker();
         for _ in 0..TURNS_MAX {
-            let pause = match self.connections.try_lock() {
-                Ok(mut connections) => {
-                    signal.has_come.store(false, Ordering::SeqCst);
-                    self.turn(&mut connections)
-                }
+            let mut connections = match self.connections.try_lock() {
+                Ok(connections) => connections,
                 // Who has it looks again once it is released.
-                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::WouldBlock) => return false,
                 // A thread panicked in it, and the node has failed.
                 Err(TryLockError::Poisoned(connections)) => {
-                    return self.close_all(&mut connections.into_inner());
+                    let mut connections = connections.into_inner();
+                    self.close_all(&mut connections);
+                    connections
                 }
             };
+            signal.has_come.store(false, Ordering::SeqCst);
+            let pause = self.turn(&mut connections);
+            drop(connections);
             if !signal.has_come.load(Ordering::SeqCst) {
                 return self.look_again_in(pause);
             }
+            self.woken.wake();
         }
         // Others send without end, and this thread has something else to do.
         let _ = signal.wake();
+        false
     }
 
     /// Does what has come, and what follows from it at once. Returns how long nothing is to be done unless something comes.
@@ -284,6 +315,8 @@ impl InProcess {
 
     fn close_all(&self, connections: &mut Connections) {
         self.has_ended.store(true, Ordering::SeqCst);
+        // Its own thread may wait for something to do.
+        let _ = self.inbox.waker().sender.try_send(());
         connections.event_loop.close_all();
         for (pipe, client) in connections.changes.opened.drain(..) {
             self.node.clients.remove(client.id);
@@ -292,16 +325,14 @@ impl InProcess {
         connections.changes.changed.clear();
     }
 
-    /// The thread looks again after this time at the latest.
-    fn look_again_in(&self, pause: Option<Duration>) {
+    /// The thread is to look again after this time at the latest. Says whether it would be later.
+    fn look_again_in(&self, pause: Option<Duration>) -> bool {
         let Some(pause) = pause else {
-            return;
+            return false;
         };
         let at_raw = self.node.clock.raw().plus_nanos(saturated_nanos(pause));
         let planned = (self.looks_at_raw_ns).fetch_min(at_raw.as_nanos(), Ordering::SeqCst);
-        if at_raw.as_nanos() < planned {
-            let _ = self.inbox.waker().sender.try_send(());
-        }
+        at_raw.as_nanos() < planned
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {

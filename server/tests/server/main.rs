@@ -16,6 +16,7 @@ mod databases;
 mod disk;
 mod embedding;
 mod in_process;
+mod in_process_ends;
 mod limits;
 mod log_format;
 mod machine;

@@ -235,6 +235,8 @@ impl InProcess {
     /// look again too late.
     fn run(&self) -> bool {
         let signal = self.inbox.waker();
+        // Dropped after the lock is.
+        let _panic = WakeAfterPanic(signal);
         for _ in 0..TURNS_MAX {
             let mut connections = match self.connections.try_lock() {
                 Ok(connections) => connections,
@@ -341,6 +343,17 @@ impl InProcess {
 
     fn thread(&self) -> MutexGuard<'_, Thread> {
         self.thread.lock().expect("no holder of a handle can panic")
+    }
+}
+
+/// A thread that panics in the event loop does not look again, so the worker's own does, once the lock is released.
+struct WakeAfterPanic<'a>(&'a Signal);
+
+impl Drop for WakeAfterPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.wake();
+        }
     }
 }
 

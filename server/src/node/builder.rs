@@ -117,15 +117,18 @@ impl NodeBuilder {
         let supervisor =
             threads::spawn(|| self.plan(), ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((node, address, in_process))) => Ok(Node {
-                states: Box::new(StateWatch::of(&node, outcome)),
-                socket: socket_of(&node.config),
-                node,
-                address,
-                calls: Calls::new(Arc::clone(&in_process)),
-                in_process,
-                supervisor: Some(supervisor),
-            }),
+            Ok(Ok((unwanted, address, in_process))) => {
+                let node = unwanted.take();
+                Ok(Node {
+                    states: Box::new(StateWatch::of(&node, outcome)),
+                    socket: socket_of(&node.config),
+                    node,
+                    address,
+                    calls: Calls::new(Arc::clone(&in_process)),
+                    in_process,
+                    supervisor: Some(supervisor),
+                })
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StartError::Panicked),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,20 +17,27 @@ use crate::runtime::in_process::InProcess;
 /// as a socket is: what it waits for ends, and what it has sent before is executed.
 pub struct NodeStream {
     pipe: Pipe,
-    worker: Arc<InProcess>,
+    /// A node that has stopped leaves nothing in use, whoever still has a connection to it.
+    worker: Weak<InProcess>,
 }
 
 impl NodeStream {
     pub(super) fn connect(worker: &Arc<InProcess>) -> io::Result<Self> {
         Ok(Self {
             pipe: worker.connect()?,
-            worker: Arc::clone(worker),
+            worker: Arc::downgrade(worker),
         })
     }
 
     /// Whether bytes are there to be read.
     pub(super) fn has_received(&self) -> bool {
         self.pipe.has_received()
+    }
+
+    fn note_changed(&self) {
+        if let Some(worker) = self.worker.upgrade() {
+            worker.note_changed(&self.pipe);
+        }
     }
 
     /// Whether the node has closed it.
@@ -51,7 +58,7 @@ impl AsyncRead for NodeStream {
         );
         buffer.advance(count);
         if self.pipe.has_changed() {
-            self.worker.note_changed(&self.pipe);
+            self.note_changed();
         }
         Poll::Ready(Ok(()))
     }
@@ -70,7 +77,7 @@ impl AsyncWrite for NodeStream {
             };
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, why)));
         };
-        self.worker.note_changed(&self.pipe);
+        self.note_changed();
         Poll::Ready(Ok(count))
     }
 
@@ -80,7 +87,7 @@ impl AsyncWrite for NodeStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.pipe.end();
-        self.worker.note_changed(&self.pipe);
+        self.note_changed();
         Poll::Ready(Ok(()))
     }
 }
@@ -88,7 +95,7 @@ impl AsyncWrite for NodeStream {
 impl Drop for NodeStream {
     fn drop(&mut self) {
         self.pipe.leave();
-        self.worker.note_changed(&self.pipe);
+        self.note_changed();
     }
 }
 

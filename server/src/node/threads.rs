@@ -33,7 +33,25 @@ use crate::runtime::worker::Worker;
 pub(crate) type Ready = oneshot::Sender<Result<Answering, StartError>>;
 
 /// A node that answers, the first address that it listens on, and the way to it from within this process.
-pub(crate) type Answering = (Arc<NodeState>, std::net::SocketAddr, Arc<InProcess>);
+pub(crate) type Answering = (Unwanted, std::net::SocketAddr, Arc<InProcess>);
+
+/// A node that nobody has taken yet. Dropped, it stops: whoever started it has not waited for it.
+pub(crate) struct Unwanted(Option<Arc<NodeState>>);
+
+impl Unwanted {
+    /// Takes the node, which goes on.
+    pub(crate) fn take(mut self) -> Arc<NodeState> {
+        self.0.take().expect("it is taken once")
+    }
+}
+
+impl Drop for Unwanted {
+    fn drop(&mut self) {
+        if let Some(node) = &self.0 {
+            node.stop();
+        }
+    }
+}
 
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
@@ -105,11 +123,9 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         let address = first_address(&listeners, socket.as_ref());
         let mut acceptors = threads.accept(listeners, socket);
         let in_process = Arc::clone(&threads.in_process);
-        let told = address.map(|address| (Arc::clone(&node), address, in_process));
-        if ready.send(told).is_err() {
-            // The caller that started the node does not want it any more.
-            node.stop();
-        }
+        let unwanted = Unwanted(Some(Arc::clone(&node)));
+        // Without a receiver it is dropped here, and else where its receiver is.
+        let _ = ready.send(address.map(|address| (unwanted, address, in_process)));
         let lived = tokio::select! {
             lived = maintenance_task::run(&node, &mut maintenance) => lived,
             failure = acceptors_failed(&node, &mut acceptors) => Err(failure),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use quorlock_server::config::Config;
 use quorlock_server::{CallError, Node, NodeStream, Value};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
@@ -330,3 +331,46 @@ fn a_connection_that_is_reset_needs_no_password_either() {
 
 /// Longer than any of this takes.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a client in the process keeps open must not keep the next node from the directory.
+#[test]
+fn a_connection_that_outlives_its_node_keeps_nothing_of_it_in_use() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        quorlock_server::init(directory.path(), &Config::default()).unwrap();
+        let start = || {
+            let builder = configured(&[("first-start", &["serve"])]).port(0);
+            builder.dir(directory.path()).start()
+        };
+        let node = start().await.unwrap();
+        let _stream = node.connect().unwrap();
+        node.call(["SET", "a", "1", "PX", "30000"]).await.unwrap();
+        node.stop().await.unwrap();
+        let next = start().await.expect("the directory is free");
+        next.stop().await.unwrap();
+    });
+}
+
+/// Planted: only a receiver that has gone before the node answers stops it.
+#[test]
+fn a_start_that_is_dropped_once_the_node_answers_stops_it() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        quorlock_server::init(directory.path(), &Config::default()).unwrap();
+        let start = || {
+            let builder = configured(&[("first-start", &["serve"])]).port(0);
+            Box::pin(builder.dir(directory.path()).start())
+        };
+        let mut first = start();
+        // It is polled once, and answers a while after.
+        let polled = tokio::time::timeout(Duration::ZERO, &mut first).await;
+        assert!(polled.is_err(), "it has answered at once");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        drop(first);
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while start().await.is_err() {
+            assert!(tokio::time::Instant::now() < deadline, "the node goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}

@@ -384,9 +384,9 @@ impl OpenError {
 /// Who has a directory, what that means and what to do.
 fn in_use_by(holder: &Option<u32>) -> String {
     if *holder == Some(std::process::id()) {
-        return "another node of this process: two nodes must never share one, or both grant the same locks. Wait until the \
-                other node has stopped (in code with its `stop`: a drop within a runtime does not wait), or give this node a \
-                directory or disk of its own"
+        return "another node of this process, or of a container whose process has the same number: two nodes must never share \
+                one, or both grant the same locks. Wait until the other node has stopped (in code with its `stop`: a drop \
+                within a runtime does not wait), or give this node a directory or disk of its own"
             .to_owned();
     }
     let process = holder.map(|id| format!(" (process {id})"));

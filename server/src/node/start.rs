@@ -145,8 +145,13 @@ fn tell_of_fewer_clients(node: &NodeState, wanted: usize, fit: Fit) {
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
 pub(crate) fn begin(mut plan: Plan, reach: Reach) -> Result<Begun, StartError> {
+    let known_notices = plan.config.notices().len();
     let password = plan.config.read_password(&SystemFiles);
     password.map_err(|problem| StartError::Config(format!("requirepass-file: {problem}")))?;
+    // A program that has made the configuration has not seen these: of a file that others can read, for example.
+    for notice in plan.config.notices().iter().skip(known_notices) {
+        tracing::warn!("{notice}");
+    }
     let known = Identity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {

@@ -11,6 +11,7 @@ pub(crate) mod for_tests;
 pub(crate) mod identity;
 mod lifecycle;
 mod open_log;
+mod password;
 mod restored;
 pub(crate) mod start;
 mod stopping;

@@ -365,7 +365,9 @@ pub(crate) struct Clients {
     /// Those of them that have not sent the password, where there is one.
     unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
-    count: Arc<AtomicUsize>,
+    count: AtomicUsize,
+    /// Those of them that have a socket.
+    sockets: Arc<AtomicUsize>,
     /// What stays in the buffers of all of them, without what they share.
     pub(crate) buffer_bytes: AtomicUsize,
     /// Messages that are on their way to any number of them.
@@ -401,17 +403,23 @@ impl Clients {
         });
         lock(&self.by_id).insert(client.id, Arc::clone(&client));
         self.count.fetch_add(1, Ordering::Relaxed);
+        if !client.is_in_process() {
+            self.sockets.fetch_add(1, Ordering::Relaxed);
+        }
         client
     }
 
     /// It is shown no more. False if it was not.
     pub(crate) fn remove(&self, id: u64) -> bool {
-        let was_here = lock(&self.by_id).remove(&id).is_some();
-        if was_here {
+        let removed = lock(&self.by_id).remove(&id);
+        if let Some(client) = &removed {
             self.count.fetch_sub(1, Ordering::Relaxed);
+            if !client.is_in_process() {
+                self.sockets.fetch_sub(1, Ordering::Relaxed);
+            }
         }
         self.note_authenticated(id);
-        was_here
+        removed.is_some()
     }
 
     /// Notes a client that has to send the password.
@@ -453,9 +461,9 @@ impl Clients {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Where that is counted.
-    pub(crate) fn counter(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.count)
+    /// How many of them have a socket, where that is counted.
+    pub(crate) fn sockets(&self) -> &Arc<AtomicUsize> {
+        &self.sockets
     }
 
     /// How many clients ever connected.

@@ -13,9 +13,7 @@ use quorlock_engine::{Engine, EngineOptions, NodeTime, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
-use crate::config::{
-    AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply, SystemFiles,
-};
+use crate::config::{AppendFsync, Config, FirstStart, NoTtlDurability, RestartDelayReply};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
@@ -35,6 +33,7 @@ use crate::core::wait::to_engine;
 use crate::metrics;
 use crate::node::error::StartError;
 use crate::node::open_log::{open_log, tell_of_log};
+use crate::node::password;
 use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
 use crate::runtime::descriptors::{self, Fit};
 use crate::runtime::listener::{self, BindError};
@@ -145,13 +144,7 @@ fn tell_of_fewer_clients(node: &NodeState, wanted: usize, fit: Fit) {
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
 pub(crate) fn begin(mut plan: Plan, reach: Reach) -> Result<Begun, StartError> {
-    let known_notices = plan.config.notices().len();
-    let password = plan.config.read_password(&SystemFiles);
-    password.map_err(|problem| StartError::Config(format!("requirepass-file: {problem}")))?;
-    // A program that has made the configuration has not seen these: of a file that others can read, for example.
-    for notice in plan.config.notices().iter().skip(known_notices) {
-        tracing::warn!("{notice}");
-    }
+    password::read(&mut plan.config)?;
     let known = Identity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {

@@ -227,7 +227,7 @@ impl Threads {
         socket: Option<UnixSocket>,
     ) -> JoinSet<std::io::Result<()>> {
         let mut acceptors = JoinSet::new();
-        let share = Share::new(self.node.clients.counter());
+        let share = Share::new(Arc::clone(self.node.clients.sockets()));
         if let Some(socket) = socket {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
             let share = Arc::clone(&share);

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::net::{SendFlags, send};
@@ -201,7 +202,7 @@ impl Dealer {
 /// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
 async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
     let clients = &node.clients;
-    while clients.count() >= node.config.maxclients || !share.has_room() {
+    while clients.sockets().load(Ordering::Relaxed) >= node.config.maxclients || !share.has_room() {
         let Some(oldest) = clients.oldest_unauthenticated() else {
             return false;
         };
@@ -256,9 +257,7 @@ fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
 }
 
 fn refuse(stream: &OwnedFd, node: &NodeState, why: &[u8]) {
-    node.statistics
-        .rejected
-        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    node.statistics.rejected.fetch_add(1, Ordering::Relaxed);
     // The socket is non-blocking and new: the line fits or the client sees a close.
     let _ = send(stream, why, SendFlags::NOSIGNAL);
 }

@@ -374,3 +374,24 @@ fn a_start_that_is_dropped_once_the_node_answers_stops_it() {
         }
     });
 }
+
+/// They need no descriptor, and `maxclients` is about those that do.
+#[test]
+fn clients_in_the_process_take_no_place_of_those_with_sockets() {
+    run(async {
+        let builder = configured(&[("maxclients", &["1"])]).ephemeral();
+        let node = builder.start().await.unwrap();
+        let mut streams: Vec<_> = (0..5).map(|_| node.connect().unwrap()).collect();
+        for stream in &mut streams {
+            stream.write_all(b"PING\r\n").await.unwrap();
+            let mut reply = [0; 7];
+            stream.read_exact(&mut reply).await.unwrap();
+        }
+        assert!(
+            wire(&node)
+                .ask("INFO clients")
+                .contains("connected_clients:6")
+        );
+        node.stop().await.unwrap();
+    });
+}

@@ -158,11 +158,22 @@ def knows_what_is_on_disk(url):
         client.set("interop:durable", mode, px=30_000)
         equal(client.waitaof(1, 0, 5_000), [1, 0])
     client.delete("interop:durable")
-    client.bgrewriteaof()
     end = time.monotonic() + 20
+    ask_for_rewrite(client, end)
     while client.info("persistence")["aof_rewrite_in_progress"] and time.monotonic() < end:
         time.sleep(0.01)
     equal(client.info("persistence")["aof_last_bgrewrite_status"], "ok")
+
+
+def ask_for_rewrite(client, end):
+    # The node may be at one of its own: four changes of the mode leave four nearly empty segments.
+    while True:
+        try:
+            return client.bgrewriteaof()
+        except redis.ResponseError as error:
+            if "already in progress" not in str(error) or time.monotonic() >= end:
+                raise
+        time.sleep(0.01)
 
 
 def splits_do_not_matter(url):

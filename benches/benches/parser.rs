@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use quorlock_server::protocol::{Limits, RequestParser};
+use quorlock_node::protocol::{Limits, RequestParser};
 
 const ACQUIRE: &[u8] =
     b"*6\r\n$3\r\nSET\r\n$17\r\nlock:000000012345\r\n$20\r\n0123456789abcdef0123\r\n\

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quorlock_engine::{Protocol, Reply};
-use quorlock_server::protocol::{Output, reply};
+use quorlock_node::protocol::{Output, reply};
 
 fn bench(criterion: &mut Criterion) {
     let replies = [

@@ -25,18 +25,19 @@ use shuttle::thread::{JoinHandle, sleep, spawn};
 use shuttle::{Config as Shuttle, Runner};
 
 use crate::clock::SettableClock;
-use crate::config::Config;
-use crate::core::clients::{Addresses, Clients};
-use crate::core::commit_queue::{CommitQueue, Plan};
-use crate::core::log_queue::{LogEvent, LogEvents, LogQueue};
-use crate::core::log_schedule::{LogSchedule, LongSync, Ready};
-use crate::core::log_work::LogWork;
-use crate::core::next_commit::{CommitRequest, Done};
-use crate::core::state::NodeState;
-use crate::core::wait::Wait;
-use crate::event_loop::message::Message;
-use crate::node::for_tests;
+use crate::config::{Config, FirstStart};
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
+use quorlock_node::core::clients::{Addresses, Clients};
+use quorlock_node::core::commit_queue::{CommitQueue, Plan};
+use quorlock_node::core::log_queue::{LogEvent, LogEvents, LogQueue};
+use quorlock_node::core::log_schedule::{LogSchedule, LongSync, Ready};
+use quorlock_node::core::log_work::LogWork;
+use quorlock_node::core::next_commit::{CommitRequest, Done};
+use quorlock_node::core::state::NodeState;
+use quorlock_node::core::wait::Wait;
+use quorlock_node::event_loop::message::{Mailbox, Message};
+use quorlock_node::simulation::Setup;
+use quorlock_node::start::Begun;
 
 /// Runs a test in many orders of its threads: all of them random, and with few switches.
 fn explore(test: fn()) {
@@ -93,7 +94,7 @@ fn senders(inbox: &Inbox<WakeUp>) -> Vec<JoinHandle<u64>> {
         let inbox = inbox.clone();
         spawn(move || {
             let send = |id| u64::from(inbox.send(Incoming::Message(message(id))));
-            let dropped = inbox.told_on_drop(message(first));
+            let dropped = inbox.send_on_drop(message(first));
             let taken = send(first + 1);
             drop(dropped);
             taken + send(first + 2)
@@ -139,7 +140,7 @@ fn who_sends_to_a_worker_that_has_ended_is_told_so() {
             sender.join().unwrap();
         }
         assert!(!inbox.send(Incoming::Message(message(6))));
-        drop(inbox.told_on_drop(message(7)));
+        drop(inbox.send_on_drop(message(7)));
     });
 }
 
@@ -166,8 +167,17 @@ impl World {
             ..LogOptions::default()
         };
         let on_disk = Arc::new(disk.clone());
-        let (node, preparer, events) =
-            for_tests::started_with(config, on_disk, clock.clone(), sizes);
+        config.first_start = FirstStart::Serve;
+        let setup = Setup {
+            sizes,
+            ..Setup::new(config)
+        };
+        let Begun {
+            node,
+            preparer,
+            log_events: events,
+            ..
+        } = setup.begin(on_disk, clock.clone()).unwrap();
         disk.on_sync(Arc::new(move || {
             clock.advance(sync_takes);
             // Others go on meanwhile.
@@ -307,7 +317,7 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
         node.carry_out(plan, now_raw);
         queue.release(&node.commit, &mut released);
         if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
-            let told = inbox.told_on_drop(Message::Synced);
+            let told = inbox.send_on_drop(Message::Synced);
             let done = || Box::new(move || drop(told)) as Done;
             node.log_queue.commit_for(number, request, done);
         }
@@ -327,7 +337,7 @@ fn wait_for_sync(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let position = append(node);
     let wake_up = Arc::new(WakeUp::default());
     let (inbox, _incoming) = Inbox::waking(Arc::clone(&wake_up));
-    let told = inbox.told_on_drop(Message::Synced);
+    let told = inbox.send_on_drop(Message::Synced);
     let done = || Box::new(move || drop(told)) as Done;
     let number = thread_rng().r#gen();
     node.log_queue
@@ -378,7 +388,7 @@ fn nobody_waits_for_a_commit_of_a_log_thread_that_has_ended() {
                 let wake_up = Arc::new(WakeUp::default());
                 let (inbox, incoming) = Inbox::waking(Arc::clone(&wake_up));
                 for _ in 0..2 {
-                    let told = inbox.told_on_drop(Message::Synced);
+                    let told = inbox.send_on_drop(Message::Synced);
                     let done = || Box::new(move || drop(told)) as Done;
                     queue.commit_for(worker, CommitRequest::default(), done);
                     wake_up.wait();

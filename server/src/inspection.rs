@@ -18,13 +18,13 @@ use quorlock_persistence::{
     DirectoryUse, DirectoryView, Disk, DiskError, Inspection, Log, LogOptions, OpenError,
 };
 
-pub use crate::past::Location;
 pub use check::{NextStart, RemainingDelay, Report, State, check};
 pub use dump::{Body, Line, dump};
 pub use finding::{Finding, FindingKind};
 pub use quorlock_engine::control::{Pending, Record, Start};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
+pub use quorlock_node::past::Location;
 pub use quorlock_persistence::{
     InspectedFrame, LogIdentity, LogSummary, Position, SegmentFile, SegmentHeader, SegmentState,
     StartSpace, hexadecimal,
@@ -32,7 +32,7 @@ pub use quorlock_persistence::{
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
 
-use crate::past::{Identity, PastError};
+use quorlock_node::past::{Identity, PastError};
 
 /// Why a directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! A Quorlock node: a small lock server that speaks Redis's protocol, embeddable in a process.
 //!
-//! [`Node`] is the way in. The rules of keys, scripts and time are in `quorlock-engine`, the log
-//! in `quorlock-persistence`; this crate joins them to sockets, threads and clocks.
+//! [`Node`] is the way in. What decides is in `quorlock-node`, the rules of keys, scripts and time
+//! in `quorlock-engine`, the log in `quorlock-persistence`; this crate joins them to sockets, threads and clocks.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -11,30 +11,20 @@ compile_error!(
 
 pub mod clock;
 pub mod config;
-mod core;
-mod date;
-mod event_loop;
-mod fnv;
 #[cfg(all(test, feature = "shuttle"))]
 mod hand_over_tests;
 pub mod inspection;
 mod metrics;
 mod node;
-mod past;
-pub mod protocol;
 mod runtime;
-mod session;
-#[doc(hidden)]
-pub mod simulation;
-mod sync;
 
-pub use date::{Date, show_duration};
 pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
     StateWatch, Value, init, mark_restored, require_directory,
 };
-pub use past::{FrameError, NodeId, is_node_file};
 pub use quorlock_engine::REDIS_VERSION;
+pub use quorlock_node::past::{FrameError, NodeId, is_node_file};
+pub use quorlock_node::{Date, show_duration};
 pub use quorlock_persistence::{
     DirectoryEntry, Disk, DiskError, Fate, Fault, File, FileId, FileOrigin, Hold, MemoryDisk,
     OpenError, Operation, Point, Position, PowerLoss, Presence, RealDisk, RecoveryError, Sector,

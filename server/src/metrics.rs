@@ -20,8 +20,8 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::core::state::NodeState;
 use crate::runtime::listener::{BindError, bind_all};
+use quorlock_node::core::state::NodeState;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///

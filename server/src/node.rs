@@ -5,12 +5,8 @@
 
 pub(crate) mod builder;
 mod call;
-pub(crate) mod error;
-#[cfg(test)]
-pub(crate) mod for_tests;
 pub(crate) mod identity;
 mod lifecycle;
-mod open_log;
 mod password;
 mod restored;
 pub(crate) mod start;
@@ -28,7 +24,6 @@ use smallvec::SmallVec;
 
 pub use builder::NodeBuilder;
 pub use call::CallError;
-pub use error::StartError;
 pub use identity::{init, require_directory};
 pub use lifecycle::{NotServing, RunState, StateWatch};
 pub use restored::mark_restored;
@@ -36,11 +31,12 @@ pub use stream::NodeStream;
 pub use value::Value;
 
 use crate::config::Config;
-pub use crate::core::commit::Failure;
-use crate::core::state::NodeState;
 use crate::node::call::Calls;
-use crate::past::NodeId;
 use crate::runtime::in_process::InProcess;
+pub use quorlock_node::core::commit::Failure;
+use quorlock_node::core::state::NodeState;
+use quorlock_node::past::NodeId;
+pub use quorlock_node::start::StartError;
 
 /// A running node, on threads of its own. It needs no runtime; its async methods run on any.
 ///

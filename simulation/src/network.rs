@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use quorlock_client_rules::ConnectionId;
-use quorlock_server::simulation::Client as Peer;
+use quorlock_node::simulation::Client as Peer;
 
 use crate::random::Random;
 

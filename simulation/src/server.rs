@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::{Stored, StoredValue};
+use quorlock_node::clock::SettableClock;
+use quorlock_node::config::Config;
+use quorlock_node::simulation::{Node, Setup, init};
 use quorlock_persistence::{LogOptions, MemoryDisk};
-use quorlock_server::clock::SettableClock;
-use quorlock_server::config::Config;
-use quorlock_server::simulation::{Node, Setup, init};
 
 use crate::random::Random;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use quorlock_engine::control::Record;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Stored, StoredValue};
+use quorlock_node::simulation::Node;
 use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, Operation, Point, Recovery};
-use quorlock_server::simulation::Node;
 
 use super::model::{Moment, Name};
 use super::options::{Delay, Options, RATE_PPM};

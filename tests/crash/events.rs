@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use quorlock_node::simulation::Observer;
 use quorlock_persistence::{MemoryDisk, Point};
-use quorlock_server::simulation::Observer;
 
 use super::time::WorldClock;
 

@@ -3,7 +3,7 @@
 //! Invariant: the model executes what the node has executed, in the same order, and a client learns from bytes that
 //! have left the node.
 
-use quorlock_server::simulation::request_bytes;
+use quorlock_node::simulation::request_bytes;
 
 use super::batch::{self, Played};
 use super::check::Violation;

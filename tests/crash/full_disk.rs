@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_node::clock::SettableClock;
+use quorlock_node::simulation::{Node, Setup};
 use quorlock_persistence::{LogOptions, MemoryDisk};
-use quorlock_server::clock::SettableClock;
-use quorlock_server::simulation::{Node, Setup};
 
 use super::setup;
 

@@ -6,11 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use quorlock_node::clock::Clock;
+use quorlock_node::config::Config;
+use quorlock_node::simulation::{Node, Setup};
+use quorlock_node::start::StartError;
 use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, WriteError};
-use quorlock_server::StartError;
-use quorlock_server::clock::Clock;
-use quorlock_server::config::Config;
-use quorlock_server::simulation::{Node, Setup};
 
 use super::workload::Mode;
 use super::world::used_bytes;

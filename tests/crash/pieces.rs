@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use quorlock_node::clock::SettableClock;
+use quorlock_node::simulation::Node;
 use quorlock_persistence::MemoryDisk;
-use quorlock_server::clock::SettableClock;
-use quorlock_server::simulation::Node;
 
 use crate::setup;
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use quorlock_server::simulation::Client;
+use quorlock_node::simulation::Client;
 
 use super::batch::{Effects, Played, Served};
 use super::broadcast::Broadcasts;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::control::kind;
+use quorlock_node::clock::SettableClock;
+use quorlock_node::config::Config;
+use quorlock_node::simulation::{Client, Node, Setup, request_bytes};
 use quorlock_persistence::{Fault, LogOptions, MemoryDisk, Operation, Recovery};
-use quorlock_server::clock::SettableClock;
-use quorlock_server::config::Config;
-use quorlock_server::simulation::{Client, Node, Setup, request_bytes};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, Vary};

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
-use quorlock_server::clock::Clock;
+use quorlock_node::clock::Clock;
 
 /// One machine's clocks.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quorlock_node::simulation::Node;
 use quorlock_persistence::{DirectoryEntry, Disk, MemoryDisk, Point};
-use quorlock_server::simulation::Node;
 
 use super::check::{Past, Violation, newest_run};
 use super::events::Events;
@@ -141,7 +141,7 @@ impl World {
             disk,
         };
         let setup = options.setup(&world.disk, world.directory_number, seed);
-        quorlock_server::simulation::init(Arc::new(world.disk.clone()), &setup)
+        quorlock_node::simulation::init(Arc::new(world.disk.clone()), &setup)
             .map_err(|error| Violation::new("a new node cannot be made", error))?;
         world.collect()?;
         Ok(world)

@@ -193,7 +193,7 @@ struct Read {
     waits: bool,
 }
 
-/// As `server/src/node/start.rs` does it, in the same boot and directory.
+/// As `server/node/src/start.rs` does it, in the same boot and directory.
 fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
     let recovery = Recovery::read(Arc::clone(disk) as Arc<dyn Disk>, &LogOptions::default())
         .map_err(|error| error.to_string())?;

@@ -16,10 +16,15 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
+        examples_may_know: &[],
+    },
+    Package {
+        folder: "server/node/",
+        may_know: &["node", "engine", "persistence"],
         examples_may_know: &[],
     },
     Package {
@@ -39,7 +44,7 @@ const PACKAGES: [Package; 9] = [
     },
     Package {
         folder: "server/",
-        may_know: &["server", "engine", "persistence"],
+        may_know: &["server", "node", "engine", "persistence"],
         examples_may_know: &[],
     },
     Package {
@@ -50,6 +55,7 @@ const PACKAGES: [Package; 9] = [
             "client",
             "client-rules",
             "server",
+            "node",
             "engine",
             "persistence",
         ],
@@ -61,7 +67,7 @@ const PACKAGES: [Package; 9] = [
             "simulation",
             "client",
             "client-rules",
-            "server",
+            "node",
             "engine",
             "persistence",
         ],
@@ -82,8 +88,9 @@ const PACKAGES: [Package; 9] = [
 /// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
 const TESTKIT: &str = "testkit";
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "server",
+    "node",
     "engine",
     "persistence",
     "client",
@@ -94,8 +101,9 @@ const NAMES: [&str; 8] = [
 ];
 
 /// The sources that a node and a client are made of.
-const DECIDERS: [&str; 5] = [
+const DECIDERS: [&str; 6] = [
     "server/src/",
+    "server/node/src/",
     "server/engine/src/",
     "persistence/src/",
     "client/src/",
@@ -105,15 +113,17 @@ const DECIDERS: [&str; 5] = [
 /// Where the feature `shuttle` puts its locks in place of the standard library's, and the tests that use them.
 const STAND_INS: [&str; 3] = [
     "server/src/lib.rs",
-    "server/src/sync.rs",
+    "server/node/src/sync.rs",
     "persistence/src/sync.rs",
 ];
 
-/// The packages that must not reach for the world: the engine and the client's rules.
-const PURE: [&str; 2] = ["server/engine/", "client/rules/"];
+/// The packages that must not reach for the world: the engine, what decides in a node, and the client's rules.
+const PURE: [&str; 3] = ["server/engine/", "server/node/", "client/rules/"];
 
-/// What their sources must not name. Addresses are data.
-const WORLD: [&str; 12] = [
+/// What their sources must not name, except in tests.
+const WORLD: [&str; 14] = [
+    "TcpListener",
+    "UnixListener",
     "std::fs",
     "std::net",
     "std::thread",
@@ -127,9 +137,17 @@ const WORLD: [&str; 12] = [
     "mio::",
     "rustix",
 ];
-const ADDRESSES: &str = "std::net::Ip";
 
-/// What their manifests must not name. The engine's may in its tables for tests, that of the client's rules nowhere.
+/// Addresses are data, and so is what a binary was built for. Locks that try orders of threads stand in for real ones.
+const DATA: [&str; 5] = [
+    "std::net::Ip",
+    "std::net::{Ip",
+    "std::net::SocketAddr",
+    "std::env::consts",
+    "shuttle::thread",
+];
+
+/// What their manifests must not name. Those of a node may in their tables for tests, that of the client's rules nowhere.
 const WORLDLY_PACKAGES: [&str; 5] = ["tokio", "mio", "rustix", "libc", "socket2"];
 const ALSO_IN_TESTS: &str = "client/rules/";
 
@@ -193,7 +211,7 @@ pub(crate) fn features(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Reports where the engine or the client's rules reach for files, sockets, threads or a clock, or could.
+/// Reports where one of the pure packages reaches for files, sockets, threads or a clock, or could.
 pub(crate) fn purity(source: &Source) -> Vec<String> {
     let package = PURE.iter().find_map(|pure| {
         let file = source.path.strip_prefix(pure)?;
@@ -201,7 +219,8 @@ pub(crate) fn purity(source: &Source) -> Vec<String> {
     });
     let touched: Vec<&str> = match package {
         Some((_, file)) if file.starts_with("src/") && source.is_rust() => {
-            let code = scan::code_only(&source.text).replace(ADDRESSES, "");
+            let code = shipped(source);
+            let code = DATA.iter().fold(code, |code, part| code.replace(part, ""));
             let parts = WORLD.into_iter();
             parts.filter(|part| code.contains(part)).collect()
         }
@@ -217,6 +236,16 @@ pub(crate) fn purity(source: &Source) -> Vec<String> {
     problems
         .map(|part| format!("{}: what decides must not use {part}", source.path))
         .collect()
+}
+
+/// The code of a file without its tests.
+fn shipped(source: &Source) -> String {
+    if source.path.contains("tests.rs") {
+        return String::new();
+    }
+    let code = scan::code_only(&source.text);
+    let shipped = code.split("#[cfg(test)]\nmod tests {").next();
+    shipped.unwrap_or_default().to_owned()
 }
 
 /// Whether a text has this name as a whole word.
@@ -336,9 +365,9 @@ mod tests {
             })
             .len()
         };
-        assert_eq!(conditional("server/src/past/fingerprint.rs"), 1);
+        assert_eq!(conditional("server/node/src/past/fingerprint.rs"), 1);
         assert_eq!(conditional("client/rules/src/lib.rs"), 1);
-        assert_eq!(conditional("server/src/sync.rs"), 0);
+        assert_eq!(conditional("server/node/src/sync.rs"), 0);
         assert_eq!(conditional("src/main.rs"), 0);
     }
 
@@ -352,7 +381,11 @@ mod tests {
 
     #[test]
     fn an_engine_and_rules_that_touch_the_world_are_reported() {
-        for path in ["server/engine/src/x.rs", "client/rules/src/link/x.rs"] {
+        for path in [
+            "server/engine/src/x.rs",
+            "server/node/src/core/x.rs",
+            "client/rules/src/link/x.rs",
+        ] {
             for touching in [
                 "let now = std::time::Instant::now();",
                 "use std::fs::File;",

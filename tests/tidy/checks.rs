@@ -145,7 +145,7 @@ pub(crate) fn clock_seam(source: &Source) -> Vec<String> {
 /// writes it once the engine is released.
 pub(crate) fn session_lines(source: &Source) -> Vec<String> {
     let path = &source.path;
-    if !path.starts_with("server/src/session/") || path.ends_with("/batch.rs") {
+    if !path.starts_with("server/node/src/session/") || path.ends_with("/batch.rs") {
         return Vec::new();
     }
     lines_with(source, "tracing", "give the line to the batch")
@@ -192,9 +192,12 @@ pub(crate) fn made_up_numbers(source: &Source) -> Vec<String> {
 const MAY_SATURATE: [(&str, &str); 6] = [
     ("client/rules/src/clock.rs", "saturated"),
     ("server/engine/src/time.rs", "saturated"),
-    ("server/src/clock.rs", "saturated"),
-    ("server/src/event_loop/guard.rs", "memory_limit_bytes"),
-    ("server/src/event_loop/limits.rs", "unlimited_output_bytes"),
+    ("server/node/src/clock.rs", "saturated"),
+    ("server/node/src/event_loop/guard.rs", "memory_limit_bytes"),
+    (
+        "server/node/src/event_loop/limits.rs",
+        "unlimited_output_bytes",
+    ),
     ("server/src/runtime/listener.rs", "bind"),
 ];
 
@@ -291,7 +294,10 @@ mod tests {
             text: text.into(),
         };
         let reads = "let now = SystemClock.raw();";
-        assert_eq!(clock_seam(&at("server/src/core/commit.rs", reads)).len(), 1);
+        assert_eq!(
+            clock_seam(&at("server/src/runtime/worker.rs", reads)).len(),
+            1
+        );
         for path in [
             "server/src/clock/system.rs",
             "server/tests/x.rs",
@@ -301,11 +307,11 @@ mod tests {
         }
         let writes = "tracing::warn!(\"x\");";
         assert_eq!(
-            session_lines(&at("server/src/session/config.rs", writes)).len(),
+            session_lines(&at("server/node/src/session/config.rs", writes)).len(),
             1
         );
         assert_eq!(
-            session_lines(&at("server/src/session/batch.rs", writes)).len(),
+            session_lines(&at("server/node/src/session/batch.rs", writes)).len(),
             0
         );
         assert_eq!(
@@ -346,12 +352,12 @@ mod tests {
         }
         let saturates =
             "//! x\nfn saturated(n: u128) -> u64 {\n    u64::try_from(n).unwrap_or(u64::MAX)\n}\n";
-        assert!(at("server/src/clock.rs", saturates).is_empty());
+        assert!(at("server/node/src/clock.rs", saturates).is_empty());
         assert!(at("tests/src/history.rs", saturates).is_empty());
-        assert_eq!(at("server/src/past.rs", saturates).len(), 1);
+        assert_eq!(at("server/node/src/past.rs", saturates).len(), 1);
         let renamed = saturates.replace("saturated", "nanos");
-        let expected = ["server/src/clock.rs:3"];
-        let problems = at("server/src/clock.rs", &renamed);
+        let expected = ["server/node/src/clock.rs:3"];
+        let problems = at("server/node/src/clock.rs", &renamed);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with(expected[0]), "{problems:?}");
     }

@@ -11,10 +11,11 @@ use crate::imports::{Package, Path};
 use crate::tree::Source;
 
 /// The root modules of the packages that are looked at.
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 7] = [
     "src/main.rs",
     "server/src/lib.rs",
     "server/engine/src/lib.rs",
+    "server/node/src/lib.rs",
     "persistence/src/lib.rs",
     "client/src/lib.rs",
     "client/rules/src/lib.rs",

@@ -101,23 +101,23 @@ mod tests {
     #[test]
     fn methods_far_from_their_type_are_reported() {
         let home = source(
-            "server/src/core/state.rs",
+            "server/node/src/core/state.rs",
             "pub(crate) struct State {\n}\nenum Kind {}\nimpl State {}",
         );
         let below = source(
-            "server/src/core/state/more.rs",
+            "server/node/src/core/state/more.rs",
             "impl<S: Stream> State<S> {\n}",
         );
         let far = source(
-            "server/src/runtime/task.rs",
+            "server/node/src/runtime/task.rs",
             "impl State {\n}\nimpl Display for State {\n}\nimpl Kind {\n}",
         );
         let other = source("client/src/task.rs", "impl State {\n}");
         assert_eq!(
             impls(&[home, below, far, other]),
             [
-                "server/src/runtime/task.rs:1: methods of State belong to its folder, server/src/core",
-                "server/src/runtime/task.rs:5: methods of Kind belong to its folder, server/src/core",
+                "server/node/src/runtime/task.rs:1: methods of State belong to its folder, server/node/src/core",
+                "server/node/src/runtime/task.rs:5: methods of Kind belong to its folder, server/node/src/core",
             ]
         );
     }

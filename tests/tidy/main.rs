@@ -7,7 +7,6 @@
 mod arrows;
 mod checks;
 mod circles;
-mod decides;
 mod folders;
 mod impls;
 mod imports;
@@ -117,11 +116,6 @@ fn no_file_and_no_folder_uses_another_in_a_circle() {
 #[test]
 fn the_engine_and_the_rules_of_the_client_touch_nothing_of_the_world() {
     every_file(arrows::purity);
-}
-
-#[test]
-fn what_decides_in_a_node_touches_nothing_of_the_world() {
-    every_file(decides::decides);
 }
 
 #[test]

@@ -7,26 +7,26 @@ use crate::tree::Source;
 
 /// Where decisions are made.
 const DECIDES: [&str; 4] = [
-    "server/src/event_loop",
-    "server/src/session/",
-    "server/src/core/",
-    "server/src/past",
+    "server/node/src/event_loop",
+    "server/node/src/session/",
+    "server/node/src/core/",
+    "server/node/src/past",
 ];
 
 /// The files that read a clock all the same, and how often. The list only gets shorter.
 const KNOWN: [(&str, usize); 6] = [
     // How long a write or a sync has kept the device, which who asked for it cannot see: it has waited for locks too.
-    ("server/src/core/log_writer.rs", 2),
+    ("server/node/src/core/log_writer.rs", 2),
     // How long a part of a checkpoint has held the engine: read before the lock ends.
-    ("server/src/core/maintenance_work.rs", 1),
+    ("server/node/src/core/maintenance_work.rs", 1),
     // Behind the engine's lock.
-    ("server/src/core/state.rs", 1),
+    ("server/node/src/core/state.rs", 1),
     // The function that this calls. The wall clock and boot time are read once a millisecond.
-    ("server/src/core/time.rs", 3),
+    ("server/node/src/core/time.rs", 3),
     // How long one command took, for statistics alone; about one in sixteen is timed.
-    ("server/src/session/batch.rs", 2),
+    ("server/node/src/session/batch.rs", 2),
     // Between two commands of a transaction that are about the node and may take long: its limit.
-    ("server/src/session/execution.rs", 1),
+    ("server/node/src/session/execution.rs", 1),
 ];
 
 /// Calls that read a clock themselves or have it read.
@@ -86,7 +86,7 @@ mod tests {
         let text = "// clock.raw()\nlet a = self.node.clock.raw();\nlet b = clock.wall_us();\n\
                     #[cfg(test)]\nmod tests { clock.raw() }";
         assert_eq!(readings_of(text), 2);
-        let path = "server/src/event_loop/new.rs".to_owned();
+        let path = "server/node/src/event_loop/new.rs".to_owned();
         let text = text.to_owned();
         let problems = readings(&[Source { path, text }]);
         assert!(problems[0].contains("2 times and not 0"), "{problems:?}");

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 
 use quorlock_engine::control::Boot;
 
-use crate::fnv::fnv;
+use quorlock_node::fnv::fnv;
 
 /// The boot this process runs in. `wall_us` makes the value unequal where even randomness lacks.
 pub(super) fn read(wall_us: u64) -> Boot {

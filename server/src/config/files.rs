@@ -1,13 +1,11 @@
-//! The machine's files, for a configuration: the one file of this folder that touches them.
+//! The machine's files, for a configuration: read when a node starts.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Files;
-use super::command_line::{self, Invocation};
-use super::error::ConfigError;
+use quorlock_node::config::{self, ConfigError, Files, Invocation};
 
 /// The files of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -33,5 +31,5 @@ pub fn parse_command_line<S: AsRef<str>>(
     stdin: &mut dyn Read,
 ) -> Result<Invocation, ConfigError> {
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
-    command_line::parse(&arguments, stdin, &SystemFiles)
+    config::parse(&arguments, stdin, &SystemFiles)
 }

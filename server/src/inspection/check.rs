@@ -14,8 +14,8 @@ use super::finding::{Finding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Reading, SystemClock};
 use crate::config::Config;
-use crate::past::fingerprint::is_own;
-use crate::past::{self, Directory, Identity, Location, Log, Past, PastError};
+use quorlock_node::past::fingerprint::is_own;
+use quorlock_node::past::{self, Directory, Identity, Location, Log, Past, PastError};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

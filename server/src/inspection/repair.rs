@@ -18,8 +18,8 @@ use super::check::{is_understood, of_past};
 use super::{DataDirectory, Finding, Unreadable, options};
 use crate::clock::{Reading, SystemClock, saturated_nanos};
 use crate::config::Config;
-use crate::node::StartError;
-use crate::past::{self, Directory, Log, Past};
+use quorlock_node::past::{self, Directory, Log, Past};
+use quorlock_node::start::StartError;
 
 /// Why a log was not repaired.
 #[derive(Debug, thiserror::Error)]

@@ -17,12 +17,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use quorlock_engine::control::Durability;
 
-use crate::core::durable_counts::Counts;
-use crate::core::process::CpuSeconds;
-use crate::core::state::NodeState;
-use crate::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
-use crate::core::wait::Wait;
 use crate::metrics::state;
+use quorlock_node::core::durable_counts::Counts;
+use quorlock_node::core::process::CpuSeconds;
+use quorlock_node::core::state::NodeState;
+use quorlock_node::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
+use quorlock_node::core::wait::Wait;
 
 /// What `/metrics` answers.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

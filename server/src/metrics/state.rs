@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::core::executor::Phase;
-use crate::core::state::NodeState;
-use crate::date::show_duration;
+use quorlock_node::core::executor::Phase;
+use quorlock_node::core::state::NodeState;
+use quorlock_node::show_duration;
 
 /// The node's state as `/readyz` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Supervised};
-use crate::core::compaction::PART_BYTES;
 use crate::node::call::Calls;
-use crate::node::error::StartError;
-use crate::node::start::{Plan, system_random};
+use crate::node::start::{cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
+use quorlock_node::core::compaction::PART_BYTES;
+use quorlock_node::start::{Plan, StartError};
 
 /// A node that has not been started.
 ///
@@ -160,6 +160,7 @@ impl NodeBuilder {
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Arc::new(system_random),
+            cores: cores(),
         };
         Ok((plan, hold))
     }

@@ -1,16 +1,15 @@
-//! Making a node: its identity, and a log that says it has never run.
+//! The directory of a node: made once, required by each start.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_engine::control::{Boot, Record, kind};
-use quorlock_persistence::{Disk, FrameKind, LogOptions, RealDisk, Recovery};
+use quorlock_persistence::{Disk, LogOptions, RealDisk, Recovery};
 
 use crate::config::Config;
-use crate::node::error::StartError;
-use crate::past::identity::FILE;
-use crate::past::{Identity, NodeId};
+use quorlock_node::past::identity::FILE;
+use quorlock_node::past::{Identity, NodeId};
+use quorlock_node::start::StartError;
 
 /// Creates a node in `directory`: its identity, and a log that says it has never run. The directory is made if it
 /// does not exist.
@@ -47,7 +46,7 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
     let mut bytes = [0; 20];
     getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
     let identity = Identity::known(bytes, config);
-    create(&*disk, &identity, recovery)?;
+    quorlock_node::start::create(&*disk, &identity, recovery)?;
     Ok(identity.id)
 }
 
@@ -62,28 +61,6 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-/// Writes identity and INIT record into an empty directory.
-pub(crate) fn create(
-    disk: &dyn Disk,
-    identity: &Identity,
-    recovery: Recovery,
-) -> Result<(), StartError> {
-    let log_identity = quorlock_persistence::LogIdentity {
-        node_id: identity.id.bytes(),
-        boot_id: Boot::default().0,
-        incarnation: 0,
-    };
-    let mut log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let mut payload = Vec::new();
-    Record::Init.encode(&mut payload);
-    log.appender.append(FrameKind::new(kind::INIT), 0, &payload);
-    let mut batch = log.appender.take(quorlock_persistence::Batch::default());
-    log.writer.write(&mut batch).map_err(StartError::Write)?;
-    log.writer.sync().map_err(StartError::Sync)?;
-    // The identity comes last: without it, a half-made directory is an unknown past.
-    identity.write(disk).map_err(StartError::Disk)
 }
 
 /// Whether a node has a directory to start in. Only [`init`] makes one: where a volume is not mounted, a node would

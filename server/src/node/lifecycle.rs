@@ -12,11 +12,11 @@ use quorlock_engine::{NodeTime, RawTime};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::core::commit::{Commit, Failure};
-use crate::core::state::NodeState;
-use crate::date::show_duration;
 use crate::node::Outcome;
-use crate::sync::Latch;
+use quorlock_node::core::commit::{Commit, Failure};
+use quorlock_node::core::state::NodeState;
+use quorlock_node::show_duration;
+use quorlock_node::sync::Latch;
 
 /// What a node is doing.
 #[derive(Clone, Debug)]

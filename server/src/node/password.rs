@@ -1,7 +1,7 @@
 //! The password of a node, where its configuration names a file for it.
 
 use crate::config::{Config, SystemFiles};
-use crate::node::error::StartError;
+use quorlock_node::start::StartError;
 
 /// Reads it, unless it is known.
 ///

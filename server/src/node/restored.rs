@@ -7,9 +7,9 @@ use std::path::Path;
 
 use quorlock_persistence::RealDisk;
 
-use crate::node::error::StartError;
 use crate::node::identity::require_directory;
-use crate::past::{Identity, NodeId, fingerprint};
+use quorlock_node::past::{Identity, NodeId, fingerprint};
+use quorlock_node::start::StartError;
 
 /// Says of a node's directory that an older image of its file system was put back: its next start waits for
 /// `restart-delay-max`, in every mode, because what was granted after the image is in no log. To be called before the first

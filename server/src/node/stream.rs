@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::event_loop::pipe::Pipe;
 use crate::runtime::in_process::InProcess;
+use quorlock_node::event_loop::pipe::Pipe;
 
 /// A connection to a node in the same process, as [`Node::connect`](crate::Node::connect) makes it: the bytes that a socket
 /// would carry, for any client that speaks the protocol over such a stream. It needs no runtime.

@@ -11,14 +11,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::core::commit::Failure;
-use crate::core::log_queue::LogEvent;
-use crate::core::maintenance::Maintenance;
-use crate::core::state::NodeState;
-use crate::event_loop::message::Message;
 use crate::node::Outcome;
-use crate::node::error::StartError;
-use crate::node::start::{Begun, Plan, Started, StopMark, start};
+use crate::node::start::{Started, start};
 use crate::runtime::descriptors::Share;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::in_process::InProcess;
@@ -28,6 +22,12 @@ use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
 use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
+use quorlock_node::core::commit::Failure;
+use quorlock_node::core::log_queue::LogEvent;
+use quorlock_node::core::maintenance::Maintenance;
+use quorlock_node::core::state::NodeState;
+use quorlock_node::event_loop::message::Message;
+use quorlock_node::start::{Begun, Plan, StartError, StopMark};
 
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<Answering, StartError>>;
@@ -295,23 +295,24 @@ mod tests {
     use quorlock_engine::control::Record;
     use quorlock_persistence::RealDisk;
 
+    use quorlock_node::simulation::Setup;
+
     use super::*;
     use crate::clock::SettableClock;
     use crate::config::Config;
-    use crate::node::for_tests;
 
     #[test]
     fn a_sync_that_the_last_one_has_overtaken_does_not_miss_the_marker() {
         let home = tempfile::tempdir().unwrap();
         let (disk, clock) = (RealDisk::open(home.path()).unwrap(), SettableClock::new());
         let clock = Arc::new(clock);
-        let plan = for_tests::plan(Config::default(), disk, clock.clone());
+        let setup = Setup::new(Config::default());
         let Begun {
             node,
             mut maintenance,
             stop_mark,
             ..
-        } = for_tests::begun(plan);
+        } = setup.begin(disk, clock.clone()).unwrap();
         {
             let mut executor = node.lock().unwrap();
             let now = executor.time.now(&*node.clock).node;

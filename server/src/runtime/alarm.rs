@@ -1,7 +1,7 @@
 //! Stops the node when one of its threads panics: a node that goes on without a thread serves only
 //! some of its clients, or waits for what nobody does any more.
 
-use crate::core::state::NodeState;
+use quorlock_node::core::state::NodeState;
 
 /// Fails the log if the thread unwinds while this lives.
 pub(crate) struct Alarm<'a> {

@@ -19,16 +19,14 @@ use quorlock_engine::RawTime;
 use quorlock_engine::control::Durability;
 
 use crate::clock::saturated_nanos;
-use crate::core::clients::{Addresses, Client};
-use crate::core::log_queue::LogEvent;
-use crate::core::next_commit::Done;
-use crate::core::state::NodeState;
-use crate::event_loop::EventLoop;
-use crate::event_loop::message::{Message, Task};
-use crate::event_loop::pipe::{Pipe, PipeStream, Woken};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::inbox::{Inbox, Incoming, Wake};
-use crate::sync::channel;
+use quorlock_node::core::clients::{Addresses, Client};
+use quorlock_node::core::state::NodeState;
+use quorlock_node::event_loop::EventLoop;
+use quorlock_node::event_loop::message::Message;
+use quorlock_node::event_loop::pipe::{Pipe, PipeStream, Woken};
+use quorlock_node::sync::channel;
 
 /// The worker. Its number is the one behind those of the workers with sockets.
 pub(crate) struct InProcess {
@@ -283,7 +281,7 @@ impl InProcess {
             event_loop.iterate(now_raw);
             // Nothing that was sent is lost here when a stream is closed.
             event_loop.take_half_closed().for_each(drop);
-            self.hand_over_tasks(event_loop);
+            event_loop.hand_over_tasks(&self.inbox);
             if event_loop.has_ended(now_raw) {
                 self.close_all(connections);
                 return None;
@@ -294,24 +292,6 @@ impl InProcess {
                 return pause;
             }
             now_raw = self.node.clock.raw();
-        }
-    }
-
-    fn hand_over_tasks(&self, event_loop: &mut EventLoop<PipeStream>) {
-        for task in event_loop.take_tasks() {
-            let told = |message| {
-                let told = self.inbox.told_on_drop(message);
-                Box::new(move || drop(told)) as Done
-            };
-            let log_thread = &self.node.log_queue;
-            match task {
-                Task::Commit(request) => {
-                    log_thread.commit_for(self.number, request, || told(Message::Synced));
-                }
-                Task::MakeSegment => {
-                    log_thread.send(LogEvent::Prepare(Some(told(Message::SegmentMade))));
-                }
-            }
         }
     }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
 
-use crate::core::clients::Client;
-use crate::event_loop::message::Message;
-use crate::sync::channel::{Receiver, Sender};
-use crate::sync::unbounded;
+use quorlock_node::core::clients::Client;
+use quorlock_node::event_loop::message::{Mailbox, Message};
+use quorlock_node::sync::channel::{Receiver, Sender};
+use quorlock_node::sync::unbounded;
 
 /// What comes to a worker.
 #[derive(Debug)]
@@ -89,21 +89,10 @@ impl<W: Wake> Inbox<W> {
         }
         is_taken
     }
-
-    /// Sends a message once the result is dropped: a job that is dropped has ended as well as one that
-    /// was done.
-    pub(crate) fn told_on_drop(&self, message: Message) -> ToldOnDrop<W> {
-        ToldOnDrop(self.clone(), Some(message))
-    }
 }
 
-/// A message that is sent when this is dropped.
-pub(crate) struct ToldOnDrop<W: Wake>(Inbox<W>, Option<Message>);
-
-impl<W: Wake> Drop for ToldOnDrop<W> {
-    fn drop(&mut self) {
-        if let Some(message) = self.1.take() {
-            self.0.send(Incoming::Message(message));
-        }
+impl<W: Wake + Send + Sync + 'static> Mailbox for Inbox<W> {
+    fn send_message(&self, message: Message) {
+        self.send(Incoming::Message(message));
     }
 }

@@ -15,12 +15,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use crate::config::Bind;
-use crate::core::clients::{Address, Addresses, Client};
-use crate::core::state::NodeState;
-use crate::event_loop::message::Message;
 use crate::runtime::descriptors::Share;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
 use crate::runtime::unix_socket::UnixSocket;
+use quorlock_node::core::clients::{Address, Addresses, Client};
+use quorlock_node::core::state::NodeState;
+use quorlock_node::event_loop::message::Message;
 
 /// Binds one address; port 0 takes a free one.
 ///

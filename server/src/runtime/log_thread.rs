@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use quorlock_persistence::Preparer;
 use rustix::thread::set_current_timer_slack;
 
-use crate::core::log_queue::LogEvents;
-use crate::core::log_schedule::Ready;
-use crate::core::log_work::{BegunJob, LogWork};
-use crate::core::state::NodeState;
 use crate::runtime::alarm::Alarm;
+use quorlock_node::core::log_queue::LogEvents;
+use quorlock_node::core::log_schedule::Ready;
+use quorlock_node::core::log_work::{BegunJob, LogWork};
+use quorlock_node::core::state::NodeState;
 
 /// Starts the thread.
 ///
@@ -79,15 +79,22 @@ mod tests {
     use super::*;
     use crate::clock::SettableClock;
     use crate::config::Config;
-    use crate::core::log_queue::LogEvent;
-    use crate::node::for_tests;
+    use quorlock_node::core::log_queue::LogEvent;
+    use quorlock_node::simulation::Setup;
+    use quorlock_node::start::Begun;
 
     /// Planted: a clock that a test moves does not wake the thread.
     #[test]
     fn the_sync_of_a_second_waits_for_the_nodes_clock() {
         let clock = Arc::new(SettableClock::new());
         let disk = Arc::new(MemoryDisk::new());
-        let (node, preparer, events) = for_tests::started(Config::default(), disk, clock.clone());
+        let begun = Setup::new(Config::default()).begin(disk, clock.clone());
+        let Begun {
+            node,
+            preparer,
+            log_events: events,
+            ..
+        } = begun.unwrap();
         while events.take().is_some() {}
         let position = {
             let mut executor = node.lock().unwrap();

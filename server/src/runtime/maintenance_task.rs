@@ -4,10 +4,10 @@ use quorlock_engine::RawTime;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::core::commit::Failure;
-use crate::core::log_queue::LogEvent;
-use crate::core::maintenance::{Maintenance, Wake, Work};
-use crate::core::state::NodeState;
+use quorlock_node::core::commit::Failure;
+use quorlock_node::core::log_queue::LogEvent;
+use quorlock_node::core::maintenance::{Maintenance, Wake, Work};
+use quorlock_node::core::state::NodeState;
 
 /// Runs until the node is asked to stop.
 ///

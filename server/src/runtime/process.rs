@@ -1,6 +1,6 @@
 //! What the kernel says of this process and of the machine's memory.
 
-use crate::core::process::{CpuSeconds, Process};
+use quorlock_node::core::process::{CpuSeconds, Process};
 
 /// The process that asks.
 pub(crate) fn own() -> Process {

@@ -6,20 +6,24 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
-use crate::event_loop::stream::{Stream, StreamError};
+use quorlock_node::event_loop::stream::{Stream, StreamError};
 
-impl Stream for OwnedFd {
+/// A client's socket.
+#[derive(Debug)]
+pub(crate) struct Socket(pub(crate) OwnedFd);
+
+impl Stream for Socket {
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
-        uninterrupted(|| recv(&*self, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count))
+        uninterrupted(|| recv(&self.0, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count))
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<usize, StreamError> {
-        uninterrupted(|| send(&*self, bytes, SendFlags::NOSIGNAL))
+        uninterrupted(|| send(&self.0, bytes, SendFlags::NOSIGNAL))
     }
 
     fn send_vectored(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, StreamError> {
         let mut no_descriptors = SendAncillaryBuffer::default();
-        uninterrupted(|| sendmsg(&*self, runs, &mut no_descriptors, SendFlags::NOSIGNAL))
+        uninterrupted(|| sendmsg(&self.0, runs, &mut no_descriptors, SendFlags::NOSIGNAL))
     }
 }
 

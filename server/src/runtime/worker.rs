@@ -2,7 +2,6 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,26 +11,24 @@ use quorlock_engine::RawTime;
 use rustix::fd::AsRawFd;
 use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 
-use crate::core::commit::PollError;
-use crate::core::log_queue::LogEvent;
-use crate::core::next_commit::Done;
-use crate::core::state::NodeState;
-use crate::event_loop::EventLoop;
-use crate::event_loop::coalescing::SLEEP;
-use crate::event_loop::message::{Message, Task};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
-use crate::sync::channel::Receiver;
+use crate::runtime::socket::Socket;
+use quorlock_node::core::commit::PollError;
+use quorlock_node::core::state::NodeState;
+use quorlock_node::event_loop::EventLoop;
+use quorlock_node::event_loop::coalescing::SLEEP;
+use quorlock_node::event_loop::message::Message;
+use quorlock_node::sync::channel::Receiver;
 
 /// One worker.
 pub(crate) struct Worker {
     node: Arc<NodeState>,
-    number: usize,
     poll: Poll,
     inbox: Inbox,
     incoming: Receiver<Incoming>,
-    event_loop: EventLoop<OwnedFd>,
+    event_loop: EventLoop<Socket>,
     half_closed: HalfClosed,
 }
 
@@ -60,7 +57,6 @@ impl Worker {
         Ok(Self {
             event_loop: EventLoop::new(Arc::clone(&node), number),
             node,
-            number,
             poll,
             inbox,
             incoming,
@@ -90,7 +86,7 @@ impl Worker {
             }
         }
         self.event_loop.close_all();
-        self.carry_out_tasks();
+        self.event_loop.hand_over_tasks(&self.inbox);
     }
 
     /// Waits for something to do, and does it.
@@ -112,7 +108,7 @@ impl Worker {
             self.take_incoming(now_raw);
         }
         self.event_loop.iterate(now_raw);
-        self.carry_out_tasks();
+        self.event_loop.hand_over_tasks(&self.inbox);
         self.close_half();
         Ok(())
     }
@@ -170,7 +166,7 @@ impl Worker {
             Interest::READABLE | Interest::WRITABLE,
         );
         match registered {
-            Ok(()) => self.event_loop.open(stream, client, now_raw),
+            Ok(()) => self.event_loop.open(Socket(stream), client, now_raw),
             Err(error) => {
                 tracing::warn!("cannot serve a client: {error}");
                 self.node.clients.remove(client.id);
@@ -179,31 +175,13 @@ impl Worker {
     }
 
     fn close_half(&mut self) {
-        for stream in self.event_loop.take_half_closed() {
+        for Socket(stream) in self.event_loop.take_half_closed() {
             // Another poll tells of it from here on.
             if (self.poll.registry())
                 .deregister(&mut SourceFd(&stream.as_raw_fd()))
                 .is_ok()
             {
                 self.half_closed.add(stream);
-            }
-        }
-    }
-
-    fn carry_out_tasks(&mut self) {
-        for task in self.event_loop.take_tasks() {
-            let told = |message| {
-                let told = self.inbox.told_on_drop(message);
-                Box::new(move || drop(told)) as Done
-            };
-            let log_thread = &self.node.log_queue;
-            match task {
-                Task::Commit(request) => {
-                    log_thread.commit_for(self.number, request, || told(Message::Synced));
-                }
-                Task::MakeSegment => {
-                    log_thread.send(LogEvent::Prepare(Some(told(Message::SegmentMade))));
-                }
             }
         }
     }

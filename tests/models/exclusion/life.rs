@@ -2,7 +2,7 @@
 //!
 //! What a start must wait for, and what it, the service, a checkpoint and a stop put on record, is
 //! decided by the production code (`restart`, `incarnation`). What a mutant makes of that is at the
-//! end of this file. The order of the steps mirrors `server/src/node/start.rs` and `maintenance.rs`.
+//! end of this file. The order of the steps mirrors `server/node/src/start.rs` and `maintenance.rs`.
 
 use quorlock_engine::control::{Boot, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;

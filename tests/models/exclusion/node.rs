@@ -2,7 +2,7 @@
 //!
 //! The rules that decide are the production ones: [`History`] (fold and judge), [`TtlBound`],
 //! [`LiveMode`], the records. What the shell around them does (which records it appends, what a reply waits for) is
-//! mirrored here from `server/src/node/`, and that is where the mutants are. The key's commands are
+//! mirrored here from `server/node/src/`, and that is where the mutants are. The key's commands are
 //! held to the production engine by a test.
 
 use quorlock_engine::control::{Durability, Record, Start};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_server::simulation::Node;
+use quorlock_node::simulation::Node;
 use quorlock_simulation::Server;
 
 use super::cluster::nanos;

@@ -1,0 +1,38 @@
+//! What the kernel says of the node's process, for INFO, the metrics and a limit that is a part of the machine's memory.
+//!
+//! The node asks through functions that it is given (`runtime/process.rs` of `quorlock-server`); what decides reads no file of the system.
+
+/// The ways to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// Its number.
+    pub id: u32,
+    /// Resident memory: the node does not count its allocations.
+    pub resident_bytes: fn() -> u64,
+    /// How long it has kept the processors busy.
+    pub cpu_seconds: fn() -> CpuSeconds,
+    /// All memory that the machine has.
+    pub machine_bytes: fn() -> u64,
+}
+
+impl Process {
+    /// That of a simulated node: the same on every machine.
+    pub(crate) const SIMULATED: Self = Self {
+        id: 1,
+        resident_bytes: || 0,
+        cpu_seconds: || CpuSeconds {
+            user: 0.0,
+            system: 0.0,
+        },
+        machine_bytes: || 8 << 30,
+    };
+}
+
+/// How long the process has kept the processors busy.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuSeconds {
+    /// In its own code.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}

@@ -1,0 +1,229 @@
+//! A node without threads and sockets: its rules, what is known of it, and the ways to those who carry
+//! out what it decides.
+//!
+//! Sessions, event loops, metrics and a simulation work on this; `node/` puts it together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quorlock_engine::control::{Durability, Start};
+use quorlock_engine::restart::Verdict;
+
+use crate::clock::Clock;
+use crate::config::{Config, RestartDelayReply};
+use crate::core::calls::Calls;
+use crate::core::clients::Clients;
+use crate::core::commit::{Commit, Failure};
+use crate::core::commit_queue::Plan;
+use crate::core::deliveries::Deliveries;
+use crate::core::executor::Executor;
+use crate::core::log_queue::{LogEvent, LogQueue};
+use crate::core::log_writer::LogWriter;
+use crate::core::next_commit::CommitRequest;
+use crate::core::pause::Pause;
+use crate::core::process::Process;
+use crate::core::report::StartReport;
+use crate::core::rewrites::Rewrites;
+use crate::core::settings::Settings;
+use crate::core::statistics::Statistics;
+use crate::past::Identity;
+use crate::sync::{Latch, Mutex, MutexGuard, Notify};
+use quorlock_engine::{Moment, RawTime};
+
+/// One node's state, behind one `Arc`.
+pub struct NodeState {
+    /// What executes commands, one at a time.
+    pub executor: Mutex<Executor>,
+    /// What is written and synced.
+    pub commit: Arc<Commit>,
+    /// Writes the log and syncs it.
+    pub log_writer: LogWriter,
+    /// The way to the log thread.
+    pub log_queue: LogQueue,
+    /// The clocks that the node goes by.
+    pub clock: Arc<dyn Clock>,
+    /// What can be asked of its process.
+    pub process: Process,
+    /// What is configured.
+    pub config: Config,
+    /// What its start has found.
+    pub facts: StartFacts,
+    /// The clients that are connected.
+    pub clients: Clients,
+    /// What was published, on its way to the workers.
+    pub deliveries: Deliveries,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
+    /// What is counted for INFO and the metrics.
+    pub statistics: Statistics,
+    /// How often and how long each command ran.
+    pub calls: Calls,
+    /// What an operator may change while the node runs.
+    pub(crate) settings: Settings,
+    pub(crate) rewrites: Rewrites,
+    /// What other threads wait for.
+    pub signals: Signals,
+}
+
+/// What is known of a node for as long as it runs.
+#[derive(Debug)]
+pub struct StartFacts {
+    /// Who it is.
+    pub identity: Identity,
+    /// What START has put on record.
+    pub start: Start,
+    /// What the past comes to.
+    pub verdict: Verdict,
+    /// The same for people.
+    pub report: StartReport,
+    /// The first port it listens on; 0 where there is none.
+    pub port: u16,
+    /// Where `/metrics` is, if anywhere.
+    pub metrics_address: Option<SocketAddr>,
+    /// How many event loops serve sockets.
+    pub workers: usize,
+    pub(crate) started_raw: RawTime,
+}
+
+/// What the node tells its threads and its owner.
+#[derive(Debug, Default)]
+pub struct Signals {
+    /// Notified when a key appears, so that an idle node needs no timer.
+    pub activity: Notify,
+    /// The orderly stop was asked for.
+    pub stop: Arc<Latch>,
+    /// The last record is synced: workers may end.
+    pub stopped: Latch,
+    /// Stop as a killed process would.
+    pub crash: AtomicBool,
+    /// The restart delay is over.
+    pub serving: Arc<Latch>,
+}
+
+impl NodeState {
+    /// How many connections were made since all was last counted anew.
+    pub fn connections_received(&self) -> u64 {
+        let before = &self.statistics.connections_before;
+        self.clients.total() - before.load(Ordering::Relaxed)
+    }
+
+    /// Locks the engine and the end of the log.
+    ///
+    /// # Errors
+    /// When a command panicked under this lock: the state cannot be trusted, the node stops.
+    pub fn lock(&self) -> Result<MutexGuard<'_, Executor>, Failure> {
+        self.executor.lock().map_err(|_| {
+            let failure = self
+                .commit
+                .fail("a thread panicked while it held the engine");
+            self.signals.stop.set();
+            failure
+        })
+    }
+
+    /// Locks the engine, and reads the clock behind the lock ([`Timekeeper::now`](crate::core::time::Timekeeper::now)).
+    ///
+    /// # Errors
+    /// As [`NodeState::lock`].
+    pub(crate) fn lock_now(&self) -> Result<(MutexGuard<'_, Executor>, Moment), Failure> {
+        let mut executor = self.lock()?;
+        let now = executor.time.now(&*self.clock);
+        Ok((executor, now))
+    }
+
+    /// Nanoseconds since the start.
+    pub fn uptime_ns(&self, now_raw: RawTime) -> u64 {
+        now_raw.nanos_since(self.facts.started_raw)
+    }
+
+    /// The log failed: grant no more, and stop.
+    pub fn fail(&self, failure: &Failure) {
+        if !self.signals.stop.set() {
+            tracing::error!(
+                "{failure}. The node grants no more and stops; after a restart it waits until \
+                 every lock it may have forgotten has expired"
+            );
+        }
+    }
+
+    /// Does what a worker's queue asks of this thread. What it hands over is left to the caller.
+    pub fn carry_out(&self, plan: Plan, now_raw: RawTime) {
+        let done = match plan {
+            Plan::Write | Plan::WriteAndHandOver(_) => {
+                self.log_writer.write_for_commit(&self.executor)
+            }
+            Plan::Commit => self.log_writer.write_and_sync(&self.executor),
+            Plan::Nothing | Plan::HandOver(_) => Ok(()),
+        };
+        if let Err(failure) = done {
+            self.fail(&failure);
+        }
+        self.after_write(now_raw);
+    }
+
+    /// Writes what is appended, for nobody who waits for it. On a slow disk that is written past the page cache the
+    /// log thread does it, with a sync behind it: this thread may serve others.
+    ///
+    /// # Errors
+    /// When the log failed, now or before.
+    pub(crate) fn write_without_waiting(&self) -> Result<(), Failure> {
+        if self.durability() == Durability::Always && self.commit.is_slow() {
+            self.log_queue.ask_for_commit(CommitRequest::default());
+            return Ok(());
+        }
+        self.log_writer.write(&self.executor)
+    }
+
+    /// To be called after each write: asks for the sync of this second, for segments and for a
+    /// compaction, where they are due.
+    pub fn after_write(&self, now_raw: RawTime) {
+        let asks = self
+            .log_queue
+            .duties
+            .after_write(&self.commit, self.durability());
+        if asks.prepares {
+            self.log_queue.send(LogEvent::Prepare(None));
+        }
+        if self.is_compaction_due(now_raw) {
+            // Without keys that expire, maintenance sleeps without a timer.
+            self.signals.activity.notify_all();
+        }
+        if asks.syncs_soon {
+            self.log_queue.send(LogEvent::SyncSoon);
+        }
+    }
+
+    /// Whether a compaction is due.
+    pub(crate) fn is_compaction_due(&self, now_raw: RawTime) -> bool {
+        self.rewrites
+            .are_due(&self.settings, self.commit.size(), now_raw)
+    }
+
+    /// This node's id and name, for people.
+    pub fn shown_id(&self) -> String {
+        self.facts.identity.shown(self.config.node_name.as_deref())
+    }
+
+    /// Asks for the orderly stop.
+    pub fn stop(&self) {
+        self.signals.stop.set();
+    }
+
+    /// The durability of this node's replies, as it is now.
+    pub fn durability(&self) -> Durability {
+        self.settings.durability()
+    }
+
+    /// Whether keys are in the log at all: decided at start.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.facts.start.durability != Durability::Volatile
+    }
+
+    /// Whether clients are told to come back later in Redis's own words (`loading:1`). Only where
+    /// the restart delay is answered that way, because drivers block on it.
+    pub fn is_loading(&self) -> bool {
+        self.config.restart_delay_reply == RestartDelayReply::Loading
+            && !self.signals.serving.is_set()
+    }
+}

@@ -1,0 +1,436 @@
+//! INFO: what the node says about itself, in Redis's sections and field names, and its own.
+//!
+//! Only facts: a field that Redis has and that means nothing here is either its truthful constant
+//! (`role:master`, `connected_slaves:0`) or left out.
+//!
+//! It waits for no write and no sync. What only the engine knows is taken at one moment; the text,
+//! and what the kernel says, come after the engine was released.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quorlock_engine::channels::Subscription;
+use quorlock_engine::{ErrorReply, Moment, RawTime, Reply, ScriptCounts, Statistics};
+
+use crate::core::commit::Failure;
+use crate::core::durable_counts::Counts;
+use crate::core::executor::Phase;
+use crate::core::process::CpuSeconds;
+use crate::core::state::NodeState;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::command_statistics;
+
+pub(crate) fn info(
+    _: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let node = batch.node;
+    let wanted: Vec<String> = arguments[1..]
+        .iter()
+        .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase())
+        .collect();
+    if wanted.len() > SECTIONS.len() + 3 {
+        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+    }
+    // A section that Redis does not have is shown where it is asked for, so that no tool that
+    // reads the default sections is surprised; long ones as in Redis.
+    let is_wanted = |name: &str| {
+        let is_own = NOT_BY_DEFAULT.contains(&name);
+        let has_word = |words: &[&str]| wanted.iter().any(|word| words.contains(&word.as_str()));
+        has_word(&[name, "all", "everything"])
+            || (!is_own && (wanted.is_empty() || has_word(&["default"])))
+    };
+    let mut page = Page {
+        text: String::new(),
+        node,
+        engine: EngineFacts::read(batch)?,
+    };
+    for (name, write) in SECTIONS {
+        if is_wanted(name) {
+            if !page.text.is_empty() {
+                page.text.push_str("\r\n");
+            }
+            write(&mut page);
+        }
+    }
+    let text = page.text.into_bytes();
+    Ok(Answer::Reply(Reply::Verbatim(*b"txt", text)))
+}
+
+/// What only the engine knows.
+struct EngineFacts {
+    now: Moment,
+    raw: RawTime,
+    phase: Phase,
+    ttl_bound_ns: u64,
+    cap_ns: u64,
+    is_full: bool,
+    script_memory: usize,
+    script_count: usize,
+    statistics: Statistics,
+    counts: Counts,
+    /// Channels, patterns and sharded channels that somebody listens to.
+    listened: [usize; 3],
+    listening: usize,
+    /// Clients that watch keys, and those keys.
+    watching: [usize; 2],
+    /// Keys for which clients wait.
+    waited_for: usize,
+    /// Clients that are told of changes, and keys, items and prefixes of theirs.
+    tracked: [usize; 4],
+    script_counts: ScriptCounts,
+}
+
+impl EngineFacts {
+    /// One short hold of the engine.
+    fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
+        let counts = batch.counts_shown()?;
+        let raw = batch.raw();
+        let (executor, now) = batch.executor()?;
+        let channels = executor.engine.channels();
+        let listened = Subscription::ALL.map(|to| channels.len(to));
+        let listening = channels.clients();
+        let watching = [executor.watching, executor.engine.watched()];
+        let tracking = executor.engine.tracking();
+        let tracked = [
+            tracking.clients(),
+            tracking.keys(),
+            tracking.items(),
+            tracking.prefixes(),
+        ];
+        let facts = Self {
+            now,
+            raw,
+            phase: executor.phase.clone(),
+            ttl_bound_ns: executor.ttl_bound.on_record_ns,
+            cap_ns: executor.mode.cap_ns(),
+            is_full: executor.appender.is_full(),
+            script_memory: executor.engine.script_memory(),
+            script_count: executor.engine.script_count(),
+            statistics: executor.statistics(),
+            counts,
+            listened,
+            listening,
+            watching,
+            waited_for: executor.engine.waited_for(),
+            tracked,
+            script_counts: executor.script_counts().clone(),
+        };
+        batch.release();
+        Ok(facts)
+    }
+}
+
+type Section = fn(&mut Page<'_>);
+
+const SECTIONS: &[(&str, Section)] = &[
+    ("server", server),
+    ("clients", clients),
+    ("memory", memory),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("replication", replication),
+    ("cpu", cpu),
+    ("modules", |page| page.title("Modules")),
+    ("commandstats", |page| {
+        page.title("Commandstats");
+        let lines = command_statistics::of_commands(page.node, &page.engine.script_counts);
+        page.text.push_str(&lines);
+    }),
+    ("errorstats", |page| {
+        page.title("Errorstats");
+        page.text
+            .push_str(&command_statistics::of_errors(page.node));
+    }),
+    ("latencystats", |page| {
+        page.title("Latencystats");
+        page.text
+            .push_str(&command_statistics::of_latencies(page.node));
+    }),
+    ("cluster", |page| {
+        page.title("Cluster");
+        page.field("cluster_enabled", 0);
+    }),
+    ("keyspace", keyspace),
+    (RESTART, restart),
+];
+
+const RESTART: &str = "restart";
+const NOT_BY_DEFAULT: &[&str] = &[RESTART, "commandstats", "latencystats"];
+
+struct Page<'a> {
+    text: String,
+    node: &'a NodeState,
+    engine: EngineFacts,
+}
+
+impl Page<'_> {
+    fn title(&mut self, name: &str) {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(self.text, "# {name}\r\n");
+    }
+
+    fn field(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    fn flag(&mut self, name: &str, is_so: bool) {
+        self.field(name, u8::from(is_so));
+    }
+
+    fn count(&mut self, name: &str, counter: &AtomicU64) {
+        self.field(name, counter.load(Ordering::Relaxed));
+    }
+}
+
+fn server(page: &mut Page<'_>) {
+    let node = page.node;
+    let (now, phase) = (page.engine.now, page.engine.phase.clone());
+    let uptime_ns = node.uptime_ns(page.engine.raw);
+    page.title("Server");
+    page.field("redis_version", quorlock_engine::REDIS_VERSION);
+    page.field("server_name", "quorlock");
+    page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
+    page.field("quorlock_node_id", node.facts.identity.id);
+    let name = node.config.node_name.as_deref();
+    page.field("quorlock_node_name", name.unwrap_or(""));
+    page.field("quorlock_incarnation", node.facts.start.incarnation);
+    // Here, so that a client that asks who the node is learns in the same answer whether it has gone back.
+    page.field("quorlock_log_recovered", node.facts.report.recovered);
+    page.field("quorlock_log_synced", node.commit.synced());
+    page.field(
+        "quorlock_cluster_id",
+        node.facts.identity.cluster_id.as_deref().unwrap_or(""),
+    );
+    page.field("quorlock_cluster_size", node.facts.identity.cluster_size);
+    page.field("redis_mode", "standalone");
+    page.field("os", std::env::consts::OS);
+    page.field("arch_bits", usize::BITS);
+    page.field("process_id", node.process.id);
+    page.field(
+        "run_id",
+        node.facts.identity.run_id(node.facts.start.incarnation),
+    );
+    page.field("tcp_port", node.facts.port);
+    let listeners = node.config.listeners(node.facts.port);
+    for (number, listener) in listeners.iter().enumerate() {
+        page.field(&format!("listener{number}"), listener);
+    }
+    page.field("server_time_usec", now.wall_us);
+    page.field("uptime_in_seconds", uptime_ns / 1_000_000_000);
+    page.field("uptime_in_days", uptime_ns / 86_400_000_000_000);
+    page.field("workers", node.facts.workers);
+    let left_ns = match &phase {
+        Phase::Waiting(until, _) => until.as_nanos().saturating_sub(now.node.as_nanos()),
+        _ => 0,
+    };
+    page.flag("restart_delay", matches!(phase, Phase::Waiting(..)));
+    page.field("restart_delay_remaining_ms", left_ns.div_ceil(1_000_000));
+    page.field(
+        "last_stop",
+        node.facts.verdict.stop.reason().replace(',', ";"),
+    );
+}
+
+/// How this start was judged, and what follows from it: everything the log line says.
+fn restart(page: &mut Page<'_>) {
+    let node = page.node;
+    let report = &node.facts.report;
+    let EngineFacts {
+        now,
+        ttl_bound_ns,
+        cap_ns,
+        ..
+    } = page.engine;
+    let left_ns = match page.engine.phase {
+        Phase::Waiting(..) => report.left_ns(now.node),
+        _ => 0,
+    };
+    let estimate = (left_ns > 0)
+        .then(|| report.end_estimate(now.node, now.wall_us))
+        .flatten();
+    let ms = |ns: u64| ns.div_ceil(1_000_000);
+    page.title("Restart");
+    page.field("restart_incarnation", report.incarnation);
+    page.field("restart_last_stop", report.stop.word());
+    page.field("restart_last_stop_clean", report.cleanness());
+    page.field("restart_last_stop_words", report.stop.reason());
+    page.field("restart_delay_setting", &report.setting);
+    page.field("restart_delay_cause", report.cause());
+    page.field("restart_delay_reason", report.reason());
+    page.field("restart_delay_length_ms", ms(report.length_ns()));
+    page.field("restart_delay_at_start_ms", ms(report.at_start_ns()));
+    page.field("restart_delay_left_ms", ms(left_ns));
+    // For people: nothing rests on the wall clock, and somebody may set it.
+    page.field(
+        "restart_delay_end_estimate_utc",
+        estimate.map_or_else(String::new, |date| date.to_string()),
+    );
+    page.field(
+        "restart_waited_ms",
+        report
+            .waited_ns()
+            .map_or_else(String::new, |ns| (ns / 1_000_000).to_string()),
+    );
+    page.field("restart_weakest_mode", report.weakest_word());
+    page.field("restart_ttl_bound_ms", ms(report.ttl_bound_ns));
+    page.flag("restart_same_boot", report.is_same_boot);
+    page.flag("restart_same_directory", report.is_same_directory);
+    page.flag("restart_log_whole", report.is_whole);
+    page.flag("restart_trust_fsync", report.trusts_fsync);
+    page.field("restart_cap_ms", ms(cap_ns));
+    page.field("ttl_bound_ms", ms(ttl_bound_ns));
+}
+
+fn clients(page: &mut Page<'_>) {
+    page.title("Clients");
+    page.field("connected_clients", page.node.clients.count());
+    page.field("maxclients", page.node.config.maxclients);
+    let unauthenticated = page.node.clients.unauthenticated_count();
+    page.field("quorlock_unauthenticated_clients", unauthenticated);
+    let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
+    page.field("blocked_clients", blocked);
+    page.field("tracking_clients", page.engine.tracked[0]);
+    page.field("pubsub_clients", page.engine.listening);
+    let [watching, watched] = page.engine.watching;
+    page.field("watching_clients", watching);
+    page.field("total_watched_keys", watched);
+    page.field("total_blocking_keys", page.engine.waited_for);
+}
+
+fn memory(page: &mut Page<'_>) {
+    let resident = (page.node.process.resident_bytes)();
+    page.title("Memory");
+    page.field("used_memory", resident);
+    page.field("used_memory_rss", resident);
+    page.field("maxmemory", 0);
+    page.field("mem_clients_normal", page.node.clients.memory());
+    page.field("mem_clients_slaves", 0);
+    page.field("used_memory_scripts", page.engine.script_memory);
+    page.field("number_of_cached_scripts", page.engine.script_count);
+    page.field("maxmemory_policy", "noeviction");
+}
+
+fn persistence(page: &mut Page<'_>) {
+    let node = page.node;
+    let is_full = page.engine.is_full;
+    let bytes = node.commit.size().total_bytes;
+    let status = if node.commit.failure().is_some() || is_full {
+        "err"
+    } else {
+        "ok"
+    };
+    page.title("Persistence");
+    page.flag("loading", node.is_loading());
+    page.flag("aof_enabled", node.is_logged());
+    compaction(page);
+    page.field("aof_last_write_status", status);
+    page.field("aof_current_size", bytes);
+    page.field("rdb_bgsave_in_progress", 0);
+    page.field("quorlock_appendfsync", node.durability().name());
+    page.field("quorlock_log_position", node.commit.written());
+    page.field("quorlock_sync_usec", node.commit.sync_ns() / 1_000);
+}
+
+fn compaction(page: &mut Page<'_>) {
+    let node = page.node;
+    let rewrites = &node.rewrites;
+    // In this order: one that begins now is running before it is no longer asked for.
+    let is_asked = rewrites.is_asked.load(Ordering::Acquire);
+    let is_running = rewrites.is_running.load(Ordering::Acquire);
+    let is_scheduled = is_asked && !is_running;
+    let completed = rewrites.completed.load(Ordering::Relaxed);
+    // As in Redis, -1 before the first.
+    let seconds = match completed {
+        0 => -1,
+        _ => i64::try_from(rewrites.last_ns.load(Ordering::Relaxed) / 1_000_000_000)
+            .expect("nanoseconds of 64 bits are 584 years"),
+    };
+    let status = if rewrites.has_failed.load(Ordering::Relaxed) {
+        "err"
+    } else {
+        "ok"
+    };
+    let longest_ns = rewrites.longest_part_ns.load(Ordering::Relaxed);
+    page.flag("aof_rewrite_in_progress", is_running);
+    page.flag("aof_rewrite_scheduled", is_scheduled);
+    page.field("aof_rewrites", completed);
+    page.field("aof_last_rewrite_time_sec", seconds);
+    page.field("aof_last_bgrewrite_status", status);
+    page.field("aof_base_size", rewrites.base_bytes.load(Ordering::Relaxed));
+    page.field("quorlock_compaction_part_usec_max", longest_ns / 1_000);
+}
+
+fn stats(page: &mut Page<'_>) {
+    let statistics = &page.node.statistics;
+    page.title("Stats");
+    page.field(
+        "total_connections_received",
+        page.node.connections_received(),
+    );
+    page.count("total_commands_processed", &statistics.commands);
+    let rate = statistics.commands_per_second(page.engine.raw);
+    page.field("instantaneous_ops_per_sec", rate);
+    page.count("total_net_input_bytes", &statistics.bytes_in);
+    page.count("total_net_output_bytes", &statistics.bytes_out);
+    page.count("rejected_connections", &statistics.rejected);
+    page.count("total_error_replies", &statistics.errors);
+    let closed = &statistics.closed;
+    page.count("evicted_clients", &closed.evicted);
+    page.count(
+        "client_query_buffer_limit_disconnections",
+        &closed.query_limit,
+    );
+    page.count(
+        "client_output_buffer_limit_disconnections",
+        &closed.output_limit,
+    );
+    page.count("quorlock_timed_out_clients", &closed.timed_out);
+    page.count(
+        "quorlock_closed_unauthenticated_clients",
+        &closed.unauthenticated,
+    );
+    let keys = page.engine.statistics;
+    page.field("expired_keys", keys.expired);
+    page.field("evicted_keys", 0);
+    page.field("keyspace_hits", keys.hits);
+    page.field("keyspace_misses", keys.misses);
+    let [channels, patterns, shards] = page.engine.listened;
+    page.field("pubsub_channels", channels);
+    page.field("pubsub_patterns", patterns);
+    page.field("pubsubshard_channels", shards);
+    let [_, tracked_keys, tracked_items, tracked_prefixes] = page.engine.tracked;
+    page.field("tracking_total_keys", tracked_keys);
+    page.field("tracking_total_items", tracked_items);
+    page.field("tracking_total_prefixes", tracked_prefixes);
+}
+
+fn replication(page: &mut Page<'_>) {
+    page.title("Replication");
+    page.field("role", "master");
+    page.field("connected_slaves", 0);
+    page.field("master_replid", page.node.facts.identity.id);
+    page.field("master_repl_offset", 0);
+}
+
+fn cpu(page: &mut Page<'_>) {
+    let CpuSeconds { user, system } = (page.node.process.cpu_seconds)();
+    page.title("CPU");
+    page.field("used_cpu_sys", format_args!("{system:.2}"));
+    page.field("used_cpu_user", format_args!("{user:.2}"));
+}
+
+fn keyspace(page: &mut Page<'_>) {
+    page.title("Keyspace");
+    for (database, counts) in page.engine.counts.into_iter().enumerate() {
+        // As in Redis, an empty database has no line: tools divide by its count.
+        if counts.keys > 0 {
+            page.field(
+                &format!("db{database}"),
+                format_args!("keys={},expires={},avg_ttl=0", counts.keys, counts.with_ttl),
+            );
+        }
+    }
+}

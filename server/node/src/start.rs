@@ -1,0 +1,314 @@
+//! How a node starts behind its sockets: read the log, judge the past, put START on record.
+//!
+//! START is synced before the node answers, SERVING before it grants. Whoever calls has bound the port before, so that
+//! a second process fails without a trace.
+
+mod assembly;
+mod creation;
+mod error;
+#[cfg(test)]
+pub(crate) mod for_tests;
+mod open_log;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quorlock_engine::control::Start;
+use quorlock_engine::restart::{self, Policy, Verdict};
+use quorlock_engine::{Engine, EngineOptions, ScriptLimits};
+use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
+
+use crate::clock::{Clock, Reading, saturated_nanos};
+use crate::config::{AppendFsync, Config, FirstStart};
+use crate::core::log_queue::LogEvents;
+use crate::core::maintenance::Maintenance;
+use crate::core::process::Process;
+use crate::core::report::StartReport;
+use crate::core::settings::durability;
+use crate::core::state::NodeState;
+use crate::core::time;
+use crate::core::wait::to_engine;
+use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
+use crate::session;
+use crate::start::assembly::{Assembled, Judged, assemble};
+use crate::start::open_log::{open_log, tell_of_log};
+
+pub use creation::create;
+pub use error::StartError;
+
+/// What a node starts from.
+pub struct Plan {
+    /// What is configured.
+    pub config: Config,
+    /// The clocks that the node goes by.
+    pub clock: Arc<dyn Clock>,
+    /// What can be asked of its process.
+    pub process: Process,
+    /// Its directory.
+    pub disk: Arc<dyn Disk>,
+    /// The sizes of the log.
+    pub sizes: LogOptions,
+    /// Bytes of one part of a checkpoint at most.
+    pub part_bytes: usize,
+    /// Fills with bytes that nobody can guess.
+    pub random: Random,
+    /// How many cores the machine has.
+    pub cores: usize,
+}
+
+/// Where random bytes come from.
+pub(crate) type Random = Arc<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send + Sync>;
+
+/// Where clients reach the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// The first port it listens on; 0 where there is none.
+    pub port: u16,
+    /// Where the metrics are, if anywhere.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Reach {
+    /// Of a node without sockets.
+    pub(crate) const NOWHERE: Self = Self {
+        port: 0,
+        metrics: None,
+    };
+}
+
+/// A node whose START is on record: what its threads, or a simulation, go on with.
+pub struct Begun {
+    /// What its threads share.
+    pub node: Arc<NodeState>,
+    /// The steps that keep it going.
+    pub maintenance: Maintenance,
+    /// To be left once SHUTDOWN is synced.
+    pub stop_mark: StopMark,
+    /// Makes segments, on the log thread.
+    pub preparer: Preparer,
+    /// What the log thread is asked for.
+    pub log_events: LogEvents,
+}
+
+/// Where an orderly stop marks the directory, so that a copy of it can be told from it.
+pub struct StopMark {
+    disk: Arc<dyn Disk>,
+    incarnation: u64,
+}
+
+impl StopMark {
+    /// To be called once SHUTDOWN is synced.
+    pub fn leave(&self) {
+        fingerprint::mark_stopped(&*self.disk, self.incarnation);
+    }
+}
+
+/// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
+/// network nor a thread.
+pub fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
+    let known = Identity::read(&*plan.disk)?;
+    let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
+    let options = LogOptions {
+        allows_direct: plan.config.log_direct_io,
+        writes_direct: syncs_each && plan.config.log_direct_io,
+        expected_node: known.as_ref().map(|identity| identity.id.bytes()),
+        // One that cannot be measured shows in the next call.
+        ..plan.sizes.on(plan.disk.volume().unwrap_or(None))
+    };
+    let recovery = Recovery::read(Arc::clone(&plan.disk), &options).map_err(StartError::Log)?;
+    let mut engine = new_engine(&plan)?;
+    let directory = Directory {
+        disk: &*plan.disk,
+        identity: known.as_ref(),
+        log: Log::Recovered(&recovery),
+    };
+    let policy = past::policy(&plan.config);
+    let replay = |position, payload: &[u8]| engine.apply(to_engine(position), payload);
+    let history = directory.log.history(replay)?;
+    let past = Past::judge(&directory, history, &Reading::now(&*plan.clock), &policy)?;
+    let identity = match known {
+        Some(identity) => of_cluster(identity, &plan)?,
+        None => create_identity(&plan, &recovery)?,
+    };
+    let start = next_start(&plan, &past)?;
+    let report = StartReport::new(&past, start.incarnation, recovery.summary(), &plan.config);
+    tell_of_log(&recovery);
+    let id = identity.shown(plan.config.node_name.as_deref());
+    let wall_us = plan.clock.wall_us();
+    let advice = advice(&past.verdict);
+    let why = why_it_waits(&plan.config, advice);
+    report.announce(&id, wall_us, &format!("{advice}{why}"));
+    tell_of_choices(&identity, &id, &policy, &plan.config);
+
+    let log_identity = quorlock_persistence::LogIdentity {
+        node_id: identity.id.bytes(),
+        boot_id: start.boot.0,
+        incarnation: start.incarnation,
+    };
+    let log = open_log(recovery, &plan.disk, &options, log_identity)?;
+    let part_bytes = plan.part_bytes;
+    let judged = Judged {
+        start,
+        past: &past,
+        report,
+    };
+    let Assembled {
+        node,
+        preparer,
+        log_events,
+    } = assemble(&plan, identity, engine, log, judged, reach);
+    let mut maintenance = Maintenance::new(start, part_bytes);
+    node.begin(&mut maintenance, node.facts.started_raw)?;
+    settle(&plan, &node, start.incarnation)?;
+    Ok(Begun {
+        node,
+        stop_mark: StopMark {
+            disk: plan.disk,
+            incarnation: start.incarnation,
+        },
+        maintenance,
+        preparer,
+        log_events,
+    })
+}
+
+/// From here on the directory is this start's.
+fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartError> {
+    let settled = fingerprint::remove_older(&*plan.disk, incarnation);
+    settled.map_err(StartError::Disk)?;
+    let belongings = Belongings::of(Arc::clone(&plan.disk), incarnation);
+    node.log_writer.watch(Some(belongings));
+    Ok(())
+}
+
+fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
+    let config = &plan.config;
+    let mut seed = [0; 8];
+    (plan.random)(&mut seed)?;
+    let mut engine = Engine::new(EngineOptions {
+        restart_delay_max: config.restart_delay_max,
+        require_ttl: config.require_ttl,
+        databases: config.databases,
+        reply_bytes_max: config.proto_max_reply_len,
+        hash_seed: u64::from_le_bytes(seed),
+        script_limits: ScriptLimits {
+            time: config.script_time_limit,
+            body_bytes: config.script_size_limit,
+            loaded_bytes: config.script_load_limit,
+            ..ScriptLimits::default()
+        },
+        runs_scripts_natively: config.script_native,
+        ..EngineOptions::default()
+    });
+    let clock = Arc::clone(&plan.clock);
+    session::follow(&mut engine, config);
+    engine.set_script_clock(Box::new(move || clock.raw()));
+    let random = Arc::clone(&plan.random);
+    engine.set_script_seeds(Box::new(move || {
+        let mut seed = [0; 8];
+        random(&mut seed).ok().map(|()| u64::from_le_bytes(seed))
+    }));
+    Ok(engine)
+}
+
+/// A directory that was made for one cluster serves no other; one that was made for none serves any. The size is
+/// the configured one: a cluster may grow.
+fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
+    match (&plan.config.cluster_id, &identity.cluster_id) {
+        (Some(asked), Some(made_for)) if asked != made_for => {
+            let directory = plan.disk.describe("");
+            Err(StartError::Config(format!(
+                "cluster-id is {asked}, but the node in {directory} was made for the cluster {made_for}. Nothing was \
+                 started and no lock is affected; name that cluster, or give this one a directory of its own with the directive dir"
+            )))
+        }
+        (asked, made_for) => Ok(Identity {
+            cluster_id: asked.clone().or_else(|| made_for.clone()),
+            cluster_size: match plan.config.cluster_size {
+                0 => identity.cluster_size,
+                asked => asked,
+            },
+            ..identity
+        }),
+    }
+}
+
+/// A first start makes an identity. A log without one keeps the id its segments carry.
+fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
+    let mut bytes = [0; 20];
+    match recovery.summary().node_id {
+        Some(carried) => bytes = carried,
+        None => (plan.random)(&mut bytes)?,
+    }
+    let identity = Identity::known(bytes, &plan.config);
+    identity.write(&*plan.disk).map_err(StartError::Disk)?;
+    Ok(identity)
+}
+
+/// One incarnation more than any that was ever used here.
+fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
+    let incarnation = past.newest_incarnation.saturating_add(1);
+    let anchor = time::anchor(
+        past.history
+            .start
+            .as_ref()
+            .filter(|_| past.seen.is_same_boot),
+        plan.clock.wall_us(),
+        plan.clock.boottime(),
+    );
+    let fingerprint = fingerprint::mark(&*plan.disk, incarnation);
+    Ok(Start {
+        incarnation,
+        boot: plan.clock.boot(),
+        fingerprint: fingerprint.map_err(StartError::Disk)?,
+        durability: durability(&plan.config),
+        base: past.base,
+        raw: past.raw,
+        wall_us: anchor.wall_us,
+        boottime: anchor.boottime,
+        pending: past.verdict.delay,
+        cap_ns: saturated_nanos(plan.config.restart_delay_max),
+    })
+}
+
+/// What an operator can do about this delay, for the error that clients see.
+fn advice(verdict: &Verdict) -> &'static str {
+    match verdict.delay.map(|delay| delay.cause) {
+        Some(restart::Stop::Unknown) => {
+            "; a new node needs no delay: create it once with `quorlock node init DIR`, or start \
+             it with first-start serve if nothing ever ran here"
+        }
+        _ => "",
+    }
+}
+
+/// Says what it costs that a node keeps no log, or does not know how many nodes its cluster has. A node on its own
+/// needs no size, so only the one that belongs to a cluster is warned.
+fn tell_of_choices(identity: &Identity, id: &str, policy: &Policy, config: &Config) {
+    StartReport::tell_of_volatile(id, policy.stretch(policy.cap_ns), config);
+    if identity.cluster_size > 0 {
+        return;
+    }
+    let line = format!(
+        "node {id} has no cluster-size. Alone it needs none. As one of several nodes that keep Redlock locks it does: \
+         without it, clients that list other nodes than each other can hold the same lock. Set cluster-size and \
+         cluster-id on each of them, or cluster-size 1 if this node is alone"
+    );
+    if identity.cluster_id.is_some() {
+        tracing::warn!("{line}");
+    } else {
+        tracing::info!("{line}");
+    }
+}
+
+/// Why an empty directory with that advice is waited out, where nobody has said so in as many words.
+fn why_it_waits(config: &Config, advice: &str) -> String {
+    match config.beyond_first_try() {
+        Some(what) if !advice.is_empty() && config.first_start == FirstStart::Auto => {
+            format!(" (first-start auto waits, because {what} is configured)")
+        }
+        _ => String::new(),
+    }
+}

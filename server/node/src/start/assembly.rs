@@ -1,0 +1,126 @@
+//! Puts a node together from what its start has found.
+
+use std::sync::Arc;
+
+use quorlock_engine::live_mode::LiveMode;
+use quorlock_engine::{Engine, NodeTime};
+use quorlock_persistence::Preparer;
+
+use crate::config::{NoTtlDurability, RestartDelayReply};
+use crate::core::calls::Calls;
+use crate::core::clients::Clients;
+use crate::core::deliveries::Deliveries;
+use crate::core::executor::{Executor, Phase, Rules};
+use crate::core::log_queue::{LogEvents, LogQueue};
+use crate::core::log_writer::LogWriter;
+use crate::core::pause::Pause;
+use crate::core::report::StartReport;
+use crate::core::rewrites::Rewrites;
+use crate::core::settings::Settings;
+use crate::core::state::{NodeState, Signals, StartFacts};
+use crate::core::statistics::Statistics;
+use crate::core::time::Timekeeper;
+use crate::past::{Identity, Past};
+use crate::session::command_names;
+use crate::start::{Plan, Reach, advice};
+use crate::sync::Mutex;
+use quorlock_engine::control::Start;
+
+/// What a start has found, and how it goes on.
+pub(super) struct Judged<'a> {
+    pub(super) start: Start,
+    pub(super) past: &'a Past,
+    pub(super) report: StartReport,
+}
+
+/// A node that runs nothing yet, and what its threads take over from it.
+pub(super) struct Assembled {
+    pub(super) node: Arc<NodeState>,
+    /// Makes segments, on the log thread.
+    pub(super) preparer: Preparer,
+    /// What the log thread is asked for.
+    pub(super) log_events: LogEvents,
+}
+
+pub(super) fn assemble(
+    plan: &Plan,
+    identity: Identity,
+    engine: Engine,
+    log: quorlock_persistence::Log,
+    judged: Judged<'_>,
+    reach: Reach,
+) -> Assembled {
+    let Judged {
+        start,
+        past,
+        report,
+    } = judged;
+    let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
+    time.not_before(past.history.newest);
+    let verdict = past.verdict;
+    let reason = verdict
+        .delay
+        .map_or(verdict.stop, |delay| delay.cause)
+        .delay_reason();
+    let phase = match verdict.delay {
+        Some(pending) => Phase::Waiting(pending.until, reason),
+        // Until SERVING is on record; nobody is connected before that.
+        None => Phase::Waiting(NodeTime::from_nanos(0), reason),
+    };
+    let rules = Rules {
+        writes_direct: plan.config.log_direct_io,
+        no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
+        answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
+        node_id: identity.id.to_string(),
+        advice: advice(&verdict),
+    };
+    let (log_queue, log_events) = LogQueue::new();
+    let facts = StartFacts {
+        identity,
+        start,
+        verdict,
+        report,
+        port: reach.port,
+        metrics_address: reach.metrics,
+        workers: workers(plan.config.workers, plan.cores),
+        started_raw: plan.clock.raw(),
+    };
+    let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
+    let mode = LiveMode::new(&start);
+    let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let node = NodeState {
+        executor: Mutex::new(executor),
+        commit,
+        log_writer,
+        log_queue,
+        clock: Arc::clone(&plan.clock),
+        process: plan.process,
+        deliveries: Deliveries::new(facts.workers + IN_PROCESS),
+        pause: Pause::default(),
+        settings: Settings::new(&plan.config),
+        config: plan.config.clone(),
+        clients: Clients::default(),
+        statistics: Statistics::default(),
+        calls: Calls::new(facts.workers + IN_PROCESS, command_names()),
+        facts,
+        rewrites: Rewrites::default(),
+        signals: Signals::default(),
+    };
+    Assembled {
+        node: Arc::new(node),
+        preparer: log.preparer,
+        log_events,
+    }
+}
+
+/// The worker of clients in this process.
+const IN_PROCESS: usize = 1;
+
+/// 1 up to 3 cores, then about half the cores: locks are contended, and syscalls dominate.
+pub(super) fn workers(configured: usize, cores: usize) -> usize {
+    match configured {
+        0 if cores <= 3 => 1,
+        0 => cores / 2,
+        given => given,
+    }
+}

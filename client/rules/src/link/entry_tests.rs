@@ -239,34 +239,39 @@ fn a_second_connection_that_leads_to_another_node_changes_nothing() {
 
 #[test]
 fn what_a_stranger_answers_to_a_release_settles_nothing_for_the_node_before_it() {
-    let mut node = Node::ready();
-    let subject = Subject::new("a".into(), "t".into(), TTL);
-    node.submit_for(Kind::Take, &subject).unwrap();
-    let first = node.id().unwrap();
-    node.receive(first, "$-1\r\n");
-    node.lose();
-    node.pass(Duration::from_secs(1));
-    node.submit_for(Kind::Release, &subject).unwrap();
-    let second = node.opened();
-    node.log_in(second, "stranger");
-    assert_eq!(node.in_flight(), [Kind::Release]);
-    node.told();
-    node.receive(second, ":0\r\n");
-    let told = node.told();
-    assert_eq!(told, [Content::Released(NodeRelease::NotHeld)]);
-    // It is not told a second time, and the node that may hold the lock is told when it is back.
-    assert!(node.link.owes(node.now));
-    node.pass(Duration::from_secs(3));
-    assert_eq!(node.in_flight(), []);
-    node.lose();
-    node.pass(Duration::from_millis(50));
-    let third = node.opened();
-    node.log_in(third, "a");
-    assert_eq!(node.in_flight(), [Kind::Release]);
-    node.receive(third, ":1\r\n");
-    assert!(!node.link.owes(node.now));
-    node.pass(TTL);
-    assert_eq!(node.in_flight(), []);
+    for names_itself in [true, false] {
+        let mut node = Node::ready();
+        let subject = Subject::new("a".into(), "t".into(), TTL);
+        node.submit_for(Kind::Take, &subject).unwrap();
+        let first = node.id().unwrap();
+        node.receive(first, "$-1\r\n");
+        node.lose();
+        node.pass(Duration::from_secs(1));
+        node.submit_for(Kind::Release, &subject).unwrap();
+        let second = node.opened();
+        match names_itself {
+            true => node.log_in(second, "stranger"),
+            false => node.log_in_unnamed(second),
+        }
+        assert_eq!(node.in_flight(), [Kind::Release]);
+        node.told();
+        node.receive(second, ":0\r\n");
+        let told = node.told();
+        assert_eq!(told, [Content::Released(NodeRelease::NotHeld)]);
+        // It is not told a second time, and the node that may hold the lock is told when it is back.
+        assert!(node.link.owes(node.now));
+        node.pass(Duration::from_secs(3));
+        assert_eq!(node.in_flight(), []);
+        node.lose();
+        node.pass(Duration::from_millis(50));
+        let third = node.opened();
+        node.log_in(third, "a");
+        assert_eq!(node.in_flight(), [Kind::Release]);
+        node.receive(third, ":1\r\n");
+        assert!(!node.link.owes(node.now));
+        node.pass(TTL);
+        assert_eq!(node.in_flight(), []);
+    }
 }
 
 #[test]

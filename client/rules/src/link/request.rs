@@ -89,11 +89,12 @@ impl Subject {
         self.may_hold.borrow().iter().any(|one| one.node == node)
     }
 
-    /// This node has answered a release. What another one took that answered under the same entry before is still owed.
+    /// This node has answered a release. What another one took that answered under the same entry before is still owed; so
+    /// is what a known one took where it is not known who answers now.
     pub(super) fn note_released(&self, node: NodeIndex, by: Option<&Identity>) {
-        let is_it = |one: &Holder| match (&one.id, by) {
-            (Some(id), Some(by)) => *id == by.id,
-            _ => true,
+        let is_it = |one: &Holder| match &one.id {
+            Some(id) => by.is_some_and(|by| *id == by.id),
+            None => true,
         };
         self.may_hold
             .borrow_mut()

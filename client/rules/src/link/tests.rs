@@ -76,12 +76,18 @@ impl Node {
     }
 
     pub(super) fn log_in(&mut self, id: ConnectionId, run_id: &str) {
-        self.link.connected(id, &self.address, self.now);
         let info = format!("run_id:{run_id}\r\n");
-        let replies = format!(
-            "+OK\r\n+OK\r\n+OK\r\n${}\r\n{info}\r\n:1\r\n$-1\r\n$-1\r\n",
-            info.len()
-        );
+        self.log_in_with(id, &format!("${}\r\n{info}\r\n", info.len()));
+    }
+
+    /// A node that does not say who it is.
+    pub(super) fn log_in_unnamed(&mut self, id: ConnectionId) {
+        self.log_in_with(id, "-NOPERM no INFO\r\n");
+    }
+
+    fn log_in_with(&mut self, id: ConnectionId, info: &str) {
+        self.link.connected(id, &self.address, self.now);
+        let replies = format!("+OK\r\n+OK\r\n+OK\r\n{info}:1\r\n$-1\r\n$-1\r\n");
         self.receive(id, &replies);
     }
 

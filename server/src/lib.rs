@@ -14,6 +14,10 @@ pub mod config;
 #[cfg(all(test, feature = "shuttle"))]
 mod hand_over_tests;
 pub mod inspection;
+#[cfg(feature = "http")]
+mod metrics;
+#[cfg(not(feature = "http"))]
+#[path = "no_metrics.rs"]
 mod metrics;
 mod node;
 mod runtime;

@@ -22,16 +22,18 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::runtime::listener::{BindError, bind_all};
 use quorlock_node::core::state::NodeState;
+use quorlock_node::start::StartError;
 
 /// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
 ///
 /// # Errors
 /// When an address that must exist cannot be listened on.
-pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, BindError> {
+pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartError> {
     let Some(port) = config.metrics_port else {
         return Ok(Vec::new());
     };
     bind_all(&config.metrics_bind, port, BACKLOG)
+        .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })
 }
 
 /// Serves until the node has stopped, on a thread of its own.

@@ -40,8 +40,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
     plan.config.maxclients = fit.clients;
     let listeners = bind(&plan.config)?;
     let socket = bind_local(&plan.config)?;
-    let metrics = metrics::bind(&plan.config)
-        .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })?;
+    let metrics = metrics::bind(&plan.config)?;
     password::read(&mut plan.config)?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
     tell_of_fewer_clients(&begun.node, wanted, fit);

@@ -15,6 +15,7 @@ mod event;
 mod home;
 mod info;
 mod logs;
+mod machine;
 mod manifest;
 mod member;
 mod no_answer;
@@ -22,6 +23,7 @@ mod options;
 mod ownership;
 mod ports;
 mod prepare;
+mod proxy;
 mod ready_file;
 mod requests;
 mod status;
@@ -31,7 +33,9 @@ mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use crate::duration;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -53,10 +57,20 @@ enum ClusterCommand {
     Kill(OneNode),
     /// Stop a node cleanly if it runs, and start it again
     Restart(OneNode),
+    /// Take a node's power: what it has not synced is gone, and it stays down (--ephemeral)
+    LosePower(OneNode),
     /// Stop a node's process in its tracks (SIGSTOP), as a hung machine would
     Pause(OneNode),
     /// Let a paused node go on
     Resume(OneNode),
+    /// Let nothing pass between a node and its clients, until it is healed (--ephemeral)
+    Cut(OneNode),
+    /// Let what a node and its clients send arrive later, until it is healed (--ephemeral)
+    Slow(SlowArguments),
+    /// End what cut and slow have done to a node, or to all (--ephemeral)
+    Heal(SomeNodes),
+    /// Move the clocks of all nodes forward, past the end of locks (--ephemeral)
+    Advance(AdvanceArguments),
     /// Print the log of a node, or of all
     Logs(logs::Arguments),
     /// Stop all nodes cleanly; their locks and data stay
@@ -90,6 +104,59 @@ struct OneNode {
     cluster: ClusterDirectory,
 }
 
+/// One node, or all.
+#[derive(Clone, Debug, clap::Args)]
+struct SomeNodes {
+    /// Number of the node (default: all)
+    #[arg(value_name = "N", value_parser = parse_number)]
+    node: Option<u16>,
+    #[command(flatten)]
+    cluster: ClusterDirectory,
+}
+
+/// Arguments of `quorlock cluster slow`.
+#[derive(Clone, Debug, clap::Args)]
+struct SlowArguments {
+    /// Number of the node, counted from 1
+    #[arg(value_name = "N", value_parser = parse_number)]
+    node: u16,
+    /// How much later what either side sends arrives, such as 200ms
+    #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_delay)]
+    delay: Duration,
+    #[command(flatten)]
+    cluster: ClusterDirectory,
+}
+
+/// Arguments of `quorlock cluster advance`.
+#[derive(Clone, Debug, clap::Args)]
+struct AdvanceArguments {
+    /// How far, such as 31s
+    #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_step)]
+    by: Duration,
+    /// Only the clocks of this node
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    node: Option<u16>,
+    #[command(flatten)]
+    cluster: ClusterDirectory,
+}
+
+fn parse_step(text: &str) -> Result<Duration, String> {
+    match duration::parse(text)? {
+        step if step < STEP_MIN => Err(format!("'{text}' is too short; the shortest is 1ms")),
+        step => Ok(step),
+    }
+}
+
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    match parse_step(text)? {
+        delay if delay > DELAY_MAX => Err(format!(
+            "'{text}' is too long; the longest is 1m, and a node that nothing reaches is cut off with: \
+             quorlock cluster cut N"
+        )),
+        delay => Ok(delay),
+    }
+}
+
 fn parse_number(text: &str) -> Result<u16, String> {
     let digits = text.strip_prefix("node-").unwrap_or(text);
     match digits.parse() {
@@ -113,11 +180,25 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         Command::Restart(OneNode { node, cluster }) => act(&cluster, Request::Restart { node }),
         Command::Pause(OneNode { node, cluster }) => act(&cluster, Request::Pause { node }),
         Command::Resume(OneNode { node, cluster }) => act(&cluster, Request::Resume { node }),
+        Command::LosePower(OneNode { node, cluster }) => act(&cluster, Request::LosePower { node }),
+        Command::Cut(OneNode { node, cluster }) => act(&cluster, Request::Cut { node }),
+        Command::Slow(SlowArguments {
+            node,
+            delay,
+            cluster,
+        }) => act(&cluster, Request::Slow { node, delay }),
+        Command::Heal(SomeNodes { node, cluster }) => act(&cluster, Request::Heal { node }),
+        Command::Advance(AdvanceArguments { by, node, cluster }) => {
+            act(&cluster, Request::Advance { node, by })
+        }
         Command::Logs(arguments) => logs::run(&arguments),
         Command::Down(cluster) => act(&cluster, Request::Down),
         Command::Clean(cluster) => clean::run(&cluster, format),
     }
 }
+
+const STEP_MIN: Duration = Duration::from_millis(1);
+const DELAY_MAX: Duration = Duration::from_secs(60);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,4 +207,6 @@ Examples:
   quorlock cluster status                 from another terminal
   quorlock cluster kill 3                 what happens to my locks when a node dies?
   quorlock cluster restart 3              it answers -RESTARTDELAY until it is safe again
+  quorlock cluster up --ephemeral         for tests: these nodes can also lose-power, and be
+                                          cut off, slow and advanced in time
   quorlock cluster down                   stop; 'up' resumes with the same nodes and locks";

@@ -98,9 +98,9 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// What is left of a lease, in whole milliseconds: never more than is left.
+/// A lease's or a delay's length in whole milliseconds: never more than it is.
 pub(crate) fn whole_ms(left: Duration) -> u64 {
-    u64::try_from(left.as_millis()).expect("a lease lasts at most 365 days")
+    u64::try_from(left.as_millis()).expect("neither is longer than 365 days")
 }
 
 const FORMS: &str = "30s, 500ms, 1.5s, 1m30s, 2h or 1d";

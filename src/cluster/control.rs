@@ -30,10 +30,37 @@ use crate::exit_code::{FAILED, Failure};
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum ControlRequest {
     Status,
-    Kill { node: u16 },
-    Restart { node: u16 },
-    Pause { node: u16 },
-    Resume { node: u16 },
+    Kill {
+        node: u16,
+    },
+    Restart {
+        node: u16,
+    },
+    Pause {
+        node: u16,
+    },
+    Resume {
+        node: u16,
+    },
+    LosePower {
+        node: u16,
+    },
+    Cut {
+        node: u16,
+    },
+    Slow {
+        node: u16,
+        delay: Duration,
+    },
+    /// Of one node, or of all.
+    Heal {
+        node: Option<u16>,
+    },
+    /// Of one node, or of all.
+    Advance {
+        node: Option<u16>,
+        by: Duration,
+    },
     Down,
 }
 

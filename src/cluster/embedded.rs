@@ -4,10 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_server::{MemoryDisk, Node};
+use quorlock_server::{Node, RunState};
+use tokio::sync::watch;
 
 use super::home::ClusterHome;
+use super::machine::Machine;
 use super::manifest::Entry;
+use super::proxy::{Conditions, Proxy};
+use super::view::ProcessState;
 use crate::exit_code::Failure;
 use crate::node;
 
@@ -38,38 +42,70 @@ pub(super) fn create_identity(
 #[derive(Debug)]
 pub(super) struct EmbeddedNode {
     node: Node,
+    /// What clients connect to, where the node is in memory.
+    proxy: Option<Proxy>,
 }
 
 impl EmbeddedNode {
-    /// Starts the node. An ephemeral one keeps its data in memory.
+    /// Starts the node in its directory.
     pub(super) async fn start(
         entry: &Entry,
         home: &ClusterHome,
         mode: &LaunchMode,
-        memory: Arc<MemoryDisk>,
     ) -> io::Result<Self> {
-        let mut builder = Node::builder();
-        if mode.ephemeral {
-            let size = mode.size.to_string();
-            builder = builder
-                .ephemeral()
-                .disk(memory)
-                .directive("appendfsync", &[mode.appendfsync.as_str()])
-                .directive("cluster-size", &[size.as_str()])
-                .directive("cluster-id", &[mode.cluster_id.as_str()]);
-        } else {
-            builder = builder.dir(home.node_directory(entry.number));
-            for (name, value) in directives(mode) {
-                builder = builder.directive(name, &[&value]);
+        let mut builder = Node::builder().dir(home.node_directory(entry.number));
+        for (name, value) in directives(mode) {
+            builder = builder.directive(name, &[&value]);
+        }
+        let builder = builder.port(entry.port).owns_process();
+        let node = builder.start().await.map_err(io::Error::other)?;
+        Ok(Self { node, proxy: None })
+    }
+
+    /// Starts the node in memory, on this machine and behind this network.
+    pub(super) async fn start_in_memory(
+        entry: &Entry,
+        mode: &LaunchMode,
+        machine: &Machine,
+        network: watch::Receiver<Conditions>,
+    ) -> io::Result<Self> {
+        let size = mode.size.to_string();
+        let builder = Node::builder()
+            .ephemeral()
+            .disk(Arc::new(machine.disk.clone()))
+            .clock(Arc::clone(&machine.clock) as _)
+            .directive("appendfsync", &[mode.appendfsync.as_str()])
+            .directive("cluster-size", &[size.as_str()])
+            .directive("cluster-id", &[mode.cluster_id.as_str()])
+            .owns_process();
+        let node = builder.start().await.map_err(io::Error::other)?;
+        match Proxy::open(entry.port, node.address().port(), network).await {
+            Ok(proxy) => Ok(Self {
+                node,
+                proxy: Some(proxy),
+            }),
+            Err(error) => {
+                // What matters is why nobody reaches it.
+                let _stopped = node.stop().await;
+                let port = entry.port;
+                let what = format!("cannot listen on port {port}: {error}");
+                Err(io::Error::new(error.kind(), what))
             }
         }
-        let node = builder
-            .port(entry.port)
-            .owns_process()
-            .start()
-            .await
-            .map_err(io::Error::other)?;
-        Ok(Self { node })
+    }
+
+    /// The port of the node itself, behind its network.
+    pub(super) fn port(&self) -> u16 {
+        self.node.address().port()
+    }
+
+    /// How the node has ended by itself, if it has.
+    pub(super) fn end(&self) -> Option<ProcessState> {
+        match self.node.state() {
+            RunState::Stopped => Some(ProcessState::Stopped),
+            RunState::Failed(failure) => Some(ProcessState::Ended(failure.to_string())),
+            _ => None,
+        }
     }
 
     /// Who the node is. One in memory is made anew with its cluster.
@@ -78,13 +114,25 @@ impl EmbeddedNode {
     }
 
     /// Ends the node as if its process had been killed.
-    pub(super) async fn crash(self) {
+    pub(super) async fn crash(mut self) {
+        self.disconnect().await;
         self.node.crash().await;
+    }
+
+    /// Closes the way to a node in memory, with all that is under way.
+    pub(super) async fn disconnect(&mut self) {
+        if let Some(proxy) = self.proxy.take() {
+            proxy.close().await;
+        }
     }
 
     /// Stops the node cleanly.
     pub(super) async fn stop(self) -> io::Result<()> {
-        self.node.stop().await.map_err(io::Error::other)
+        let stopped = self.node.stop().await;
+        if let Some(proxy) = self.proxy {
+            proxy.close().await;
+        }
+        stopped.map_err(io::Error::other)
     }
 }
 

@@ -91,7 +91,9 @@ impl Log {
                 "node {number} has no log: {}: {error}",
                 path.display()
             ))
-            .remedy("nodes with --in-process do not write one")
+            .remedy(
+                "nodes inside the supervisor, with --in-process or --ephemeral, do not write one",
+            )
         })?;
         let prefix = if is_prefixed {
             format!("[n{number}] ")

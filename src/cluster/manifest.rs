@@ -84,6 +84,23 @@ impl Manifest {
         self.nodes.len() / 2 + 1
     }
 
+    /// Whether all that its nodes granted ended with them.
+    fn is_in_memory(&self) -> bool {
+        self.nodes.iter().any(|node| node.id == IN_MEMORY)
+    }
+
+    /// What can be done about the cluster in `home`, which is stopped.
+    pub(super) fn way_on(&self, home: &ClusterHome) -> String {
+        let shown = home.directory().display();
+        match self.is_in_memory() {
+            true => format!(
+                "its nodes were in memory, and their locks are gone with them; remove what is left with: quorlock cluster \
+                 clean --dir {shown}"
+            ),
+            false => format!("start it with: quorlock cluster up --dir {shown}"),
+        }
+    }
+
     pub(super) fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Entry::url).collect()
     }
@@ -146,6 +163,8 @@ pub(super) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
+/// Stands for the id of a node that has a new one at each start.
+pub(super) const IN_MEMORY: &str = "in memory, new at each start";
 const VERSION: u32 = 1;
 
 #[cfg(test)]

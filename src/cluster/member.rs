@@ -7,17 +7,19 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_server::MemoryDisk;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
 
 use super::embedded::{EmbeddedNode, LaunchMode, directives};
 use super::home::ClusterHome;
 use super::info::ServingState;
+use super::machine::Machine;
 use super::manifest::Entry;
+use super::proxy::Conditions;
 use super::view::{NodeView, ProcessState};
+use crate::duration;
 use crate::launch::{self, Bond};
 
 /// A node and what runs it.
@@ -30,8 +32,9 @@ pub(super) struct Member {
     state: ProcessState,
     /// Its last answer.
     pub(super) serving: ServingState,
-    /// What an ephemeral node inside this process keeps from one start to the next.
-    memory: Arc<MemoryDisk>,
+    /// What an ephemeral node runs on, and what it is reached by, from one start to the next.
+    pub(super) machine: Machine,
+    network: watch::Sender<Conditions>,
 }
 
 #[derive(Debug)]
@@ -50,7 +53,8 @@ impl Member {
             body: Body::Absent,
             state: ProcessState::Stopped,
             serving: ServingState::Silent,
-            memory: Arc::default(),
+            machine: Machine::new(),
+            network: watch::Sender::default(),
         }
     }
 
@@ -59,12 +63,16 @@ impl Member {
         if !matches!(self.body, Body::Absent) {
             return Ok(());
         }
-        self.body = if self.mode.in_process {
-            let disk = Arc::clone(&self.memory);
-            let node = EmbeddedNode::start(&self.entry, &self.home, &self.mode, disk).await?;
+        self.body = if self.mode.ephemeral {
+            let (machine, network) = (&self.machine, self.network.subscribe());
+            let node = EmbeddedNode::start_in_memory(&self.entry, &self.mode, machine, network);
+            let node = node.await?;
             // Of a node in memory nothing is known before.
             self.entry.id = node.id();
             Body::Embedded(node)
+        } else if self.mode.in_process {
+            let node = EmbeddedNode::start(&self.entry, &self.home, &self.mode);
+            Body::Embedded(node.await?)
         } else {
             Body::Process(self.spawn()?)
         };
@@ -131,24 +139,46 @@ impl Member {
                 }
             },
         }
+        self.change_network(|network| network.is_paused = false);
+        self.state = ProcessState::Killed;
+        Ok(())
+    }
+
+    /// Ends a node in memory as a power cut does. It may be down already, and loses what it has left unsynced.
+    pub(super) async fn lose_power(&mut self) -> io::Result<()> {
+        if let Body::Embedded(node) = &mut self.body {
+            // No client hears of what is synced from now on.
+            node.disconnect().await;
+        }
+        let left = self.machine.synced();
+        self.kill().await?;
+        self.machine.boot_from(left);
         self.state = ProcessState::Killed;
         Ok(())
     }
 
     pub(super) fn pause(&mut self) {
         self.signal(Signal::STOP);
+        self.change_network(|network| network.is_paused = true);
         self.state = ProcessState::Paused;
     }
 
     pub(super) fn resume(&mut self) {
         self.signal(Signal::CONT);
+        self.change_network(|network| network.is_paused = false);
         self.state = ProcessState::Running;
+    }
+
+    /// Changes what the network before a node in memory does; other nodes have none.
+    pub(super) fn change_network(&self, change: impl FnOnce(&mut Conditions)) {
+        self.network.send_modify(change);
     }
 
     /// Asks the node to stop cleanly; the end is seen by [`Self::reap`].
     pub(super) async fn ask_to_stop(&mut self) {
         match std::mem::replace(&mut self.body, Body::Absent) {
             Body::Embedded(node) => {
+                self.change_network(|network| network.is_paused = false);
                 self.state = match node.stop().await {
                     Ok(()) => ProcessState::Stopped,
                     Err(error) => ProcessState::Ended(error.to_string()),
@@ -176,22 +206,32 @@ impl Member {
         Ok(self.state == ProcessState::Stopped)
     }
 
-    /// Notices the end of the node's process, and says how it ended.
+    /// Notices that the node has ended by itself, and says how.
     pub(super) fn reap(&mut self) -> Option<&ProcessState> {
-        let Body::Process(child) = &mut self.body else {
-            return None;
-        };
-        let status = child.try_wait().ok().flatten()?;
+        let ended =
+            match &mut self.body {
+                Body::Absent => None,
+                Body::Embedded(node) => node.end(),
+                Body::Process(child) => child.try_wait().ok().flatten().map(|status| {
+                    describe(status).map_or(ProcessState::Stopped, ProcessState::Ended)
+                }),
+            };
+        self.state = ended?;
         self.body = Body::Absent;
-        self.state = match describe(status) {
-            None => ProcessState::Stopped,
-            Some(how) => ProcessState::Ended(how),
-        };
         Some(&self.state)
+    }
+
+    /// Where the supervisor reaches the node, whatever the network before it does.
+    pub(super) fn direct_port(&self) -> u16 {
+        match &self.body {
+            Body::Embedded(node) => node.port(),
+            Body::Absent | Body::Process(_) => self.entry.port,
+        }
     }
 
     pub(super) fn view(&self) -> NodeView {
         let number = self.entry.number;
+        let network = *self.network.borrow();
         let pid = match &self.body {
             Body::Absent => None,
             Body::Process(child) => Some(child.id()),
@@ -202,6 +242,9 @@ impl Member {
             id: self.entry.id.clone(),
             url: self.entry.url(),
             port: self.entry.port,
+            direct_port: self.direct_port(),
+            is_cut: network.is_cut,
+            delay_ms: duration::whole_ms(network.delay),
             pid,
             dir: self.home.node_directory(number),
             log: self.home.node_log(number),

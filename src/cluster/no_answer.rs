@@ -8,6 +8,7 @@ use quorlock_server::show_duration;
 use rustix::process::Pid;
 
 use super::home::ClusterHome;
+use super::manifest::Manifest;
 use crate::exit_code::Failure;
 
 /// Why a request has no answer.
@@ -44,8 +45,9 @@ impl NoAnswer {
         match self {
             Self::Absent => {
                 let shown = home.directory().display();
+                let way_on = Manifest::read(home).map(|manifest| manifest.way_on(home));
                 Failure::failed(format!("the cluster in {shown} is not running"))
-                    .remedy(format!("start it with: quorlock cluster up --dir {shown}"))
+                    .remedy(way_on.unwrap_or_default())
             }
             Self::Ended => Failure::failed(format!(
                 "{supervisor} ended before it answered, and its nodes with it"

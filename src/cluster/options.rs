@@ -18,7 +18,8 @@ pub(super) struct Arguments {
     /// Where the cluster keeps its data
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     pub(super) dir: PathBuf,
-    /// Keep nothing: a temporary directory (or memory, with --in-process) that goes at the end
+    /// For tests: keep nothing. The nodes are in memory, inside this process, and can lose their power,
+    /// be cut off, slow and advanced in time
     #[arg(long, conflicts_with = "dir")]
     pub(super) ephemeral: bool,
     /// When the nodes sync their logs to disk (default: everysec)
@@ -61,18 +62,13 @@ impl Arguments {
         let given = self.appendfsync.as_deref();
         given.unwrap_or("everysec").to_owned()
     }
-
-    /// Whether the nodes have no directories at all.
-    pub(super) fn is_in_memory(&self) -> bool {
-        self.ephemeral && self.in_process
-    }
 }
 
 const EXAMPLES: &str = "\
 Examples:
   quorlock cluster up                                 five nodes, until Ctrl-C
   quorlock cluster up --appendfsync always            no restart delay after a killed process
-  quorlock cluster up --ephemeral --ready-file r.json --detach      for a test suite
+  quorlock cluster up --ephemeral --base-port 0 --json              for a test suite
   quorlock cluster up --dir b --base-port 7101        a second cluster beside the first
 
 Up again on a stopped cluster resumes it: the same nodes, ports and locks. A node that did not

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::clean;
 use super::embedded::create_identity;
 use super::home::ClusterHome;
-use super::manifest::{Entry, Manifest};
+use super::manifest::{self, Entry, Manifest};
 use super::options::Arguments;
 use super::ports;
 use crate::clock;
@@ -53,9 +53,9 @@ fn create(home: &ClusterHome, arguments: &Arguments) -> Result<Prepared, Failure
     };
     let ports = base..=base + (count - 1);
     let mut manifest = Manifest::new(home.name(), arguments.appendfsync(), ports);
-    if arguments.is_in_memory() {
+    if arguments.ephemeral {
         for node in &mut manifest.nodes {
-            node.id = "in memory, new at each start".to_owned();
+            node.id = manifest::IN_MEMORY.to_owned();
         }
     } else {
         manifest.write(home)?;

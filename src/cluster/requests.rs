@@ -1,8 +1,14 @@
 //! Requests of other terminals, carried out by the supervisor.
 //!
 //! Only the supervisor signals nodes, and only those it has not reaped. A node inside the
-//! supervisor has no process, so it can be killed and restarted but not paused.
+//! supervisor has no process, so it is killed and restarted there. What is done to the machine and the network of a node
+//! is for nodes in memory, which have their own.
 
+use std::time::Duration;
+
+use quorlock_server::show_duration;
+
+use super::DELAY_MAX;
 use super::control::{Call, ControlReply, ControlRequest};
 use super::member::Member;
 use super::supervisor::{End, Supervisor, start};
@@ -19,6 +25,11 @@ impl Supervisor {
             ControlRequest::Pause { node } => self.pause(node),
             ControlRequest::Resume { node } => self.resume(node),
             ControlRequest::Restart { node } => self.restart(node).await,
+            ControlRequest::LosePower { node } => self.lose_power(node).await,
+            ControlRequest::Cut { node } => self.cut(node),
+            ControlRequest::Slow { node, delay } => self.slow(node, delay),
+            ControlRequest::Heal { node } => self.heal(node),
+            ControlRequest::Advance { node, by } => self.advance(node, by),
         };
         let answer = match done {
             Ok(text) => ControlReply::Done {
@@ -53,7 +64,7 @@ impl Supervisor {
     }
 
     fn pause(&mut self, number: u16) -> Result<String, Failure> {
-        self.process(number)?.pause();
+        self.pausable(number)?.pause();
         Ok(self.report(
             number,
             format!("paused; it hangs until: quorlock cluster resume {number}"),
@@ -61,7 +72,7 @@ impl Supervisor {
     }
 
     fn resume(&mut self, number: u16) -> Result<String, Failure> {
-        let member = self.process(number)?;
+        let member = self.pausable(number)?;
         if *member.state() != ProcessState::Paused {
             return Err(Failure::failed(format!("node {number} is not paused")));
         }
@@ -85,14 +96,141 @@ impl Supervisor {
         format!("node {number}: {text}")
     }
 
-    /// A node that runs as a process of its own.
-    fn process(&mut self, number: u16) -> Result<&mut Member, Failure> {
+    async fn lose_power(&mut self, number: u16) -> Result<String, Failure> {
+        let synced = self.plan.view.appendfsync.clone();
+        let member = self.in_memory(number, || {
+            format!(
+                "node {number} keeps its log on this machine's disk, which loses power with the machine only; nothing was \
+                 done, and its locks stay"
+            )
+        })?;
+        let lost = member.lose_power().await;
+        lost.map_err(|error| {
+            Failure::failed(format!("node {number} could not be ended: {error}"))
+        })?;
+        Ok(self.report(
+            number,
+            format!(
+                "lost its power; what it had not synced is gone (appendfsync {synced}); it stays down until: quorlock \
+                 cluster restart {number}"
+            ),
+        ))
+    }
+
+    fn cut(&mut self, number: u16) -> Result<String, Failure> {
+        let member = self.in_memory(number, || no_network(number))?;
+        member.change_network(|network| network.is_cut = true);
+        Ok(self.report(
+            number,
+            format!(
+                "cut off; nothing passes between it and its clients until: quorlock cluster heal {number}"
+            ),
+        ))
+    }
+
+    fn slow(&mut self, number: u16, delay: Duration) -> Result<String, Failure> {
+        // The command refuses it before; any process of this user can write to the socket.
+        if delay > DELAY_MAX {
+            return Err(Failure::usage("a delay is at most 1m; nothing was done"));
+        }
+        let member = self.in_memory(number, || no_network(number))?;
+        member.change_network(|network| network.delay = delay);
+        let later = show_duration(delay);
+        Ok(self.report(
+            number,
+            format!(
+                "slow; what it and its clients send arrives {later} later, until: quorlock cluster heal {number}"
+            ),
+        ))
+    }
+
+    fn heal(&mut self, number: Option<u16>) -> Result<String, Failure> {
+        for number in self.these(number) {
+            let member = self.in_memory(number, || no_network(number))?;
+            member.change_network(|network| {
+                network.is_cut = false;
+                network.delay = Duration::ZERO;
+            });
+        }
+        let text = "reached as before; what was held up arrives now";
+        Ok(self.report_of(number, text))
+    }
+
+    fn advance(&mut self, number: Option<u16>, by: Duration) -> Result<String, Failure> {
+        let mut furthest = Duration::ZERO;
+        let numbers = self.these(number);
+        for number in &numbers {
+            let member = self.in_memory(*number, || {
+                "the nodes of this cluster read the machine's clock, which no command moves; nothing was done, and locks end by \
+                 their ttl"
+                    .to_owned()
+            })?;
+            let ahead = member.machine.clock.ahead_after(by).ok_or_else(|| {
+                Failure::failed(format!(
+                    "the clocks of node {number} would be more than 100 years ahead; no clock was moved"
+                ))
+                .remedy("start another cluster for what needs a clock that is right")
+            })?;
+            furthest = furthest.max(ahead);
+        }
+        for number in numbers {
+            let clock = &self.member(number)?.machine.clock;
+            if let Some(ahead) = clock.ahead_after(by) {
+                clock.set_ahead(ahead);
+            }
+        }
+        let (by, ahead) = (show_duration(by), show_duration(furthest));
+        Ok(self.report_of(
+            number,
+            &format!(
+                "clocks advanced by {by}, {ahead} in all; clients' own clocks have not moved, so a holder may still count on \
+                 a lock that has expired here"
+            ),
+        ))
+    }
+
+    /// The number, or those of all nodes.
+    fn these(&self, number: Option<u16>) -> Vec<u16> {
+        let all = self.plan.members.iter().map(|member| member.entry.number);
+        number.map_or_else(|| all.collect(), |number| vec![number])
+    }
+
+    fn report_of(&mut self, number: Option<u16>, text: &str) -> String {
+        match number {
+            Some(number) => self.report(number, text.to_owned()),
+            None => {
+                let text = format!("all nodes: {text}");
+                self.reporter.cluster(&text);
+                text
+            }
+        }
+    }
+
+    /// A node that is in memory, on a machine and behind a network of its own; it may be down.
+    fn in_memory(
+        &mut self,
+        number: u16,
+        refusal: impl FnOnce() -> String,
+    ) -> Result<&mut Member, Failure> {
+        let is_in_memory = self.plan.view.ephemeral;
+        let member = self.member(number)?;
+        match is_in_memory {
+            true => Ok(member),
+            false => Err(Failure::failed(refusal()).remedy(
+                "do it to a cluster in memory, which is for tests: quorlock cluster up --ephemeral",
+            )),
+        }
+    }
+
+    /// A node that runs as a process of its own, or in memory.
+    fn pausable(&mut self, number: u16) -> Result<&mut Member, Failure> {
+        let is_in_memory = self.plan.view.ephemeral;
         let member = self.running(number)?;
-        if member.is_embedded() {
+        if member.is_embedded() && !is_in_memory {
             return Err(Failure::failed(
                 "the nodes of this cluster run inside the supervisor and have no processes",
             )
-            .remedy("start it without --in-process to pause nodes"));
+            .remedy("start it without --in-process, or with --ephemeral, to pause nodes"));
         }
         Ok(member)
     }
@@ -116,4 +254,11 @@ impl Supervisor {
             ))
         })
     }
+}
+
+fn no_network(number: u16) -> String {
+    format!(
+        "clients reach node {number} by this machine's own network, which no command changes; nothing was done, and it grants \
+         as before"
+    )
 }

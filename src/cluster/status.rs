@@ -42,10 +42,10 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
 
 fn report_stopped(home: &ClusterHome, manifest: &Manifest, format: Format) -> ExitCode {
     let count = manifest.nodes.len();
-    let shown = home.directory().display();
     let text = format!(
-        "Cluster '{}' is stopped ({count} nodes); start it with: quorlock cluster up --dir {shown}",
-        home.name()
+        "Cluster '{}' is stopped ({count} nodes); {}",
+        home.name(),
+        manifest.way_on(home)
     );
     let nodes: Vec<Value> = manifest
         .nodes
@@ -64,11 +64,12 @@ fn report_stopped(home: &ClusterHome, manifest: &Manifest, format: Format) -> Ex
     ExitCode::from(NO_QUORUM)
 }
 
-/// Asks all nodes at once; a paused one is known not to answer.
+/// Asks all nodes at once, past their networks; one that is paused or cut off is known to answer no client.
 async fn ask_all(cluster: &ClusterView) -> Result<Vec<ServingState>, Failure> {
     let mut asked = JoinSet::new();
     for (index, node) in cluster.nodes.iter().enumerate() {
-        let (port, runs) = (node.port, node.process == ProcessState::Running);
+        let port = node.direct_port;
+        let runs = node.process == ProcessState::Running && !node.is_cut;
         asked.spawn(async move {
             let answer = if runs {
                 info::ask(port).await
@@ -86,6 +87,11 @@ async fn ask_all(cluster: &ClusterView) -> Result<Vec<ServingState>, Failure> {
 /// What a node is doing: as one word for programs, and for people.
 fn state(node: &NodeView, answer: &ServingState) -> (&'static str, String) {
     let (word, words) = match (&node.process, answer) {
+        (ProcessState::Running, _) if node.is_cut => ("cut", "cut off"),
+        (ProcessState::Running, ServingState::Serving { .. }) if node.delay_ms > 0 => {
+            let later = show_duration(Duration::from_millis(node.delay_ms));
+            return ("serving", format!("serving, slow by {later} each way"));
+        }
         (ProcessState::Ended(how), _) => return ("down", format!("down ({how})")),
         (ProcessState::Running, ServingState::RestartDelay { remaining_ms }) => {
             let left = show_duration(Duration::from_millis(*remaining_ms));

@@ -126,6 +126,8 @@ impl Supervisor {
                     }
                 }
                 Some(call) = called.recv() => {
+                    // A node inside this process ends without a signal.
+                    self.reap()?;
                     if let Some(end) = self.answer(call).await {
                         return Ok(end);
                     }
@@ -136,12 +138,13 @@ impl Supervisor {
     }
 
     /// Notices processes that ended. During the start that is the end of the whole cluster.
-    fn reap(&mut self) -> Result<(), Failure> {
+    pub(super) fn reap(&mut self) -> Result<(), Failure> {
         for member in &mut self.plan.members {
             let number = member.entry.number;
             let Some(ended) = member.reap() else { continue };
             let how = match ended {
                 ProcessState::Ended(how) => how.clone(),
+                _ if self.plan.view.in_process => "stopped cleanly".to_owned(),
                 _ => "exit code 0".to_owned(),
             };
             member.serving = ServingState::Silent;
@@ -153,10 +156,16 @@ impl Supervisor {
                         .remedy(format!("the end of {}:\n{tail}", log.display())),
                 );
             }
-            self.reporter.node(number, format_args!(
-                "ended by itself ({how}), see {}; start it with: quorlock cluster restart {number}",
-                log.display()
-            ));
+            let see = match self.plan.view.in_process {
+                true => String::new(),
+                false => format!(", see {}", log.display()),
+            };
+            self.reporter.node(
+                number,
+                format_args!(
+                    "ended by itself ({how}){see}; start it with: quorlock cluster restart {number}"
+                ),
+            );
         }
         Ok(())
     }
@@ -292,7 +301,7 @@ pub(super) async fn start(
     let started = member.start().await;
     started.map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
     member.serving = ServingState::Silent;
-    let (port, pid) = (member.entry.port, member.view().pid);
+    let (port, pid) = (member.direct_port(), member.view().pid);
     tokio::spawn(watch(number, port, pid, observations.clone()));
     Ok(())
 }

@@ -23,6 +23,8 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     } else if arguments.ephemeral {
         arguments.dir = temporary_directory();
     }
+    // What can be cut off and advanced is in memory.
+    arguments.in_process |= arguments.ephemeral;
     let home = ClusterHome::at(&arguments.dir)?;
     current::check_folder()?;
     home.make()?;

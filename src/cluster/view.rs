@@ -34,6 +34,12 @@ pub(super) struct NodeView {
     pub(super) id: String,
     pub(super) url: String,
     pub(super) port: u16,
+    /// Where the node answers although it is cut off or slow.
+    pub(super) direct_port: u16,
+    /// Whether nothing passes between it and its clients.
+    pub(super) is_cut: bool,
+    /// How much later arrives what either side sends.
+    pub(super) delay_ms: u64,
     /// None while the node is down.
     pub(super) pid: Option<u32>,
     pub(super) dir: PathBuf,

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cluster;
+mod cluster_in_memory;
 mod cluster_ownership;
 mod cluster_requests;
 mod examples;

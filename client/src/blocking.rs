@@ -194,7 +194,7 @@ impl LockRequest {
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
-/// The client's own thread renews it, whatever this one does. Dropping the guard releases the lock
+/// The client's thread renews it, whatever this one does. Dropping the guard releases the lock
 /// in the background; see [`Redlock::close`](crate::Redlock::close) for the end of a program.
 #[must_use = "a dropped guard releases its lock"]
 pub struct Guard {

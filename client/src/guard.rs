@@ -25,7 +25,7 @@ use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
-/// Dropping the guard releases the lock in the background, on the client's own thread.
+/// Dropping the guard releases the lock in the background, on the client's thread.
 ///
 /// # Example
 /// ```

@@ -37,8 +37,8 @@
 //! in milliseconds.
 //!
 //! The rules are state machines that take the time and an event and return actions, in a crate of their own
-//! (`quorlock-client-rules`). This crate carries the actions out, on one thread of the client's own, so it does not depend
-//! on the program's runtime.
+//! (`quorlock-client-rules`). This crate carries the actions out, on one thread for all clients of a process, so it does not
+//! depend on the program's runtime.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,7 +1,7 @@
 //! The client: built once from a list of nodes, cloned cheaply, used for any number of locks.
 //!
-//! Invariant: a clone is a handle. All connections and all locks in hand live on one thread of
-//! the client's own, so they outlive a cancelled future, a dropped guard and the caller's runtime.
+//! Invariant: a clone is a handle. All connections and all locks in hand live on a thread of clients, so they outlive a
+//! cancelled future, a dropped guard and the caller's runtime.
 
 mod builder;
 
@@ -226,7 +226,7 @@ impl Redlock {
 
     /// Ends this handle, once what is being released in the background has been released, as for
     /// [`settle`](Self::settle). To be called last in a program. Clones and guards go on; the
-    /// client's thread ends when the last of them is gone and nothing is owed to the nodes.
+    /// client ends when the last of them is gone and nothing is owed to the nodes, and its thread with the last client.
     ///
     /// Without it, guards that are dropped at the end of a program are released as a rule: the
     /// drop of the last handle outside of a tokio runtime's threads, and the end of a thread that
@@ -279,7 +279,7 @@ impl fmt::Debug for Redlock {
     }
 }
 
-// A panic of a caller leaves nothing half done: what changes lives on the client's own thread.
+// A panic of a caller leaves nothing half done: what changes lives on the client's thread.
 impl UnwindSafe for Redlock {}
 impl RefUnwindSafe for Redlock {}
 

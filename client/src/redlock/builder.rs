@@ -39,6 +39,7 @@ pub struct RedlockBuilder {
     nodes: Vec<String>,
     settings: Settings,
     clock: Arc<dyn Clock>,
+    has_own_thread: bool,
 }
 
 impl RedlockBuilder {
@@ -47,6 +48,7 @@ impl RedlockBuilder {
             nodes: Vec::new(),
             settings: Settings::default(),
             clock: Arc::new(SystemClock),
+            has_own_thread: false,
         }
     }
 
@@ -150,11 +152,27 @@ impl RedlockBuilder {
         self
     }
 
+    /// Whether the client gets a thread of its own. All clients of a process share one by default, which gives each of them that
+    /// has something to do a bounded share of its work in turn. A program asks for a thread for a client that must not wait for
+    /// the shares of others: busy ones, or one whose [`clock`](Self::clock) may block.
+    ///
+    /// # Example
+    /// ```
+    /// use quorlock_client::Redlock;
+    ///
+    /// let redlock = Redlock::builder().node("redis://db1:7001").own_thread(true).build()?;
+    /// # Ok::<(), quorlock_client::BuildError>(())
+    /// ```
+    pub fn own_thread(mut self, has_own_thread: bool) -> Self {
+        self.has_own_thread = has_own_thread;
+        self
+    }
+
     /// Builds the client. No connection is made yet: a node that is down is one node's "no" when
     /// it is asked, never an error here.
     ///
     /// # Errors
-    /// When no or too many nodes are named, an address cannot be read, or a setting cannot work.
+    /// When no or too many nodes are named, an address cannot be read, a setting cannot work, or the thread cannot be started.
     ///
     /// # Example
     /// ```
@@ -164,12 +182,18 @@ impl RedlockBuilder {
     /// ```
     pub fn build(self) -> Result<Redlock, BuildError> {
         let clock = Arc::clone(&self.clock);
+        let has_own_thread = self.has_own_thread;
         let (addresses, settings) = self.check()?;
         let nodes = addresses
             .iter()
             .map(|address| Arc::from(address.to_string()))
             .collect();
-        let handle = runtime::start(addresses, settings.clone(), Arc::clone(&clock))?;
+        let handle = runtime::start(
+            addresses,
+            settings.clone(),
+            Arc::clone(&clock),
+            has_own_thread,
+        )?;
         Ok(Redlock {
             shared: Arc::new(Shared {
                 handle,
@@ -231,6 +255,7 @@ impl fmt::Debug for RedlockBuilder {
             .field("nodes", &nodes)
             .field("settings", &self.settings)
             .field("clock", &self.clock)
+            .field("has_own_thread", &self.has_own_thread)
             .finish()
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct LeaseState {
     pub(crate) loss: Option<Loss>,
 }
 
-/// A way to the client's thread, cloned cheaply. The thread ends some time after the last is gone.
+/// A way to the client's thread, cloned cheaply. The client ends some time after the last is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     way: Arc<Way>,

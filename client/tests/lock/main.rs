@@ -14,6 +14,7 @@ mod holding;
 mod membership;
 mod secrets;
 mod statistics;
+mod threads;
 mod waiting;
 
 use std::sync::Arc;

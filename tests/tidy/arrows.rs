@@ -11,6 +11,7 @@ use crate::tree::Source;
 struct Package {
     folder: &'static str,
     may_know: &'static [&'static str],
+    /// The examples in its documentation, and the tests in its folder for tests.
     examples_may_know: &'static [&'static str],
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
             let shipped = dependencies(&source.text, |table| !table.contains("dev-"));
             names(&shipped, &written)
         } else {
-            names(&code, &written) && !(is_testkit && is_test)
+            names(&code, &written) && !(is_for_tests && is_test)
         };
         if is_found {
             problems.push(format!(
@@ -350,6 +351,9 @@ mod tests {
         assert_eq!(found("client/Cargo.toml", &dependency("dependencies")), 1);
         let for_tests = dependency("dev-dependencies");
         assert_eq!(found("client/Cargo.toml", &for_tests), 0);
+        let uses = "use quorlock_server::Node;";
+        assert_eq!(found("client/src/redlock.rs", uses), 1);
+        assert_eq!(found("client/tests/lock/in_process.rs", uses), 0);
         let uses = "use quorlock_client::Redlock;";
         assert_eq!(found("testkit/src/lib.rs", uses), 1);
         let dependency = "[dev-dependencies]\nquorlock-server.workspace = true\n";

@@ -1,4 +1,4 @@
-//! Where a node is: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
+//! Where a node is: `redis://[user:password@]host[:port][/database]`, `unix:///path`, or a name of the program's.
 //!
 //! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
 //! node, when a connection is made. A password never appears in what is displayed.
@@ -38,6 +38,11 @@ pub enum Endpoint {
     Unix {
         /// Its path.
         path: String,
+    },
+    /// A connection that the program makes itself.
+    Program {
+        /// How the node is shown.
+        name: String,
     },
 }
 
@@ -92,6 +97,29 @@ impl NodeAddress {
             )),
         }
     }
+
+    /// The node to which the program makes connections itself, under the name that is shown.
+    ///
+    /// # Errors
+    /// When the name is empty, or could be taken for an address or for several words.
+    pub fn of_program(name: &str) -> Result<Self, AddressError> {
+        let is_name = !name.is_empty() && name.chars().all(|character| !character.is_control());
+        if !is_name || name.contains([' ', '/', '@']) {
+            return Err(AddressError {
+                address: without_password(name),
+                reason: "a connector's name has no blanks and no '/' or '@', and is not empty"
+                    .to_owned(),
+            });
+        }
+        Ok(Self {
+            endpoint: Endpoint::Program {
+                name: name.to_owned(),
+            },
+            user: None,
+            password: None,
+            database: 0,
+        })
+    }
 }
 
 impl fmt::Display for NodeAddress {
@@ -101,11 +129,12 @@ impl fmt::Display for NodeAddress {
                 write!(formatter, "redis://{}:{port}", host::shown(host))?;
             }
             Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
+            Endpoint::Program { name } => formatter.write_str(name)?,
         }
         match (&self.endpoint, self.database) {
             (_, 0) => Ok(()),
-            (Endpoint::Tcp { .. }, database) => write!(formatter, "/{database}"),
             (Endpoint::Unix { .. }, database) => write!(formatter, "?db={database}"),
+            (_, database) => write!(formatter, "/{database}"),
         }
     }
 }

@@ -3,18 +3,22 @@
 //! Invariant: all settings and addresses are checked before a thread is started.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::address::{AddressError, NodeAddress};
 use quorlock_client_rules::client::Client;
 use quorlock_client_rules::clock::Clock;
 use quorlock_client_rules::outcome::BuildError;
 use quorlock_client_rules::settings::{Drift, RetryDelay, Settings, VotesBy};
 use quorlock_client_rules::votes::NODES_MAX;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Redlock;
 use crate::runtime;
+use crate::runtime::connector::Connector;
 use crate::shared::Shared;
 use crate::system_clock::SystemClock;
 
@@ -36,10 +40,18 @@ use crate::system_clock::SystemClock;
 #[derive(Clone)]
 #[must_use = "call build()"]
 pub struct RedlockBuilder {
-    nodes: Vec<String>,
+    nodes: Vec<ListedNode>,
     settings: Settings,
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
+}
+
+/// An entry of the list.
+#[derive(Clone)]
+enum ListedNode {
+    At(String),
+    /// The program makes the connections.
+    Through(String, Connector),
 }
 
 impl RedlockBuilder {
@@ -56,7 +68,7 @@ impl RedlockBuilder {
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
-        self.nodes.push(address.into());
+        self.nodes.push(ListedNode::At(address.into()));
         self
     }
 
@@ -66,7 +78,45 @@ impl RedlockBuilder {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.nodes.extend(addresses.into_iter().map(Into::into));
+        let addresses = addresses.into_iter().map(Into::into);
+        self.nodes.extend(addresses.map(ListedNode::At));
+        self
+    }
+
+    /// Adds a node to which the program makes the connections itself: one in the same process, or one that is reached through
+    /// a tunnel or with TLS. `name` is shown wherever another node's address is; it has no blanks and no '/' or '@'.
+    ///
+    /// `connect` is called on the client's thread, on a tokio runtime, whenever the client needs a connection. The thread
+    /// polls its future for as long as a node may take to connect, and the stream until the connection ends. None of them
+    /// may block. One that fails, panics or does not answer is as a node that does. The program logs in where the node wants
+    /// a password.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use quorlock_client::Redlock;
+    ///
+    /// let node = Arc::new(quorlock_server::Node::builder().ephemeral().start().await?);
+    /// let connecting = Arc::clone(&node);
+    /// let redlock = Redlock::builder()
+    ///     .node_through("node1", move || std::future::ready(connecting.connect()))
+    ///     .build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// assert!(guard.release().await.released());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn node_through<C, F, S>(mut self, name: &str, connect: C) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<S>> + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let connector = Connector::new(connect);
+        self.nodes
+            .push(ListedNode::Through(name.to_owned(), connector));
         self
     }
 
@@ -183,6 +233,7 @@ impl RedlockBuilder {
     pub fn build(self) -> Result<Redlock, BuildError> {
         let clock = Arc::clone(&self.clock);
         let has_own_thread = self.has_own_thread;
+        let connectors = self.nodes.iter().map(ListedNode::connector).collect();
         let (addresses, settings) = self.check()?;
         let nodes = addresses
             .iter()
@@ -190,6 +241,7 @@ impl RedlockBuilder {
             .collect();
         let handle = runtime::start(
             addresses,
+            connectors,
             settings.clone(),
             Arc::clone(&clock),
             has_own_thread,
@@ -228,8 +280,8 @@ impl RedlockBuilder {
             return Err(BuildError::TooManySpareVotes { spare, nodes });
         }
         let mut addresses: Vec<NodeAddress> = Vec::with_capacity(self.nodes.len());
-        for text in &self.nodes {
-            let address = NodeAddress::parse(text)?;
+        for node in &self.nodes {
+            let address = node.address()?;
             if addresses
                 .iter()
                 .any(|other| other.endpoint == address.endpoint)
@@ -242,10 +294,26 @@ impl RedlockBuilder {
     }
 }
 
+impl ListedNode {
+    fn address(&self) -> Result<NodeAddress, AddressError> {
+        match self {
+            Self::At(address) => NodeAddress::parse(address),
+            Self::Through(name, _) => NodeAddress::of_program(name),
+        }
+    }
+
+    fn connector(&self) -> Option<Connector> {
+        match self {
+            Self::At(_) => None,
+            Self::Through(_, connector) => Some(connector.clone()),
+        }
+    }
+}
+
 /// Without the passwords in the addresses, also in those that cannot be read.
 impl fmt::Debug for RedlockBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |text: &String| match NodeAddress::parse(text) {
+        let shown = |node: &ListedNode| match node.address() {
             Ok(address) => address.to_string(),
             Err(error) => error.address,
         };

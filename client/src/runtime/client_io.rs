@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::connector::Connector;
 use super::dial::{Addresses, dial};
 use super::dropped::Dropped;
 use super::handle::{Acquired, Command, LeaseState, ReplyTo};
@@ -51,6 +52,8 @@ impl Equipment {
 /// What a client begins with, on its way to the thread.
 pub(super) struct Arrival {
     pub(super) nodes: Vec<NodeAddress>,
+    /// Of each node to which the program makes the connections itself.
+    pub(super) connectors: Vec<Option<Connector>>,
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
@@ -63,6 +66,7 @@ pub(super) struct ClientIo {
     commands: mpsc::UnboundedReceiver<Command>,
     dropped: Arc<Dropped>,
     endpoints: Vec<Endpoint>,
+    connectors: Vec<Option<Connector>>,
     addresses: Vec<Addresses>,
     connect_deadline: Duration,
     dialled: mpsc::UnboundedReceiver<Dialled>,
@@ -100,6 +104,7 @@ impl ClientIo {
     pub(super) fn new(arrival: Arrival) -> Self {
         let Arrival {
             nodes,
+            connectors,
             settings,
             clock,
             commands,
@@ -115,6 +120,7 @@ impl ClientIo {
             dropped,
             addresses: endpoints.iter().map(|_| Addresses::default()).collect(),
             endpoints,
+            connectors,
             dialled,
             dialling,
             sockets: Vec::new(),
@@ -361,11 +367,12 @@ impl ClientIo {
 
     fn open(&mut self, id: ConnectionId) {
         let endpoint = self.endpoints[id.node].clone();
+        let connector = self.connectors[id.node].clone();
         let addresses = self.addresses[id.node].clone();
         let known = addresses.clone();
         let (done, deadline) = (self.dialling.clone(), self.connect_deadline);
         let task = spawn_local(async move {
-            let result = dial(endpoint, known, deadline).await;
+            let result = dial(endpoint, connector, known, deadline).await;
             // The client may have ended.
             let _ended = done.send(Dialled { id, result });
         });

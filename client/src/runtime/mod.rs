@@ -6,6 +6,7 @@
 //! is decided here.
 
 mod client_io;
+pub(crate) mod connector;
 mod dial;
 mod dropped;
 pub(crate) mod handle;
@@ -25,12 +26,15 @@ use quorlock_client_rules::settings::Settings;
 use tokio::sync::mpsc;
 
 use self::client_io::Arrival;
+use self::connector::Connector;
 use self::dropped::Dropped;
 use self::handle::Handle;
 
-/// Has a client run: on the thread that the clients of the process share, or on one of its own.
+/// Has a client run: on the thread that the clients of the process share, or on one of its own. The connectors are those of
+/// the nodes, where they have any.
 pub(crate) fn start(
     nodes: Vec<NodeAddress>,
+    connectors: Vec<Option<Connector>>,
     settings: Settings,
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
@@ -39,6 +43,7 @@ pub(crate) fn start(
     let dropped = Arc::new(Dropped::default());
     let arrival = Arrival {
         nodes,
+        connectors,
         settings,
         clock,
         commands: received,

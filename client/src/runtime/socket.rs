@@ -21,6 +21,8 @@ pub(super) struct Socket {
     state: State,
     writing: Vec<u8>,
     written: usize,
+    /// Nothing that was written waits in the stream, as it may in one of the program's own.
+    is_flushed: bool,
     addresses: Addresses,
     unanswered: Option<Unanswered>,
 }
@@ -47,6 +49,7 @@ impl Socket {
             state: State::Dialling(dialling),
             writing: Vec::new(),
             written: 0,
+            is_flushed: true,
             addresses,
             unanswered: None,
         }
@@ -100,14 +103,23 @@ impl Socket {
         }
     }
 
-    /// Writes what there is, as far as the kernel takes it.
+    /// Writes what there is, as far as the stream takes it.
     pub(super) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let State::Connected(stream) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
         while self.written < self.writing.len() {
             let rest = &self.writing[self.written..];
-            self.written += ready!(Pin::new(&mut *stream).poll_write(context, rest))?;
+            let count = ready!(Pin::new(&mut *stream).poll_write(context, rest))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.written += count;
+            self.is_flushed = false;
+        }
+        if !self.is_flushed {
+            ready!(Pin::new(stream).poll_flush(context))?;
+            self.is_flushed = true;
         }
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! A TCP or Unix connection as one type.
+//! A TCP or Unix connection, or one of the program's own making, as one type.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,10 +8,14 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::connector::ProgramStream;
+
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// With the node's name.
+    Program(String, ProgramStream),
 }
 
 impl Stream {
@@ -19,7 +23,7 @@ impl Stream {
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Program(..) => None,
         }
     }
 
@@ -31,6 +35,7 @@ impl Stream {
                 let path = address.as_pathname().map(std::path::Path::to_string_lossy);
                 path.unwrap_or_default().into_owned()
             }),
+            Self::Program(name, _) => Ok(name.clone()),
         }
         // It ended already.
         .unwrap_or_default()
@@ -46,6 +51,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Program(_, stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -59,6 +65,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Program(_, stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -66,6 +73,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Program(_, stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -73,6 +81,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Program(_, stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

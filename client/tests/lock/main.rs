@@ -11,6 +11,7 @@ mod defects;
 mod ending;
 mod fake_node;
 mod holding;
+mod in_process;
 mod membership;
 mod secrets;
 mod statistics;

@@ -242,6 +242,9 @@ impl LockRequest {
             let waited = clock.now().since(began);
             return Err(unasked::taken_late(guard.name(), waited));
         }
+        if let Some(on_acquired) = &self.shared.on_acquired {
+            (on_acquired.0)(&guard, renews);
+        }
         Ok(guard)
     }
 }

@@ -302,6 +302,7 @@ mod tests {
             settings,
             clock: Arc::new(SystemClock),
             nodes,
+            on_acquired: None,
         });
         let redlock = blocking::Redlock::from(Redlock { shared });
         let token = Token::fresh();

@@ -1,10 +1,12 @@
 //! What all clones of a client share.
 
+use std::fmt;
 use std::sync::Arc;
 
 use quorlock_client_rules::clock::Clock;
 use quorlock_client_rules::settings::Settings;
 
+use crate::guard::Guard;
 use crate::runtime::handle::Handle;
 
 #[derive(Debug)]
@@ -14,4 +16,17 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// The nodes' addresses without passwords.
     pub(crate) nodes: Arc<[Arc<str>]>,
+    pub(crate) on_acquired: Option<OnAcquired>,
+}
+
+/// What is called with each lock that was acquired, before its caller has it; `true` where the client goes on to renew it.
+#[derive(Clone)]
+pub(crate) struct OnAcquired(pub(crate) Arc<Notified>);
+
+type Notified = dyn Fn(&Guard, bool) + Send + Sync;
+
+impl fmt::Debug for OnAcquired {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OnAcquired")
+    }
 }

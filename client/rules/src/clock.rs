@@ -8,6 +8,7 @@ mod manual;
 mod timers;
 
 use std::fmt;
+use std::task::Waker;
 use std::time::Duration;
 
 pub use instant::ClientInstant;
@@ -36,6 +37,15 @@ pub(crate) use timers::Timers;
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment, read now and never cached.
     fn now(&self) -> ClientInstant;
+
+    /// Called each time that a client is about to sleep, with the deadline that it sleeps towards, if it has one.
+    ///
+    /// A clock that only a test moves keeps the waker, wakes it at each move, and returns whether it does: then the client sets
+    /// no timer. Where time passes by itself, it does nothing.
+    #[doc(hidden)]
+    fn sleep_towards(&self, _deadline: Option<ClientInstant>, _waker: &Waker) -> bool {
+        false
+    }
 }
 
 /// How long to sleep before reading the clock again on the way to a deadline `left` away.

@@ -17,9 +17,10 @@ use quorlock_client_rules::votes::NODES_MAX;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Redlock;
+use crate::guard::Guard;
 use crate::runtime;
 use crate::runtime::connector::Connector;
-use crate::shared::Shared;
+use crate::shared::{OnAcquired, Shared};
 use crate::system_clock::SystemClock;
 
 /// Builds a [`Redlock`].
@@ -44,6 +45,7 @@ pub struct RedlockBuilder {
     settings: Settings,
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
+    on_acquired: Option<OnAcquired>,
 }
 
 /// An entry of the list.
@@ -61,6 +63,7 @@ impl RedlockBuilder {
             settings: Settings::default(),
             clock: Arc::new(SystemClock),
             has_own_thread: false,
+            on_acquired: None,
         }
     }
 
@@ -218,6 +221,14 @@ impl RedlockBuilder {
         self
     }
 
+    /// Calls this with each lock that was acquired, before its caller has it, and whether it is renewed: for `quorlock-test`,
+    /// which compares what clients believe.
+    #[doc(hidden)]
+    pub fn on_acquired(mut self, notify: impl Fn(&Guard, bool) + Send + Sync + 'static) -> Self {
+        self.on_acquired = Some(OnAcquired(Arc::new(notify)));
+        self
+    }
+
     /// Builds the client. No connection is made yet: a node that is down is one node's "no" when
     /// it is asked, never an error here.
     ///
@@ -234,6 +245,7 @@ impl RedlockBuilder {
         let clock = Arc::clone(&self.clock);
         let has_own_thread = self.has_own_thread;
         let connectors = self.nodes.iter().map(ListedNode::connector).collect();
+        let on_acquired = self.on_acquired.clone();
         let (addresses, settings) = self.check()?;
         let nodes = addresses
             .iter()
@@ -252,6 +264,7 @@ impl RedlockBuilder {
                 settings,
                 clock,
                 nodes,
+                on_acquired,
             }),
         })
     }

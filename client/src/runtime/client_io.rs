@@ -289,6 +289,15 @@ impl ClientIo {
     fn is_asleep(&mut self, context: &mut Context<'_>, is_closed: bool) -> bool {
         loop {
             let next = self.client.next_time();
+            if self.clock.sleep_towards(next, context.waker()) {
+                // Read after the waker was handed over: a later move wakes this thread.
+                let now = self.clock.now();
+                self.due_at = next
+                    .is_some_and(|next| now.has_reached(next))
+                    .then_some(now);
+                self.asleep_until = None;
+                return self.due_at.is_none();
+            }
             if next.is_none() && !is_closed {
                 self.asleep_until = None;
                 return true;

@@ -17,7 +17,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 10] = [
+const PACKAGES: [Package; 11] = [
     Package {
         folder: "server/engine/",
         may_know: &["engine"],
@@ -80,6 +80,11 @@ const PACKAGES: [Package; 10] = [
         examples_may_know: &[],
     },
     Package {
+        folder: "quorlock-test/",
+        may_know: &["test", "client", "server"],
+        examples_may_know: &[],
+    },
+    Package {
         folder: "testkit/",
         may_know: &[TESTKIT],
         examples_may_know: &[],
@@ -89,7 +94,7 @@ const PACKAGES: [Package; 10] = [
 /// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
 const TESTKIT: &str = "testkit";
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "server",
     "node",
     "engine",
@@ -98,6 +103,7 @@ const NAMES: [&str; 9] = [
     "client-rules",
     "experiment",
     "simulation",
+    "test",
     TESTKIT,
 ];
 

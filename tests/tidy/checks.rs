@@ -160,6 +160,7 @@ pub(crate) fn made_up_numbers(source: &Source) -> Vec<String> {
     let tooling = [
         "tests/",
         "testkit/",
+        "quorlock-test/",
         "benches/",
         "experiment/",
         "simulation/",

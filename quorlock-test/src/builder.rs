@@ -1,0 +1,73 @@
+//! What a cluster is built from.
+
+use std::time::Duration;
+
+use crate::cluster::TestCluster;
+use crate::member::Fsync;
+
+/// Builds a [`TestCluster`] that is not as [`TestCluster::five`] is. Made by [`TestCluster::builder`].
+///
+/// # Example
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use quorlock_test::{Fsync, TestCluster};
+///
+/// let builder = TestCluster::builder().nodes(3).fsync(Fsync::Always);
+/// let cluster = builder.ttl_max(Duration::from_secs(20)).seed(7).start().await;
+/// assert_eq!(cluster.len(), 3);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "call start()"]
+pub struct TestClusterBuilder {
+    pub(crate) nodes: usize,
+    pub(crate) seed: u64,
+    pub(crate) ttl_max: Duration,
+    pub(crate) fsync: Fsync,
+}
+
+impl TestClusterBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            nodes: 5,
+            seed: 0,
+            ttl_max: Duration::from_secs(60),
+            fsync: Fsync::default(),
+        }
+    }
+
+    /// How many nodes: 5 by default, 1 to 64.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Decides what is decided by chance, such as the sectors that survive a loss of power. 0 by default.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The longest ttl that a restart delay covers, `restart-delay-max` of the nodes: a node that may have forgotten locks
+    /// serves none for about this long. 60 s by default, 1 ms to 24 h.
+    pub fn ttl_max(mut self, ttl: Duration) -> Self {
+        self.ttl_max = ttl;
+        self
+    }
+
+    /// When nodes sync their logs. Once in a second of the cluster's time, by default.
+    pub fn fsync(mut self, fsync: Fsync) -> Self {
+        self.fsync = fsync;
+        self
+    }
+
+    /// Starts the nodes. All of them serve when this returns.
+    ///
+    /// # Panics
+    /// If a number is out of its range, or the machine has no thread or no port left.
+    pub async fn start(self) -> TestCluster {
+        TestCluster::start(self).await
+    }
+}

@@ -1,0 +1,364 @@
+//! Runs a test under many schedules of faults, and shows the smallest that breaks it.
+//!
+//! Invariant: each run has a cluster, a runtime and a thread of its own, so that a test that panics or hangs disturbs no other.
+//! The cluster's time moves by itself, from deadline to deadline, whenever the test waits.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+
+use crate::builder::TestClusterBuilder;
+use crate::cluster::TestCluster;
+use crate::random::Random;
+use crate::schedule::{self, Scheduled};
+use crate::shrink::shrink;
+use crate::stopwatch::Stopwatch;
+
+/// Runs `test` once for each seed, on a cluster of five nodes under the faults of that seed, until one run breaks: a
+/// panic, or no end within 30 seconds of the machine's time. Then it removes faults from that schedule as long as the rest breaks the
+/// test as well. [`Explorer`] has other settings.
+///
+/// Within a test the time moves by itself whenever everything waits, so it calls [`sleep`](TestCluster::sleep) for the time
+/// that its jobs take, and rarely `advance`. It must not block its thread. The faults are those that a Redlock client withstands: nodes
+/// that crash, lose power, stand still, are slow or have bad disks, a minority of them in each schedule, and the clients 0 and 1
+/// cut from nodes. A schedule is repeated to the cluster's nanosecond; what the clients decide by chance is not.
+///
+/// # Errors
+/// The smallest schedule that was found to break the test, as an error to be shown.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_test::explore;
+/// use quorlock_test::quorlock_client::Wait;
+///
+/// // A job that does not look at its lock after a pause: another one may have it by then.
+/// let broken = explore(0..50, |cluster| async move {
+///     let redlock = cluster.client();
+///     let lock = redlock.lock("job").ttl(Duration::from_secs(10)).wait(Wait::Forever);
+///     let Ok(guard) = lock.acquire().await else { return };
+///     cluster.sleep(Duration::from_secs(30)).await;
+///     assert!(guard.is_valid(), "written without the lock"); // where the job writes
+/// });
+/// let broken = broken.expect_err("a cut of more than ten seconds takes the lock");
+/// println!("{broken}"); // the seed, one or two faults, and what happened
+/// assert!(broken.schedule.len() <= 3);
+/// ```
+pub fn explore<F>(
+    seeds: impl IntoIterator<Item = u64>,
+    test: impl Fn(TestCluster) -> F + Send + Sync + 'static,
+) -> Result<Explored, Box<Broken>>
+where
+    F: Future<Output = ()>,
+{
+    Explorer::new().explore(seeds, test)
+}
+
+/// The settings of [`explore`].
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use quorlock_test::{Explorer, TestCluster};
+///
+/// let explorer = Explorer::new()
+///     .cluster(TestCluster::builder().nodes(3))
+///     .faults_max(3)
+///     .time_out(Duration::from_secs(10));
+/// let explored = explorer.explore(0..3, |cluster| async move {
+///     cluster.sleep(Duration::from_secs(60)).await;
+/// });
+/// assert_eq!(explored.map(|explored| explored.runs).ok(), Some(3));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "call explore()"]
+pub struct Explorer {
+    cluster: TestClusterBuilder,
+    clients: usize,
+    faults_max: usize,
+    horizon: Duration,
+    time_out: Duration,
+}
+
+/// What was tried and did not break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explored {
+    /// How often the test ran.
+    pub runs: u32,
+}
+
+/// A test that broke, and the smallest schedule found that breaks it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Broken {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The faults. None of them can be left out, as far as was tried; with none the test breaks by itself.
+    pub schedule: Vec<Scheduled>,
+    /// How it broke.
+    pub how: HowBroken,
+    /// What happened in the cluster in that run.
+    pub history: String,
+    /// How often the test ran until this was known.
+    pub runs: u32,
+}
+
+/// How a test broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HowBroken {
+    /// It panicked, with this message.
+    Panicked(String),
+    /// It waited, and had no end within this time of the machine.
+    TimedOut(Duration),
+    /// It blocked its thread for this time of the machine. The thread cannot be ended, and is left behind.
+    Blocked(Duration),
+}
+
+/// How one run broke.
+pub(crate) struct Break {
+    pub(crate) how: HowBroken,
+    history: String,
+}
+
+impl Explorer {
+    /// Five nodes, up to six faults within the first minute, two clients that may be cut, 30 seconds for each run.
+    pub fn new() -> Self {
+        Self {
+            cluster: TestCluster::builder(),
+            clients: 2,
+            faults_max: 6,
+            horizon: Duration::from_secs(60),
+            time_out: Duration::from_secs(30),
+        }
+    }
+
+    /// The clusters to run on. The seed is that of each run.
+    pub fn cluster(mut self, builder: TestClusterBuilder) -> Self {
+        self.cluster = builder;
+        self
+    }
+
+    /// How many clients may be cut from nodes, those with the first numbers.
+    pub fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// How many faults a schedule has at most; at least one.
+    pub fn faults_max(mut self, faults: usize) -> Self {
+        self.faults_max = faults.max(1);
+        self
+    }
+
+    /// All faults begin within this time of the cluster: about as long as the test's jobs take.
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.horizon = horizon;
+        self
+    }
+
+    /// How much of the machine's time one run may take.
+    pub fn time_out(mut self, time_out: Duration) -> Self {
+        self.time_out = time_out;
+        self
+    }
+
+    /// The schedule of a seed.
+    #[must_use]
+    pub fn schedule(&self, seed: u64) -> Vec<Scheduled> {
+        let nodes = self.cluster.nodes;
+        let mut random = Random::new(seed);
+        schedule::random(
+            &mut random,
+            nodes,
+            self.clients,
+            self.faults_max,
+            self.horizon,
+        )
+    }
+
+    /// Runs `test` for each seed; see [`explore`].
+    ///
+    /// # Errors
+    /// The smallest schedule that was found to break the test.
+    pub fn explore<F>(
+        &self,
+        seeds: impl IntoIterator<Item = u64>,
+        test: impl Fn(TestCluster) -> F + Send + Sync + 'static,
+    ) -> Result<Explored, Box<Broken>>
+    where
+        F: Future<Output = ()>,
+    {
+        let test = Arc::new(test);
+        let mut runs = 0;
+        for seed in seeds {
+            let mut run = |schedule: &[Scheduled]| {
+                runs += 1;
+                self.run(seed, schedule, &test).err()
+            };
+            let schedule = self.schedule(seed);
+            if let Some(found) = run(&schedule) {
+                let (schedule, found) = shrink(schedule, found, run);
+                return Err(Box::new(Broken {
+                    seed,
+                    schedule,
+                    how: found.how,
+                    history: found.history,
+                    runs,
+                }));
+            }
+        }
+        Ok(Explored { runs })
+    }
+
+    /// Runs `test` once under a given schedule: that of a [`Broken`], until it breaks no more.
+    ///
+    /// # Errors
+    /// That schedule, if it breaks the test.
+    pub fn repeat<F>(
+        &self,
+        seed: u64,
+        schedule: &[Scheduled],
+        test: impl Fn(TestCluster) -> F + Send + Sync + 'static,
+    ) -> Result<Explored, Box<Broken>>
+    where
+        F: Future<Output = ()>,
+    {
+        let run = self.run(seed, schedule, &Arc::new(test));
+        let broken = |found: Break| Broken {
+            seed,
+            schedule: schedule.to_vec(),
+            how: found.how,
+            history: found.history,
+            runs: 1,
+        };
+        run.map(|()| Explored { runs: 1 })
+            .map_err(|found| Box::new(broken(found)))
+    }
+
+    fn run<F, T>(&self, seed: u64, schedule: &[Scheduled], test: &Arc<T>) -> Result<(), Break>
+    where
+        T: Fn(TestCluster) -> F + Send + Sync + 'static,
+        F: Future<Output = ()>,
+    {
+        let (outcome, ended) = mpsc::channel();
+        let builder = self.cluster.clone().seed(seed);
+        let (schedule, test) = (schedule.to_vec(), Arc::clone(test));
+        let time_out = self.time_out;
+        let thread = std::thread::Builder::new().name("quorlock-explore".to_owned());
+        let thread = thread.spawn(move || {
+            // Nobody listens any more where the test has blocked its thread.
+            let _late = outcome.send(run_here(builder, &schedule, &*test, time_out));
+        });
+        let thread = thread.expect("the machine has a thread left for a run");
+        match ended.recv_timeout(time_out.saturating_add(GRACE)) {
+            Ok(outcome) => {
+                let _ended = thread.join();
+                outcome
+            }
+            Err(RecvTimeoutError::Timeout) => Err(Break {
+                how: HowBroken::Blocked(time_out),
+                history: String::new(),
+            }),
+            Err(RecvTimeoutError::Disconnected) => Err(Break {
+                how: HowBroken::Panicked(thread.join().map_or_else(message, |()| String::new())),
+                history: String::new(),
+            }),
+        }
+    }
+}
+
+/// One run, on a thread of its own.
+fn run_here<F: Future<Output = ()>>(
+    builder: TestClusterBuilder,
+    schedule: &[Scheduled],
+    test: &impl Fn(TestCluster) -> F,
+    time_out: Duration,
+) -> Result<(), Break> {
+    let began = Stopwatch::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.expect("the machine has descriptors left for a run");
+    let local = LocalSet::new();
+    let cluster = local.block_on(&runtime, builder.start());
+    cluster.cluster().queue.plan(schedule);
+    let run = async {
+        let driver = async {
+            while began.elapsed() < time_out {
+                cluster.step_on().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = test(cluster.clone()) => None,
+            () = driver => Some(HowBroken::TimedOut(time_out)),
+        }
+    };
+    let ended = catch_unwind(AssertUnwindSafe(|| local.block_on(&runtime, run)));
+    let how = ended.unwrap_or_else(|panic| Some(HowBroken::Panicked(message(panic))));
+    let history = cluster.history();
+    // What the test has left running has the cluster as well.
+    drop(local);
+    runtime.shutdown_background();
+    how.map_or(Ok(()), |how| Err(Break { how, history }))
+}
+
+fn message(panic: Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+impl Default for Explorer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.how)?;
+        writeln!(
+            formatter,
+            "with seed {} and {} faults:",
+            self.seed,
+            self.schedule.len()
+        )?;
+        for scheduled in &self.schedule {
+            writeln!(formatter, "  {scheduled}")?;
+        }
+        write!(
+            formatter,
+            "after {} runs. What happened:\n{}",
+            self.runs, self.history
+        )
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl fmt::Display for HowBroken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(formatter, "the test panicked: {message}"),
+            Self::TimedOut(limit) => write!(
+                formatter,
+                "the test hangs: it had no end within {limit:?} of the machine's time, and waits for something that does not happen"
+            ),
+            Self::Blocked(limit) => write!(
+                formatter,
+                "the test blocks its thread: it did not let the cluster go on within {limit:?} of the machine's time. The thread is left \
+                 behind"
+            ),
+        }
+    }
+}
+
+/// For the cluster's own part of a run.
+const GRACE: Duration = Duration::from_secs(2);

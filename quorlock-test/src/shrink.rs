@@ -1,0 +1,47 @@
+//! Makes a schedule that breaks a test smaller.
+//!
+//! Invariant: what is returned was run, and broke the test. Each fault of it was left out, and then the test
+//! passed twice, unless the number of runs was used up.
+
+use crate::explore::{Break, HowBroken};
+use crate::schedule::Scheduled;
+
+/// Removes faults while the rest still breaks the test: first all, then halves, then one by one.
+pub(crate) fn shrink(
+    mut schedule: Vec<Scheduled>,
+    mut found: Break,
+    mut run: impl FnMut(&[Scheduled]) -> Option<Break>,
+) -> (Vec<Scheduled>, Break) {
+    // Each run of a test that hangs takes the whole time-out.
+    if !matches!(found.how, HowBroken::Panicked(_)) {
+        return (schedule, found);
+    }
+    let (mut size, mut runs) = (schedule.len(), 0);
+    while size > 0 {
+        let mut from = 0;
+        let mut has_shrunk = false;
+        while from < schedule.len() && runs < RUNS_MAX {
+            let to = (from + size).min(schedule.len());
+            let mut smaller = schedule.clone();
+            smaller.drain(from..to);
+            runs += 1;
+            let mut breaks =
+                || run(&smaller).filter(|broken| matches!(broken.how, HowBroken::Panicked(_)));
+            // Clients decide some things by chance.
+            match breaks().or_else(&mut breaks) {
+                Some(broken) => {
+                    (schedule, found) = (smaller, broken);
+                    has_shrunk = true;
+                }
+                None => from = to,
+            }
+        }
+        // One that was needed before may be no longer.
+        if !has_shrunk || size > 1 {
+            size /= 2;
+        }
+    }
+    (schedule, found)
+}
+
+const RUNS_MAX: u32 = 60;

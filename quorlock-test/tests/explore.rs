@@ -1,0 +1,144 @@
+//! What `explore` finds, and how small it makes it.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use quorlock_client::{Redlock, Wait};
+use quorlock_test::{ClusterFault, Explorer, HowBroken, Scheduled, TestCluster, explore};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A counter in a database, and the job that adds one to it: it reads, works for a while, and writes.
+#[derive(Default)]
+struct Counter {
+    value: RefCell<u32>,
+}
+
+impl Counter {
+    async fn job(&self, cluster: &TestCluster, redlock: &Redlock, checks: bool) {
+        let lock = redlock.lock("job").ttl(10 * SECOND).wait(Wait::Forever);
+        let Ok(guard) = lock.acquire().await else {
+            return;
+        };
+        let read = *self.value.borrow();
+        cluster.sleep(15 * SECOND).await; // a pause, or work that takes longer than the lock
+        if checks && !guard.is_valid() {
+            return;
+        }
+        let before = self.value.replace(read + 1);
+        assert_eq!(before, read, "an update was lost");
+        let _released = guard.release().await;
+    }
+}
+
+/// Three nodes, and twice the time that the four jobs take.
+fn explorer() -> Explorer {
+    let cluster = TestCluster::builder().nodes(3);
+    Explorer::new().cluster(cluster).horizon(60 * SECOND)
+}
+
+async fn two_workers(cluster: TestCluster, checks: bool) {
+    let (first, second) = (cluster.client(), cluster.client());
+    let counter = Rc::new(Counter::default());
+    let worker = async |redlock: &Redlock| {
+        for _ in 0..2 {
+            counter.job(&cluster, redlock, checks).await;
+        }
+    };
+    tokio::join!(worker(&first), worker(&second));
+    cluster.assert_at_most_one_holder().await;
+}
+
+#[test]
+fn a_job_that_does_not_check_its_lock_before_it_writes_is_caught() {
+    let broken = explorer()
+        .explore(0..100, |cluster| two_workers(cluster, false))
+        .unwrap_err();
+    let message = "an update was lost";
+    assert!(broken.to_string().contains(message), "{broken}");
+    let of_a_client = |scheduled: &Scheduled| {
+        matches!(
+            scheduled.fault,
+            ClusterFault::CutOff(_) | ClusterFault::Cut { .. }
+        )
+    };
+    assert!((1..=3).contains(&broken.schedule.len()), "{broken}");
+    assert!(broken.schedule.iter().any(of_a_client), "{broken}");
+    // The report repeats it, wherever the same of the two workers comes first.
+    let again = || {
+        let again = explorer().repeat(broken.seed, &broken.schedule, |cluster| {
+            two_workers(cluster, false)
+        });
+        again.is_err_and(|again| again.to_string().contains(message))
+    };
+    assert!((0..20).any(|_| again()));
+}
+
+#[test]
+fn the_same_job_with_a_check_passes() {
+    let explored = explorer().explore(0..10, |cluster| two_workers(cluster, true));
+    assert_eq!(
+        explored.unwrap_or_else(|broken| panic!("{broken}")).runs,
+        10
+    );
+}
+
+#[test]
+fn a_test_that_breaks_without_faults_is_reported_with_none() {
+    let test = |cluster: TestCluster| async move {
+        cluster.sleep(SECOND).await;
+        panic!("always");
+    };
+    let broken = explore([7], test).unwrap_err();
+    assert_eq!((broken.seed, broken.schedule.len(), broken.runs), (7, 0, 2));
+    assert!(
+        broken.to_string().contains("the test panicked: always"),
+        "{broken}"
+    );
+}
+
+#[test]
+fn a_test_that_panics_before_it_waits_is_reported() {
+    let test = |_cluster: TestCluster| -> std::future::Ready<()> { panic!("at once") };
+    let broken = explore([1], test).unwrap_err();
+    assert_eq!(broken.how, HowBroken::Panicked("at once".to_owned()));
+}
+
+#[test]
+fn a_test_that_waits_for_nothing_is_ended() {
+    let limit = Duration::from_millis(300);
+    let explorer = Explorer::new().time_out(limit);
+    let broken = explorer
+        .explore([1], |_| std::future::pending())
+        .unwrap_err();
+    assert_eq!((&broken.how, broken.runs), (&HowBroken::TimedOut(limit), 1));
+    assert!(broken.to_string().contains("the test hangs"), "{broken}");
+}
+
+#[test]
+fn a_test_that_blocks_its_thread_is_left_behind() {
+    let explorer = Explorer::new().time_out(Duration::from_millis(100));
+    let (ends, waits) = std::sync::mpsc::channel::<()>();
+    let waits = std::sync::Mutex::new(waits);
+    let test = move |_cluster: TestCluster| {
+        let _ended = waits.lock().unwrap().recv();
+        std::future::ready(())
+    };
+    let broken = explorer.explore([1], test).unwrap_err();
+    assert!(matches!(broken.how, HowBroken::Blocked(_)), "{broken}");
+    drop(ends);
+}
+
+#[test]
+fn a_seed_has_one_schedule_and_a_minority_of_nodes_in_it() {
+    let explorer = Explorer::new();
+    for seed in 0..200 {
+        let schedule = explorer.schedule(seed);
+        assert_eq!(schedule, explorer.schedule(seed));
+        assert!((1..=6).contains(&schedule.len()));
+    }
+    assert_ne!(explorer.schedule(1), explorer.schedule(2));
+}

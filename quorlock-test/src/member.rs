@@ -77,6 +77,8 @@ impl Member {
         let ttl_max = format!("{}ms", self.ttl_max.as_millis());
         let mut builder = Node::builder()
             .ephemeral()
+            // Raises the limit of open files: each node keeps 96 in reserve, and often 1,024 are all.
+            .owns_process()
             .disk(Arc::new(disk))
             .clock(self.clock())
             .directive("appendfsync", &[fsync])

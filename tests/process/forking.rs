@@ -41,16 +41,17 @@ fn a_child_of_a_fork_fails_at_once_and_leaves_its_parents_lock_alone() {
 
 fn hold_and_fork(nodes: &str) {
     let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
-    let redlock = Redlock::builder().nodes(nodes).build().unwrap();
+    let nodes: Vec<String> = nodes.collect();
+    let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
     let redlock = blocking::Redlock::from(redlock);
     let ttl = Duration::from_secs(30);
     let guard = redlock.lock("forked").ttl(ttl).acquire().unwrap();
     let token = guard.token().clone();
     // SAFETY: the child runs in a copy of the one thread that calls. It calls the client, which refuses it before it waits
-    // for the thread that stayed behind, and ends the process. glibc hands it an allocator that no other thread holds.
+    // for the thread that stayed behind, builds one of its own, and ends the process. glibc hands it an allocator that no other thread holds.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let wrong = first_wrong(&redlock, guard, &token);
+        let wrong = first_wrong(&nodes, &redlock, guard, &token);
         // SAFETY: nothing of the parent's runs at the end of this copy.
         unsafe { libc::_exit(wrong) };
     }
@@ -75,7 +76,12 @@ fn hold_and_fork(nodes: &str) {
 }
 
 /// What the child sees: zero where all is as it should be, else the number of the first thing that is not.
-fn first_wrong(redlock: &blocking::Redlock, guard: blocking::Guard, token: &Token) -> i32 {
+fn first_wrong(
+    nodes: &[String],
+    redlock: &blocking::Redlock,
+    guard: blocking::Guard,
+    token: &Token,
+) -> i32 {
     let ttl = Duration::from_secs(30);
     let is_refused = |name: &str| {
         matches!(
@@ -101,5 +107,15 @@ fn first_wrong(redlock: &blocking::Redlock, guard: blocking::Guard, token: &Toke
     drop(guard);
     redlock.settle();
     redlock.clone().close();
+    // A client that is built after the fork has a thread here.
+    let built = Redlock::builder().nodes(nodes).build();
+    let Ok(built) = built.map(blocking::Redlock::from) else {
+        return 5;
+    };
+    let guard = built.lock("child").ttl(ttl).acquire();
+    if !guard.is_ok_and(|guard| guard.extend().is_ok() && guard.release().released()) {
+        return 6;
+    }
+    built.close();
     0
 }

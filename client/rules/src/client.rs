@@ -248,10 +248,10 @@ impl Client {
         self.follow(now, held, Next::from(step), actions);
     }
 
-    /// Delivers what nodes have answered and does what is due, until nothing follows any more. Of calls that are due at the
-    /// same time only so many have their turn: what arrives meanwhile comes before the rest.
+    /// Delivers what nodes have answered and does what is due, until nothing follows any more. Of renewals that are due at the
+    /// same time only so many have their turn, and of calls behind them: what arrives meanwhile comes before the rest.
     fn settle(&mut self, now: ClientInstant, is_time: bool, actions: &mut Vec<Action>) {
-        let mut calls = 0;
+        let (mut renewals, mut calls) = (0, 0);
         loop {
             for node in 0..self.links.len() {
                 let link = &self.links[node];
@@ -266,9 +266,14 @@ impl Client {
                 self.counting.reply(&reply);
                 let operation = reply.operation;
                 self.input(now, operation, Input::Reply(reply), actions);
-            } else if is_time && let Some(held) = self.watchdogs.take_due(now) {
+            } else if is_time
+                && renewals < RENEWALS_DUE_MAX
+                && let Some(held) = self.watchdogs.take_due(now)
+            {
+                renewals += 1;
                 self.input(now, held, Input::Timer, actions);
             } else if is_time
+                && renewals < RENEWALS_DUE_MAX
                 && calls < CALLS_DUE_MAX
                 && let Some(operation) = self.timers.take_due(now)
             {
@@ -406,6 +411,9 @@ impl Client {
         }
     }
 }
+
+/// How many locks are renewed at once, or told to be lost.
+const RENEWALS_DUE_MAX: usize = 256;
 
 /// How many calls have their turn at once.
 const CALLS_DUE_MAX: usize = 128;

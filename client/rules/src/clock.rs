@@ -38,7 +38,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment, read now and never cached.
     fn now(&self) -> ClientInstant;
 
-    /// Called each time that a client is about to sleep, with the deadline that it sleeps towards, if it has one.
+    /// Called whenever a client has done what it had found to do, with the deadline that it sleeps towards, if it has one. More
+    /// may have come meanwhile: then it does not sleep yet.
     ///
     /// A clock that only a test moves keeps the waker, wakes it at each move, and returns whether it does: then the client sets
     /// no timer. Where time passes by itself, it does nothing.

@@ -92,7 +92,8 @@ impl RedlockBuilder {
     /// `connect` is called on the client's thread, on a tokio runtime, whenever the client needs a connection. The thread
     /// polls its future for as long as a node may take to connect, and the stream until the connection ends. None of them
     /// may block. One that fails, panics or does not answer is as a node that does. The program logs in where the node wants
-    /// a password.
+    /// a password. `connect` is dropped on that thread, when nothing is owed to the client's nodes any more: it holds a node of
+    /// the program weakly, or that would be stopped there.
     ///
     /// # Example
     /// ```
@@ -102,9 +103,13 @@ impl RedlockBuilder {
     /// use quorlock_client::Redlock;
     ///
     /// let node = Arc::new(quorlock_server::Node::builder().ephemeral().start().await?);
-    /// let connecting = Arc::clone(&node);
+    /// let own = Arc::downgrade(&node);
+    /// let connect = move || match own.upgrade() {
+    ///     Some(node) => node.connect(),
+    ///     None => Err(std::io::ErrorKind::NotConnected.into()),
+    /// };
     /// let redlock = Redlock::builder()
-    ///     .node_through("node1", move || std::future::ready(connecting.connect()))
+    ///     .node_through("node1", move || std::future::ready(connect()))
     ///     .build()?;
     /// let guard = redlock.lock("backup").acquire().await?;
     /// assert!(guard.release().await.released());
@@ -207,7 +212,8 @@ impl RedlockBuilder {
 
     /// Whether the client gets a thread of its own. All clients of a process share one by default, which gives each of them that
     /// has something to do a bounded share of its work in turn. A program asks for a thread for a client that must not wait for
-    /// the shares of others: busy ones, or one whose [`clock`](Self::clock) may block.
+    /// the shares of others: busy ones, or one whose [`clock`](Self::clock) may block. What Linux has for each thread, such as a
+    /// network namespace, a set of processors or a priority, the shared one takes from the thread that built its first client.
     ///
     /// # Example
     /// ```

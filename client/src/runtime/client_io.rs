@@ -309,12 +309,13 @@ impl ClientIo {
                     self.due_at = Some(now);
                     return false;
                 }
-                let left = if is_closed {
-                    left.min(END_CHECK_EVERY)
+                let longest = if is_closed {
+                    END_CHECK_EVERY
                 } else {
-                    left
+                    Duration::MAX
                 };
-                self.sleep.as_mut().reset(Instant::now() + slice(left));
+                let pause = slice(left).min(longest);
+                self.sleep.as_mut().reset(Instant::now() + pause);
                 self.asleep_until = next;
             }
             if self.sleep.as_mut().poll(context).is_pending() {

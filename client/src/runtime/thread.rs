@@ -126,7 +126,7 @@ impl Clients {
         let Some(running) = self.running.get_mut(&number) else {
             return;
         };
-        running.wake.is_woken.store(false, Ordering::SeqCst);
+        running.wake.is_woken.swap(false, Ordering::SeqCst);
         let mut context = Context::from_waker(&running.waker);
         let equipment = &mut self.equipment;
         let polled = catch_unwind(AssertUnwindSafe(|| {
@@ -137,7 +137,7 @@ impl Clients {
         }
         let ended = self.running.remove(&number);
         // What a program has given it may panic here too; the panic is reported where it happens.
-        let _panicked = catch_unwind(AssertUnwindSafe(|| drop(ended)));
+        let _panicked = catch_unwind(AssertUnwindSafe(|| drop((ended, polled))));
     }
 }
 
@@ -178,6 +178,8 @@ where
     W: AsyncFnOnce(Clients) + Send + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        // All that have something: who is told that its time is over has seen what had come by then.
+        .max_io_events_per_tick(EVENTS_MAX)
         .enable_all()
         .build()?;
     let (arriving, arrivals) = mpsc::unbounded_channel();
@@ -193,3 +195,6 @@ where
 
 /// How much of its work a client does in a share where no other waits for its own: the runtime looks at the sockets less often.
 const PASSES_ALONE: usize = 4;
+
+/// Sockets that the runtime learns of at once.
+const EVENTS_MAX: usize = 16 << 10;

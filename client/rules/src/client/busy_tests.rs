@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::CALLS_DUE_MAX;
 use super::cluster_for_tests::{Cluster, TTL};
+use super::{CALLS_DUE_MAX, RENEWALS_DUE_MAX};
 use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
 use crate::outcome::AcquireError;
@@ -113,5 +113,37 @@ fn a_renewal_comes_before_callers_that_give_up_together() {
     for one in written {
         let takes = one.matches("SET").count();
         assert!((1..=CALLS_DUE_MAX).contains(&takes), "{takes} at once");
+    }
+}
+
+#[test]
+fn of_renewals_that_are_due_together_only_so_many_are_sent_at_once() {
+    let mut cluster = Cluster::new(3);
+    for number in 0..2 * RENEWALS_DUE_MAX + 1 {
+        let name = format!("lock{number}").into();
+        let call = AcquireCall {
+            name,
+            ..Cluster::acquisition(Wait::None)
+        };
+        let held = cluster.call(Call::Acquire(call));
+        assert!(matches!(
+            cluster.outcome(held),
+            Some(Outcome::Acquired { .. })
+        ));
+    }
+    // Each is looked at once as the call that has acquired it.
+    cluster.pass(TTL / 4);
+    cluster.now = cluster.now.after(TTL / 4);
+    let (now, mut actions) = (cluster.now, Vec::new());
+    cluster.take_written(0);
+    for expected in [RENEWALS_DUE_MAX, RENEWALS_DUE_MAX, 1, 0] {
+        cluster.client.handle(now, Event::Timer, &mut actions);
+        let written = cluster.take_written(0);
+        assert_eq!(written.matches("EVAL").count(), expected);
+        let is_due = cluster
+            .client
+            .next_time()
+            .is_some_and(|next| now.has_reached(next));
+        assert_eq!(is_due, expected == RENEWALS_DUE_MAX);
     }
 }

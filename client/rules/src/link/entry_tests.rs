@@ -275,6 +275,21 @@ fn what_a_stranger_answers_to_a_release_settles_nothing_for_the_node_before_it()
 }
 
 #[test]
+fn a_node_that_has_freed_the_lock_is_the_one_that_held_it_whether_it_says_who_it_is_or_not() {
+    let mut node = Node::ready();
+    let subject = Subject::new("a".into(), "t".into(), TTL);
+    node.submit_for(Kind::Take, &subject).unwrap();
+    node.lose();
+    node.pass(Duration::from_secs(1));
+    node.submit_for(Kind::Release, &subject).unwrap();
+    let second = node.opened();
+    node.log_in_unnamed(second);
+    assert!(node.link.owes(node.now));
+    node.receive(second, ":1\r\n");
+    assert!(!node.link.owes(node.now));
+}
+
+#[test]
 fn what_is_owed_to_a_node_that_never_comes_back_ends_with_its_lease() {
     let mut node = Node::ready();
     let subject = Subject::new("a".into(), "t".into(), TTL);

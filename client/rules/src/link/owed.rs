@@ -48,7 +48,7 @@ impl Link {
             }
             _ => {
                 let identity = self.identity().and_then(|identity| identity.as_ref().ok());
-                request.subject.note_released(self.index, identity);
+                request.subject.note_released(self.index, identity, answer);
                 // To whoever answered here before, on the connection on which that node answers again.
                 request.until
             }

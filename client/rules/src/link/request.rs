@@ -90,15 +90,22 @@ impl Subject {
     }
 
     /// This node has answered a release. What another one took that answered under the same entry before is still owed; so
-    /// is what a known one took where it is not known who answers now.
-    pub(super) fn note_released(&self, node: NodeIndex, by: Option<&Identity>) {
-        let is_it = |one: &Holder| match &one.id {
-            Some(id) => by.is_some_and(|by| *id == by.id),
-            None => true,
+    /// is what a known one took where it is not known who answers now, unless it has freed the lock: nobody else has the token.
+    pub(super) fn note_released(
+        &self,
+        node: NodeIndex,
+        by: Option<&Identity>,
+        answer: &NodeRelease,
+    ) {
+        let mut may_hold = self.may_hold.borrow_mut();
+        let here = may_hold.iter().filter(|one| one.node == node).count();
+        let has_freed_the_only_one = *answer == NodeRelease::Freed && here == 1;
+        let is_it = |one: &Holder| match (&one.id, by) {
+            (Some(id), Some(by)) => *id == by.id,
+            (Some(_), None) => has_freed_the_only_one,
+            (None, _) => true,
         };
-        self.may_hold
-            .borrow_mut()
-            .retain(|one| one.node != node || !is_it(one));
+        may_hold.retain(|one| one.node != node || !is_it(one));
     }
 
     fn note_asked(&self, node: NodeIndex, by: Option<&Identity>) {

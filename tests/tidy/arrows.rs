@@ -5,6 +5,7 @@
 
 use crate::scan;
 use crate::tree::Source;
+use crate::world;
 
 /// A package of the workspace, its folder, the packages it may know, and those that the examples in
 /// its documentation may use besides.
@@ -127,35 +128,17 @@ const STAND_INS: [&str; 3] = [
 /// The packages that must not reach for the world: the engine, what decides in a node, and the client's rules.
 const PURE: [&str; 3] = ["server/engine/", "server/node/", "client/rules/"];
 
-/// What their sources must not name, except in tests.
-const WORLD: [&str; 14] = [
-    "TcpListener",
-    "UnixListener",
-    "std::fs",
-    "std::net",
-    "std::thread",
-    "std::env",
-    "std::process",
-    "std::time::Instant",
-    "std::time::SystemTime",
-    "TcpStream",
-    "UnixStream",
-    "tokio",
-    "mio::",
-    "rustix",
-];
-
-/// Addresses are data, and so is what a binary was built for. Locks that try orders of threads stand in for real ones.
-const DATA: [&str; 5] = [
-    "std::net::Ip",
-    "std::net::{Ip",
-    "std::net::SocketAddr",
-    "std::env::consts",
-    "shuttle::thread",
-];
-
 /// What their manifests must not name. Those of a node may in their tables for tests, that of the client's rules nowhere.
-const WORLDLY_PACKAGES: [&str; 5] = ["tokio", "mio", "rustix", "libc", "socket2"];
+const WORLDLY_PACKAGES: [&str; 8] = [
+    "tokio",
+    "mio",
+    "rustix",
+    "libc",
+    "socket2",
+    "hyper",
+    "axum",
+    "getrandom",
+];
 const ALSO_IN_TESTS: &str = "client/rules/";
 
 /// Reports every arrow that points the wrong way in one file.
@@ -225,12 +208,7 @@ pub(crate) fn purity(source: &Source) -> Vec<String> {
         Some((pure, file))
     });
     let touched: Vec<&str> = match package {
-        Some((_, file)) if file.starts_with("src/") && source.is_rust() => {
-            let code = shipped(source);
-            let code = DATA.iter().fold(code, |code, part| code.replace(part, ""));
-            let parts = WORLD.into_iter();
-            parts.filter(|part| code.contains(part)).collect()
-        }
+        Some((_, file)) if file.starts_with("src/") && source.is_rust() => world::named(source),
         Some((&pure, "Cargo.toml")) => {
             let is_wanted = |table: &str| pure == ALSO_IN_TESTS || !table.contains("dev-");
             let known = dependencies(&source.text, is_wanted);
@@ -243,16 +221,6 @@ pub(crate) fn purity(source: &Source) -> Vec<String> {
     problems
         .map(|part| format!("{}: what decides must not use {part}", source.path))
         .collect()
-}
-
-/// The code of a file without its tests.
-fn shipped(source: &Source) -> String {
-    if source.path.contains("tests.rs") {
-        return String::new();
-    }
-    let code = scan::code_only(&source.text);
-    let shipped = code.split("#[cfg(test)]\nmod tests {").next();
-    shipped.unwrap_or_default().to_owned()
 }
 
 /// Whether a text has this name as a whole word.

@@ -16,6 +16,7 @@ mod readings;
 mod scan;
 mod skipped;
 mod tree;
+mod world;
 
 use tree::Source;
 

@@ -1,7 +1,7 @@
 //! A node without threads and sockets: its rules, what is known of it, and the ways to those who carry
 //! out what it decides.
 //!
-//! Sessions, event loops, metrics and a simulation work on this; `node/` puts it together.
+//! Sessions, event loops, metrics and a simulation work on this; `start` puts it together.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Node time and the anchored wall clock, from raw readings to the [`Moment`] a command sees.
 //!
-//! `clock/system.rs` reads the raw clock when `core/state.rs` has locked the engine. Here the reading becomes node time,
+//! `clock/system.rs` of `quorlock-server` reads the raw clock when `core/state.rs` has locked the engine. Here the reading becomes node time,
 //! and carries the wall clock along. Both are the `Moment` that the executor hands to the engine, and that every command
 //! and every call of a script sees.
 //!

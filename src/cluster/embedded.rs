@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_server::{Node, RunState};
 use tokio::sync::watch;
@@ -108,6 +109,18 @@ impl EmbeddedNode {
         }
     }
 
+    /// Waits for the node to serve where its restart delay has passed: an advance has ended it, and the node puts that on
+    /// record first. One whose disk does not answer is not waited for.
+    pub(super) async fn leave_delay(&self) {
+        let served = async {
+            let mut state = self.node.state();
+            while matches!(&state, RunState::Delayed { left, .. } if left.is_zero()) {
+                state = self.node.state_changed(&state).await;
+            }
+        };
+        let _patience = tokio::time::timeout(RECORD_TIME, served).await;
+    }
+
     /// Who the node is. One in memory is made anew with its cluster.
     pub(super) fn id(&self) -> String {
         self.node.id().to_string()
@@ -135,6 +148,9 @@ impl EmbeddedNode {
         stopped.map_err(io::Error::other)
     }
 }
+
+/// How long a node may take to put on record that it serves.
+const RECORD_TIME: Duration = Duration::from_secs(5);
 
 /// The directives that every node of a local cluster gets, besides its port and directory.
 pub(super) fn directives(mode: &LaunchMode) -> [(&'static str, String); 6] {

@@ -134,7 +134,10 @@ impl Clock for MachineClock {
     }
 
     fn when_moved(&self, look_again: LookAgain) {
-        self.watchers().push(look_again);
+        let mut watchers = self.watchers();
+        // Those of a node that has ended.
+        watchers.retain(|look_again| look_again());
+        watchers.push(look_again);
     }
 }
 

@@ -221,6 +221,13 @@ impl Member {
         Some(&self.state)
     }
 
+    /// Waits for a node inside the supervisor to serve where its restart delay has passed.
+    pub(super) async fn leave_delay(&self) {
+        if let Body::Embedded(node) = &self.body {
+            node.leave_delay().await;
+        }
+    }
+
     /// Where the supervisor reaches the node, whatever the network before it does.
     pub(super) fn direct_port(&self) -> u16 {
         match &self.body {

@@ -29,7 +29,7 @@ impl Supervisor {
             ControlRequest::Cut { node } => self.cut(node),
             ControlRequest::Slow { node, delay } => self.slow(node, delay),
             ControlRequest::Heal { node } => self.heal(node),
-            ControlRequest::Advance { node, by } => self.advance(node, by),
+            ControlRequest::Advance { node, by } => self.advance(node, by).await,
         };
         let answer = match done {
             Ok(text) => ControlReply::Done {
@@ -156,7 +156,7 @@ impl Supervisor {
         Ok(self.report_of(number, text))
     }
 
-    fn advance(&mut self, number: Option<u16>, by: Duration) -> Result<String, Failure> {
+    async fn advance(&mut self, number: Option<u16>, by: Duration) -> Result<String, Failure> {
         let mut furthest = Duration::ZERO;
         let numbers = self.these(number);
         for number in &numbers {
@@ -173,11 +173,14 @@ impl Supervisor {
             })?;
             furthest = furthest.max(ahead);
         }
-        for number in numbers {
-            let clock = &self.member(number)?.machine.clock;
+        for number in &numbers {
+            let clock = &self.member(*number)?.machine.clock;
             if let Some(ahead) = clock.ahead_after(by) {
                 clock.set_ahead(ahead);
             }
+        }
+        for number in numbers {
+            self.member(number)?.leave_delay().await;
         }
         let (by, ahead) = (show_duration(by), show_duration(furthest));
         Ok(self.report_of(

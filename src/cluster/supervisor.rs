@@ -69,10 +69,11 @@ pub(super) async fn supervise(
     plan: Plan,
     reporter: Reporter,
     listener: UnixListener,
+    ends: CaughtSignals,
 ) -> Result<(), Failure> {
     let unheard = |error| Failure::failed(format!("cannot listen for signals: {error}"));
     let mut signals = KernelSignals {
-        ends: CaughtSignals::that_end().map_err(unheard)?,
+        ends,
         child: signal(SignalKind::child()).map_err(unheard)?,
     };
     let (observations, mut observed) = mpsc::channel(64);

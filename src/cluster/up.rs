@@ -15,6 +15,7 @@ use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
 use crate::runtime;
+use crate::signals::CaughtSignals;
 
 /// Starts a cluster and supervises it, in this process or in the background.
 pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
@@ -27,17 +28,17 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     arguments.in_process |= arguments.ephemeral;
     let home = ClusterHome::at(&arguments.dir)?;
     current::check_folder()?;
-    home.make()?;
-    if home.is_running() {
-        return Err(home.already_runs());
-    }
-    if let Some(path) = &arguments.ready_file {
-        ready_file::remove_stale(path)?;
-    }
     let outcome = if arguments.detach && !arguments.detached {
+        make(&home, &arguments)?;
         detach::run(&home, &arguments, format)
     } else {
-        runtime::block_on(bring_up(&home, &arguments, format))
+        runtime::block_on(async {
+            // Before there is anything that a signal would leave behind.
+            let ends = CaughtSignals::that_end()
+                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+            make(&home, &arguments)?;
+            Ok(bring_up(&home, &arguments, format, ends).await)
+        })?
     };
     if arguments.ephemeral && (outcome.is_err() || !arguments.detach || arguments.detached) {
         current::forget(&home);
@@ -46,10 +47,23 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
     outcome
 }
 
+/// Makes the cluster's directory, where none runs.
+fn make(home: &ClusterHome, arguments: &Arguments) -> Result<(), Failure> {
+    home.make()?;
+    if home.is_running() {
+        return Err(home.already_runs());
+    }
+    match &arguments.ready_file {
+        Some(path) => ready_file::remove_stale(path),
+        None => Ok(()),
+    }
+}
+
 async fn bring_up(
     home: &ClusterHome,
     arguments: &Arguments,
     format: Format,
+    ends: CaughtSignals,
 ) -> Result<ExitCode, Failure> {
     let _ownership = home.own()?;
     let Prepared {
@@ -92,7 +106,7 @@ async fn bring_up(
         ready_file: arguments.ready_file.clone(),
         format,
     };
-    let outcome = supervise(plan, Reporter::new(format, log), listener).await;
+    let outcome = supervise(plan, Reporter::new(format, log), listener, ends).await;
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }

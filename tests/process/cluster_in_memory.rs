@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::run::{addresses, take_away};
-use crate::shell::{Ended, Shell};
+use crate::shell::{Ended, Shell, pids, send};
 
 /// Three nodes in memory.
 fn three(more: &[&str]) -> Shell {
@@ -70,6 +70,20 @@ fn an_advance_ends_locks_and_restart_delays() {
     eventually("all serve", || {
         shell.states() == ["serving", "serving", "serving"]
     });
+}
+
+#[test]
+fn who_has_advanced_a_node_beyond_its_restart_delay_finds_it_serving() {
+    let shell = three(&[]);
+    let address = addresses(&shell).remove(0);
+    for _ in 0..20 {
+        shell.succeed(&["cluster", "kill", "1"]);
+        shell.succeed(&["cluster", "restart", "1"]);
+        let mut client = Wire::connect(&address);
+        assert!(client.ask("SET a 1 NX PX 9").contains("RESTARTDELAY"));
+        shell.succeed(&["cluster", "advance", "30d", "--node", "1"]);
+        assert_eq!(client.ask("SET a 1 NX PX 9"), "+OK");
+    }
 }
 
 #[test]
@@ -289,4 +303,38 @@ fn a_cluster_in_memory_whose_supervisor_was_killed_is_not_taken_for_one_that_can
     assert!(!std::path::Path::new(&directory).exists());
     let said = refused(&shell, &["advance", "1s", "--dir", &directory], 1);
     assert!(said.contains("there is no cluster in"), "{said}");
+}
+
+#[test]
+fn a_cluster_that_is_ended_while_it_starts_leaves_nothing_behind() {
+    let (shell, temporary) = (Shell::new(), tempfile::tempdir().unwrap());
+    let names = || std::fs::read_dir(temporary.path()).unwrap().count();
+    for _ in 0..5 {
+        let mut up = shell.command(&["cluster", "up", "--ephemeral", "--base-port", "0", "--json"]);
+        let up = up.env("TMPDIR", temporary.path()).spawn().unwrap();
+        eventually("its directory", || names() > 0);
+        send(&up, Signal::TERM);
+        let ended = Ended::of(up.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(names(), 0);
+    }
+}
+
+#[test]
+fn a_node_that_is_restarted_over_and_over_keeps_no_descriptors() {
+    let mut shell = Shell::new();
+    let words = ["--nodes", "3", "--base-port", "0", "--ephemeral"];
+    let pid = pids(&shell.up(&words))[0];
+    let descriptors = || {
+        std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .count()
+    };
+    let restart = || shell.succeed(&["cluster", "restart", "1"]);
+    restart();
+    let before = descriptors();
+    for _ in 0..10 {
+        restart();
+    }
+    eventually("none is kept", || descriptors() < before + 5);
 }

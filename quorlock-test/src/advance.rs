@@ -16,7 +16,10 @@ impl TestCluster {
     /// and an advance go together: `tokio::join!(lock.acquire(), cluster.advance(ttl))`.
     ///
     /// A cluster's time ends after 100 years, so `Duration::MAX` moves it there. More than 5,000 steps are not made: the rest of the
-    /// time passes at once, as on machines that sleep, and locks are lost by it.
+    /// time passes at once, as on machines that sleep, and locks are lost by it. The [`history`](Self::history) notes it.
+    ///
+    /// The threads of nodes that write and sync logs are not waited for. What is synced once this returns depends on the scheduler,
+    /// unless [`Fsync::Always`](crate::Fsync::Always) has each reply wait for its sync.
     ///
     /// # Example
     /// ```
@@ -39,10 +42,17 @@ impl TestCluster {
         let _sleeper = time.sleep_until(target);
         for steps in 0_u32.. {
             self.settle().await;
-            let next = self.cluster().next().filter(|_| steps < STEPS_MAX);
-            let at = next.map_or(target, |next| next.min(target));
+            let next = self.cluster().next();
             if time.now() >= target {
                 return;
+            }
+            let mut at = next.map_or(target, |next| next.min(target));
+            if at < target && steps >= STEPS_MAX {
+                let text = format!(
+                    "the rest of an advance passes at once: it has more than {STEPS_MAX} steps"
+                );
+                self.cluster().history.note(time.now(), text);
+                at = target;
             }
             self.change(move |cluster| cluster.step(at)).await;
         }

@@ -163,15 +163,32 @@ impl Seat {
     pub(crate) fn pass(&self) -> impl Future<Output = ()> {
         let mut passes = self.passes.subscribe();
         let before = *passes.borrow_and_update();
+        let is_given_up = self.is_given_up();
         self.wake();
         async move {
+            if is_given_up {
+                return;
+            }
             let passed = passes.wait_for(|passes| *passes > before);
             let passed = tokio::time::timeout(PASS_MAX, passed).await;
             if passed.is_err() {
-                // Nothing is to be awaited of a thread that has ended. One that was late says its deadline again.
-                self.asleep().0 = None;
+                self.give_up(before);
             }
         }
+    }
+
+    /// Nothing is awaited any more of a thread that has ended. One that was late puts its deadline and its waker back.
+    fn give_up(&self, before: u64) {
+        let mut asleep = self.asleep();
+        if *self.passes.borrow() == before {
+            *asleep = (None, None);
+        }
+    }
+
+    /// Whether its thread slept once, and was given up since then.
+    fn is_given_up(&self) -> bool {
+        let asleep = self.asleep();
+        asleep.1.is_none() && *self.passes.borrow() > 0
     }
 
     fn wake(&self) {
@@ -196,8 +213,10 @@ impl Clock for ClientClock {
     }
 
     fn sleep_towards(&self, deadline: Option<ClientInstant>, waker: &Waker) -> bool {
-        *self.seat.asleep() = (deadline, Some(waker.clone()));
+        let mut asleep = self.seat.asleep();
+        *asleep = (deadline, Some(waker.clone()));
         self.seat.passes.send_modify(|passes| *passes += 1);
+        drop(asleep);
         self.hands.over.get().is_none()
     }
 }
@@ -214,5 +233,49 @@ pub(crate) const TIME_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600)
 /// Longer than any lock.
 const AFTER_END: Duration = Duration::from_secs(2 * 365 * 24 * 3600);
 
-/// A thread that does not look within this time has ended, or is kept from running.
-const PASS_MAX: Duration = Duration::from_millis(200);
+/// A thread that does not look within this time has ended, or is kept from running. Each client that has ended is waited for
+/// this long, once.
+const PASS_MAX: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::pin::pin;
+    use std::task::{Context, Poll};
+
+    use super::*;
+    use crate::TestCluster;
+
+    fn is_waited_for(seat: &Seat) -> bool {
+        pin!(seat.pass()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_does_not_look_is_waited_for_once_until_it_sleeps_again() {
+        let time = Time::default();
+        let clock = time.add_client();
+        let seat = Arc::clone(&time.clients()[0]);
+        assert!(is_waited_for(&seat), "a new client's thread is to begin");
+        for _ in 0..2 {
+            clock.sleep_towards(Some(clock.now()), Waker::noop());
+            assert!(is_waited_for(&seat) && time.is_client_due());
+            seat.pass().await;
+            assert!(!is_waited_for(&seat) && !time.is_client_due());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_whose_client_has_ended_holds_no_advance_up() {
+        let cluster = TestCluster::three().await;
+        let ttl = Duration::from_secs(10);
+        let redlock = cluster.client();
+        let lease = redlock.lock("job").ttl(ttl).acquire_lease().await.unwrap();
+        drop(redlock);
+        cluster.advance(ttl).await;
+        assert!(!lease.is_valid());
+        let clients = cluster.cluster().time.clients();
+        assert_eq!(clients.len(), 1, "the lease has the clock");
+        assert!(!is_waited_for(&clients[0]));
+    }
+}

@@ -6,7 +6,7 @@
     reason = "how long it takes, and threads that end by themselves: no lock depends on it"
 )]
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -63,6 +63,8 @@ async fn the_end_of_time_is_reached_at_once_and_takes_all_locks() {
     cluster.kill(1).await;
     cluster.advance(Duration::MAX).await;
     cluster.advance(Duration::MAX).await;
+    let history = cluster.history();
+    assert!(history.contains("more than 5000 steps"), "{history}");
     assert!(!guard.is_valid());
     waiting.abort();
     assert!(began.elapsed() < 120 * SECOND);
@@ -165,7 +167,8 @@ fn a_cluster_outlives_the_runtime_that_has_started_it() {
 
 #[test]
 fn a_panic_ends_the_cluster_with_it() {
-    let panicked = std::thread::spawn(|| {
+    let (address, addresses) = std::sync::mpsc::channel();
+    let panicked = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         runtime.block_on(async {
@@ -173,8 +176,16 @@ fn a_panic_ends_the_cluster_with_it() {
             let redlock = cluster.client();
             let _guard = redlock.lock("job").acquire().await.unwrap();
             cluster.kill(0).await;
+            let node = cluster.url(1).strip_prefix("redis://").unwrap();
+            TcpStream::connect(node).unwrap();
+            address.send(node.to_owned()).unwrap();
             panic!("as an assertion of a test does");
         });
     });
     assert!(panicked.join().is_err());
+    let refused = TcpStream::connect(addresses.recv().unwrap());
+    assert_eq!(
+        refused.map_err(|error| error.kind()).err(),
+        Some(ErrorKind::ConnectionRefused)
+    );
 }

@@ -85,7 +85,12 @@ impl Network {
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener);
             let listener = listener.expect("this runtime has sockets");
-            while let Ok((socket, _)) = listener.accept().await {
+            loop {
+                let Ok((socket, _)) = listener.accept().await else {
+                    // Out of descriptors, or a client that left in the queue: both pass.
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                };
                 network.moved();
                 let connection = Connection {
                     conditions: network.conditions.subscribe(),
@@ -118,13 +123,20 @@ impl Network {
 impl Connection {
     async fn run(self, socket: TcpStream, member: Arc<Member>) {
         let _unimportant = socket.set_nodelay(true);
-        self.open().await;
+        let mut early = Vec::new();
+        let socket = self.hold(socket, &mut early).await;
         // Without a node the client's connection ends at once.
         let Some(stream) = member.connect() else {
             return;
         };
-        let (from_client, to_client) = socket.into_split();
         let (from_node, to_node) = tokio::io::split(stream);
+        let Some(socket) = socket else {
+            self.send(&early[..], to_node).await;
+            self.network.moved();
+            return;
+        };
+        let (from_client, to_client) = socket.into_split();
+        let from_client = io::Cursor::new(early).chain(from_client);
         let (delivered, replies) = mpsc::unbounded_channel();
         let answers = async {
             tokio::join!(
@@ -137,6 +149,26 @@ impl Connection {
             _ = answers => {}
         }
         self.network.moved();
+    }
+
+    /// Waits while a new connection is held back. One whose client closes meanwhile keeps no descriptor: what it has sent is left.
+    async fn hold(&self, mut socket: TcpStream, early: &mut Vec<u8>) -> Option<TcpStream> {
+        let closed = async {
+            while early.len() < PIECE_BYTES {
+                if socket.read_buf(early).await.unwrap_or(0) == 0 {
+                    return;
+                }
+            }
+            // The rest stays in the socket, with the end behind it.
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            () = self.open() => return Some(socket),
+            () = closed => drop(socket),
+        }
+        self.open().await;
+        None
     }
 
     /// Until the client closes.
@@ -236,3 +268,6 @@ impl Drop for Connection {
 }
 
 const PIECE_BYTES: usize = 16 * 1024;
+
+/// Of the machine's time.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

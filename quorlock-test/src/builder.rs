@@ -57,7 +57,8 @@ impl TestClusterBuilder {
         self
     }
 
-    /// When nodes sync their logs. Once in a second of the cluster's time, by default.
+    /// When nodes sync their logs. Once in a second of the cluster's time, by default. With [`Fsync::Always`] what was answered
+    /// is synced; in the other modes the threads of nodes sync when the scheduler lets them, and what a loss of power takes depends on it.
     pub fn fsync(mut self, fsync: Fsync) -> Self {
         self.fsync = fsync;
         self
@@ -66,7 +67,8 @@ impl TestClusterBuilder {
     /// Starts the nodes. All of them serve when this returns.
     ///
     /// # Panics
-    /// If a number is out of its range, or the machine has no thread or no port left.
+    /// If a number is out of its range, or the machine has no thread or no port left, or the process may open too few files: each of its
+    /// nodes keeps 96.
     pub async fn start(self) -> TestCluster {
         TestCluster::start(self).await
     }

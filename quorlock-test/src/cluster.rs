@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::builder::TestClusterBuilder;
 use crate::history::History;
-use crate::member::Member;
+use crate::member::{Member, explained};
 use crate::network::{Network, Route};
 use crate::random::Random;
 use crate::schedule::Queue;
@@ -179,6 +179,9 @@ impl TestCluster {
 
     /// The same, to be built with settings of one's own: spare votes, the longest lifetime of a lock, its name.
     ///
+    /// Build one client from each call. Clients that are built from clones of one builder have one number, are cut together, and
+    /// the cluster knows the deadline of one of them only: an [`advance`](Self::advance) may pass the renewals of the others.
+    ///
     /// # Panics
     /// If the machine has no port left.
     ///
@@ -318,7 +321,7 @@ impl Cluster {
     async fn first_start(self: Arc<Self>, node: usize) {
         let member = &self.members[node];
         let started = member.start(true).await;
-        started.unwrap_or_else(|error| panic!("node {node} did not start: {error}"));
+        started.unwrap_or_else(|error| panic!("node {node} did not start: {}", explained(&error)));
         member.save_image();
     }
 

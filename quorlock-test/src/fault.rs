@@ -52,7 +52,7 @@ pub enum ClusterFault {
     Reconnect(usize),
     /// A node's replies are this much later; zero ends it.
     Slow(usize, Duration),
-    /// A node's disk has no room: its next write fails, and the node ends.
+    /// A node's disk has no room: its next write fails, also into space that was made ahead, and the node ends.
     DiskFull(usize),
     /// The next sync of a node's disk fails, and the node ends.
     FailSync(usize),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, TestCluster};
 use crate::fault::ClusterFault;
+use crate::member::explained;
 
 impl TestCluster {
     /// A node's process ends at once, as by `kill -9`. Its disk keeps what was written.
@@ -19,7 +20,8 @@ impl TestCluster {
     }
 
     /// A node's machine loses power: what its disk has not synced is partly gone, by the cluster's seed. The node is down
-    /// until [`restart`](Self::restart); one that was down has lost it as well.
+    /// until [`restart`](Self::restart); one that was down has lost it as well. Which writes an [`advance`](Self::advance) before it has
+    /// had synced depends on the scheduler, unless [`Fsync::Always`](crate::Fsync::Always) has each reply wait for its sync.
     pub async fn lose_power(&self, node: usize) {
         self.apply(&ClusterFault::LosePower(node)).await;
     }
@@ -78,7 +80,11 @@ impl TestCluster {
         self.apply(&ClusterFault::Slow(node, by)).await;
     }
 
-    /// A node's disk is full: its next write fails, and the node ends, as a node does whose log fails. A restart finds room.
+    /// A node's disk has no room: its next write fails with ENOSPC, and the node ends, as a node does whose log fails. The next write
+    /// may be one of its log's thread, at once. A restart finds room.
+    ///
+    /// A real disk can fill up more gently: a node first goes on in the space that its log has made ahead, and then answers `-MISCONF`.
+    /// This fault leaves that out.
     pub async fn disk_full(&self, node: usize) {
         self.apply(&ClusterFault::DiskFull(node)).await;
     }
@@ -150,7 +156,9 @@ impl Cluster {
         member.kill().await;
         member.repair_disk();
         let started = member.start(has_delay).await;
-        started.unwrap_or_else(|error| panic!("node {node} did not start again: {error}"));
+        started.unwrap_or_else(|error| {
+            panic!("node {node} did not start again: {}", explained(&error))
+        });
     }
 
     /// What happens between clients and nodes.

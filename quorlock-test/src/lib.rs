@@ -1,6 +1,7 @@
 //! Redlock clusters inside a test: nodes, clients, time that is moved, and everything that can go wrong.
 //!
-//! [`TestCluster`] is a cluster of embedded [nodes](quorlock_server::Node) with logs in memory. Any number of them run in parallel.
+//! [`TestCluster`] is a cluster of embedded [nodes](quorlock_server::Node) with logs in memory. Many run in parallel, as
+//! many as the process may open files for: each node keeps 96, so a hard limit of 1,024 (`ulimit -Hn`) allows ten nodes at once.
 //! Time stands still until it is moved, so that a test of an hour takes milliseconds and no sleep decides its outcome.
 //!
 //! ```

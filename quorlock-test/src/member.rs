@@ -18,7 +18,8 @@ use crate::random::Random;
 pub enum Fsync {
     /// Before each reply.
     Always,
-    /// Once in a second of the cluster's time, as nodes do by default.
+    /// Once in a second of the cluster's time, as nodes do by default. The thread that syncs is not waited for: what an
+    /// [`advance`](crate::TestCluster::advance) leaves unsynced depends on the scheduler.
     #[default]
     EverySecond,
     /// When the system likes.
@@ -116,14 +117,14 @@ impl Member {
         self.clock.reboot(UPTIME);
     }
 
-    /// From now on the disk has no room.
+    /// From now on the disk has no room, and the next write fails.
     pub(crate) fn fill_disk(&self) {
         let state = self.state();
         state.disk.set_capacity(Some(u64::MAX));
         let volume = state.disk.volume().ok().flatten();
         let used = volume.map_or(0, |volume| volume.total_bytes - volume.free_bytes);
         state.disk.set_capacity(Some(used));
-        // A log overwrites segments that were made ahead, which takes no room.
+        // A log overwrites segments that were made ahead, which takes no room: with the capacity alone a node goes on for megabytes.
         let full = Fault::Error(NO_SPACE);
         state.disk.plan_fault(&[Operation::Write], 0, full);
     }
@@ -197,6 +198,17 @@ impl Member {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why a node does not start, for a process that has many of them.
+pub(crate) fn explained(error: &StartError) -> String {
+    let bound = match error {
+        StartError::Descriptors { .. } => {
+            ". Each node of the process keeps 96: a hard limit of 1,024 (ulimit -Hn) allows ten nodes at once"
+        }
+        _ => "",
+    };
+    format!("{error}{bound}")
 }
 
 /// What the machine's clocks show when the node starts after a loss of power.

@@ -195,7 +195,7 @@ async fn a_full_disk_and_a_failed_sync_end_their_nodes() {
                 false => cluster.fail_sync(node).await,
             }
         }
-        assert!(cluster.is_up(0));
+        // Its log's thread may have written meanwhile: a node need not be up still.
         assert!(!can_lock(&cluster, &redlock).await, "{}", cluster.history());
         assert!(!cluster.is_up(0) && !cluster.is_up(1) && cluster.is_up(2));
         cluster.restart(0).await;

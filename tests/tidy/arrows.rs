@@ -128,17 +128,7 @@ const STAND_INS: [&str; 3] = [
 /// The packages that must not reach for the world: the engine, what decides in a node, and the client's rules.
 const PURE: [&str; 3] = ["server/engine/", "server/node/", "client/rules/"];
 
-/// What their manifests must not name. Those of a node may in their tables for tests, that of the client's rules nowhere.
-const WORLDLY_PACKAGES: [&str; 8] = [
-    "tokio",
-    "mio",
-    "rustix",
-    "libc",
-    "socket2",
-    "hyper",
-    "axum",
-    "getrandom",
-];
+/// The manifest that names no way into the world in its tables for tests either.
 const ALSO_IN_TESTS: &str = "client/rules/";
 
 /// Reports every arrow that points the wrong way in one file.
@@ -212,7 +202,7 @@ pub(crate) fn purity(source: &Source) -> Vec<String> {
         Some((&pure, "Cargo.toml")) => {
             let is_wanted = |table: &str| pure == ALSO_IN_TESTS || !table.contains("dev-");
             let known = dependencies(&source.text, is_wanted);
-            let packages = WORLDLY_PACKAGES.into_iter();
+            let packages = world::PACKAGES.into_iter();
             packages.filter(|name| names(&known, name)).collect()
         }
         _ => Vec::new(),
@@ -385,7 +375,7 @@ mod tests {
     fn a_manifest_of_what_decides_that_names_a_way_into_the_world_is_reported() {
         let rules = "client/rules/Cargo.toml";
         for table in ["[dependencies]", "[dev-dependencies]"] {
-            for package in WORLDLY_PACKAGES {
+            for package in world::PACKAGES {
                 let line = format!("{table}\n{package}.workspace = true\n");
                 assert_eq!(impure(rules, &line), 1, "{line}");
             }

@@ -3,8 +3,8 @@
 use crate::scan::code_only;
 use crate::tree::Source;
 
-/// Crates, types and modules of the standard library.
-const WORLD: [&str; 19] = [
+/// Crates, which the manifest of a pure package must not name either.
+pub(crate) const PACKAGES: [&str; 8] = [
     "tokio",
     "mio",
     "rustix",
@@ -13,6 +13,10 @@ const WORLD: [&str; 19] = [
     "hyper",
     "axum",
     "getrandom",
+];
+
+/// Modules and types of the standard library.
+const STANDARD: [&str; 11] = [
     "fs",
     "os",
     "env",
@@ -40,7 +44,7 @@ pub(crate) fn named(source: &Source) -> Vec<&'static str> {
     let shipped = DATA
         .iter()
         .fold(shipped, |code, part| code.replace(part, ""));
-    let world = WORLD.into_iter();
+    let world = PACKAGES.into_iter().chain(STANDARD);
     world.filter(|name| is_named(&shipped, name)).collect()
 }
 

@@ -60,6 +60,13 @@ impl Preparer {
     /// ready. `Ok(false)`: the disk is full, or there is no descriptor (`is_out_of_files`); try again after a while (a second, say), because no event tells when
     /// space has become free. An error is final for the whole log.
     pub fn prepare(&mut self) -> Result<bool, WriteError> {
+        self.space.want_spare();
+        self.keep_up()
+    }
+
+    /// Removes obsolete segments, and makes the next one where one is wanted ahead: a log that grows little takes little of
+    /// the disk. Otherwise as [`Preparer::prepare`].
+    pub fn keep_up(&mut self) -> Result<bool, WriteError> {
         self.space.check()?;
         let removed = self.space.remove_obsolete();
         removed
@@ -180,8 +187,12 @@ impl Space {
     }
 
     pub(crate) fn needs_preparing(&self) -> bool {
-        let is_spare_wanted = self.is_spare_wanted.load(Ordering::Acquire);
-        is_spare_wanted && self.lacks_spare() || self.obsolete_count.load(Ordering::Acquire) > 0
+        self.is_spare_wanted() && self.lacks_spare()
+            || self.obsolete_count.load(Ordering::Acquire) > 0
+    }
+
+    fn is_spare_wanted(&self) -> bool {
+        self.is_spare_wanted.load(Ordering::Acquire)
     }
 
     fn lacks_spare(&self) -> bool {
@@ -201,11 +212,10 @@ impl Space {
         self.failure.get_or_init(|| error).clone()
     }
 
-    /// Makes segments until one is spare. `Ok(false)` if the disk is full, or there is no descriptor.
-    pub(crate) fn make_spares(&self) -> Result<bool, WriteError> {
-        self.want_spare();
+    /// Makes segments until one is spare, where one is wanted. `Ok(false)` if the disk is full, or there is no descriptor.
+    fn make_spares(&self) -> Result<bool, WriteError> {
         let mut next_number = self.next_number.lock().expect(NO_PANIC);
-        while self.lacks_spare() {
+        while self.is_spare_wanted() && self.lacks_spare() {
             if !self.make_one(&mut next_number)? {
                 return Ok(false);
             }

@@ -25,6 +25,7 @@ use crate::core::log_queue::{LogEvent, LogEvents};
 use crate::core::log_schedule::Ready;
 use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::maintenance::{Maintenance, Wake, Work};
+use crate::core::next_commit::Done;
 use crate::core::process::Process;
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -380,7 +381,8 @@ impl Node {
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {
-                let mut begun = self.log_work.begin(Ready::Prepare(Vec::new()), now_raw);
+                let asked: Vec<Done> = vec![Box::new(|| {})];
+                let mut begun = self.log_work.begin(Ready::Prepare(asked), now_raw);
                 self.log_work.finish(&mut begun)?;
             }
             work => {

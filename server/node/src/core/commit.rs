@@ -198,14 +198,16 @@ impl Commit {
     }
 
     /// Everything up to this position is written, and this is what it reveals.
-    pub(crate) fn note_written(&self, position: Position, sample: &Sample, size: LogSize) {
-        {
-            let mut counts = self.counts();
-            self.written.fetch_max(position.get(), Ordering::AcqRel);
-            if self.is_met(sample.wait) {
-                counts.note_released(sample);
-            }
+    pub(crate) fn note_written(&self, position: Position, sample: &Sample) {
+        let mut counts = self.counts();
+        self.written.fetch_max(position.get(), Ordering::AcqRel);
+        if self.is_met(sample.wait) {
+            counts.note_released(sample);
         }
+    }
+
+    /// The log is so long now.
+    pub(crate) fn note_size(&self, size: LogSize) {
         self.bytes_since_checkpoint
             .store(size.since_checkpoint_bytes, Ordering::Relaxed);
         self.total_bytes.store(size.total_bytes, Ordering::Relaxed);

@@ -70,7 +70,7 @@ mod tests {
     /// A log that is written up to this position and synced up to 1.
     fn commit(written: u64) -> Commit {
         let commit = Commit::new(at(1), at(1), LogSize::default(), RawTime::ZERO);
-        commit.note_written(at(written), &Sample::default(), LogSize::default());
+        commit.note_written(at(written), &Sample::default());
         commit
     }
 

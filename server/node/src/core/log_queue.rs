@@ -15,7 +15,8 @@ pub enum LogEvent {
     Commit,
     /// Something was written that is to be synced within a second.
     SyncSoon,
-    /// The next segment is to be made, and those no longer needed are to be removed. Reports the end of it.
+    /// Segments no longer needed are to be removed, and the next one is to be made where one is wanted ahead. Whoever is here
+    /// needs it in any case, and hears of the end of it.
     Prepare(Option<Done>),
     /// A test has moved the clock.
     TimeMoved,

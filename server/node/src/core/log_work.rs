@@ -115,7 +115,7 @@ impl LogWork {
         let left = std::mem::replace(&mut begun.left, Ok(Left::Nothing));
         let ran = left.and_then(|left| match left {
             Left::Sync(Some(syncing)) => self.sync(syncing, begun.replies),
-            Left::Prepare => self.prepare(),
+            Left::Prepare => self.prepare(!begun.done.is_empty()),
             Left::Sync(None) | Left::Nothing => Ok(()),
         });
         if let Err(failure) = &ran {
@@ -173,18 +173,20 @@ impl LogWork {
         Ok(())
     }
 
-    fn prepare(&mut self) -> Result<(), Failure> {
+    /// Where somebody waits for a segment, one is made, however little is logged.
+    fn prepare(&mut self, is_awaited: bool) -> Result<(), Failure> {
         // Who writes while a segment is made asks for no other one, and may have begun to fill this one.
-        while self.prepare_one()? && self.preparer.needs_preparing() {}
+        while self.prepare_one(is_awaited)? && self.preparer.needs_preparing() {}
         Ok(())
     }
 
     /// Says whether there was room for it.
-    fn prepare_one(&mut self) -> Result<bool, Failure> {
-        let has_space = self
-            .preparer
-            .prepare()
-            .map_err(|error| self.node.commit.fail(error))?;
+    fn prepare_one(&mut self, is_awaited: bool) -> Result<bool, Failure> {
+        let prepared = match is_awaited {
+            true => self.preparer.prepare(),
+            false => self.preparer.keep_up(),
+        };
+        let has_space = prepared.map_err(|error| self.node.commit.fail(error))?;
         if let Some(failure) = self.preparer.take_direct_failure() {
             tracing::warn!(
                 "{failure}: this segment of the log is written through the page cache, which costs time with \
@@ -223,8 +225,8 @@ mod tests {
     use std::sync::mpsc::{TryRecvError, channel};
     use std::time::Duration;
 
-    use quorlock_engine::control::Record;
-    use quorlock_persistence::{Fault, MemoryDisk, Operation, Position};
+    use quorlock_engine::control::{Record, kind};
+    use quorlock_persistence::{Fault, FrameKind, MemoryDisk, Operation, Position};
 
     use super::*;
     use crate::clock::SettableClock;
@@ -306,6 +308,10 @@ mod tests {
         let (node, (mut work, _events), _) = written(&MemoryDisk::new());
         let has_spare = || node.lock().unwrap().appender.has_spare();
         assert!(!has_spare());
+        // To remove what is needed no more takes no room.
+        let mut begun = work.begin(Ready::Prepare(Vec::new()), RawTime::ZERO);
+        work.finish(&mut begun).unwrap();
+        assert!(!has_spare(), "nobody wants one");
         let (told, hears) = channel();
         let done = move || told.send(()).unwrap();
         let mut begun = work.begin(Ready::Prepare(vec![Box::new(done)]), RawTime::ZERO);
@@ -313,6 +319,23 @@ mod tests {
         work.finish(&mut begun).unwrap();
         assert_eq!(hears.try_recv(), Ok(()));
         assert!(has_spare());
+    }
+
+    /// Until the next write the segments that it had made obsolete counted as older ones: another one was begun for them.
+    #[test]
+    fn the_sync_of_a_checkpoints_end_makes_the_log_short() {
+        let disk = MemoryDisk::new();
+        drop(written(&disk));
+        let (node, _, _) = written(&disk);
+        let older_bytes = || node.commit.size().older_bytes;
+        for kind in [FrameKind::checkpoint_begin, FrameKind::checkpoint_end] {
+            let mut executor = node.lock().unwrap();
+            executor.appender.append(kind(kind::CONTROL), 0, &[]);
+        }
+        node.log_writer.write(&node.executor).unwrap();
+        assert!(older_bytes() > 0, "it is not synced");
+        node.log_writer.write_and_sync(&node.executor).unwrap();
+        assert_eq!(older_bytes(), 0);
     }
 
     /// WAITAOF and the parts of a checkpoint made the log thread do what workers could.

@@ -139,8 +139,8 @@ impl LogWriter {
         writing.spare = batch;
         let written = result.map_err(|error| self.commit.fail(error))?;
         writing.newest = sample;
-        let size = size(&writing.writer);
-        self.commit.note_written(written, &sample, size);
+        self.commit.note_written(written, &sample);
+        self.commit.note_size(size(&writing.writer));
         if writing.writer.needs_preparing() {
             self.commit.want_segment();
         }
@@ -244,6 +244,8 @@ impl LogWriter {
         let newest = {
             let mut writing = self.lock()?;
             writing.writer.finish_sync(ended.position);
+            // A checkpoint that is complete has made segments obsolete.
+            self.commit.note_size(size(&writing.writer));
             writing.newest
         };
         self.commit.note_synced(Synced {

@@ -96,7 +96,10 @@ impl NodeState {
             Work::None => return Ok(()),
             Work::Write => self.write_without_waiting()?,
             Work::Commit | Work::Sync => self.log_writer.write_and_sync(&self.executor)?,
-            Work::MakeSegment => self.log_queue.send(LogEvent::Prepare(None)),
+            // Nobody waits: the step is asked for again.
+            Work::MakeSegment => self
+                .log_queue
+                .send(LogEvent::Prepare(Some(Box::new(|| {})))),
         }
         self.after_write(now_raw);
         Ok(())

@@ -25,7 +25,6 @@ use crate::core::log_queue::{LogEvent, LogEvents};
 use crate::core::log_schedule::Ready;
 use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::maintenance::{Maintenance, Wake, Work};
-use crate::core::next_commit::Done;
 use crate::core::process::Process;
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
@@ -381,14 +380,11 @@ impl Node {
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {
-                let asked: Vec<Done> = vec![Box::new(|| {})];
-                let mut begun = self.log_work.begin(Ready::Prepare(asked), now_raw);
-                self.log_work.finish(&mut begun)?;
+                let asked = Ready::Prepare(vec![Box::new(|| {})]);
+                self.log_work
+                    .finish(&mut self.log_work.begin(asked, now_raw))?;
             }
-            work => {
-                let done = self.node.perform(work, now_raw);
-                self.noted(done)?;
-            }
+            work => self.noted(self.node.perform(work, now_raw))?,
         }
         self.node.conclude(&step);
         Ok(match step.wake {

@@ -21,7 +21,7 @@ use quorlock_persistence::{
 pub use check::{NextStart, RemainingDelay, Report, State, check};
 pub use dump::{Body, Line, dump};
 pub use finding::{Finding, FindingKind};
-pub use quorlock_engine::control::{Pending, Record, Start};
+pub use quorlock_engine::control::{Ceiling, Pending, Record, Start};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
 pub use quorlock_node::past::Location;

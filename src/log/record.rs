@@ -1,6 +1,6 @@
 //! A control record, described: its fields in the order in which they are stored.
 
-use quorlock_server::inspection::{Pending, Record, Start, hexadecimal};
+use quorlock_server::inspection::{Ceiling, Pending, Record, Start, hexadecimal};
 
 use super::printout::Printout;
 
@@ -20,6 +20,7 @@ pub(crate) fn describe(record: &Record) -> Printout {
             .with_named("wall_us", *wall_us)
             .with_named("boottime_ns", boottime.as_nanos()),
         Record::Owed(until) => empty.with_named("owed_until_ns", until.as_nanos()),
+        Record::Ceiling(ceiling) => with_ceiling(empty, *ceiling),
         Record::Shutdown(pending) => with_pending(empty, pending.as_ref()),
         Record::Control(control) => describe_start(&control.start)
             .with_named("serving", control.serving)
@@ -38,7 +39,15 @@ fn describe_start(start: &Start) -> Printout {
         .with_named("raw_ns", start.raw.as_nanos())
         .with_named("wall_us", start.wall_us)
         .with_named("boottime_ns", start.boottime.as_nanos());
-    with_pending(description, start.pending.as_ref()).with_named("cap_ns", start.cap_ns)
+    let description =
+        with_pending(description, start.pending.as_ref()).with_named("cap_ns", start.cap_ns);
+    with_ceiling(description, start.ceiling)
+}
+
+fn with_ceiling(description: Printout, ceiling: Ceiling) -> Printout {
+    description
+        .with_named("ceiling", ceiling.value())
+        .with_named("certain", matches!(ceiling, Ceiling::Known(_)))
 }
 
 fn with_pending(description: Printout, pending: Option<&Pending>) -> Printout {

@@ -26,6 +26,7 @@ mod keys;
 mod list_moves;
 mod list_parts;
 mod lists;
+mod locks;
 mod node;
 mod object;
 mod ranges;
@@ -133,6 +134,7 @@ pub fn refused_specs() -> impl Iterator<Item = &'static Spec> {
 
 const FAMILIES: &[Family] = &[
     strings::FAMILY,
+    locks::FAMILY,
     several_strings::FAMILY,
     ranges::FAMILY,
     bitmaps::FAMILY,

@@ -4,7 +4,7 @@
 //! meaning: which incarnation runs, whether it serves, how durable its replies are, and what it
 //! might forget. Every record has a fixed layout, little endian, behind one version byte, so that
 //! a record that does not decode is corruption and never a guess. All layouts that
-//! were ever written can be read; the newest is written.
+//! were ever written can be read; the newest is written, or the oldest that says the same.
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
@@ -41,6 +41,8 @@ pub mod kind {
     pub const WALL: u8 = 14;
     /// What a run without a log of keys has recovered; see [`super::Record::Owed`].
     pub const OWED: u8 = 15;
+    /// The ceiling of the node's fences; see [`super::Ceiling`].
+    pub const CEILING: u8 = 16;
 }
 
 /// How durable a reply is when it leaves, from weakest to strongest.
@@ -96,6 +98,27 @@ pub struct Pending {
     pub cause: Stop,
 }
 
+/// Up to where a node may have taken fences of its locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ceiling {
+    /// It has taken none above this one.
+    Known(u64),
+    /// The same as far as its log knows, which may have lost some.
+    Uncertain(u64),
+}
+
+impl Ceiling {
+    /// Of a node that never took a fence.
+    pub const NONE: Self = Self::Known(0);
+
+    /// What the log knows.
+    pub const fn value(self) -> u64 {
+        match self {
+            Self::Known(value) | Self::Uncertain(value) => value,
+        }
+    }
+}
+
 /// The machine's boot as one value: boot id and time namespace. Equal values share one clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Boot(pub [u8; 16]);
@@ -124,6 +147,8 @@ pub struct Start {
     /// `restart-delay-max` in force, in nanoseconds: the longest TTL that this incarnation leaves
     /// to a delay. 0 where the record is of layout version 1, which does not say.
     pub cap_ns: u64,
+    /// Where its fences begin. Nodes that wrote layout versions 1 and 2 took none.
+    pub ceiling: Ceiling,
 }
 
 /// How durable replies are from here on, and which TTLs are left to a delay: a change while the
@@ -187,6 +212,8 @@ pub enum Record {
     /// at this node time: a crash that forgets them has to be waited out until then, also where their
     /// TTLs are above the TTL bound and the caps of later configurations.
     Owed(NodeTime),
+    /// No fence above this is taken until the next such record.
+    Ceiling(Ceiling),
 }
 
 /// Why a control record's bytes are not one.
@@ -227,12 +254,25 @@ impl Record {
             Self::Lost(_) => kind::LOST,
             Self::Wall { .. } => kind::WALL,
             Self::Owed(_) => kind::OWED,
+            Self::Ceiling(_) => kind::CEILING,
+        }
+    }
+
+    /// The oldest layout that can say it, so that earlier programs can read the log of a node that takes no fences.
+    fn version(&self) -> u8 {
+        match self {
+            Self::Start(start) | Self::Control(Control { start, .. })
+                if start.ceiling == Ceiling::NONE =>
+            {
+                2
+            }
+            _ => version_of(self.kind()),
         }
     }
 
     /// Appends the record's bytes to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(version_of(self.kind()));
+        out.push(self.version());
         match self {
             Self::Init | Self::Serving | Self::Tick => {}
             Self::Start(start) => encode_start(start, out),
@@ -256,6 +296,7 @@ impl Record {
                 out.extend_from_slice(&boottime.as_nanos().to_le_bytes());
             }
             Self::Owed(until) => out.extend_from_slice(&until.as_nanos().to_le_bytes()),
+            Self::Ceiling(ceiling) => encode_ceiling(*ceiling, out),
         }
     }
 
@@ -298,6 +339,14 @@ fn encode_start(start: &Start, out: &mut Vec<u8>) {
     }
     encode_pending(start.pending.as_ref(), out);
     out.extend_from_slice(&start.cap_ns.to_le_bytes());
+    if start.ceiling != Ceiling::NONE {
+        encode_ceiling(start.ceiling, out);
+    }
+}
+
+fn encode_ceiling(ceiling: Ceiling, out: &mut Vec<u8>) {
+    out.push(u8::from(matches!(ceiling, Ceiling::Known(_))));
+    out.extend_from_slice(&ceiling.value().to_le_bytes());
 }
 
 fn encode_pending(pending: Option<&Pending>, out: &mut Vec<u8>) {
@@ -331,6 +380,7 @@ impl FieldReader<'_> {
             kind::OWED => self
                 .number()
                 .map(|ns| Record::Owed(NodeTime::from_nanos(ns))),
+            kind::CEILING => self.ceiling().map(Record::Ceiling),
             other => return Err(RecordError::Kind(other)),
         })
     }
@@ -356,6 +406,17 @@ impl FieldReader<'_> {
             boottime: BootTime::from_nanos(self.number()?),
             pending: self.pending()?,
             cap_ns: self.cap()?,
+            ceiling: match self.version {
+                1 | 2 => Ceiling::NONE,
+                _ => self.ceiling()?,
+            },
+        })
+    }
+
+    fn ceiling(&mut self) -> Option<Ceiling> {
+        Some(match self.flag()? {
+            false => Ceiling::Uncertain(self.number()?),
+            true => Ceiling::Known(self.number()?),
         })
     }
 
@@ -424,7 +485,8 @@ impl FieldReader<'_> {
 /// The newest layout version of a kind, which is the one that is written.
 const fn version_of(kind: u8) -> u8 {
     match kind {
-        kind::START | kind::MODE | kind::CONTROL => 2,
+        kind::START | kind::CONTROL => 3,
+        kind::MODE => 2,
         _ => 1,
     }
 }

@@ -25,6 +25,7 @@ fn start() -> Start {
         boottime: BootTime::from_nanos(23),
         pending: pending(),
         cap_ns: 60_000_000_000,
+        ceiling: Ceiling::Known(29),
     }
 }
 
@@ -48,6 +49,12 @@ fn records() -> Vec<Record> {
             cap_ns: 0,
             is_complete: false,
         }),
+        Record::Start(Start {
+            ceiling: Ceiling::Uncertain(41),
+            ..start
+        }),
+        Record::Ceiling(Ceiling::Known(31)),
+        Record::Ceiling(Ceiling::Uncertain(37)),
         Record::Promise(30_000_000_000),
         Record::Shutdown(pending()),
         Record::Shutdown(None),
@@ -108,9 +115,10 @@ fn another_version_kind_or_value_is_named() {
     for (kind, version, newest) in [
         (kind::TICK, 2, 1),
         (kind::TICK, 0, 1),
-        (kind::START, 3, 2),
+        (kind::START, 4, 3),
         (kind::MODE, 3, 2),
-        (kind::CONTROL, 3, 2),
+        (kind::CONTROL, 4, 3),
+        (kind::CEILING, 2, 1),
         (kind::LOST, 2, 1),
     ] {
         assert_eq!(
@@ -150,13 +158,24 @@ fn start_of_layout_1() -> Vec<u8> {
 }
 
 #[test]
-fn layout_1_of_start_control_and_mode_is_still_read() {
+fn older_layouts_of_start_control_and_mode_are_still_read() {
     let bytes = start_of_layout_1();
     let old = Start {
         cap_ns: 0,
+        ceiling: Ceiling::NONE,
         ..start()
     };
     assert_eq!(Record::decode(kind::START, &bytes), Ok(Record::Start(old)));
+    let mut second = [&[2], &bytes[1..]].concat();
+    second.extend_from_slice(&60_000_000_000_u64.to_le_bytes());
+    let of_second = Start {
+        ceiling: Ceiling::NONE,
+        ..start()
+    };
+    assert_eq!(
+        Record::decode(kind::START, &second),
+        Ok(Record::Start(of_second))
+    );
 
     let mut control = bytes;
     control.extend_from_slice(&[1, 1]);

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::channels::Published;
+use crate::control::Ceiling;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
@@ -50,6 +51,10 @@ pub struct Effects {
     /// The group created, changed or deleted a key that no restart delay covers (one without a TTL
     /// or with a deadline beyond the cap), so that it must be synced before the reply.
     pub uncovered: bool,
+    /// The ceiling of fences that is to be put on record before the reply.
+    pub ceiling: Option<Ceiling>,
+    /// The reply tells of a fence: it waits until the ceiling is synced, in every mode.
+    pub tells_fence: bool,
     /// What the journal may hold, if the log has prepared space for less than a whole group. A
     /// script's writes cannot be foreseen: the one that no longer fits is refused.
     pub room_bytes: Option<usize>,
@@ -96,6 +101,8 @@ impl Effects {
         self.longest_deadline = None;
         self.longest_covered = None;
         self.uncovered = false;
+        self.ceiling = None;
+        self.tells_fence = false;
         self.room_bytes = None;
         self.is_retried = false;
         self.kept_back_bytes = 0;

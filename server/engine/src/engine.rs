@@ -11,8 +11,10 @@ use crate::command::call::call;
 use crate::command::spec::Handler;
 use crate::command::{Command, numbered_spec};
 use crate::context::CommandContext;
+use crate::control::Ceiling;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
+use crate::fences::Fences;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
@@ -264,6 +266,16 @@ impl Engine {
     /// Counters since the start.
     pub fn statistics(&self) -> Statistics {
         self.keyspace.statistics
+    }
+
+    /// Begins with this ceiling of fences on record: all names go on above it.
+    pub fn begin_fences(&mut self, ceiling: Ceiling) {
+        self.keyspace.fences = Fences::new(ceiling);
+    }
+
+    /// Up to where fences may have been taken: what is on record, or about to be.
+    pub fn ceiling(&self) -> Ceiling {
+        self.keyspace.fences.ceiling()
     }
 
     /// Changes the cap on deadlines that the restart delay covers.

@@ -69,7 +69,7 @@ pub fn at_stop(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Boot;
+    use crate::control::{Boot, Ceiling};
     use crate::restart::History;
     use crate::time::{BootTime, RawTime};
 
@@ -133,6 +133,7 @@ mod tests {
             boottime: BootTime::ZERO,
             pending: None,
             cap_ns: 0,
+            ceiling: Ceiling::NONE,
         };
         let control = Control {
             start,

@@ -33,7 +33,9 @@ mod wheel;
 mod wheel_tests;
 
 use crate::channels::Channels;
+use crate::control::Ceiling;
 use crate::effects::Dependency;
+use crate::fences::Fences;
 use crate::keyspace::ages::Ages;
 use crate::keyspace::change::Change;
 use crate::keyspace::databases::Databases;
@@ -101,6 +103,7 @@ pub(crate) struct Keyspace {
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
     pub(crate) tracking: Tracking,
+    pub(crate) fences: Fences,
     /// Which events of keys are published.
     pub(crate) events: Events,
     pub(crate) ages: Ages,
@@ -146,6 +149,7 @@ impl Keyspace {
             waiters: Waiters::default(),
             channels: Channels::default(),
             tracking: Tracking::new(seed),
+            fences: Fences::new(Ceiling::NONE),
             events: Events::default(),
             ages: Ages::default(),
             expired: Expired::default(),

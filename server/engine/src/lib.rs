@@ -17,6 +17,7 @@ mod effects;
 mod engine;
 mod error;
 mod extended;
+mod fences;
 mod glob;
 #[cfg(test)]
 mod glob_tests;

@@ -135,7 +135,7 @@ impl LiveMode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Boot;
+    use crate::control::{Boot, Ceiling};
     use crate::time::{BootTime, NodeTime, RawTime};
 
     fn at(position: u64) -> LogPosition {
@@ -154,6 +154,7 @@ mod tests {
             boottime: BootTime::ZERO,
             pending: None,
             cap_ns: 60,
+            ceiling: Ceiling::NONE,
         }
     }
 

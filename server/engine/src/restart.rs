@@ -8,7 +8,7 @@
 //!
 //! [`TtlBound`] is the other half: it bounds the TTLs of locks that the log might forget.
 
-use crate::control::{Boot, Durability, Pending, Record, Start};
+use crate::control::{Boot, Ceiling, Durability, Pending, Record, Start};
 pub use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime, saturated};
 
@@ -40,6 +40,8 @@ pub struct History {
     pub owed_until: NodeTime,
     /// The newest node time on record.
     pub newest: NodeTime,
+    /// Up to where the node may have taken fences, as far as its log knows.
+    pub ceiling: Ceiling,
 }
 
 impl Default for History {
@@ -56,6 +58,7 @@ impl Default for History {
             lost_ns: None,
             owed_until: NodeTime::ZERO,
             newest: NodeTime::ZERO,
+            ceiling: Ceiling::NONE,
         }
     }
 }
@@ -71,6 +74,7 @@ impl History {
                 self.is_serving = false;
                 self.weakest = start.durability;
                 self.cap_ns = start.cap_ns;
+                self.ceiling = start.ceiling;
                 self.set_pending(start.pending);
             }
             Record::Serving => {
@@ -80,6 +84,7 @@ impl History {
                 self.owed_until = NodeTime::ZERO;
             }
             Record::Owed(until) => self.owed_until = *until,
+            Record::Ceiling(ceiling) => self.ceiling = *ceiling,
             Record::Mode(mode) => {
                 self.weakest = if mode.is_complete {
                     mode.durability
@@ -98,6 +103,7 @@ impl History {
                 self.is_serving = control.serving;
                 self.weakest = control.weakest;
                 self.cap_ns = control.start.cap_ns;
+                self.ceiling = control.start.ceiling;
                 self.ttl_bound_ns = control.ttl_bound_ns;
                 // `owed_until` stays: the record that repeats it comes next, and may be missing.
                 if control.serving {
@@ -196,6 +202,24 @@ impl History {
         let delay =
             later(self.carried(seen, policy), fresh).filter(|pending| pending.until > seen.now);
         Verdict { stop, delay }
+    }
+
+    /// Where the fences of the run begin that follows this stop. A crash loses none, because each is covered by a synced record;
+    /// what loses durable data may have lost fences as well.
+    pub fn ceiling(&self, stop: Stop, seen: &Seen, policy: &Policy) -> Ceiling {
+        let uncertain = Ceiling::Uncertain(self.ceiling.value());
+        match stop {
+            // Somebody says that no node ever ran here, if it may serve at once.
+            Stop::Unknown if policy.first_start_waits => uncertain,
+            Stop::Unknown | Stop::NeverRan => Ceiling::NONE,
+            Stop::Emptied | Stop::Lost | Stop::Moved => uncertain,
+            Stop::Complete | Stop::PowerLoss | Stop::Unclean
+                if !seen.is_same_boot && !policy.trusts_fsync =>
+            {
+                uncertain
+            }
+            _ => self.ceiling,
+        }
     }
 
     /// The longest TTL that a delay may have to cover where the log cannot say what it forgot.

@@ -30,6 +30,7 @@ fn facts(durability: Durability, pending: Option<Pending>) -> Start {
         boottime: BootTime::ZERO,
         pending,
         cap_ns: 60 * SECOND,
+        ceiling: Ceiling::NONE,
     }
 }
 

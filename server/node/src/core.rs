@@ -19,6 +19,8 @@ pub(crate) mod error_codes;
 pub mod executor;
 #[cfg(test)]
 mod executor_tests;
+#[cfg(test)]
+mod fences_tests;
 pub(crate) mod line_rate;
 pub(crate) mod linger;
 pub(crate) mod log_duties;

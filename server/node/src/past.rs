@@ -11,6 +11,7 @@ pub mod fingerprint;
 mod frames;
 pub mod identity;
 
+use quorlock_engine::control::Ceiling;
 use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
 use quorlock_engine::{NodeTime, RawTime};
 use quorlock_persistence::{Disk, LogSummary};
@@ -51,6 +52,8 @@ pub struct Past {
     pub(crate) newest_incarnation: u64,
     /// How the last incarnation ended, and what has to be waited out.
     pub verdict: Verdict,
+    /// Where the fences of the next one begin.
+    pub(crate) ceiling: Ceiling,
 }
 
 impl Past {
@@ -85,9 +88,11 @@ impl Past {
             has_identity: directory.identity.is_some() || has_marker,
             has_marker,
         };
+        let verdict = history.judge(&seen, policy);
         Ok(Self {
             newest_incarnation: newest_incarnation(&history, summary).max(marked),
-            verdict: history.judge(&seen, policy),
+            verdict,
+            ceiling: history.ceiling(verdict.stop, &seen, policy),
             history,
             seen,
             base,

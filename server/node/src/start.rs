@@ -133,6 +133,7 @@ pub fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
         None => create_identity(&plan, &recovery)?,
     };
     let start = next_start(&plan, &past)?;
+    engine.begin_fences(start.ceiling);
     let report = StartReport::new(&past, start.incarnation, recovery.summary(), &plan.config);
     tell_of_log(&recovery);
     let id = identity.shown(plan.config.node_name.as_deref());
@@ -270,6 +271,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
         boottime: anchor.boottime,
         pending: past.verdict.delay,
         cap_ns: saturated_nanos(plan.config.restart_delay_max),
+        ceiling: past.ceiling,
     })
 }
 

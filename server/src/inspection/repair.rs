@@ -252,7 +252,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
     use quorlock_engine::NodeTime;
-    use quorlock_engine::control::Durability;
+    use quorlock_engine::control::{Ceiling, Durability};
     use quorlock_persistence::{Batch, LogOptions, MemoryDisk};
 
     use super::*;
@@ -282,6 +282,7 @@ mod tests {
             boottime: clock.boottime(),
             pending: None,
             cap_ns: 60_000_000_000,
+            ceiling: Ceiling::NONE,
         })
         .encode(&mut payload);
         log.appender

@@ -4,7 +4,7 @@
 //! decided by the production code (`restart`, `incarnation`). What a mutant makes of that is at the
 //! end of this file. The order of the steps mirrors `server/node/src/start.rs` and `maintenance.rs`.
 
-use quorlock_engine::control::{Boot, Pending, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, Pending, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, Rebased, Seen, TtlBound, node_time};
 use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime, incarnation};
@@ -67,6 +67,7 @@ impl Node {
             boottime: BootTime::ZERO,
             pending: delay,
             cap_ns: configuration.cap_ns,
+            ceiling: Ceiling::NONE,
         };
         self.cached = now;
         self.put_on_record(rules, raw, start, image.key);

@@ -124,6 +124,8 @@ impl Flags {
     /// Answers a number, a text, OK, nothing, or an error, whatever its arguments: a script without a loop that calls no other
     /// commands runs natively.
     pub const SIMPLE: Flags = Flags(1 << 28);
+    /// May put another ceiling of fences on record, also on a node that logs no keys.
+    pub const RAISES_CEILING: Flags = Flags(1 << 29);
 
     /// What Redis allows at any time.
     pub const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);

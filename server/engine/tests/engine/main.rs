@@ -8,6 +8,7 @@ mod dependency;
 mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod locks;
 mod model;
 mod modes;
 mod parts;

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use quorlock_engine::control::{Boot, Durability, Mode, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, Durability, Mode, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen, Stop};
 use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime};
@@ -68,6 +68,7 @@ fn start(durability: Durability) -> Start {
         boottime: BootTime::ZERO,
         pending: None,
         cap_ns: CAP_NS,
+        ceiling: Ceiling::NONE,
     }
 }
 

@@ -153,6 +153,10 @@ impl Compaction {
         };
         let is_serving = executor.phase == Phase::Serving;
         let start = executor.time.with_wall_now(*start);
+        let start = Start {
+            ceiling: executor.engine.ceiling(),
+            ..start
+        };
         let control = executor.mode.control(&start, is_serving, ttl_bound_ns);
         let opening = incarnation::at_checkpoint(control, executor.owed_until, now);
         let mut payload = Vec::new();

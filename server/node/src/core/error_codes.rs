@@ -85,6 +85,7 @@ const OWN_CODES: &[&str] = &[
     "BUSYKEY",
     "ERR",
     "EXECABORT",
+    "FENCELOST",
     "MISCONF",
     "NOAUTH",
     "NOPROTO",

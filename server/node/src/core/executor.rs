@@ -52,6 +52,8 @@ pub struct Executor {
     /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
     /// is synced.
     ttl_bound_position: Position,
+    /// Position of the last ceiling of fences: no reply tells of a fence before it is synced.
+    ceiling_position: Position,
     /// Position of the last frame that changed a key.
     changed_position: Position,
     /// Position of the last one that touched a key which no delay covers and which is synced for that.
@@ -142,6 +144,7 @@ impl Executor {
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
             ttl_bound_position: Position::ZERO,
+            ceiling_position: Position::ZERO,
             changed_position: Position::ZERO,
             uncovered_position: Position::ZERO,
             rotations: 0,
@@ -337,6 +340,12 @@ impl Executor {
 
     /// Puts the command's effects on record, after the TTL bound that covers them.
     pub(super) fn log(&mut self, now: NodeTime, wait: &mut Wait) {
+        if let Some(ceiling) = self.effects.ceiling {
+            self.ceiling_position = self.append(now, &Record::Ceiling(ceiling));
+        }
+        if self.effects.tells_fence {
+            wait.raise(Wait::until_synced_at_once(self.ceiling_position));
+        }
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::{Boot, Durability, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, Durability, Record, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Position, Preparer, Recovery};
@@ -45,6 +45,7 @@ pub(super) fn core_on(
         boottime: clock.boottime(),
         pending: None,
         cap_ns: 60_000_000_000,
+        ceiling: Ceiling::NONE,
     };
     let rules = Rules {
         no_ttl_is_synced: true,

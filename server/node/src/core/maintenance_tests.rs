@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quorlock_engine::control::{Durability, Pending, Start};
+use quorlock_engine::control::{Ceiling, Durability, Pending, Start};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Caller, Command, NodeTime};
 use quorlock_persistence::{LogOptions, MemoryDisk, Position};
@@ -60,6 +60,7 @@ impl Node {
             boottime: clock.boottime(),
             pending,
             cap_ns: 60_000_000_000,
+            ceiling: Ceiling::NONE,
         };
         Node {
             executor,

@@ -305,6 +305,7 @@ fn show_nanos(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use quorlock_engine::RawTime;
+    use quorlock_engine::control::Ceiling;
     use quorlock_engine::restart::{History, Seen, Verdict};
     use quorlock_persistence::{LogOptions, MemoryDisk, Recovery};
     use std::sync::Arc;
@@ -335,6 +336,7 @@ mod tests {
             raw: RawTime::ZERO,
             newest_incarnation: 2,
             verdict,
+            ceiling: Ceiling::NONE,
         };
         let disk = Arc::new(MemoryDisk::new());
         let recovery = Recovery::read(disk, &LogOptions::default()).expect("an empty disk");

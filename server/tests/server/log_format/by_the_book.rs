@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_engine::control::Durability;
 use quorlock_engine::control::{Boot, Pending, Record, Start, kind};
+use quorlock_engine::control::{Ceiling, Durability};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{BootTime, NodeTime, RawTime};
 use quorlock_persistence::Recovery;
@@ -206,6 +206,7 @@ fn causes_have_the_chapters_numbers() {
             boottime: BootTime::from_nanos(7),
             pending,
             cap_ns: 8,
+            ceiling: Ceiling::Uncertain(9),
         };
         let mut payload = Vec::new();
         Record::Start(start).encode(&mut payload);
@@ -217,7 +218,7 @@ fn causes_have_the_chapters_numbers() {
             payload,
         };
         let text = by_the_book(&frame);
-        let owes = format!("owes cause {number} until 3 length 4 cap 8");
+        let owes = format!("owes cause {number} until 3 length 4 cap 8 at least 9");
         assert!(text.ends_with(&owes), "{text}");
         assert_eq!(text, by_the_program(frame.kind, &frame.payload));
     }

@@ -1,7 +1,7 @@
 //! What a frame's payload says, as a line of words: read by the rules of the book's chapter, and, to compare,
 //! by the program.
 
-use quorlock_engine::control::{Durability, Pending, Record, Start};
+use quorlock_engine::control::{Ceiling, Durability, Pending, Record, Start};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Change, Collection, Deadline, End, Mutation, Mutations, NewValue, NodeTime};
 
@@ -35,10 +35,15 @@ impl Rest<'_> {
 
     fn record(&mut self, kind: u8) -> String {
         let version = self.fixed(1);
-        assert!(version == 1 || version == 2 && [2, 4, 9].contains(&kind));
-        let is_second = version == 2;
+        let newest = match kind {
+            2 | 9 => 3,
+            4 => 2,
+            _ => 1,
+        };
+        assert!((1..=newest).contains(&version));
+        let is_second = version >= 2;
         match kind {
-            2 => format!("start {}", self.start(is_second)),
+            2 => format!("start {}", self.start(version)),
             3 => "serving".to_owned(),
             4 => {
                 let durability = self.durability();
@@ -53,7 +58,7 @@ impl Rest<'_> {
             7 => format!("shutdown {}", self.pending()),
             8 => "tick".to_owned(),
             9 => {
-                let start = self.start(is_second);
+                let start = self.start(version);
                 let serving = self.fixed(1) == 1;
                 let weakest = self.durability();
                 let promise = self.fixed(8);
@@ -63,21 +68,37 @@ impl Rest<'_> {
             13 => format!("lost {}", self.fixed(8)),
             14 => format!("wall {} at {}", self.fixed(8), self.fixed(8)),
             15 => format!("owed until {}", self.fixed(8)),
+            16 => format!("ceiling{}", self.ceiling()),
             other => panic!("kind {other} does not exist yet"),
         }
     }
 
-    fn start(&mut self, has_cap: bool) -> String {
+    fn start(&mut self, version: u64) -> String {
         let incarnation = self.fixed(8);
         let boot = hexadecimal(&self.take(16));
         let place = self.fixed(8);
         let durability = self.durability();
         let clocks = [(); 4].map(|()| self.fixed(8));
         let pending = self.pending();
-        let cap = if has_cap { self.fixed(8) } else { 0 };
+        let cap = if version >= 2 { self.fixed(8) } else { 0 };
+        let ceiling = if version >= 3 {
+            self.ceiling()
+        } else {
+            String::new()
+        };
         format!(
-            "incarnation {incarnation} boot {boot} place {place} {durability} clocks {clocks:?} {pending} cap {cap}"
+            "incarnation {incarnation} boot {boot} place {place} {durability} clocks {clocks:?} {pending} cap {cap}{ceiling}"
         )
+    }
+
+    /// Nothing where no fence was taken, as in versions that had none.
+    fn ceiling(&mut self) -> String {
+        match (self.fixed(1), self.fixed(8)) {
+            (1, 0) => String::new(),
+            (1, value) => format!(" {value}"),
+            (0, value) => format!(" at least {value}"),
+            (other, _) => panic!("{other} is no ceiling"),
+        }
     }
 
     fn durability(&mut self) -> &'static str {
@@ -343,6 +364,7 @@ fn of_record(record: &Record) -> String {
         Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
         Record::Wall { wall_us, boottime } => format!("wall {wall_us} at {}", boottime.as_nanos()),
         Record::Owed(until) => format!("owed until {}", until.as_nanos()),
+        Record::Ceiling(ceiling) => format!("ceiling{}", of_ceiling(*ceiling)),
     }
 }
 
@@ -355,13 +377,22 @@ fn of_start(start: &Start) -> String {
     ];
     let boot = hexadecimal(&start.boot.0);
     format!(
-        "incarnation {} boot {boot} place {} {} clocks {clocks:?} {} cap {}",
+        "incarnation {} boot {boot} place {} {} clocks {clocks:?} {} cap {}{}",
         start.incarnation,
         start.fingerprint,
         of_durability(start.durability),
         of_pending(start.pending.as_ref()),
-        start.cap_ns
+        start.cap_ns,
+        of_ceiling(start.ceiling)
     )
+}
+
+fn of_ceiling(ceiling: Ceiling) -> String {
+    match ceiling {
+        Ceiling::Known(0) => String::new(),
+        Ceiling::Known(value) => format!(" {value}"),
+        Ceiling::Uncertain(value) => format!(" at least {value}"),
+    }
 }
 
 fn of_durability(durability: Durability) -> &'static str {

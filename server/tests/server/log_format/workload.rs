@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quorlock_engine::control::{Boot, Control, Durability, Mode, Pending, Record, Start, kind};
+use quorlock_engine::control::{
+    Boot, Ceiling, Control, Durability, Mode, Pending, Record, Start, kind,
+};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{
     BootTime, Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime,
@@ -260,6 +262,7 @@ fn start(incarnation: u64, pending: Option<Pending>) -> Start {
         boottime: BootTime::from_nanos(7_000_000_000),
         pending,
         cap_ns: 60_000_000_000,
+        ceiling: Ceiling::NONE,
     }
 }
 

@@ -10,7 +10,9 @@ impl Executor {
     /// room of.
     pub(crate) fn lacks_room_for(&self, command: &Command<'_>) -> bool {
         if !self.mode.is_logged() {
-            return false;
+            // Its log holds records about the node alone, and a ceiling of fences is the only one that clients ask for.
+            let may_raise = command.spec.flags.contains(Flags::RAISES_CEILING);
+            return may_raise && self.appender.room() < GROUP_BYTES_MAX;
         }
         let bytes = log_bytes_max(command);
         let kept_back = match !self.appender.has_spare() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorlock_engine::BootTime;
-use quorlock_engine::control::{Boot, Durability};
+use quorlock_engine::control::{Boot, Ceiling, Durability};
 
 use super::*;
 use crate::clock::SettableClock;
@@ -33,6 +33,7 @@ fn start(clock: &SettableClock) -> Start {
         boottime: clock.boottime(),
         pending: None,
         cap_ns: 60_000_000_000,
+        ceiling: Ceiling::NONE,
     }
 }
 

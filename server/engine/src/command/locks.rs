@@ -1,0 +1,280 @@
+//! Locks with fences: LOCK.ACQUIRE, LOCK.EXTEND, LOCK.RELEASE, LOCK.FENCE, and the ceiling of a node's fences.
+//!
+//! A lock is a key with a string, its token, and a deadline: what SET NX PX makes. So the locks of all clients exclude each
+//! other, and GET, PTTL and a compare-and-delete work on them. Only the fence is new; the rules are in `fences`.
+
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::{TimeForm, integer, is_option};
+use crate::command::set_options::{SetExpiry, set_deadline};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::control::Ceiling;
+use crate::error::ErrorReply;
+use crate::fences::{FENCE_MAX, FenceName, FenceRefusal};
+use crate::keyspace::KeySlot;
+use crate::notifications::Class;
+use crate::number::parse_integer;
+use crate::reply::Reply;
+use crate::time::{Deadline, saturated};
+
+pub(super) const FAMILY: Family = &[&ACQUIRE, &EXTEND, &RELEASE, &FENCE, &CEILING, &ADOPT];
+
+const ACQUIRE: Spec = Spec {
+    name: "lock.acquire",
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
+    arity: -4,
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
+    keys: KeyPositions::ONE,
+    summary: "Takes a lock if nobody holds it, and tells its fence",
+    syntax: "key token milliseconds [GUESS fence]",
+    handler: Handler::Keys(acquire),
+};
+
+/// Granted or not, the fence of the name, and whether the guess was taken.
+fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (name, token) = (arguments[1], arguments[2]);
+    admit_token(token)?;
+    let deadline = lock_deadline(context, "lock.acquire", arguments[3])?;
+    let guess = match arguments[4..] {
+        [] => None,
+        [option, guess] if is_option(option, "guess") => Some(fence_number(guess)?),
+        _ => return Err(ErrorReply::SYNTAX),
+    };
+    admit_fences(context)?;
+    context.effects.tells_fence = true;
+    let fence_name = FenceName::new(context.caller.database, name);
+    let fences = &context.keyspace.fences;
+    let current = fences.of(&fence_name);
+    let judged = guess.map(|guess| fences.judge(&fence_name, token, guess));
+    if judged == Some(Err(FenceRefusal::TooHigh)) {
+        return Err(too_high(current));
+    }
+    let found = context.peek(name);
+    if found.live.is_some() {
+        return Ok(fence_reply(false, current, Some(false)));
+    }
+    context.reveal(&found);
+    context.put_string(&found, name, token, deadline)?;
+    context.notify(Class::String, "set", name);
+    context.notify(Class::Generic, "expire", name);
+    Ok(match guess {
+        Some(guess) if take(context, fence_name, token, guess).is_ok() => {
+            fence_reply(true, guess, Some(true))
+        }
+        _ => fence_reply(true, current, Some(false)),
+    })
+}
+
+const EXTEND: Spec = Spec {
+    name: "lock.extend",
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
+    arity: 4,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
+    keys: KeyPositions::ONE,
+    summary: "Lets a lock end later, if this token holds it",
+    syntax: "key token milliseconds",
+    handler: Handler::Keys(extend),
+};
+
+/// An extension that comes late shortens nothing: one that was sent after it may have come before it.
+fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let name = arguments[1];
+    let deadline = lock_deadline(context, "lock.extend", arguments[3])?;
+    let found = context.look_at(name);
+    if !is_held_by(context, &found, arguments[2]) {
+        return Ok(Reply::flag(false));
+    }
+    if deadline > context.deadline(&found) {
+        context.set_deadline(&found, name, deadline)?;
+        context.notify(Class::Generic, "expire", name);
+    }
+    Ok(Reply::flag(true))
+}
+
+const RELEASE: Spec = Spec {
+    name: "lock.release",
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::REMOVE]),
+    arity: 3,
+    summary: "Frees a lock, if this token holds it",
+    syntax: "key token",
+    handler: Handler::Keys(release),
+    ..EXTEND
+};
+
+fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let name = arguments[1];
+    let found = context.look_at(name);
+    let is_held = is_held_by(context, &found, arguments[2]);
+    if is_held {
+        context.delete(&found, name)?;
+        context.notify(Class::Generic, "del", name);
+    }
+    Ok(Reply::flag(is_held))
+}
+
+const FENCE: Spec = Spec {
+    name: "lock.fence",
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
+    arity: 4,
+    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
+    keys: KeyPositions::ONE,
+    summary: "Gives a lock its fence, if this token holds it and no larger one was taken",
+    syntax: "key token fence",
+    handler: Handler::Keys(fence),
+};
+
+/// Taken or not, and the fence of the name; nothing where the token does not hold the lock.
+fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (name, token) = (arguments[1], arguments[2]);
+    let number = fence_number(arguments[3])?;
+    admit_fences(context)?;
+    let found = context.look_at(name);
+    if !is_held_by(context, &found, token) {
+        return Ok(Reply::Nil);
+    }
+    context.effects.tells_fence = true;
+    let fence_name = FenceName::new(context.caller.database, name);
+    let current = context.keyspace.fences.of(&fence_name);
+    match take(context, fence_name, token, number) {
+        Ok(()) => Ok(fence_reply(true, number, None)),
+        Err(FenceRefusal::TooLow) => Ok(fence_reply(false, current, None)),
+        Err(FenceRefusal::TooHigh) => Err(too_high(current)),
+    }
+}
+
+const CEILING: Spec = Spec {
+    name: "lock.ceiling",
+    about: About::new(SINCE, Categories::NONE, &[]),
+    arity: 1,
+    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::NO_SCRIPT),
+    keys: KeyPositions::NONE,
+    summary: "Returns a number that no fence of this node is above, and whether that is certain",
+    syntax: "",
+    handler: Handler::Keys(|context, _| {
+        let ceiling = context.keyspace.fences.ceiling();
+        context.effects.tells_fence = true;
+        let is_certain = matches!(ceiling, Ceiling::Known(_));
+        Ok(Reply::Array(vec![
+            number_reply(ceiling.value()),
+            Reply::flag(is_certain),
+        ]))
+    }),
+};
+
+const ADOPT: Spec = Spec {
+    name: "lock.adopt",
+    about: About::new(SINCE, Categories::NONE, &[]),
+    arity: 2,
+    flags: Flags::WRITE_KEYS.with(Flags::ADMIN).with(NOT_AMONG_OTHERS),
+    keys: KeyPositions::NONE,
+    summary: "Takes over the largest ceiling of a majority of the other nodes",
+    syntax: "ceiling",
+    handler: Handler::Keys(adopt),
+};
+
+/// Returns the ceiling from here on.
+fn adopt(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let number = parse_integer(arguments[1]).and_then(|number| u64::try_from(number).ok());
+    let number = number.ok_or(ErrorReply::fixed(
+        "ERR the ceiling must be a number from 0 to 9223372036854775807: the largest that LOCK.CEILING returns on a \
+         majority of the other nodes",
+    ))?;
+    let ceiling = context.keyspace.fences.adopt(number);
+    context.effects.ceiling = Some(ceiling);
+    context.effects.tells_fence = true;
+    Ok(number_reply(ceiling.value()))
+}
+
+fn take(
+    context: &mut CommandContext<'_>,
+    name: FenceName,
+    token: &[u8],
+    fence: u64,
+) -> Result<(), FenceRefusal> {
+    let taken = context.keyspace.fences.take(name, token, fence)?;
+    context.effects.ceiling = taken.ceiling.or(context.effects.ceiling);
+    Ok(())
+}
+
+/// The lock with this token, where the key holds it as a string.
+fn is_held_by(context: &CommandContext<'_>, found: &KeySlot, token: &[u8]) -> bool {
+    matches!(context.string(found), Ok(Some(held)) if held == token)
+}
+
+fn admit_fences(context: &CommandContext<'_>) -> Result<(), ErrorReply> {
+    match context.keyspace.fences.ceiling() {
+        Ceiling::Known(_) => Ok(()),
+        Ceiling::Uncertain(_) => Err(FENCES_LOST),
+    }
+}
+
+fn admit_token(token: &[u8]) -> Result<(), ErrorReply> {
+    match token.len() {
+        1..=TOKEN_BYTES_MAX => Ok(()),
+        _ => Err(ErrorReply::fixed(
+            "ERR the token of a lock has 1 to 1024 bytes: make one of 20 random bytes for each acquisition",
+        )),
+    }
+}
+
+/// A restart delay must cover the lock: else a node that lost it could take its fence from another one.
+fn lock_deadline(
+    context: &CommandContext<'_>,
+    command: &str,
+    milliseconds: &[u8],
+) -> Result<Deadline, ErrorReply> {
+    let count = integer(milliseconds)?;
+    let longest = context.keyspace.rules.restart_delay_max;
+    let longest_ms = saturated(longest.as_millis());
+    if u64::try_from(count).is_ok_and(|count| count > longest_ms) {
+        return Err(ErrorReply::new(format!(
+            "ERR a lock of {count} ms is longer than restart-delay-max, {longest_ms} ms: no restart delay would cover it. \
+             Extend a shorter one while it is needed, or raise restart-delay-max on every node"
+        )));
+    }
+    match set_deadline(command, TimeForm::MILLISECONDS, count, context.now)? {
+        SetExpiry::At(deadline) => Ok(deadline),
+        SetExpiry::Keep | SetExpiry::Past => Err(ErrorReply::invalid_expire(command)),
+    }
+}
+
+fn fence_number(argument: &[u8]) -> Result<u64, ErrorReply> {
+    let number = parse_integer(argument).and_then(|number| u64::try_from(number).ok());
+    let number = number.filter(|number| (1..=FENCE_MAX).contains(number));
+    number.ok_or(ErrorReply::fixed(
+        "ERR a fence is a number from 1 to 9223372036854775807",
+    ))
+}
+
+fn too_high(current: u64) -> ErrorReply {
+    ErrorReply::new(format!(
+        "ERR this fence is more than 1099511627776 above {current}, which the name has here: nobody comes so far by \
+         counting. Nothing was changed; take one more than the largest fence of a majority of the nodes"
+    ))
+}
+
+fn fence_reply(is_so: bool, fence: u64, took_guess: Option<bool>) -> Reply {
+    let mut parts = vec![Reply::flag(is_so), number_reply(fence)];
+    parts.extend(took_guess.map(Reply::flag));
+    Reply::Array(parts)
+}
+
+fn number_reply(number: u64) -> Reply {
+    Reply::Integer(i64::try_from(number).expect("fences and ceilings have 63 bits"))
+}
+
+const FENCES_LOST: ErrorReply = ErrorReply::fixed(
+    "FENCELOST this node may have lost fences that it took, so it takes none: it is new among others, was emptied, \
+     restored or repaired, or its machine lost power without trust-fsync yes. No lock is affected, and plain locks work. \
+     Ask LOCK.CEILING on a majority of the other nodes and give the largest to LOCK.ADOPT here; where all nodes of a \
+     cluster are new, give 0 to each",
+);
+
+/// A fence that was taken is not taken back, so nothing that can be undone takes one.
+const NOT_AMONG_OTHERS: Flags = Flags::RAISES_CEILING
+    .with(Flags::NO_SCRIPT)
+    .with(Flags::NO_MULTI);
+
+/// The first version of this server that has them.
+const SINCE: &str = "0.1.0";
+const TOKEN_BYTES_MAX: usize = 1024;

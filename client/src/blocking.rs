@@ -40,12 +40,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use quorlock_client_rules::clock::ClientInstant;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::Token;
 use quorlock_client_rules::wait::{Wait, Waiting};
+use quorlock_clock::ClientInstant;
 use tokio::task::unconstrained;
 
 use crate::lease::Lease;

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
-use quorlock_client_rules::clock::{ClientInstant, Clock};
 use quorlock_client_rules::name::shown;
 use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
 use quorlock_client_rules::token::Token;
 use quorlock_client_rules::unasked;
+use quorlock_clock::{ClientInstant, Clock};
 
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;

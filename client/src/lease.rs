@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_client_rules::clock::{ClientInstant, Clock};
 use quorlock_client_rules::token::Token;
+use quorlock_clock::{ClientInstant, Clock};
 
 /// A lock that is held for a while under a token, without being renewed. Nothing happens when it
 /// is dropped.

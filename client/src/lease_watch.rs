@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_client_rules::clock::{ClientInstant, Clock};
 use quorlock_client_rules::outcome::Loss;
+use quorlock_clock::{ClientInstant, Clock};
 use tokio::sync::watch;
 
 use crate::runtime::handle::LeaseState;

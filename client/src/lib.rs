@@ -55,7 +55,6 @@ mod lock;
 mod redlock;
 mod runtime;
 mod shared;
-mod system_clock;
 
 pub use guard::Guard;
 pub use lease::Lease;
@@ -66,7 +65,6 @@ pub use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 #[doc(inline)]
 pub use quorlock_client_rules::{
     address::AddressError,
-    clock::{ClientInstant, Clock, ManualClock},
     outcome::{
         AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer,
         NodeRelease, NodeReport, Release, TooShort,
@@ -78,5 +76,8 @@ pub use quorlock_client_rules::{
     votes::Identity,
     wait::{Wait, Waiting},
 };
+#[doc(inline)]
+pub use quorlock_clock::{Boot, BootTime, ClientInstant, Clock, RawTime, SettableClock};
+#[doc(inline)]
+pub use quorlock_system_clock::SystemClock;
 pub use redlock::{Redlock, RedlockBuilder};
-pub use system_clock::SystemClock;

@@ -289,9 +289,9 @@ mod tests {
     use super::*;
     use crate::blocking;
     use crate::runtime::handle::Handle;
-    use crate::system_clock::SystemClock;
     use quorlock_client_rules::outcome::AcquireError;
     use quorlock_client_rules::settings::Settings;
+    use quorlock_system_clock::SystemClock;
 
     #[test]
     fn a_client_of_the_process_before_a_fork_fails_at_once_and_says_so() {

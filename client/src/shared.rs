@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorlock_client_rules::clock::Clock;
 use quorlock_client_rules::settings::Settings;
+use quorlock_clock::Clock;
 
 use crate::guard::Guard;
 use crate::runtime::handle::Handle;

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use quorlock_client::{ClientInstant, Clock, ManualClock};
-use quorlock_server::clock::SettableClock;
+use quorlock_server::clock::{Boot, BootTime, ClientInstant, Clock, RawTime, SettableClock};
 use tokio::sync::{oneshot, watch};
 
 use crate::stopwatch::Stopwatch;
@@ -32,7 +31,7 @@ struct State {
 /// What all clients' clocks show.
 #[derive(Debug, Default)]
 struct Hands {
-    clock: ManualClock,
+    clock: SettableClock,
     /// When the cluster ended.
     over: OnceLock<Stopwatch>,
 }
@@ -210,6 +209,22 @@ impl Clock for ClientClock {
         let now = self.hands.clock.now();
         let since_end = self.hands.over.get().map(Stopwatch::elapsed);
         since_end.map_or(now, |since_end| now.after(since_end))
+    }
+
+    fn raw(&self) -> RawTime {
+        self.hands.clock.raw()
+    }
+
+    fn boottime(&self) -> BootTime {
+        self.hands.clock.boottime()
+    }
+
+    fn wall_us(&self) -> u64 {
+        self.hands.clock.wall_us()
+    }
+
+    fn boot(&self) -> Boot {
+        self.hands.clock.boot()
     }
 
     fn sleep_towards(&self, deadline: Option<ClientInstant>, waker: &Waker) -> bool {

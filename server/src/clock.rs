@@ -1,8 +1,7 @@
-//! The machine's clocks: the only place in the server that asks it for the time.
+//! The clocks that a node of a program can be given: the machine's, unless the program chooses another.
 
-mod boot;
-mod system;
-
-pub use quorlock_node::clock::{Boot, BootTime, Clock, LookAgain, Pause, RawTime, SettableClock};
+pub use quorlock_node::clock::{
+    Boot, BootTime, ClientInstant, Clock, LookAgain, Pause, RawTime, SettableClock,
+};
 pub(crate) use quorlock_node::clock::{Reading, saturated_nanos};
-pub use system::SystemClock;
+pub use quorlock_system_clock::SystemClock;

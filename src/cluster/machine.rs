@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorlock_server::MemoryDisk;
-use quorlock_server::clock::{Boot, BootTime, Clock, LookAgain, Pause, RawTime, SystemClock};
+use quorlock_server::clock::{
+    Boot, BootTime, ClientInstant, Clock, LookAgain, Pause, RawTime, SystemClock,
+};
 use tokio::sync::watch;
 
 /// Such a machine.
@@ -86,6 +88,10 @@ impl MachineClock {
 }
 
 impl Clock for MachineClock {
+    fn now(&self) -> ClientInstant {
+        SystemClock.now().after(self.ahead())
+    }
+
     fn raw(&self) -> RawTime {
         let real = SystemClock.raw().as_nanos();
         RawTime::from_nanos(real.saturating_add(self.ahead_ns()))

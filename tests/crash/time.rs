@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
-use quorlock_node::clock::Clock;
+use quorlock_node::clock::{ClientInstant, Clock};
 
 /// One machine's clocks.
 #[derive(Debug)]
@@ -107,6 +107,10 @@ impl WorldClock {
 }
 
 impl Clock for WorldClock {
+    fn now(&self) -> ClientInstant {
+        ClientInstant::from_nanos(self.raw_ns(), self.raw_ns())
+    }
+
     fn raw(&self) -> RawTime {
         RawTime::from_nanos(self.raw_ns())
     }

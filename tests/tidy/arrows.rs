@@ -18,15 +18,25 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 11] = [
+const PACKAGES: [Package; 13] = [
+    Package {
+        folder: "clock/system/",
+        may_know: &["system-clock", "clock"],
+        examples_may_know: &["client"],
+    },
+    Package {
+        folder: "clock/",
+        may_know: &["clock"],
+        examples_may_know: &["client", "server"],
+    },
     Package {
         folder: "server/engine/",
-        may_know: &["engine"],
+        may_know: &["engine", "clock"],
         examples_may_know: &[],
     },
     Package {
         folder: "server/node/",
-        may_know: &["node", "engine", "persistence"],
+        may_know: &["node", "engine", "persistence", "clock"],
         examples_may_know: &[],
     },
     Package {
@@ -36,17 +46,17 @@ const PACKAGES: [Package; 11] = [
     },
     Package {
         folder: "client/rules/",
-        may_know: &["client-rules"],
+        may_know: &["client-rules", "clock"],
         examples_may_know: &["client", "server"],
     },
     Package {
         folder: "client/",
-        may_know: &["client", "client-rules"],
+        may_know: &["client", "client-rules", "clock", "system-clock"],
         examples_may_know: &["server"],
     },
     Package {
         folder: "server/",
-        may_know: &["server", "node", "engine", "persistence"],
+        may_know: &["server", "node", "engine", "persistence", "system-clock"],
         examples_may_know: &[],
     },
     Package {
@@ -95,7 +105,9 @@ const PACKAGES: [Package; 11] = [
 /// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
 const TESTKIT: &str = "testkit";
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
+    "clock",
+    "system-clock",
     "server",
     "node",
     "engine",
@@ -109,7 +121,9 @@ const NAMES: [&str; 10] = [
 ];
 
 /// The sources that a node and a client are made of.
-const DECIDERS: [&str; 6] = [
+const DECIDERS: [&str; 8] = [
+    "clock/src/",
+    "clock/system/src/",
     "server/src/",
     "server/node/src/",
     "server/engine/src/",
@@ -125,8 +139,13 @@ const STAND_INS: [&str; 3] = [
     "persistence/src/sync.rs",
 ];
 
-/// The packages that must not reach for the world: the engine, what decides in a node, and the client's rules.
-const PURE: [&str; 3] = ["server/engine/", "server/node/", "client/rules/"];
+/// The packages that must not reach for the world: what clocks have in common, the engine, what decides in a node, and the client's rules.
+const PURE: [&str; 4] = [
+    "clock/src/",
+    "server/engine/",
+    "server/node/",
+    "client/rules/",
+];
 
 /// The manifest that names no way into the world in its tables for tests either.
 const ALSO_IN_TESTS: &str = "client/rules/";

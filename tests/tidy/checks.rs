@@ -123,7 +123,6 @@ pub(crate) fn names(source: &Source) -> Vec<String> {
 pub(crate) fn clock_seam(source: &Source) -> Vec<String> {
     let chooses = [
         "server/src/clock.rs",
-        "server/src/clock/",
         "server/src/node/builder.rs",
         "server/src/inspection/",
     ];
@@ -188,12 +187,10 @@ pub(crate) fn made_up_numbers(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// The functions that saturate, one for each crate; and where a limit of the configuration goes beyond
+/// The function that saturates; and where a limit of the configuration goes beyond
 /// what can be counted there, which limits nothing.
-const MAY_SATURATE: [(&str, &str); 6] = [
-    ("client/rules/src/clock.rs", "saturated"),
-    ("server/engine/src/time.rs", "saturated"),
-    ("server/node/src/clock.rs", "saturated"),
+const MAY_SATURATE: [(&str, &str); 4] = [
+    ("clock/src/length.rs", "saturated"),
     ("server/node/src/event_loop/guard.rs", "memory_limit_bytes"),
     (
         "server/node/src/event_loop/limits.rs",
@@ -300,7 +297,7 @@ mod tests {
             1
         );
         for path in [
-            "server/src/clock/system.rs",
+            "server/src/clock.rs",
             "server/tests/x.rs",
             "client/src/x.rs",
         ] {
@@ -353,12 +350,12 @@ mod tests {
         }
         let saturates =
             "//! x\nfn saturated(n: u128) -> u64 {\n    u64::try_from(n).unwrap_or(u64::MAX)\n}\n";
-        assert!(at("server/node/src/clock.rs", saturates).is_empty());
+        assert!(at("clock/src/length.rs", saturates).is_empty());
         assert!(at("tests/src/history.rs", saturates).is_empty());
         assert_eq!(at("server/node/src/past.rs", saturates).len(), 1);
         let renamed = saturates.replace("saturated", "nanos");
-        let expected = ["server/node/src/clock.rs:3"];
-        let problems = at("server/node/src/clock.rs", &renamed);
+        let expected = ["clock/src/length.rs:3"];
+        let problems = at("clock/src/length.rs", &renamed);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].starts_with(expected[0]), "{problems:?}");
     }

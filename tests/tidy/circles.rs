@@ -11,7 +11,9 @@ use crate::imports::{Package, Path};
 use crate::tree::Source;
 
 /// The root modules of the packages that are looked at.
-const ROOTS: [&str; 7] = [
+const ROOTS: [&str; 9] = [
+    "clock/src/lib.rs",
+    "clock/system/src/lib.rs",
     "src/main.rs",
     "server/src/lib.rs",
     "server/engine/src/lib.rs",

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use quorlock_client_rules::address::{AddressError, NodeAddress};
 use quorlock_client_rules::client::Client;
-use quorlock_client_rules::clock::Clock;
 use quorlock_client_rules::outcome::BuildError;
 use quorlock_client_rules::settings::{Drift, RetryDelay, Settings, VotesBy};
 use quorlock_client_rules::votes::NODES_MAX;
+use quorlock_clock::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Redlock;
@@ -21,7 +21,7 @@ use crate::guard::Guard;
 use crate::runtime;
 use crate::runtime::connector::Connector;
 use crate::shared::{OnAcquired, Shared};
-use crate::system_clock::SystemClock;
+use quorlock_system_clock::SystemClock;
 
 /// Builds a [`Redlock`].
 ///

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorlock_client_rules::OperationId;
-use quorlock_client_rules::clock::Clock as _;
+use quorlock_clock::Clock as _;
 
-use crate::system_clock::SystemClock;
+use quorlock_system_clock::SystemClock;
 
 /// The calls and guards of a client that were dropped while somebody cared for them, until they
 /// are undone on the nodes that can be reached.

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended};
-use quorlock_client_rules::clock::ClientInstant;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::Token;
 use quorlock_client_rules::wait::Waiting;
+use quorlock_clock::ClientInstant;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dropped::Dropped;

@@ -20,9 +20,9 @@ mod thread;
 use std::sync::Arc;
 
 use quorlock_client_rules::address::NodeAddress;
-use quorlock_client_rules::clock::Clock;
 use quorlock_client_rules::outcome::BuildError;
 use quorlock_client_rules::settings::Settings;
+use quorlock_clock::Clock;
 use tokio::sync::mpsc;
 
 use self::client_io::Arrival;

@@ -225,7 +225,7 @@ async fn a_majority_that_comes_after_the_validity_is_not_a_lock() {
     let nodes = FakeNode::five();
     let (redlock, clock) = timeless(&nodes);
     // The client is stopped, or its machine suspended, between sending and receiving.
-    nodes[0].on_set(move || clock.advance_boot(TTL));
+    nodes[0].on_set(move || clock.suspend(TTL));
     nodes[1].set_mood(Mood::Refuses("ERR no"));
     nodes[2].set_mood(Mood::Refuses("ERR no"));
     let error = refused(&redlock, "a").await;

@@ -35,7 +35,7 @@ async fn a_suspended_machine_has_lost_its_lock() {
     let nodes = FakeNode::five();
     let (redlock, clock) = timeless(&nodes);
     let guard = acquire(&redlock, "a").await;
-    clock.advance_boot(TTL);
+    clock.suspend(TTL);
     // At the first look, before any task has run.
     assert!(!guard.is_valid());
     assert_eq!(guard.loss(), Some(Loss::Expired));
@@ -73,7 +73,7 @@ async fn renewals_that_fail_are_told_before_the_loss_and_again_when_they_succeed
     let in_time = tokio::time::timeout(TTL, recovered).await;
     in_time.expect("it is told").unwrap();
     // A loss is a failed renewal too, so that who waits for that alone is not left waiting.
-    clock.advance_boot(TTL);
+    clock.suspend(TTL);
     guard.renewal_failing().await;
     assert!(guard.is_renewal_failing());
 }
@@ -227,7 +227,7 @@ async fn an_outage_of_all_nodes_is_recovered_from() {
 #[tokio::test]
 async fn the_longest_lifetime_ends_a_lock_that_could_be_renewed() {
     let nodes = FakeNode::five();
-    let clock = std::sync::Arc::new(quorlock_client::ManualClock::new());
+    let clock = std::sync::Arc::new(quorlock_client::SettableClock::new());
     let lifetime = Duration::from_secs(5);
     let redlock = builder(&nodes)
         .clock(clock.clone())
@@ -247,11 +247,11 @@ async fn work_that_ends_after_the_deadline_is_not_called_done() {
     let (redlock, clock) = timeless(&nodes);
     let guard = acquire(&redlock, "a").await;
     // The machine sleeps while the work is at its last step.
-    let late = guard.run(async { clock.advance_boot(TTL) }).await;
+    let late = guard.run(async { clock.suspend(TTL) }).await;
     assert_eq!(late, Err(Loss::Expired));
     // And before its first one.
     let guard = acquire(&redlock, "b").await;
-    clock.advance_boot(TTL);
+    clock.suspend(TTL);
     let mut has_begun = false;
     let late = guard.run(async { has_begun = true }).await;
     assert_eq!((late, has_begun), (Err(Loss::Expired), false));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, BuildError, Redlock, RedlockBuilder, Wait};
+use quorlock_client::{AcquireError, BuildError, Redlock, RedlockBuilder, SettableClock, Wait};
 use quorlock_server::{MemoryDisk, Node, NodeStream};
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, DuplexStream, ReadBuf, duplex};
 
@@ -311,4 +311,28 @@ fn a_name_is_no_address_and_is_listed_once() {
     }
     let twice = add(add(Redlock::builder(), "node1"), "node1").build();
     assert!(matches!(twice, Err(BuildError::Duplicate(_))), "{twice:?}");
+}
+
+/// The client reads the clock that its node reads: one move ends the lease for both, and neither before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_a_node_and_a_client_share_moves_both() {
+    let clock = Arc::new(SettableClock::new());
+    let node = Node::builder().ephemeral().clock(clock.clone());
+    let node = Arc::new(node.start().await.unwrap());
+    let client = || {
+        let node = Arc::clone(&node);
+        let connect = move || ready(node.connect());
+        let builder = Redlock::builder().node_through("node", connect);
+        builder.clock(clock.clone()).build().unwrap()
+    };
+    let (redlock, other) = (client(), client());
+    let lease = redlock.lock("a").ttl(TTL).acquire_lease().await.unwrap();
+    clock.advance(TTL - Duration::from_secs(2));
+    assert!(lease.is_valid());
+    let refusal = refused(&other, "a").await;
+    assert!(matches!(refusal, AcquireError::Busy { .. }), "{refusal}");
+    clock.advance(Duration::from_secs(2));
+    assert!(!lease.is_valid());
+    let lease = other.lock("a").ttl(TTL).acquire_lease().await.unwrap();
+    assert!(lease.is_valid());
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_client::{
-    AcquireError, Guard, ManualClock, NodeStatus, Redlock, RedlockBuilder, Wait,
+    AcquireError, Guard, NodeStatus, Redlock, RedlockBuilder, SettableClock, Wait,
 };
 
 use self::fake_node::FakeNode;
@@ -36,8 +36,8 @@ fn client(nodes: &[FakeNode]) -> Redlock {
 }
 
 /// A client whose time stands still until it is moved.
-fn timeless(nodes: &[FakeNode]) -> (Redlock, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new());
+fn timeless(nodes: &[FakeNode]) -> (Redlock, Arc<SettableClock>) {
+    let clock = Arc::new(SettableClock::new());
     (builder(nodes).clock(clock.clone()).build().unwrap(), clock)
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quorlock_client::{ClientInstant, Clock, Loss, Redlock, SystemClock, blocking};
+use quorlock_client::{
+    Boot, BootTime, ClientInstant, Clock, Loss, RawTime, Redlock, SystemClock, blocking,
+};
 use quorlock_testkit::{eventually, pause};
 
 use crate::fake_node::FakeNode;
@@ -187,6 +189,18 @@ impl Clock for Panicking {
             "as it was told"
         );
         SystemClock.now()
+    }
+    fn raw(&self) -> RawTime {
+        SystemClock.raw()
+    }
+    fn boottime(&self) -> BootTime {
+        SystemClock.boottime()
+    }
+    fn wall_us(&self) -> u64 {
+        SystemClock.wall_us()
+    }
+    fn boot(&self) -> Boot {
+        SystemClock.boot()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sources of the client and of its rules, and what the client's `lib.rs` makes public of them.
+//! The sources of the client, of its rules and of its clock, and what the client's `lib.rs` makes public of them.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,10 @@ pub(crate) fn public(sources: &Path) -> Vec<Public> {
                 for path in paths(&item.tree) {
                     let files = match path[0].as_str() {
                         "quorlock_client_rules" => files(&sources.join("../rules/src"), &path[1]),
+                        "quorlock_clock" => files(&sources.join("../../clock"), "src"),
+                        "quorlock_system_clock" => {
+                            files(&sources.join("../../clock/system"), "src")
+                        }
                         module => files(sources, module),
                     };
                     found.push(Public {

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
-use quorlock_server::clock::{Clock, SystemClock};
+use quorlock_server::clock::{ClientInstant, Clock, SystemClock};
 
 use super::MachineControls;
 
 /// The machine's own clocks, but for the boot and the steps of the wall clock.
+#[derive(Debug)]
 pub(super) struct ExperimentClock {
     machine: Arc<MachineControls>,
     boot: Boot,
@@ -27,6 +28,10 @@ impl ExperimentClock {
 }
 
 impl Clock for ExperimentClock {
+    fn now(&self) -> ClientInstant {
+        SystemClock.now()
+    }
+
     fn raw(&self) -> RawTime {
         SystemClock.raw()
     }

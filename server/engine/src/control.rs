@@ -8,6 +8,8 @@
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
+pub use quorlock_clock::Boot;
+
 use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime};
 
@@ -118,10 +120,6 @@ impl Ceiling {
         }
     }
 }
-
-/// The machine's boot as one value: boot id and time namespace. Equal values share one clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Boot(pub [u8; 16]);
 
 /// The facts an incarnation starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

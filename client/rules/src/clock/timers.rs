@@ -11,18 +11,15 @@ use crate::clock::ClientInstant;
 #[derive(Debug)]
 pub(crate) struct Timers<K> {
     armed: HashMap<K, ClientInstant>,
-    by_boot: BTreeSet<(u64, K)>,
-    by_raw: BTreeSet<(u64, K)>,
-    by_whole: BTreeSet<(u64, K)>,
+    /// By each of an instant's parts.
+    by_part: [BTreeSet<(u64, K)>; 3],
 }
 
 impl<K: Copy + Ord + Hash> Timers<K> {
     pub(crate) fn new() -> Self {
         Self {
             armed: HashMap::new(),
-            by_boot: BTreeSet::new(),
-            by_raw: BTreeSet::new(),
-            by_whole: BTreeSet::new(),
+            by_part: Default::default(),
         }
     }
 
@@ -35,9 +32,9 @@ impl<K: Copy + Ord + Hash> Timers<K> {
             self.disarm(key);
         }
         self.armed.insert(key, at);
-        self.by_boot.insert((at.boot_ns, key));
-        self.by_raw.insert((at.raw_ns, key));
-        self.by_whole.insert((at.whole_ns, key));
+        for (deadlines, at_ns) in self.by_part.iter_mut().zip(at.parts_ns()) {
+            deadlines.insert((at_ns, key));
+        }
     }
 
     /// Whether `key` will be due.
@@ -47,23 +44,18 @@ impl<K: Copy + Ord + Hash> Timers<K> {
 
     pub(crate) fn disarm(&mut self, key: K) {
         if let Some(at) = self.armed.remove(&key) {
-            self.by_boot.remove(&(at.boot_ns, key));
-            self.by_raw.remove(&(at.raw_ns, key));
-            self.by_whole.remove(&(at.whole_ns, key));
+            for (deadlines, at_ns) in self.by_part.iter_mut().zip(at.parts_ns()) {
+                deadlines.remove(&(at_ns, key));
+            }
         }
     }
 
     /// Takes out one that is due.
     pub(crate) fn take_due(&mut self, now: ClientInstant) -> Option<K> {
-        let firsts = [
-            (self.by_boot.first(), now.boot_ns),
-            (self.by_raw.first(), now.raw_ns),
-            (self.by_whole.first(), now.whole_ns),
-        ];
-        let due = firsts.into_iter().find_map(|(first, now_ns)| {
-            first
-                .filter(|(at_ns, _)| *at_ns <= now_ns)
-                .map(|(_, key)| *key)
+        let mut firsts = self.by_part.iter().zip(now.parts_ns());
+        let due = firsts.find_map(|(deadlines, now_ns)| {
+            let first = deadlines.first().filter(|(at_ns, _)| *at_ns <= now_ns);
+            first.map(|(_, key)| *key)
         })?;
         self.disarm(due);
         Some(due)
@@ -71,18 +63,15 @@ impl<K: Copy + Ord + Hash> Timers<K> {
 
     /// How many are armed.
     pub(crate) fn len(&self) -> usize {
-        let by_clock = [&self.by_boot, &self.by_raw, &self.by_whole];
-        let most = by_clock.into_iter().map(BTreeSet::len).max();
+        let most = self.by_part.iter().map(BTreeSet::len).max();
         self.armed.len().max(most.unwrap_or(0))
     }
 
     /// When the next is due.
     pub(crate) fn next(&self) -> Option<ClientInstant> {
-        Some(ClientInstant {
-            boot_ns: self.by_boot.first()?.0,
-            raw_ns: self.by_raw.first()?.0,
-            whole_ns: self.by_whole.first()?.0,
-        })
+        let [boot, raw, whole] = &self.by_part;
+        let parts_ns = [boot.first()?.0, raw.first()?.0, whole.first()?.0];
+        Some(ClientInstant::from_parts_ns(parts_ns))
     }
 }
 

@@ -9,7 +9,7 @@ use quorlock_engine::control::Boot;
 use quorlock_persistence::MemoryDisk;
 use slab::Slab;
 
-use crate::clock::{Clock, SettableClock};
+use crate::clock::{ClientInstant, Clock, SettableClock};
 use crate::config::Config;
 use crate::event_loop::connection::Connection;
 use crate::event_loop::iteration::Iteration;
@@ -25,7 +25,16 @@ struct SendingClock {
     client: Mutex<Option<Pipe>>,
 }
 
+impl std::fmt::Debug for SendingClock {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(formatter)
+    }
+}
+
 impl Clock for SendingClock {
+    fn now(&self) -> ClientInstant {
+        self.inner.now()
+    }
     fn raw(&self) -> RawTime {
         if let Some(client) = self.client.lock().unwrap().take() {
             client.send(b"SET a token PX 1000\r\n");

@@ -12,7 +12,7 @@ use quorlock_persistence::MemoryDisk;
 
 use super::assembly::workers;
 use super::*;
-use crate::clock::SettableClock;
+use crate::clock::{ClientInstant, SettableClock};
 use crate::core::wait::Wait;
 use crate::protocol::Output;
 use crate::session::Batch;
@@ -27,9 +27,14 @@ fn config(directives: &[(&str, &[&str])]) -> Config {
 }
 
 /// A clock that goes on by a microsecond whenever the raw one is read.
+#[derive(Debug)]
 struct ReadClock(SettableClock);
 
 impl Clock for ReadClock {
+    fn now(&self) -> ClientInstant {
+        self.0.now()
+    }
+
     fn raw(&self) -> RawTime {
         self.0.advance(Duration::from_micros(1));
         self.0.raw()

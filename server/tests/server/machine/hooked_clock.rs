@@ -1,12 +1,13 @@
 //! A clock that does something whenever a thread of the node reads it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
 use quorlock_engine::{BootTime, RawTime};
-use quorlock_server::clock::{Clock, LookAgain, Pause, SettableClock};
+use quorlock_server::clock::{ClientInstant, Clock, LookAgain, Pause, SettableClock};
 
 /// A settable clock with a hook before each reading of its raw time.
 pub(crate) struct HookedClock {
@@ -37,6 +38,9 @@ impl HookedClock {
 }
 
 impl Clock for HookedClock {
+    fn now(&self) -> ClientInstant {
+        self.settable.now()
+    }
     fn raw(&self) -> RawTime {
         (self.before_reading)(&self.settable);
         self.settable.raw()
@@ -55,5 +59,11 @@ impl Clock for HookedClock {
     }
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         self.settable.pause_until(raw)
+    }
+}
+
+impl fmt::Debug for HookedClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "HookedClock({:?})", self.settable)
     }
 }

@@ -5,20 +5,41 @@
 //! compares what a node did with [`SettableClock::true_time`].
 
 use std::fmt;
+use std::future::poll_fn;
+use std::mem;
 use std::sync::{Mutex, MutexGuard};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use event_listener::Event;
-use quorlock_engine::control::Boot;
+use crate::hand::Hand;
+use crate::{Boot, BootTime, ClientInstant, Clock, LookAgain, Pause, RawTime, saturated_nanos};
 
-use crate::clock::{Clock, LookAgain, Pause, saturated, saturated_nanos};
-use quorlock_engine::{BootTime, RawTime};
-
-/// A clock that tests move by hand. Clones of the `Arc` around it share one time.
+/// A clock that tests move by hand: the clocks of one machine. Nodes and clients that are given the same `Arc` share one time,
+/// which moves for all of them at once.
+///
+/// # Example
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use quorlock_client::{Redlock, SettableClock};
+/// use quorlock_server::Node;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = Arc::new(SettableClock::new());
+/// let node = Node::builder().ephemeral().clock(clock.clone()).start().await?;
+/// let redlock = Redlock::builder().node(node.url()).clock(clock.clone()).build()?;
+/// let lease = redlock.lock("job").ttl(Duration::from_secs(10)).acquire_lease().await?;
+/// clock.advance(Duration::from_secs(10)); // for the client, and for the node
+/// assert!(!lease.is_valid());
+/// redlock.lock("job").ttl(Duration::from_secs(10)).acquire_lease().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct SettableClock {
     clocks: Mutex<Clocks>,
-    /// Notified at each move.
-    moved: Event,
+    /// Of tasks that wait for the next move.
+    wakers: Mutex<Vec<Waker>>,
     /// Called at each move.
     watchers: Mutex<Vec<LookAgain>>,
 }
@@ -28,6 +49,7 @@ struct Clocks {
     true_ns: u64,
     raw: Hand,
     boottime: Hand,
+    monotonic: Hand,
     wall: Hand,
     boot: Boot,
     strobe_us: i64,
@@ -42,12 +64,13 @@ impl SettableClock {
                 true_ns: 0,
                 raw: Hand::new(1_000_000_000_000, 1),
                 boottime: Hand::new(1_000_000_000_000, 1),
+                monotonic: Hand::new(1_000_000_000_000, 1),
                 wall: Hand::new(1_790_000_000_000_000, 1_000),
                 boot: Boot([7; 16]),
                 strobe_us: 0,
                 is_strobed: false,
             }),
-            moved: Event::new(),
+            wakers: Mutex::default(),
             watchers: Mutex::default(),
         }
     }
@@ -59,6 +82,7 @@ impl SettableClock {
             clocks.true_ns = clocks.true_ns.saturating_add(nanos);
             clocks.raw.run(nanos);
             clocks.boottime.run(nanos);
+            clocks.monotonic.run(nanos);
             clocks.wall.run(nanos);
         });
     }
@@ -68,11 +92,12 @@ impl SettableClock {
         Duration::from_nanos(self.read().true_ns)
     }
 
-    /// From here on a time daemon steers boot time and wall clock: their rates are off by this
+    /// From here on a time daemon steers all clocks but the raw one: their rates are off by this
     /// much; no clock runs backwards (below -1000000). The raw clock is out of its reach.
     pub fn steer(&self, by_ppm: i32) {
         self.change(|clocks| {
             clocks.boottime.rate_ppm = by_ppm;
+            clocks.monotonic.rate_ppm = by_ppm;
             clocks.wall.rate_ppm = by_ppm;
         });
     }
@@ -98,7 +123,8 @@ impl SettableClock {
         self.change(|clocks| clocks.strobe_us = by_us);
     }
 
-    /// The machine slept: boot time and wall clock went on, the raw clock did not.
+    /// The machine slept: boot time and wall clock went on, the raw clock did not. What a client measures
+    /// counts in full.
     pub fn suspend(&self, by: Duration) {
         let nanos = saturated_nanos(by);
         self.change(|clocks| {
@@ -123,18 +149,21 @@ impl SettableClock {
     pub fn enter_namespace(&self, boot: Boot, raw_by_ns: i64, boottime_by_ns: i64) {
         self.change(|clocks| {
             clocks.raw.set_by(raw_by_ns);
+            // One offset of the namespace is that of both.
+            clocks.monotonic.set_by(raw_by_ns);
             clocks.boottime.set_by(boottime_by_ns);
             clocks.boot = boot;
         });
     }
 
     /// The machine restarted: another boot, clocks that count from `uptime`. True time and wall
-    /// clock go on only by [`SettableClock::advance`].
+    /// clock go on only by [`SettableClock::advance`]. No client lives through it: what one measured before means nothing after it.
     pub fn reboot(&self, uptime: Duration) {
         let nanos = saturated_nanos(uptime);
         self.change(|clocks| {
             clocks.raw.reading = nanos;
             clocks.boottime.reading = nanos;
+            clocks.monotonic.reading = nanos;
             clocks.boot.0[0] = clocks.boot.0[0].wrapping_add(1);
         });
     }
@@ -148,9 +177,22 @@ impl SettableClock {
         if is_same {
             return;
         }
-        self.moved.notify(usize::MAX);
+        let wakers = mem::take(&mut *self.lock_wakers());
+        wakers.into_iter().for_each(Waker::wake);
         let mut watchers = self.watchers.lock().expect("no watcher panics");
         watchers.retain(|look_again| look_again());
+    }
+
+    /// Has the next move wake this.
+    fn wake_when_moved(&self, waker: &Waker) {
+        let mut wakers = self.lock_wakers();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    fn lock_wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.wakers.lock().expect("no holder of wakers can panic")
     }
 
     fn read(&self) -> Clocks {
@@ -181,6 +223,15 @@ impl Default for SettableClock {
 }
 
 impl Clock for SettableClock {
+    fn now(&self) -> ClientInstant {
+        let clocks = self.read();
+        ClientInstant::from_readings(
+            clocks.boottime.reading,
+            clocks.monotonic.reading,
+            clocks.raw.reading,
+        )
+    }
+
     fn raw(&self) -> RawTime {
         RawTime::from_nanos(self.read().raw.reading)
     }
@@ -213,60 +264,34 @@ impl Clock for SettableClock {
     /// no time follows it, so what is to be done a while later would be due again at once, for ever.
     fn pause_until(&self, raw: RawTime) -> Pause<'_> {
         let began = self.raw();
-        Some(Box::pin(async move {
-            loop {
-                let moved = self.moved.listen();
-                let now = self.raw();
-                let is_due = now >= raw && raw != RawTime::from_nanos(u64::MAX);
-                if is_due || now < began {
-                    return;
-                }
-                moved.await;
+        Some(Box::pin(poll_fn(move |context| {
+            // Before the reading: a move that comes later wakes the task.
+            self.wake_when_moved(context.waker());
+            let now = self.raw();
+            let is_due = now >= raw && raw != RawTime::from_nanos(u64::MAX);
+            match is_due || now < began {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
             }
-        }))
-    }
-}
-
-/// One clock: what it shows, how fast it runs, and the part of a unit it has not shown yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hand {
-    reading: u64,
-    unit_ns: u64,
-    rate_ppm: i32,
-    rest: u128,
-}
-
-impl Hand {
-    fn new(reading: u64, unit_ns: u64) -> Self {
-        Self {
-            reading,
-            unit_ns,
-            rate_ppm: 0,
-            rest: 0,
-        }
+        })))
     }
 
-    fn run(&mut self, nanos: u64) {
-        self.pass(nanos, self.rate_ppm);
-    }
-
-    fn pass(&mut self, nanos: u64, rate_ppm: i32) {
-        let rate = u32::try_from(i64::from(rate_ppm) + 1_000_000)
-            .expect("a clock stops at worst, it does not run backwards");
-        let parts = u128::from(nanos) * u128::from(rate) + self.rest;
-        let unit = u128::from(self.unit_ns) * 1_000_000;
-        self.rest = parts % unit;
-        let moved = saturated(parts / unit);
-        self.reading = self.reading.saturating_add(moved);
-    }
-
-    fn set_by(&mut self, by: i64) {
-        self.reading = self.reading.saturating_add_signed(by);
+    fn sleep_towards(&self, _deadline: Option<ClientInstant>, waker: &Waker) -> bool {
+        self.wake_when_moved(waker);
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -334,6 +359,43 @@ mod tests {
         assert_eq!([clock.wall_us(), clock.wall_us()], [wall_us, wall_us]);
     }
 
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_move_wakes_each_task_that_waits_once() {
+        let (clock, woken) = (SettableClock::new(), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut pause = clock.pause_until(clock.raw().plus_nanos(2)).unwrap();
+        for passed_ns in 0..2 {
+            // Twice: what is polled for another reason leaves no second waker.
+            assert!(pause.as_mut().poll(&mut context).is_pending());
+            assert!(pause.as_mut().poll(&mut context).is_pending());
+            assert!(clock.sleep_towards(None, &waker));
+            assert_eq!(woken.0.load(Ordering::SeqCst), passed_ns);
+            clock.advance(Duration::from_nanos(1));
+        }
+        assert!(pause.as_mut().poll(&mut context).is_ready());
+        let mut last = clock.pause_until(RawTime::from_nanos(u64::MAX)).unwrap();
+        clock.advance(Duration::MAX);
+        assert!(last.as_mut().poll(&mut context).is_pending());
+        clock.step_raw(-(1 << 62));
+        clock.step_raw(-(1 << 62));
+        assert!(last.as_mut().poll(&mut context).is_pending());
+        clock.reboot(SECOND);
+        assert!(
+            last.as_mut().poll(&mut context).is_ready(),
+            "it was set back"
+        );
+    }
+
     #[test]
     fn clocks_stop_at_their_ends() {
         let clock = SettableClock::new();
@@ -346,5 +408,70 @@ mod tests {
         clock.step_raw(i64::MAX);
         clock.advance(Duration::MAX);
         assert_eq!(readings(&clock), (u64::MAX, u64::MAX, u64::MAX));
+    }
+
+    const DRIFT_PPM: i32 = 10_000;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Run { ms: u64 },
+        Sleep { ms: u64 },
+        Steer { ppm: i32 },
+        Detune { ppm: i32 },
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            (1..5_000_u64).prop_map(|ms| Event::Run { ms }),
+            (1..5_000_u64).prop_map(|ms| Event::Sleep { ms }),
+            prop_oneof![Just(-83_333), Just(83_333), -83_333..83_333]
+                .prop_map(|ppm| Event::Steer { ppm }),
+            (-DRIFT_PPM..=DRIFT_PPM).prop_map(|ppm| Event::Detune { ppm }),
+        ];
+        prop::collection::vec(event, 1..30)
+    }
+
+    fn play(clock: &SettableClock, event: Event) {
+        match event {
+            Event::Run { ms } => clock.advance(Duration::from_millis(ms)),
+            Event::Sleep { ms } => clock.suspend(Duration::from_millis(ms)),
+            Event::Steer { ppm } => clock.steer(ppm),
+            Event::Detune { ppm } => clock.detune_raw(ppm),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_suspend_and_no_slew_makes_a_lease_longer(before in events(), during in events()) {
+            let clock = SettableClock::new();
+            before.iter().for_each(|&event| play(&clock, event));
+            let (start, true_start) = (clock.now(), clock.true_time());
+            for event in during {
+                play(&clock, event);
+                let passed = clock.true_time() - true_start;
+                let elapsed = clock.now().since(start);
+                let least = passed.mul_f64(0.99).saturating_sub(Duration::from_micros(1));
+                prop_assert!(elapsed >= least, "{elapsed:?} of {passed:?} after {event:?}");
+                // A deadline so far away has come, and one beyond it has not.
+                let deadline = start.after(elapsed);
+                prop_assert!(clock.now().has_reached(deadline));
+                prop_assert_eq!(clock.now().until(deadline), Duration::ZERO);
+                let next = start.after(elapsed + Duration::from_nanos(1));
+                prop_assert!(!clock.now().has_reached(next));
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_suspend_followed_by_a_slew_counts_in_full() {
+        let clock = SettableClock::new();
+        let start = clock.now();
+        clock.suspend(Duration::from_millis(800));
+        clock.steer(-80_000);
+        clock.advance(Duration::from_secs(10));
+        // Boot time alone has 10 s, the raw clock alone too.
+        assert_eq!(clock.now().since(start), Duration::from_millis(10_800));
     }
 }

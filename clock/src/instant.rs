@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::clock::saturated_nanos;
+use crate::saturated_nanos;
 
 /// A moment on the client's clocks.
 ///
@@ -29,10 +29,10 @@ use crate::clock::saturated_nanos;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientInstant {
-    pub(super) boot_ns: u64,
-    pub(super) raw_ns: u64,
+    boot_ns: u64,
+    raw_ns: u64,
     /// The raw clock plus the time slept.
-    pub(super) whole_ns: u64,
+    whole_ns: u64,
 }
 
 impl ClientInstant {
@@ -107,6 +107,24 @@ impl ClientInstant {
             boot_ns: self.boot_ns.min(other.boot_ns),
             raw_ns: self.raw_ns.min(other.raw_ns),
             whole_ns: self.whole_ns.min(other.whole_ns),
+        }
+    }
+
+    /// Its part on each of the three clocks: for what orders many deadlines, which are due as soon as one part is.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn parts_ns(self) -> [u64; 3] {
+        [self.boot_ns, self.raw_ns, self.whole_ns]
+    }
+
+    /// The instant with these parts.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn from_parts_ns([boot_ns, raw_ns, whole_ns]: [u64; 3]) -> Self {
+        Self {
+            boot_ns,
+            raw_ns,
+            whole_ns,
         }
     }
 

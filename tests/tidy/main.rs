@@ -12,6 +12,7 @@ mod impls;
 mod imports;
 mod links;
 mod promises;
+mod published;
 mod readings;
 mod scan;
 mod skipped;
@@ -37,6 +38,11 @@ fn assert_none(problems: Vec<String>) {
         problems.len(),
         problems.join("\n")
     );
+}
+
+#[test]
+fn a_package_that_can_be_published_shows_what_it_is() {
+    whole_tree(published::published);
 }
 
 #[test]

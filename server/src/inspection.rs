@@ -150,6 +150,7 @@ pub fn kind_name(code: u8) -> &'static str {
         kind::LOST => "LOST",
         kind::WALL => "WALL",
         kind::OWED => "OWED",
+        kind::CEILING => "CEILING",
         _ => "UNKNOWN",
     }
 }

@@ -94,6 +94,14 @@ impl Fences {
         }
     }
 
+    /// The name is free: whoever holds it next has taken no fence yet, whatever its token.
+    pub(crate) fn disown(&mut self, name: &FenceName) {
+        if let Some(fence) = self.by_name.get_mut(&*name.0) {
+            self.bytes = self.bytes.saturating_sub(fence.token.len());
+            fence.token = Box::default();
+        }
+    }
+
     /// Takes a fence for the lock with this token.
     pub(crate) fn take(
         &mut self,
@@ -166,7 +174,7 @@ impl FenceName {
 /// The largest fence: a client reads it as a signed number.
 pub(crate) const FENCE_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// Nobody gets so far by counting, and so many steps of it there are that none leads to the end.
+/// Nobody gets so far by counting: one mistake does not use up the numbers.
 const STEP_MAX: u64 = 1 << 40;
 
 /// A ceiling is so far above the fence that needs it: one sync in so many grants of a name, and so many fences that are
@@ -174,9 +182,9 @@ const STEP_MAX: u64 = 1 << 40;
 const BLOCK: u64 = 1 << 16;
 
 /// More names are not remembered one by one.
-const NAMES_MAX: usize = 1 << 20;
+const NAMES_MAX: usize = 1 << 18;
 /// Nor more bytes of names and tokens.
-const BYTES_MAX: usize = 64 << 20;
+const BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
 #[path = "fences_tests.rs"]

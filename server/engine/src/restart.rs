@@ -213,8 +213,9 @@ impl History {
             Stop::Unknown if policy.first_start_waits => uncertain,
             Stop::Unknown | Stop::NeverRan => Ceiling::NONE,
             Stop::Emptied | Stop::Lost | Stop::Moved => uncertain,
+            // A torn end may be a frame that was synced, and that the disk has not kept.
             Stop::Complete | Stop::PowerLoss | Stop::Unclean
-                if !seen.is_same_boot && !policy.trusts_fsync =>
+                if !(seen.is_same_boot && seen.is_whole) && !policy.trusts_fsync =>
             {
                 uncertain
             }

@@ -128,6 +128,10 @@ fn what_redis_refuses_within_a_transaction_is_refused_and_ends_it() {
         let mut client = wire(node);
         for (request, refusal) in [
             ("SAVE", "Command not allowed inside a transaction"),
+            (
+                "LOCK.FENCE a b 1",
+                "Command not allowed inside a transaction",
+            ),
             ("SHUTDOWN", "Command not allowed inside a transaction"),
             ("SAVE x", "wrong number of arguments for 'save' command"),
             (

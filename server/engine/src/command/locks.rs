@@ -43,13 +43,16 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     admit_fences(context)?;
     context.effects.tells_fence = true;
     let fence_name = FenceName::new(context.caller.database, name);
-    let fences = &context.keyspace.fences;
+    let found = context.peek(name);
+    let fences = &mut context.keyspace.fences;
     let current = fences.of(&fence_name);
+    if found.live.is_none() {
+        fences.disown(&fence_name);
+    }
     let judged = guess.map(|guess| fences.judge(&fence_name, token, guess));
     if judged == Some(Err(FenceRefusal::TooHigh)) {
         return Err(too_high(current));
     }
-    let found = context.peek(name);
     if found.live.is_some() {
         return Ok(fence_reply(false, current, Some(false)));
     }
@@ -116,7 +119,8 @@ const FENCE: Spec = Spec {
     name: "lock.fence",
     about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
     arity: 4,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
+    // Its ceilings take room of the log, which a full disk keeps for releases.
+    flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
     keys: KeyPositions::ONE,
     summary: "Gives a lock its fence, if this token holds it and no larger one was taken",
     syntax: "key token fence",
@@ -126,6 +130,7 @@ const FENCE: Spec = Spec {
 /// Taken or not, and the fence of the name; nothing where the token does not hold the lock.
 fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (name, token) = (arguments[1], arguments[2]);
+    admit_token(token)?;
     let number = fence_number(arguments[3])?;
     admit_fences(context)?;
     let found = context.look_at(name);

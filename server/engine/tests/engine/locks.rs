@@ -84,6 +84,10 @@ fn only_the_holder_takes_a_fence_and_none_that_was_taken_before() {
             ("LOCK.FENCE job next 4", "[1, 4]"),
             ("FLUSHALL", "OK"),
             ("LOCK.ACQUIRE job last 1000", "[1, 4, 0]"),
+            ("LOCK.FENCE job last 5", "[1, 5]"),
+            ("LOCK.RELEASE job last", "1"),
+            ("LOCK.ACQUIRE job last 1000 GUESS 5", "[1, 5, 0]"),
+            ("LOCK.FENCE job last 5", "[0, 5]"),
         ],
     );
 }

@@ -341,6 +341,7 @@ impl Batch<'_> {
         };
         let checked = request.check();
         Ok(match spec.node_command() {
+            _ if spec.flags.contains(Flags::NO_MULTI) => checked.and(Err(NOT_IN_TRANSACTION)),
             None => {
                 let (executor, now) = self.executor()?;
                 let refusal = executor.refuses(now.node, spec);
@@ -350,7 +351,6 @@ impl Batch<'_> {
             Some(NodeCommand::Debug) => checked
                 .and_then(|()| debug::allowed(session, self))
                 .map(|()| step),
-            Some(_) if spec.flags.contains(Flags::NO_MULTI) => checked.and(Err(NOT_IN_TRANSACTION)),
             Some(_) => checked.map(|()| step),
         })
     }

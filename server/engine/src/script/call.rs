@@ -1,168 +1,15 @@
-//! `redis.call` and `redis.pcall`: from a script's arguments to a command and back.
+//! A command that a script calls: whether it may, what it answers, and whether a limit is reached behind it.
 //!
-//! The arguments are read where Lua keeps them and go to the same function that serves a client;
-//! no protocol bytes are made. All calls of a script share one group of effects and one moment.
-
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-
-use mlua::{BorrowedBytes, Lua, MultiValue, Value};
-use smallvec::SmallVec;
+//! Native scripts and those of the interpreter call commands here, so that both get the same replies, counts and limits.
 
 use crate::caller::{Caller, Protocol};
 use crate::command;
-use crate::command::spec::{Flags, Handler, KeysFunction, NodeCommand, Spec};
-use crate::command::{database_index, numbered_spec};
+use crate::command::spec::{Flags, Handler, KeysFunction, Spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
-use crate::keyspace::DATABASES;
-use crate::keyspace::Keyspace;
-use crate::number::argument_text;
-use crate::reply::Reply;
-use crate::script::convert::Names;
-use crate::script::failure::Raised;
-use crate::script::libraries::JsonSettings;
+use crate::reply::{ELEMENT_BYTES, Reply};
 use crate::script::limits::{Budget, End};
-use crate::script::random::ScriptRandom;
-use crate::time::Moment;
-
-/// What the functions of `redis` share with the runner. Everything is empty between scripts.
-#[derive(Debug)]
-pub(crate) struct ScriptState {
-    pub(crate) budget: Rc<Budget>,
-    pub(crate) running: RefCell<Running>,
-    pub(crate) random: Rc<ScriptRandom>,
-    pub(crate) log: RefCell<Vec<LogLine>>,
-    /// What the script has set of `cjson`.
-    pub(crate) json: Rc<Cell<JsonSettings>>,
-}
-
-/// What the running script works on: moved in when it begins and out when it ends.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) keyspace: Keyspace,
-    pub(crate) effects: Effects,
-    pub(crate) now: Moment,
-    /// With the script's own database and dialect.
-    pub(crate) caller: Caller,
-    pub(crate) is_read_only: bool,
-    /// What earlier commands of the same transaction have written.
-    pub(crate) journal_bytes_before: usize,
-}
-
-/// A line that a script wrote with `redis.log`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
-    /// 0 debug, 1 verbose, 2 notice, 3 warning.
-    pub level: u8,
-    /// The text, cut to a bound.
-    pub text: Vec<u8>,
-}
-
-/// What happens when the command answers an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnError {
-    /// `call`: the script raises it.
-    Raise,
-    /// `pcall`: the script gets it as a table.
-    Return,
-}
-
-/// Runs one command for the script.
-pub(crate) fn call(
-    lua: &Lua,
-    shared: &ScriptState,
-    names: &Names,
-    arguments: &MultiValue,
-    on_error: OnError,
-) -> mlua::Result<Value> {
-    let (reply, is_resp3) = {
-        let mut running = shared.running.borrow_mut();
-        // Each reply goes into the interpreter, whose memory has a limit of its own.
-        running.effects.reply = running.keyspace.reply_budget();
-        let ran = run(&mut running, arguments);
-        let is_long = matches!(ran, Ok((_, true)));
-        let reply = ran.map_or_else(Reply::Error, |(reply, _)| reply);
-        let before = running.journal_bytes_before;
-        check_limits(&running.effects, before, is_long, &shared.budget)
-            .map_err(mlua::Error::external)?;
-        (reply, running.caller.protocol == Protocol::Resp3)
-    };
-    match reply {
-        Reply::Error(error) if on_error == OnError::Raise => {
-            Err(Raised::by_command(error.as_bytes()).into())
-        }
-        Reply::Error(error) if error == NO_ARGUMENT || error == WRONG_ARGUMENT => {
-            // No command was called.
-            names.error_table(lua, error.as_bytes()).map(Value::Table)
-        }
-        Reply::Bulk(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
-        Reply::Shared(bytes) if bytes.len() <= SMALL_BYTES => small_text(lua, shared, &bytes),
-        reply => names.value_of(lua, reply, is_resp3, &shared.budget),
-    }
-}
-
-/// Whether what a script has written, or the time after a command that may have taken long, has reached a limit.
-pub(super) fn check_limits(
-    effects: &Effects,
-    journal_bytes_before: usize,
-    is_long: bool,
-    budget: &Budget,
-) -> Result<(), End> {
-    if effects.ran_out_of_room {
-        // Half of a script must not stay: a lock without its TTL, say.
-        return Err(budget.end(End::Room));
-    }
-    let journal_bytes = effects.journal.len().saturating_sub(journal_bytes_before);
-    if journal_bytes > budget.limits().journal_bytes {
-        return Err(budget.end(End::Journal));
-    }
-    if is_long {
-        // Such a command is one step, but can take as long as thousands.
-        budget.check()?;
-    }
-    Ok(())
-}
-
-/// The usual replies are small. Without a limit the interpreter need not guard each of its
-/// allocations, and what they have taken is counted right afterwards.
-fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Value> {
-    let limit = lua.set_memory_limit(0)?;
-    let text = lua.create_string(bytes)?;
-    lua.set_memory_limit(limit)?;
-    if limit != 0 && lua.used_memory() > limit {
-        return Err(mlua::Error::external(shared.budget.end(End::Memory)));
-    }
-    Ok(Value::String(text))
-}
-
-/// The reply, and whether the command may have taken long.
-fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), ErrorReply> {
-    if values.is_empty() {
-        return Err(NO_ARGUMENT);
-    }
-    let mut texts: SmallVec<[Text; INLINE_ARGUMENTS]> = SmallVec::with_capacity(values.len());
-    for value in values {
-        texts.push(Text::of(value).ok_or(WRONG_ARGUMENT)?);
-    }
-    let arguments: SmallVec<[&[u8]; INLINE_ARGUMENTS]> = texts.iter().map(Text::bytes).collect();
-    let lengths = arguments.iter().map(|argument| argument.len());
-    if lengths.fold(0, usize::saturating_add) > ARGUMENT_BYTES_MAX {
-        return Err(ARGUMENTS_TOO_LONG);
-    }
-    let numbered = numbered_spec(arguments[0]).ok_or(UNKNOWN)?;
-    if !numbered.1.is_of_engine() {
-        return run_other(running, numbered.1, &arguments).map(|reply| (reply, false));
-    }
-    let mut context = CommandContext {
-        keyspace: &mut running.keyspace,
-        now: running.now,
-        caller: running.caller,
-        effects: &mut running.effects,
-    };
-    execute(&mut context, running.is_read_only, numbered, &arguments)
-}
 
 /// Runs and counts a command of the engine: the reply, and whether it may have taken long.
 pub(super) fn execute(
@@ -208,71 +55,57 @@ fn is_long(spec: &Spec, arguments: usize) -> bool {
     !is_short || arguments > INLINE_ARGUMENTS
 }
 
-/// Whether scripts or clients know a command of this name.
-pub(crate) fn is_command(name: &[u8]) -> bool {
-    numbered_spec(name).is_some_and(|(_, spec)| !spec.flags.contains(Flags::UNKNOWN_TO_SCRIPTS))
+/// Whether what a script has written, or the time after a command that may have taken long, has reached a limit.
+pub(super) fn check_limits(
+    effects: &Effects,
+    journal_bytes_before: usize,
+    is_long: bool,
+    budget: &Budget,
+) -> Result<(), End> {
+    if effects.ran_out_of_room {
+        // Half of a script must not stay: a lock without its TTL, say.
+        return Err(budget.end(End::Room));
+    }
+    let journal_bytes = effects.journal.len().saturating_sub(journal_bytes_before);
+    if journal_bytes > budget.limits().journal_bytes {
+        return Err(budget.end(End::Journal));
+    }
+    if is_long {
+        // Such a command is one step, but can take as long as thousands.
+        budget.check()?;
+    }
+    Ok(())
 }
 
-/// Commands that are not the engine's: some make sense to a script.
-fn run_other(running: &mut Running, spec: &Spec, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    use NodeCommand::{Echo, Ping, Select};
-    match (spec.node_command(), arguments) {
-        (Some(Select), [_, index]) => {
-            running.caller.database = database_index(index, DATABASES)?;
-            Ok(Reply::Ok)
-        }
-        (Some(Ping), [_]) => Ok(Reply::status("PONG")),
-        (Some(Ping | Echo), [_, text]) => Ok(Reply::bulk(text)),
-        (Some(Select | Ping | Echo), _) => Err(WRONG_ARITY),
-        _ if spec.flags.contains(Flags::UNKNOWN_TO_SCRIPTS) => Err(UNKNOWN),
-        _ => Err(NOT_ALLOWED),
+/// A script asks for what it wants in RESP3.
+pub(super) fn of_script(caller: Caller) -> Caller {
+    Caller {
+        protocol: Protocol::Resp2,
+        is_in_script: true,
+        ..caller
     }
 }
 
-/// An argument as text.
-enum Text {
-    String(BorrowedBytes),
-    Number(String),
+/// Lua's numbers have 53 bits, in Redis as well.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "that is Redis's rule for scripts"
+)]
+pub(super) fn rounded(number: i64) -> f64 {
+    number as f64
 }
 
-impl Text {
-    fn of(value: &Value) -> Option<Text> {
-        match value {
-            Value::String(text) => Some(Text::String(text.as_bytes())),
-            Value::Integer(number) => Some(Text::Number(number.to_string())),
-            Value::Number(number) => Some(Text::Number(argument_text(*number))),
-            _ => None,
-        }
-    }
+/// What a table takes of a reply: as some values.
+pub(super) const TABLE_BYTES: usize = 8 * ELEMENT_BYTES;
 
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Text::String(bytes) => bytes,
-            Text::Number(text) => text.as_bytes(),
-        }
-    }
-}
-
-/// What the arguments of one call have together at most. One long text that is named thousands of times costs its length
-/// each time.
-const ARGUMENT_BYTES_MAX: usize = 64 << 20;
-
-const ARGUMENTS_TOO_LONG: ErrorReply =
-    ErrorReply::fixed("ERR the arguments of this command are longer than 64 MiB together");
-
-pub(crate) const NO_ARGUMENT: ErrorReply =
-    ErrorReply::fixed("ERR Please specify at least one argument for this redis lib call");
 pub(crate) const WRONG_ARGUMENT: ErrorReply =
     ErrorReply::fixed("ERR Lua redis lib command arguments must be strings or integers");
-const WRONG_ARITY: ErrorReply =
+pub(super) const WRONG_ARITY: ErrorReply =
     ErrorReply::fixed("ERR Wrong number of args calling Redis command from script");
-const UNKNOWN: ErrorReply = ErrorReply::fixed("ERR Unknown Redis command called from script");
-const NOT_ALLOWED: ErrorReply =
+pub(super) const NOT_ALLOWED: ErrorReply =
     ErrorReply::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: ErrorReply =
     ErrorReply::fixed("ERR Write commands are not allowed from read-only scripts.");
 
 /// Lock scripts pass up to six arguments to a command.
-const INLINE_ARGUMENTS: usize = 8;
-
-const SMALL_BYTES: usize = 4096;
+pub(super) const INLINE_ARGUMENTS: usize = 8;

@@ -6,8 +6,9 @@ use crate::error::ErrorReply;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 use crate::script::cache::sha_of_text;
-use crate::script::runner::{NO_SCRIPT, Runner};
-use crate::script::script_arguments::ScriptArguments;
+use crate::script::failure::NO_SCRIPT;
+use crate::script::invocation::ScriptArguments;
+use crate::script::runner::Runner;
 use crate::script::shebang;
 
 type Arguments<'a> = &'a [&'a [u8]];

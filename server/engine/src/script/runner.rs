@@ -4,41 +4,29 @@
 //! that reaches a limit leaves none.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
-use mlua::{Function, Value};
-
-use crate::caller::{Caller, Protocol};
 use crate::context::CommandContext;
-use crate::effects::Effects;
 use crate::error::ErrorReply;
-use crate::keyspace::{Keyspace, KeyspaceRules};
-use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
+use crate::reply::{Reply, ReplyTooLarge};
 use crate::script::cache::{Cache, Full, Sha, text_of_sha};
-use crate::script::call::{LogLine, Running, ScriptState};
+use crate::script::call::of_script;
 use crate::script::counted::Counted;
-use crate::script::failure::{
-    Cause, cause_of, ended_reply, fault_text, raised_reply, refused_reply, reply_with_place,
-};
-use crate::script::libraries::JsonSettings;
-use crate::script::limits::{Budget, End, ScriptClock, ScriptLimits};
+use crate::script::failure::{NO_SCRIPT, ended_reply, refused_reply, reply_with_place};
+use crate::script::invocation::{LogLine, ScriptArguments, Seeds};
+use crate::script::limits::{Budget, ScriptClock, ScriptLimits};
+use crate::script::luau::{Compiled, Function, Interpreter};
 use crate::script::native::{self, Failed, NativeScript};
-use crate::script::random::{ScriptRandom, Seeds};
 use crate::script::recency::Slot;
-use crate::script::script_arguments::ScriptArguments;
 use crate::script::shebang::{self, Head};
 use crate::script::syntax;
-use crate::script::vm::{Compiled, Vm};
-use crate::time::Moment;
 
-/// The cache, the interpreter and what its functions share.
+/// The cache, the interpreter and the budget of the script that runs.
 #[derive(Debug)]
 pub(crate) struct Runner {
     cache: Cache<Rc<Executable>>,
-    shared: Rc<ScriptState>,
-    vm: Option<Vm>,
+    budget: Rc<Budget>,
+    interpreter: Interpreter,
     /// Whether scripts that need no interpreter run without it.
     runs_natively: bool,
 }
@@ -51,6 +39,15 @@ struct Executable {
     program: Option<NativeScript>,
 }
 
+/// A text whose syntax is that of a script.
+struct Parsed<'a> {
+    head: Head,
+    /// As the interpreter has to read it.
+    text: Cow<'a, [u8]>,
+    /// For a script that needs no interpreter.
+    program: Option<NativeScript>,
+}
+
 impl Runner {
     pub(crate) fn new(
         limits: ScriptLimits,
@@ -58,35 +55,21 @@ impl Runner {
         seed: u64,
         runs_natively: bool,
     ) -> Runner {
-        let running = Running {
-            keyspace: Keyspace::placeholder(seed, NO_RULES),
-            effects: Effects::default(),
-            now: Moment::default(),
-            caller: Caller::default(),
-            is_read_only: false,
-            journal_bytes_before: 0,
-        };
-        let shared = ScriptState {
-            budget: Rc::new(Budget::new(limits, clock)),
-            running: RefCell::new(running),
-            random: Rc::new(ScriptRandom::new(Box::new(|| Some(0)))),
-            log: RefCell::new(Vec::new()),
-            json: Rc::default(),
-        };
+        let budget = Rc::new(Budget::new(limits, clock));
         Runner {
             cache: Cache::new(seed),
-            shared: Rc::new(shared),
-            vm: None,
+            interpreter: Interpreter::new(&budget, seed),
+            budget,
             runs_natively,
         }
     }
 
     pub(crate) fn set_clock(&mut self, clock: ScriptClock) {
-        self.shared.budget.set_clock(clock);
+        self.budget.set_clock(clock);
     }
 
     pub(crate) fn set_seeds(&self, seeds: Seeds) {
-        self.shared.random.set_seeds(seeds);
+        self.interpreter.set_seeds(seeds);
     }
 
     pub(crate) fn runs_natively(&self) -> bool {
@@ -99,26 +82,26 @@ impl Runner {
 
     /// The memory of the interpreter and of the texts.
     pub(crate) fn used_memory(&self) -> usize {
-        let interpreter = self.vm.as_ref().map_or(0, Vm::used_memory);
+        let interpreter = self.interpreter.used_memory();
         interpreter.saturating_add(self.cache.bytes())
     }
 
     pub(crate) fn take_log(&mut self) -> Vec<LogLine> {
-        std::mem::take(&mut *self.shared.log.borrow_mut())
+        self.interpreter.take_log()
     }
 
     /// The scripts until [`Runner::end_transaction`] share the limits on time and steps of one; the time
     /// is also that of the commands between them.
     pub(crate) fn begin_transaction(&mut self) {
-        self.shared.budget.begin();
-        self.shared.budget.start_time();
-        self.shared.budget.share(true);
+        self.budget.begin();
+        self.budget.start_time();
+        self.budget.share(true);
     }
 
     /// Why a transaction may not go on, once its time is used up.
     pub(crate) fn refuses_next(&self) -> Option<ErrorReply> {
-        let limit_ms = self.shared.budget.limits().time.as_millis();
-        self.shared.budget.is_time_up().then(|| {
+        let limit_ms = self.budget.limits().time.as_millis();
+        self.budget.is_time_up().then(|| {
             ErrorReply::new(format!(
                 "ERR its commands together took longer than script-time-limit ({limit_ms} ms), during which \
                  nobody else is served. Nothing of it was executed: no lock was taken, extended or \
@@ -129,12 +112,12 @@ impl Runner {
     }
 
     pub(crate) fn end_transaction(&mut self) {
-        self.shared.budget.share(false);
+        self.budget.share(false);
     }
 
     pub(crate) fn flush(&mut self) {
         self.cache.clear();
-        self.vm = None;
+        self.interpreter.discard();
     }
 
     pub(crate) fn contains(&self, sha: &Sha) -> bool {
@@ -143,14 +126,14 @@ impl Runner {
 
     /// Keeps a script until it is flushed. It is compiled when it is first called.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<String, ErrorReply> {
-        let bytes_max = self.shared.budget.limits().loaded_bytes;
+        let bytes_max = self.budget.limits().loaded_bytes;
         let slot = match self.cache.find(body) {
             Some(slot) => self.cache.keep(slot, bytes_max).map(|()| slot),
             None => {
-                let (head, text) = self.check(body)?;
-                let vm = self.interpreter()?;
-                vm.check_size(&text).map_err(compile_error)?;
-                self.cache.insert_loaded(body, head.is_read_only, bytes_max)
+                let parsed = self.check(body)?;
+                self.interpreter.check_size(&parsed.text)?;
+                let is_read_only = parsed.head.is_read_only;
+                self.cache.insert_loaded(body, is_read_only, bytes_max)
             }
         };
         let slot = slot.map_err(|full| full_reply(full, bytes_max))?;
@@ -188,19 +171,20 @@ impl Runner {
 
     /// Adds a script that came with EVAL.
     fn add(&mut self, body: &[u8]) -> Result<Slot, ErrorReply> {
-        let (head, text) = self.check(body)?;
-        let shared = Rc::clone(&self.shared);
-        let vm = self.interpreter()?;
-        let compiled = compile(vm, &shared.budget, &text)?;
-        let slot = self.cache.insert(body, head.is_read_only);
-        self.keep(slot, &text, head, compiled);
+        let parsed = self.check(body)?;
+        let compiled = self.interpreter.compile(&parsed.text)?;
+        let slot = self.cache.insert(body, parsed.head.is_read_only);
+        self.keep(slot, parsed.program, compiled);
         Ok(slot)
     }
 
     /// Keeps what a script was compiled into.
-    fn keep(&mut self, slot: Slot, text: &[u8], head: Head, compiled: Compiled) -> Rc<Executable> {
-        let is_tried = self.runs_natively && head.bytes == 0;
-        let program = is_tried.then(|| native::parse(text)).flatten();
+    fn keep(
+        &mut self,
+        slot: Slot,
+        program: Option<NativeScript>,
+        compiled: Compiled,
+    ) -> Rc<Executable> {
         let program_bytes = program.as_ref().map_or(0, |program| program.bytes);
         let bytes = compiled.bytes.saturating_add(program_bytes);
         let executable = Rc::new(Executable {
@@ -221,38 +205,35 @@ impl Runner {
         script.is_some_and(|script| script.is_read_only)
     }
 
-    /// Whether a text may become a script, and how the interpreter has to read it.
-    fn check<'a>(&mut self, body: &'a [u8]) -> Result<(Head, Cow<'a, [u8]>), ErrorReply> {
-        let limit = self.shared.budget.limits().body_bytes;
+    /// A text that may become a script.
+    fn check<'a>(&mut self, body: &'a [u8]) -> Result<Parsed<'a>, ErrorReply> {
+        let limit = self.budget.limits().body_bytes;
         if body.len() > limit {
             return Err(ErrorReply::new(format!(
                 "ERR script of {} bytes is longer than script-size-limit ({limit} bytes)",
                 body.len()
             )));
         }
-        let head = shebang::read(body)?;
-        let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
-        let vm = self.interpreter()?;
-        vm.check(&text).map_err(compile_error)?;
-        Ok((head, text))
+        let parsed = self.parse(body)?;
+        self.interpreter.check(&parsed.text)?;
+        Ok(parsed)
     }
 
-    fn interpreter(&mut self) -> Result<&mut Vm, ErrorReply> {
-        match &mut self.vm {
-            Some(vm) => Ok(vm),
-            none => {
-                let vm = Vm::new(&self.shared).map_err(|error| {
-                    ErrorReply::new(format!("ERR the interpreter could not be set up: {error}"))
-                })?;
-                Ok(none.insert(vm))
-            }
-        }
+    fn parse<'a>(&self, body: &'a [u8]) -> Result<Parsed<'a>, ErrorReply> {
+        let head = shebang::read(body)?;
+        let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
+        let is_tried = self.runs_natively && head.bytes == 0;
+        let program = is_tried.then(|| native::parse(&text)).flatten();
+        Ok(Parsed {
+            head,
+            text,
+            program,
+        })
     }
 
     fn executable_of(&mut self, slot: Slot) -> Result<Runnable, ErrorReply> {
-        self.interpreter()?;
         let executable = self.cache.function(slot);
-        let (Some(vm), Some(script)) = (&self.vm, self.cache.get(slot)) else {
+        let Some(script) = self.cache.get(slot) else {
             return Err(NO_SCRIPT);
         };
         let (sha, is_read_only) = (script.sha, script.is_read_only);
@@ -261,10 +242,9 @@ impl Runner {
             Some(executable) => executable,
             None => {
                 let body = script.body.clone();
-                let head = shebang::read(&body)?;
-                let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
-                let compiled = compile(vm, &self.shared.budget, &text)?;
-                self.keep(slot, &text, head, compiled)
+                let parsed = self.parse(&body)?;
+                let compiled = self.interpreter.compile(&parsed.text)?;
+                self.keep(slot, parsed.program, compiled)
             }
         };
         Ok(Runnable {
@@ -292,7 +272,7 @@ impl Runner {
             is_read_only: call.is_read_only || script.is_read_only,
             ..call
         };
-        self.shared.budget.begin();
+        self.budget.begin();
         let mark = context.begin_undo();
         // Where no segment of the log is ahead. Outside transactions nothing is counted yet, and the copy costs nothing.
         let counted = context.effects.is_retried.then(|| Counted::of(context));
@@ -305,7 +285,7 @@ impl Runner {
             counted.put_back(context);
             return Reply::Error(context.effects.no_room());
         }
-        let budget = &self.shared.budget;
+        let budget = &self.budget;
         budget.finish();
         let ended = budget.ended();
         if let Some(end) = ended {
@@ -339,7 +319,7 @@ impl Runner {
                 caller: of_script(context.caller),
                 effects: context.effects,
             };
-            native::run(program, &mut of_script, call, &self.shared.budget)
+            native::run(program, &mut of_script, call, &self.budget)
         };
         context.effects.reply = context.keyspace.reply_budget();
         match result {
@@ -352,7 +332,6 @@ impl Runner {
             Err(Failed::Ended) => Ok(Reply::Nil),
         }
     }
-
     /// Runs a script in the interpreter. Limits are noted in the budget.
     fn interpret(
         &mut self,
@@ -361,85 +340,12 @@ impl Runner {
         call: ScriptArguments<'_>,
         sha: &Sha,
     ) -> Result<Reply, ReplyTooLarge> {
-        let Some(vm) = &mut self.vm else {
-            return Ok(Reply::Error(NO_SCRIPT));
-        };
-        let budget = &self.shared.budget;
-        self.shared.random.begin();
-        self.shared.json.set(JsonSettings::default());
-        self.shared
-            .running
-            .borrow_mut()
-            .enter(context, call.is_read_only);
-        let result = vm.run(function, call.keys, call.rest, budget);
-        let is_resp3 = self.shared.is_resp3();
-        self.shared.running.borrow_mut().leave(context);
-        context.effects.reply = context.keyspace.reply_budget();
-        let room = &mut context.effects.reply;
-        let reply = reply_of(vm, budget, is_resp3, result, sha, room);
-        if !vm.clean(budget.ended() == Some(End::Memory)) {
-            self.vm = None;
+        let reply = self.interpreter.run(context, function, call, sha);
+        if !self.interpreter.clean() {
             self.cache.forget_functions();
         }
         reply
     }
-}
-
-impl Running {
-    /// Takes over what the script works on.
-    fn enter(&mut self, context: &mut CommandContext<'_>, is_read_only: bool) {
-        std::mem::swap(&mut self.keyspace, context.keyspace);
-        std::mem::swap(&mut self.effects, context.effects);
-        self.now = context.now;
-        self.caller = of_script(context.caller);
-        self.is_read_only = is_read_only;
-        self.journal_bytes_before = self.effects.journal.len();
-    }
-
-    /// Gives it back.
-    fn leave(&mut self, context: &mut CommandContext<'_>) {
-        std::mem::swap(&mut self.keyspace, context.keyspace);
-        std::mem::swap(&mut self.effects, context.effects);
-    }
-}
-
-/// A script asks for what it wants in RESP3.
-fn of_script(caller: Caller) -> Caller {
-    Caller {
-        protocol: Protocol::Resp2,
-        is_in_script: true,
-        ..caller
-    }
-}
-
-impl ScriptState {
-    fn is_resp3(&self) -> bool {
-        self.running.borrow().caller.protocol == Protocol::Resp3
-    }
-}
-
-/// The reply to a script that came to its end, one way or another. Limits are noted in the budget.
-fn reply_of(
-    vm: &Vm,
-    budget: &Budget,
-    is_resp3: bool,
-    result: mlua::Result<Value>,
-    sha: &Sha,
-    room: &mut ReplyBudget,
-) -> Result<Reply, ReplyTooLarge> {
-    let error = match result {
-        Ok(value) => return vm.names.reply_of(value, is_resp3, room),
-        Err(error) => error,
-    };
-    let end = match cause_of(&error) {
-        Cause::Ended(end) => end,
-        Cause::OutOfMemory => End::Memory,
-        Cause::Raised(_) | Cause::Fault(_) => {
-            return Ok(Reply::Error(raised_reply(&error, &text_of_sha(sha))));
-        }
-    };
-    budget.end(end);
-    Ok(Reply::Nil)
 }
 
 /// A script that is ready to run.
@@ -451,20 +357,6 @@ struct Runnable {
     declares_writes: bool,
 }
 
-fn compile(vm: &Vm, budget: &Budget, body: &[u8]) -> Result<Compiled, ErrorReply> {
-    // Making the function takes a few steps of its own.
-    budget.begin();
-    vm.compile(body).map_err(compile_error)
-}
-
-fn compile_error(error: mlua::Error) -> ErrorReply {
-    let text = match cause_of(&error) {
-        Cause::Fault(text) => fault_text(text.as_bytes()),
-        _ => b"not enough memory".to_vec(),
-    };
-    ErrorReply::new([&b"ERR Error compiling script (new function): "[..], &text].concat())
-}
-
 fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
     let Full { scripts, bytes } = full;
     ErrorReply::new(format!(
@@ -473,23 +365,8 @@ fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
     ))
 }
 
-pub(crate) const NO_SCRIPT: ErrorReply =
-    ErrorReply::fixed("NOSCRIPT No matching script. Please use EVAL.");
-
 const WRITING_SCRIPT: ErrorReply =
     ErrorReply::fixed("ERR Can not execute a script with write flag using *_ro command.");
-
-/// The placeholder's; nothing is ever written there.
-const NO_RULES: KeyspaceRules = KeyspaceRules {
-    restart_delay_max: Duration::ZERO,
-    require_ttl: false,
-    databases: 0,
-    key_bytes_max: 0,
-    value_bytes_max: 0,
-    collection_bytes_max: 0,
-    journal_bytes_max: 0,
-    reply_bytes_max: 0,
-};
 
 #[cfg(test)]
 #[path = "runner_tests.rs"]

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use super::*;
-use crate::time::RawTime;
+use crate::caller::Caller;
+use crate::effects::Effects;
+use crate::keyspace::{Keyspace, KeyspaceRules};
+use crate::script::luau::NO_RULES;
+use crate::time::{Moment, RawTime};
 
 const CALL: ScriptArguments<'static> = ScriptArguments {
     keys: &[],
@@ -30,7 +34,7 @@ fn a_script_is_compiled_when_it_is_called_and_once() {
     let mut done = 0;
     let mut compiled = |runner: &Runner| {
         let before = done;
-        done = runner.vm.as_ref().unwrap().compilations();
+        done = runner.interpreter.compilations();
         done - before
     };
     let sha = runner.load(b"return 1").unwrap();

@@ -9,11 +9,10 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::number::{argument_text, truncated};
 use crate::reply::{Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
-use crate::script::call::{WRONG_ARGUMENT, check_limits, execute};
-use crate::script::convert::{TABLE_BYTES, rounded};
+use crate::script::call::{TABLE_BYTES, WRONG_ARGUMENT, check_limits, execute, rounded};
+use crate::script::invocation::ScriptArguments;
 use crate::script::limits::Budget;
 use crate::script::native::{Block, Call, Expression, NativeScript, Statement};
-use crate::script::script_arguments::ScriptArguments;
 
 /// What an expression comes to.
 #[derive(Clone, Debug)]

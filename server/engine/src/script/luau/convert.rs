@@ -10,7 +10,8 @@ use mlua::{Lua, LuaString, Table, Value};
 
 use crate::error::ErrorReply;
 use crate::number::{argument_text, double_text, truncated};
-use crate::reply::{ELEMENT_BYTES, Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
+use crate::reply::{Reply, ReplyBudget, ReplyTooLarge, SHARED_BYTES_MIN};
+use crate::script::call::{TABLE_BYTES, rounded};
 use crate::script::limits::Budget;
 
 /// The names of the fields with a meaning, made once so that a lookup makes no string.
@@ -288,15 +289,6 @@ fn look_at_clock(budget: &Budget, index: usize) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Lua's numbers have 53 bits, in Redis as well.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "that is Redis's rule for scripts"
-)]
-pub(super) fn rounded(number: i64) -> f64 {
-    number as f64
-}
-
 fn field_table(lua: &Lua, name: &LuaString, value: impl mlua::IntoLua) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, value)?;
@@ -464,8 +456,6 @@ impl Room<'_> {
     }
 }
 
-/// As some values take.
-pub(super) const TABLE_BYTES: usize = 8 * ELEMENT_BYTES;
 const VALUES_PER_CLOCK_READING: usize = 256;
 /// Deeper tables are replaced by an error, as in Redis. Clients give up far earlier.
 const REPLY_DEPTH_MAX: usize = 128;

@@ -2,9 +2,9 @@
 
 use mlua::{LuaString, Table, Value};
 
-use crate::script::libraries::json_number::general;
-use crate::script::libraries::json_settings::{InvalidNumbers, Settings};
-use crate::script::libraries::native::{
+use crate::script::luau::libraries::json_number::general;
+use crate::script::luau::libraries::json_settings::{InvalidNumbers, Settings};
+use crate::script::luau::libraries::native::{
     BoundedOutput, NativeCall, STACK_SLOTS, number_of, type_name,
 };
 

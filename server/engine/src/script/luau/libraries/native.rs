@@ -7,8 +7,8 @@ use std::rc::Rc;
 use mlua::{Error, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::number::truncated;
-use crate::script::failure::{located, location_of};
 use crate::script::limits::{Budget, End};
+use crate::script::luau::fault::{located, location_of};
 
 /// What the functions of a library are made with.
 pub(super) struct Library<'a> {

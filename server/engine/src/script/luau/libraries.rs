@@ -26,9 +26,9 @@ use mlua::{Lua, Table};
 
 pub(crate) use json_settings::Settings as JsonSettings;
 
-use crate::script::libraries::native::Library;
 use crate::script::limits::Budget;
-use crate::script::random::ScriptRandom;
+use crate::script::luau::libraries::native::Library;
+use crate::script::luau::random::ScriptRandom;
 
 /// What the libraries need of the interpreter they run in.
 #[derive(Clone)]

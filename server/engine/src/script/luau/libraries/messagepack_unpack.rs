@@ -6,8 +6,8 @@
 use mlua::{Error, IntoLua, MultiValue, Table, Value};
 use rmp::Marker;
 
-use crate::script::failure::located;
-use crate::script::libraries::native::{Library, NativeCall, STACK_SLOTS};
+use crate::script::luau::fault::located;
+use crate::script::luau::libraries::native::{Library, NativeCall, STACK_SLOTS};
 
 pub(super) fn add_to(library: &Library<'_>, table: &Table) -> mlua::Result<()> {
     library.add(table, "unpack", |call| unpack(call, 0, 0))?;

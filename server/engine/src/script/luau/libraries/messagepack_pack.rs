@@ -6,7 +6,7 @@ use mlua::{LuaString, Table, Value};
 use rmp::encode;
 
 use crate::number::truncated;
-use crate::script::libraries::native::{BoundedOutput, Library, NativeCall, number_of};
+use crate::script::luau::libraries::native::{BoundedOutput, Library, NativeCall, number_of};
 
 pub(super) fn add_to(library: &Library<'_>, table: &Table) -> mlua::Result<()> {
     library.add(table, "pack", pack)

@@ -2,7 +2,7 @@
 
 use mlua::Error;
 
-use crate::script::libraries::native::NativeCall;
+use crate::script::luau::libraries::native::NativeCall;
 
 /// A format that is being read.
 pub(super) struct StructureFormat<'a> {

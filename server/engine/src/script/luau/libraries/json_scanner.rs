@@ -2,7 +2,7 @@
 //!
 //! The text ends at its first zero, as a text of C does.
 
-use crate::script::libraries::json_number::read;
+use crate::script::luau::libraries::json_number::read;
 
 /// Reads one token after the other.
 pub(super) struct Scanner<'a> {

@@ -7,8 +7,8 @@
 use mlua::{IntoLua, Table, Value};
 
 use crate::number::truncated;
-use crate::script::libraries::native::{BoundedOutput, Library, NativeCall, STACK_SLOTS};
-use crate::script::libraries::structure_format::{Item, StructureFormat};
+use crate::script::luau::libraries::native::{BoundedOutput, Library, NativeCall, STACK_SLOTS};
+use crate::script::luau::libraries::structure_format::{Item, StructureFormat};
 
 pub(super) fn table(library: &Library<'_>) -> mlua::Result<Table> {
     let table = library.lua.create_table()?;

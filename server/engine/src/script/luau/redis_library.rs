@@ -7,15 +7,11 @@ use sha1_smol::Sha1;
 
 use crate::caller::Protocol;
 use crate::number::truncated;
-use crate::script::call::{
-    LogLine, NO_ARGUMENT, OnError, ScriptState, WRONG_ARGUMENT, call, is_command,
-};
-use crate::script::convert::{Names, c_text, text_of};
-use crate::script::failure::Raised;
-
-/// The Redis version this node is compatible with, as HELLO, INFO and scripts report it: clients
-/// choose features by it. WAITAOF and CLIENT SETINFO are of 7.2; from 8.4 some clients switch to DELEX.
-pub const REDIS_VERSION: &str = "7.2.4";
+use crate::script::call::WRONG_ARGUMENT;
+use crate::script::invocation::{LogLine, REDIS_VERSION};
+use crate::script::luau::convert::{Names, c_text, text_of};
+use crate::script::luau::fault::Raised;
+use crate::script::luau::redis_call::{NO_ARGUMENT, OnError, ScriptState, call, is_command};
 
 pub(crate) fn redis(lua: &Lua, shared: &Rc<ScriptState>, names: &Rc<Names>) -> mlua::Result<Table> {
     let redis = lua.create_table()?;

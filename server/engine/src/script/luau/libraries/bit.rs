@@ -2,7 +2,7 @@
 
 use mlua::Table;
 
-use crate::script::libraries::native::{Library, NativeCall};
+use crate::script::luau::libraries::native::{Library, NativeCall};
 
 pub(super) fn table(library: &Library<'_>) -> mlua::Result<Table> {
     let table = library.lua.create_table()?;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use mlua::{Error, Table, Value};
 
 use crate::number::truncated;
-use crate::script::failure::Raised;
-use crate::script::libraries::native::{Library, NativeCall};
-use crate::script::random::{Drand48, ScriptRandom};
+use crate::script::luau::fault::Raised;
+use crate::script::luau::libraries::native::{Library, NativeCall};
+use crate::script::luau::random::{Drand48, ScriptRandom};
 
 /// The functions of `math`.
 pub(super) fn math(library: &Library<'_>, random: &Rc<ScriptRandom>) -> mlua::Result<Table> {

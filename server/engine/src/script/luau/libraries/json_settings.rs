@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlua::{IntoLua, Value};
 
-use crate::script::libraries::native::NativeCall;
+use crate::script::luau::libraries::native::NativeCall;
 
 /// The settings of one `cjson`.
 #[derive(Clone, Copy, Debug)]

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use mlua::{Error, Function, Lua, LuaString, Table, Value};
 
-use crate::script::call::ScriptState;
-use crate::script::convert::{Names, text_of};
-use crate::script::failure::{Cause, Raised, cause_of, fault_text, located, moved_to_caller};
-use crate::script::libraries::{self, Host};
 use crate::script::limits::End;
-use crate::script::redis_library::redis;
+use crate::script::luau::convert::{Names, text_of};
+use crate::script::luau::fault::{Cause, Raised, cause_of, fault_text, located, moved_to_caller};
+use crate::script::luau::libraries::{self, Host};
+use crate::script::luau::redis_call::ScriptState;
+use crate::script::luau::redis_library::redis;
 
 /// Everything the sandbox is built from.
 pub(crate) fn natives(

@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use mlua::{Table, Value};
 
-use crate::script::libraries::json_decode::decode;
-use crate::script::libraries::json_encode::encode;
-use crate::script::libraries::json_settings::{SETTERS, Settings, encode_sparse_array};
-use crate::script::libraries::native::Library;
+use crate::script::luau::libraries::json_decode::decode;
+use crate::script::luau::libraries::json_encode::encode;
+use crate::script::luau::libraries::json_settings::{SETTERS, Settings, encode_sparse_array};
+use crate::script::luau::libraries::native::Library;
 
 pub(super) fn table(library: &Library<'_>, shared: &Rc<Cell<Settings>>) -> mlua::Result<Table> {
     let table = library.lua.create_table()?;

@@ -10,11 +10,12 @@ use mlua::chunk::{Chunk, ChunkMode, Compiler};
 use mlua::{Either, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
 
 use crate::number::truncated;
-use crate::script::call::ScriptState;
-use crate::script::convert::Names;
-use crate::script::failure::{CHUNK_NAME, SANDBOX_NAME};
-use crate::script::library;
+use crate::script::failure::CHUNK_NAME;
 use crate::script::limits::Budget;
+use crate::script::luau::convert::Names;
+use crate::script::luau::fault::SANDBOX_NAME;
+use crate::script::luau::library;
+use crate::script::luau::redis_call::ScriptState;
 
 /// A script as the interpreter runs it.
 pub(crate) struct Compiled {

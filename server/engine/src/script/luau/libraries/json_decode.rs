@@ -2,9 +2,9 @@
 
 use mlua::{IntoLua, LuaString, Table, Value};
 
-use crate::script::libraries::json_scanner::{JsonToken, Scanner};
-use crate::script::libraries::json_settings::Settings;
-use crate::script::libraries::native::{NativeCall, STACK_SLOTS};
+use crate::script::luau::libraries::json_scanner::{JsonToken, Scanner};
+use crate::script::luau::libraries::json_settings::Settings;
+use crate::script::luau::libraries::native::{NativeCall, STACK_SLOTS};
 
 pub(super) fn decode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<Value> {
     if call.count() != 1 {

@@ -6,8 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// Where seeds come from; `None` where none can be had.
-pub(crate) type Seeds = Box<dyn FnMut() -> Option<u64> + Send>;
+use crate::script::invocation::Seeds;
 
 /// The random numbers of the script that runs.
 pub(crate) struct ScriptRandom {

@@ -132,9 +132,13 @@ const DECIDERS: [&str; 8] = [
     "client/rules/src/",
 ];
 
-/// Where the feature `shuttle` puts its locks in place of the standard library's, and the tests that use them.
-const STAND_INS: [&str; 3] = [
+/// Where a build has something else in the place of a whole module, and the tests of what it has not: `shuttle`'s locks in
+/// place of the standard library's, a refusal in place of the interpreter.
+const STAND_INS: [&str; 6] = [
     "server/src/lib.rs",
+    "server/engine/src/lib.rs",
+    "server/engine/src/script.rs",
+    "server/engine/src/script/runner_tests.rs",
     "server/node/src/sync.rs",
     "persistence/src/sync.rs",
 ];
@@ -193,8 +197,8 @@ pub(crate) fn arrows(source: &Source) -> Vec<String> {
     problems
 }
 
-/// Reports conditional code in what is shipped as a node or a client: what decides is the same in every build. Only the locks
-/// between threads have a stand-in for tests.
+/// Reports conditional code in what is shipped as a node or a client: what decides is the same in every build. Only whole
+/// modules at the edge of that have a stand-in.
 pub(crate) fn features(source: &Source) -> Vec<String> {
     let is_decider = DECIDERS.iter().any(|part| source.path.starts_with(part));
     if !is_decider || !source.is_rust() || STAND_INS.contains(&source.path.as_str()) {

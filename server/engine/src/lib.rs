@@ -5,6 +5,10 @@
 //! or a source of randomness.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+#![cfg_attr(
+    not(feature = "scripts"),
+    allow(dead_code, reason = "what the interpreter alone uses")
+)]
 
 mod caller;
 mod capacity;
@@ -69,7 +73,7 @@ pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind
 pub use number::{double_text, parse_integer};
 pub use position::LogPosition;
 pub use reply::{REPLY_BYTES_MAX, Reply, ReplyBudget, ReplyTooLarge};
-pub use script::{LogLine, REDIS_VERSION, ScriptLimits};
+pub use script::{HAS_INTERPRETER, LogLine, REDIS_VERSION, ScriptLimits};
 pub use script_counts::{ScriptCount, ScriptCounts};
 pub use serving::Served;
 pub use snapshot::SnapshotCursor;

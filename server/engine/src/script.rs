@@ -13,6 +13,10 @@ mod counted;
 mod failure;
 mod invocation;
 mod limits;
+#[cfg(feature = "scripts")]
+mod luau;
+#[cfg(not(feature = "scripts"))]
+#[path = "script/no_luau.rs"]
 mod luau;
 mod native;
 mod recency;
@@ -23,4 +27,5 @@ mod syntax;
 
 pub use invocation::{LogLine, REDIS_VERSION};
 pub use limits::ScriptLimits;
+pub use luau::HAS_INTERPRETER;
 pub(crate) use send::Scripts;

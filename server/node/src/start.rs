@@ -186,6 +186,9 @@ fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartEr
 
 fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
     let config = &plan.config;
+    if !config.script_native && !quorlock_engine::HAS_INTERPRETER {
+        return Err(StartError::Config(NO_INTERPRETER.to_owned()));
+    }
     let mut seed = [0; 8];
     (plan.random)(&mut seed)?;
     let mut engine = Engine::new(EngineOptions {
@@ -314,3 +317,6 @@ fn why_it_waits(config: &Config, advice: &str) -> String {
         _ => String::new(),
     }
 }
+
+const NO_INTERPRETER: &str = "script-native is no, but this program was built without scripts, so that no script could run at all. \
+     Nothing was started and no lock is affected; leave the directive out, or build quorlock-server with the feature scripts";

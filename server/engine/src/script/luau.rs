@@ -2,7 +2,7 @@
 //!
 //! `vm` is the interpreter, made when a script needs it. `redis_call` runs the commands that a script asks for, `convert`
 //! turns values into replies, `fault` finds what a script raised. `library`, `redis_library` and `libraries` are the functions
-//! that a script can call, `random` has their random numbers.
+//! that a script can call, `random` has their random numbers. A build without the feature `scripts` has `no_luau` in its place.
 
 mod convert;
 mod fault;
@@ -38,6 +38,14 @@ use crate::time::Moment;
 
 pub(super) use mlua::Function;
 pub(super) use vm::Compiled;
+
+/// Whether there is an interpreter in this build.
+pub const HAS_INTERPRETER: bool = true;
+
+/// The text that is tried natively in the place of this one.
+pub(super) fn native_form(text: &[u8]) -> &[u8] {
+    text
+}
 
 /// The interpreter, once a script has needed it, and what its functions share.
 #[derive(Debug)]
@@ -87,8 +95,8 @@ impl Interpreter {
         self.vm = None;
     }
 
-    /// Whether a text may become a script.
-    pub(super) fn check(&mut self, text: &[u8]) -> Result<(), ErrorReply> {
+    /// Whether a text may become a script. A build without an interpreter takes those alone that run natively.
+    pub(super) fn check(&mut self, text: &[u8], _is_native: bool) -> Result<(), ErrorReply> {
         self.vm()?.check(text).map_err(compile_error)
     }
 

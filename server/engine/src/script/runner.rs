@@ -15,7 +15,7 @@ use crate::script::counted::Counted;
 use crate::script::failure::{NO_SCRIPT, ended_reply, refused_reply, reply_with_place};
 use crate::script::invocation::{LogLine, ScriptArguments, Seeds};
 use crate::script::limits::{Budget, ScriptClock, ScriptLimits};
-use crate::script::luau::{Compiled, Function, Interpreter};
+use crate::script::luau::{self, Compiled, Function, Interpreter};
 use crate::script::native::{self, Failed, NativeScript};
 use crate::script::recency::Slot;
 use crate::script::shebang::{self, Head};
@@ -215,7 +215,8 @@ impl Runner {
             )));
         }
         let parsed = self.parse(body)?;
-        self.interpreter.check(&parsed.text)?;
+        let is_native = parsed.program.is_some();
+        self.interpreter.check(&parsed.text, is_native)?;
         Ok(parsed)
     }
 
@@ -223,7 +224,9 @@ impl Runner {
         let head = shebang::read(body)?;
         let text = syntax::translated(&body[head.bytes..]).map_err(refused_reply)?;
         let is_tried = self.runs_natively && head.bytes == 0;
-        let program = is_tried.then(|| native::parse(&text)).flatten();
+        let program = is_tried
+            .then(|| native::parse(luau::native_form(&text)))
+            .flatten();
         Ok(Parsed {
             head,
             text,

@@ -1,5 +1,6 @@
 //! When scripts are compiled.
 
+#![cfg(feature = "scripts")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use super::*;

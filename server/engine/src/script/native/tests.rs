@@ -10,6 +10,7 @@ use crate::effects::Effects;
 use crate::engine::{Engine, EngineOptions};
 use crate::position::LogPosition;
 use crate::reply::Reply;
+use crate::script::HAS_INTERPRETER;
 use crate::script::limits::ScriptLimits;
 use crate::script::native::parse;
 use crate::time::{Moment, NodeTime, RawTime};
@@ -34,7 +35,7 @@ impl Both {
             })
         };
         Both {
-            engines: [engine(true), engine(false)],
+            engines: [engine(true), engine(!HAS_INTERPRETER)],
             effects: Default::default(),
             now: Moment {
                 node: NodeTime::from_nanos(5_000_000_000),

@@ -5,6 +5,7 @@
 //! when the command could not be started anyway. There is no shell in between.
 
 mod descendants;
+mod end;
 mod hold;
 mod job;
 mod on_lost;
@@ -19,16 +20,16 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use quorlock_client::{Clock, Guard, LockRequest, Loss, Release, SystemClock};
+use quorlock_client::{Clock, Guard, LockRequest, Loss, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
-use crate::release::{left_behind, lines, unanswered};
 use crate::signals::CaughtSignals;
 use crate::{lock_variables, runtime, waiting};
 use descendants::Process;
+use end::{EndOptions, LockEnd};
 use hold::{CommandEnd, Hold, Outcome};
 use job::Job;
 use on_lost::{LossOptions, StopRules};
@@ -53,6 +54,8 @@ pub(crate) struct Arguments {
     votes: VoteOptions,
     #[command(flatten)]
     loss: LossOptions,
+    #[command(flatten)]
+    end: EndOptions,
     /// End with this code instead of 75 if the lock is busy
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "busy_ok")]
     busy_exit_code: Option<u8>,
@@ -80,6 +83,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         let mut lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
+            .lock_delay(arguments.end.lock_delay)
             .wait(arguments.wait.wait());
         if let Some(max_hold) = arguments.loss.max_hold {
             lock = lock.max_lifetime(max_hold);
@@ -100,11 +104,12 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             }
             acquired => acquired?,
         };
+        let end = LockEnd::of(&arguments, &redlock);
         match program {
             Some(program) => {
-                hold_and_release(&arguments, rules, &program, guard, &mut signals).await
+                hold_and_release(&arguments, rules, &program, guard, &mut signals, &end).await
             }
-            None => hold_open(&arguments, guard, &mut signals, format).await,
+            None => hold_open(&arguments, guard, &mut signals, format, &end).await,
         }
     })
 }
@@ -115,6 +120,7 @@ async fn hold_open(
     guard: Guard,
     signals: &mut CaughtSignals,
     format: Format,
+    end: &LockEnd<'_>,
 ) -> Result<ExitCode, Failure> {
     let variables = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
     let value = json!({
@@ -130,20 +136,21 @@ async fn hold_open(
         },
         Err(_) => None,
     };
-    let release = guard.release_everywhere().await;
     let shown = arguments.name.display();
     if let Err(error) = printed {
+        let _not_used = guard.release_everywhere().await;
         return Err(Failure::failed(format!(
             "the token of '{shown}' could not be printed: {error}; the lock was released again"
         )));
     }
     if let Some(loss) = loss {
+        end.lost(guard).await;
         return Err(
             Failure::new(LOST, format!("the lock '{shown}' was lost: {loss}"))
                 .remedy("stop the work it protects"),
         );
     }
-    judge_release(arguments, &release)?;
+    end.done(guard).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,6 +160,7 @@ async fn hold_and_release(
     program: &Program,
     guard: Guard,
     signals: &mut CaughtSignals,
+    end: &LockEnd<'_>,
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
@@ -169,17 +177,25 @@ async fn hold_and_release(
         Ok(job) => hold.until_end(job, wants_terminal).await,
         Err(error) => Err(error),
     };
-    let release = guard.release_everywhere().await;
-    let Outcome { ended, escaped } = outcome.map_err(|error| {
-        Failure::failed(format!("cannot run {}: {error}", program.path().display()))
-    })?;
+    let Outcome { ended, escaped } = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let _not_used = guard.release_everywhere().await;
+            let what = format!("cannot run {}: {error}", program.path().display());
+            return Err(Failure::failed(what));
+        }
+    };
     match ended {
         Ok((ending, orphans)) => {
+            let done = end.done(guard).await;
             tell_orphans(&orphans, &escaped);
-            judge_release(arguments, &release)?;
+            done?;
             Ok(ending.exit_code())
         }
-        Err((loss, fate)) => Err(lost(arguments, &loss, &fate, &escaped)),
+        Err((loss, fate)) => {
+            end.lost(guard).await;
+            Err(lost(arguments, &loss, &fate, &escaped))
+        }
     }
 }
 
@@ -213,30 +229,6 @@ fn counted(processes: &[Process]) -> String {
         1 => "a process".to_owned(),
         count => format!("{count} processes"),
     }
-}
-
-/// Whether the release shows that the lock was held until the command had ended.
-fn judge_release(arguments: &Arguments, release: &Release) -> Result<(), Failure> {
-    let shown = arguments.name.display();
-    if release.was_lost() {
-        return Err(Failure::new(LOST, format!(
-            "the lock '{shown}' was lost before its work had ended, which was noticed only at its \
-             release: {release}"
-        ))
-        .remedy("somebody else may have worked at the same time: check what the command did"));
-    }
-    let ends = format!("within {}", quorlock_server::show_duration(arguments.ttl));
-    if !release.is_free() {
-        remark(format_args!(
-            "'{shown}' is not free yet; where it was not released it ends {ends}:{}",
-            lines(&unanswered(release))
-        ));
-    } else if arguments.verbose
-        && let Some(left) = left_behind(release, &shown.to_string(), &ends)
-    {
-        remark(left);
-    }
-    Ok(())
 }
 
 /// What the loss of the lock meant for the command.
@@ -289,6 +281,7 @@ Examples:
   quorlock run backup --no-wait -- ./backup.sh     or end with 75 if somebody else runs it
   quorlock run backup --wait 10s --ttl 1m -- sh -c 'dump | gzip > file'
   quorlock run nightly -n --busy-ok -- ./nightly.sh    a cron job that one of many machines does
+  quorlock run nightly -n --busy-ok --hold-at-least 5m -- ./nightly.sh    also where their clocks differ
   quorlock run backup                              hold the lock until Ctrl-C
 
 The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,

@@ -142,6 +142,13 @@ impl LockRequest {
         self
     }
 
+    /// How long others wait after an end of the lock that was not a release; see
+    /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.request = self.request.lock_delay(delay);
+        self
+    }
+
     /// How long to try. 10 s by default.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.request = self.request.wait(wait);
@@ -276,6 +283,12 @@ impl Guard {
     /// [`Guard::release_everywhere`](crate::Guard::release_everywhere).
     pub fn release_everywhere(self) -> Release {
         block_on(self.guard.release_everywhere())
+    }
+
+    /// Ends the guard without a release; see [`Guard::into_lease`](crate::Guard::into_lease).
+    #[must_use = "its token alone extends and releases the lock"]
+    pub fn into_lease(self) -> Lease {
+        self.guard.into_lease()
     }
 
     /// Runs `work` on this thread while the lock is held; the [module](self) has an example. Work that blocks cannot be stopped from

@@ -47,6 +47,10 @@ pub struct Guard {
     name: Bytes,
     token: Token,
     nodes: Arc<[Arc<str>]>,
+    /// The length of its lease.
+    ttl: Duration,
+    /// Whether the lock stays on the nodes for a while when it is lost.
+    has_lock_delay: bool,
     /// The call that acquired the lock: dropping it releases.
     pending: Pending,
     watch: LeaseWatch,
@@ -59,12 +63,16 @@ impl Guard {
         pending: Pending,
         acquired: Acquired,
         clock: Arc<dyn Clock>,
+        ttl: Duration,
+        has_lock_delay: bool,
     ) -> Self {
         let process = pending.handle().process();
         Self {
             name,
             token: acquired.token,
             nodes,
+            ttl,
+            has_lock_delay,
             pending,
             watch: LeaseWatch::new(acquired.lease, clock, process),
         }
@@ -216,7 +224,8 @@ impl Guard {
 
     /// Releases the lock and waits until a majority of the nodes has freed it, all nodes have
     /// answered, or their time is up. The rest is released in the background, and so is everything
-    /// if the future is dropped.
+    /// if the future is dropped. A lock that was lost before and has a
+    /// [lock delay](crate::LockRequest::lock_delay) stays on the nodes until that is over.
     ///
     /// # Example
     /// ```
@@ -270,6 +279,7 @@ impl Guard {
             name: self.name.clone(),
             token: self.token.clone(),
             waits_for_all,
+            keeps_lost: self.has_lock_delay,
         };
         let handle = self.pending.handle().clone();
         self.pending.done();
@@ -316,16 +326,41 @@ impl Guard {
         .await
     }
 
-    pub(crate) fn into_lease(self, ttl: Duration) -> Lease {
-        let valid_until = self.valid_until();
+    /// Ends the guard without a release: nothing renews the lock any more, and the nodes hold it until its lease is over, or
+    /// as long as [`Redlock::extend`](crate::Redlock::extend) asks them for. For work that is handed to another program with
+    /// the lock's token, and for a job that is not to be done again for a while although it is over. Of a lock that was lost
+    /// nothing is left: its lease is over.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::{Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("nightly").acquire().await?;
+    /// // The job is over. No machine whose clock is late does it again.
+    /// let lease = guard.into_lease();
+    /// redlock.extend("nightly", lease.token(), Duration::from_secs(300)).await?;
+    /// assert!(redlock.lock("nightly").wait(Wait::None).acquire().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "its token alone extends and releases the lock"]
+    pub fn into_lease(self) -> Lease {
+        let clock = Arc::clone(self.watch.clock());
+        let mut valid_until = self.valid_until();
+        if self.loss().is_some() {
+            valid_until = valid_until.earlier(clock.now());
+        }
         let held = self.pending.operation();
         let detaching = self.pending.handle();
         detaching
             .call(Call::Detach { held }, ReplyTo::Nobody)
             .done();
         self.pending.done();
-        let clock = Arc::clone(self.watch.clock());
-        Lease::new(self.name, self.token, ttl, valid_until, clock)
+        Lease::new(self.name, self.token, self.ttl, valid_until, clock)
     }
 }
 

@@ -43,6 +43,7 @@ pub struct LockRequest {
     shared: Arc<Shared>,
     name: Bytes,
     ttl: Duration,
+    lock_delay: Duration,
     wait: Wait,
     min_validity: Duration,
     reserve: Duration,
@@ -62,6 +63,7 @@ impl LockRequest {
             shared,
             name,
             ttl: TTL_DEFAULT,
+            lock_delay: Duration::ZERO,
             wait: WAIT_DEFAULT,
             min_validity,
             reserve: Duration::ZERO,
@@ -75,6 +77,34 @@ impl LockRequest {
     /// long after the last successful renewal at the latest.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = whole_milliseconds(ttl);
+        self
+    }
+
+    /// How long others wait after an end of the lock that was not a release: its holder died, was cut off, or lost it. Zero
+    /// by default. Rounded up to whole milliseconds; 365 days at most, together with the ttl.
+    ///
+    /// For a resource that takes requests which the holder has sent before: they have so much time to arrive, or to be
+    /// refused. The nodes keep the lock for the ttl and the delay; its holder counts with the ttl alone. A release, and the
+    /// drop of a guard that is valid, free it at once. What others are told of the holder's time left includes the delay.
+    /// The delay is in vain where the lock is removed from the nodes themselves.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::{AcquireError, Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let lock = redlock.lock("backup").lock_delay(Duration::from_secs(60)).wait(Wait::None);
+    /// let guard = lock.clone().max_lifetime(Duration::from_millis(300)).acquire().await?;
+    /// guard.lost().await; // its longest lifetime is over
+    /// assert!(matches!(lock.acquire().await, Err(AcquireError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.lock_delay = whole_milliseconds(delay);
         self
     }
 
@@ -193,8 +223,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire_lease(self) -> Result<Lease, AcquireError> {
-        let ttl = self.ttl;
-        Ok(self.call(false).await?.into_lease(ttl))
+        Ok(self.call(false).await?.into_lease())
     }
 
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
@@ -202,6 +231,7 @@ impl LockRequest {
         self.shared.handle.process().check().map_err(invalid)?;
         check_name(&self.name).map_err(invalid)?;
         check_ttl(self.ttl, self.shared.settings.drift, self.min_validity).map_err(invalid)?;
+        check_lock_delay(self.lock_delay, self.ttl).map_err(invalid)?;
         if renews {
             check_reserve(self.reserve, self.ttl, self.shared.settings.drift).map_err(invalid)?;
         }
@@ -212,6 +242,7 @@ impl LockRequest {
         let call = AcquireCall {
             name: self.name.clone(),
             ttl: self.ttl,
+            lock_delay: self.lock_delay,
             wait: self.wait,
             renews,
             min_validity: self.min_validity,
@@ -235,11 +266,21 @@ impl LockRequest {
         };
         let acquired = answered.unwrap_or_else(|_| Err(cancelled()))?;
         let nodes = Arc::clone(&self.shared.nodes);
-        let guard = Guard::new(self.name, nodes, pending, acquired, Arc::clone(clock));
+        let clock = Arc::clone(clock);
+        let (ttl, has_lock_delay) = (self.ttl, !self.lock_delay.is_zero());
+        let guard = Guard::new(
+            self.name,
+            nodes,
+            pending,
+            acquired,
+            clock,
+            ttl,
+            has_lock_delay,
+        );
         // The caller may be polled long after the votes came, or the machine may have slept.
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {
-            let waited = clock.now().since(began);
+            let waited = self.shared.clock.now().since(began);
             return Err(unasked::taken_late(guard.name(), waited));
         }
         if let Some(on_acquired) = &self.shared.on_acquired {
@@ -304,6 +345,16 @@ pub(crate) fn check_ttl(
     Ok(())
 }
 
+/// Nodes keep the lock for both together.
+fn check_lock_delay(delay: Duration, ttl: Duration) -> Result<(), Arc<str>> {
+    if ttl.saturating_add(delay) > TTL_MAX {
+        return Err(Arc::from(
+            "the ttl and the lock delay are together at most 365 days",
+        ));
+    }
+    Ok(())
+}
+
 /// A renewal comes back after it was sent: less than the whole validity is left then.
 fn check_reserve(reserve: Duration, ttl: Duration, drift: Drift) -> Result<(), Arc<str>> {
     let validity = drift.validity(ttl);
@@ -334,6 +385,20 @@ mod tests {
         }
         assert_eq!(whole_milliseconds(Duration::from_nanos(1)).as_millis(), 1);
         assert!(whole_milliseconds(Duration::MAX) > TTL_MAX);
+    }
+
+    #[test]
+    fn a_lock_delay_and_its_ttl_fit_into_what_nodes_keep() {
+        let ttl = Duration::from_secs(30);
+        let longest = TTL_MAX - ttl;
+        for (delay, good) in [
+            (Duration::ZERO, true),
+            (longest, true),
+            (longest + Duration::from_millis(1), false),
+            (whole_milliseconds(Duration::MAX), false),
+        ] {
+            assert_eq!(check_lock_delay(delay, ttl).is_ok(), good, "{delay:?}");
+        }
     }
 
     #[test]

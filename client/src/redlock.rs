@@ -146,6 +146,7 @@ impl Redlock {
             name: Bytes::copy_from_slice(name),
             token: token.clone(),
             waits_for_all: true,
+            keeps_lost: false,
         };
         let released = self.shared.handle.ask(call, ReplyTo::Release).await;
         released.unwrap_or_else(|| unasked::stopped_release(&self.shared.nodes))

@@ -27,7 +27,9 @@ impl World {
                 self.open.remove(&(client, operation));
                 self.gone(client, operation);
             }
-            State::Holding { held, .. } if self.give_away(client, held) => {
+            State::Holding { held, .. }
+                if self.give_away(client, held) || self.dies(client, held) =>
+            {
                 self.callers[number].state = State::Idle;
                 self.plan_next(number);
             }
@@ -49,6 +51,7 @@ impl World {
                             name: lock_name(name),
                             token,
                             waits_for_all: false,
+                            keeps_lost: self.plan.lock_delay_ms > 0,
                         };
                         self.call(client, call);
                     }
@@ -97,6 +100,7 @@ impl World {
         let call = AcquireCall {
             name: lock_name(name),
             ttl: Duration::from_millis(self.plan.ttl_ms),
+            lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             wait,
             renews: true,
             min_validity: Duration::ZERO,

@@ -43,7 +43,9 @@ impl World {
                 let at_ns = self.cluster.now_ns + SECOND_NS * 2 + self.plan.latency_us * 1_000 * 20;
                 // What is owed to a node that never answers again under its address is owed until its lease is over.
                 let at_ns = match self.plan.faults {
-                    FaultClass::Entries | FaultClass::All => at_ns + ttl_ns,
+                    FaultClass::Entries | FaultClass::All => {
+                        at_ns + self.plan.kept_ms() * 1_000_000
+                    }
                     _ => at_ns,
                 };
                 self.cluster

@@ -107,7 +107,7 @@ impl World {
     /// How long it takes until whoever answers under an address since another one did has the locks of all clients that
     /// hold some.
     pub(super) fn entry_ns(&self) -> u64 {
-        2 * self.plan.ttl_ms * 1_000_000 + RECONNECT_NS
+        2 * self.plan.kept_ms() * 1_000_000 + RECONNECT_NS
     }
 
     /// How long it lasts.
@@ -279,7 +279,7 @@ impl World {
         if is_for_good {
             server.forget_away();
         }
-        let lease_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
+        let lease_ns = self.cluster.now_ns + self.plan.kept_ms() * 1_000_000;
         server.is_empty_until_ns = if is_stranger { until_ns } else { lease_ns };
         server.start();
         if !is_for_good {
@@ -340,7 +340,7 @@ impl World {
                 self.forget_numbers(node);
                 self.cluster.servers[node].put_image_back();
                 self.cluster.servers[node].start();
-                let lease_ns = self.plan.ttl_ms * 1_000_000;
+                let lease_ns = self.plan.kept_ms() * 1_000_000;
                 self.leftovers
                     .restored(node, self.cluster.now_ns + lease_ns);
             }

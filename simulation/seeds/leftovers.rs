@@ -55,7 +55,7 @@ impl World {
             let restored_ns = self.leftovers.restored_until_ns[node];
             let well_ns = self.leftovers.well_since_ns[node].max(restored_ns);
             for (key, value) in self.locks_on(node) {
-                if self.check_released(node, &value) {
+                if self.check_released(node, &value) || self.is_delayed(&value) {
                     continue;
                 }
                 let StoredValue::String(token) = value else {

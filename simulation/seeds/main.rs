@@ -24,6 +24,7 @@ use self::world::run;
 mod caller;
 mod calls;
 mod checks;
+mod delays;
 mod faults;
 mod ledger;
 mod leftovers;
@@ -62,6 +63,9 @@ struct Arguments {
     /// Three nodes far away, and connections that swallow everything.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks"])]
     silence: bool,
+    /// Locks with a lock delay, and holders that die.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence"])]
+    lock_delay: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -107,6 +111,7 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
                 None if arguments.rolled_back => Plan::rolled_back(seed),
                 None if arguments.stopped_clocks => Plan::stopped_clocks(seed),
                 None if arguments.silence => Plan::silence(seed),
+                None if arguments.lock_delay => Plan::of(seed).delayed(),
                 None => Plan::of(seed),
             };
             scope.spawn(move || {

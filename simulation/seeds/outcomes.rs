@@ -83,6 +83,7 @@ impl World {
         };
         self.report.acquired += 1;
         self.check_turn(name, asked_ns);
+        self.check_delay(client, name);
         let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         let (until_ns, noticed_ns) = match is_misled {
@@ -184,6 +185,9 @@ impl World {
         if let Some(hold) = self.holds.iter().position(is_it) {
             let hold = self.holds.swap_remove(hold);
             self.free(hold.name);
+            if *loss != Loss::Released {
+                self.ends_without_release(&hold);
+            }
             // Whoever answers under an address since another one did is asked for a lock only a lease after the client
             // has met it, and a client meets nobody while it wants nothing: until then that node is not free for it.
             let held_ns = self.cluster.now_ns - hold.began_ns;

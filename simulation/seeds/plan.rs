@@ -129,6 +129,8 @@ pub(crate) struct Plan {
     pub(crate) spare_votes: usize,
     /// The length of a lease.
     pub(crate) ttl_ms: u64,
+    /// How long others wait after an end that was not a release; some holders die.
+    pub(crate) lock_delay_ms: u64,
     /// The longest way from a client to a node, in microseconds.
     pub(crate) latency_us: u64,
     /// `appendfsync` of all nodes.
@@ -186,6 +188,7 @@ impl Plan {
             names: random.pick(&[1, 2]),
             spare_votes: 0,
             ttl_ms,
+            lock_delay_ms: 0,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
             faults: apart.unwrap_or(random.pick(&all)),
@@ -197,11 +200,34 @@ impl Plan {
             is_by_token: apart != Some(FaultClass::StoppedClocks)
                 && Random::of(&[seed, 7]).chance(1, 3),
         };
-        match random.below(48) {
+        let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
             1..4 => plan.in_step(&mut random),
             _ => plan.with_away(&mut random),
+        };
+        // Apart as well.
+        match Random::of(&[seed, 13]).below(16) {
+            0 => plan.delayed(),
+            _ => plan,
         }
+    }
+
+    /// The same seed with a lock delay, where its holders are told of a loss in time and nobody releases each other's locks.
+    pub(crate) fn delayed(self) -> Plan {
+        if self.is_crowded || self.is_in_step || self.faults == FaultClass::StoppedClocks {
+            return self;
+        }
+        let part = Random::of(&[self.seed, 14]).pick(&[1, 2, 4]);
+        Plan {
+            lock_delay_ms: self.ttl_ms / part,
+            is_by_token: false,
+            ..self
+        }
+    }
+
+    /// How long nodes keep a lock that is not released.
+    pub(super) fn kept_ms(&self) -> u64 {
+        self.ttl_ms + self.lock_delay_ms
     }
 
     /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for this many spare votes.
@@ -210,6 +236,7 @@ impl Plan {
             nodes: 5,
             names: 1,
             spare_votes,
+            lock_delay_ms: 0,
             faults: FaultClass::Emptied,
             away: 2,
             is_together: false,
@@ -233,6 +260,7 @@ impl Plan {
     /// The same seed with clients whose clocks stand still now and then.
     pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
+            lock_delay_ms: 0,
             faults: FaultClass::StoppedClocks,
             away: 1,
             is_together: false,
@@ -252,6 +280,7 @@ impl Plan {
             callers: plan.callers.min(4),
             latency_us: 100_000,
             ttl_ms: 4_000,
+            lock_delay_ms: 0,
             faults: FaultClass::Silence,
             away: 1,
             is_together: false,
@@ -332,7 +361,7 @@ impl Plan {
 
     /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
     pub(super) fn tells_when_free(&self) -> bool {
-        self.faults == FaultClass::None && !self.is_by_token
+        self.faults == FaultClass::None && !self.is_by_token && self.lock_delay_ms == 0
     }
 
     /// Whether clients are given the id of their cluster: where a majority of the addresses may lead elsewhere.

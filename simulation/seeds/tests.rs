@@ -67,6 +67,17 @@ fn a_lock_outlives_connections_that_are_given_up_while_answers_to_a_renewal_are_
 }
 
 #[test]
+fn nobody_has_a_lock_before_the_lock_delay_of_a_holder_that_died_is_over() {
+    let mut delayed = 0;
+    for seed in 0..2 * SEEDS {
+        let report = run(&Plan::of(seed).delayed(), false);
+        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        delayed += report.delayed;
+    }
+    assert!(delayed > SEEDS * 8, "{delayed} ends without a release");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

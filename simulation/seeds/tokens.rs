@@ -31,6 +31,13 @@ pub(super) struct Tokens {
     told: BTreeMap<Vec<u8>, (u64, BTreeSet<usize>)>,
 }
 
+impl Tokens {
+    /// A client keeps nothing of a lock but its token, until then.
+    pub(super) fn hand_over(&mut self, client: usize, until_ns: u64) {
+        self.handed_over.push((client, until_ns));
+    }
+}
+
 impl World {
     /// Whether this run has such locks: not where addresses lead to other nodes, which answer for none but themselves.
     pub(super) fn knows_tokens(&self) -> bool {
@@ -51,7 +58,7 @@ impl World {
             0 => {
                 hold.is_guarded = false;
                 let until_ns = hold.until_ns;
-                self.by_token.handed_over.push((client, until_ns));
+                self.by_token.hand_over(client, until_ns);
                 self.detach(client, held);
                 self.use_soon(token);
                 true
@@ -127,6 +134,7 @@ impl World {
                 name: lock_name(name),
                 token: token.clone(),
                 waits_for_all: true,
+                keeps_lost: false,
             },
         );
     }

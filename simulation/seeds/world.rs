@@ -11,6 +11,7 @@ use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::calls::lock_name;
 use super::checks::FinalPhase;
+use super::delays::Delays;
 use super::faults::Fault;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
@@ -35,6 +36,8 @@ pub(crate) struct SeedReport {
     pub(crate) released_by_token: u64,
     /// Locks that were lost.
     pub(crate) lost: u64,
+    /// Ends after which others had to wait for the lock delay.
+    pub(crate) delayed: u64,
     /// What went wrong, and how often.
     pub(crate) faults: BTreeMap<Fault, u64>,
     /// Connections that clients made.
@@ -64,6 +67,7 @@ pub(super) struct World {
     pub(super) holds: Vec<Hold>,
     pub(super) leftovers: Leftovers,
     pub(super) by_token: Tokens,
+    pub(super) delays: Delays,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) report: SeedReport,
@@ -123,6 +127,7 @@ impl World {
             holds: Vec::new(),
             leftovers: Leftovers::of(plan.nodes),
             by_token: Tokens::default(),
+            delays: Delays::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),
             violation: None,
@@ -159,7 +164,7 @@ impl World {
     /// When the end begins: restart delays, leases, and the waits of all callers are over.
     pub(super) fn last_ns(&self) -> u64 {
         let lasts_ns = self.plan.length_s * SECOND_NS + 31 * SECOND_NS;
-        lasts_ns + 3 * self.plan.ttl_ms * 1_000_000 + WAIT_NS
+        lasts_ns + 3 * self.plan.kept_ms() * 1_000_000 + WAIT_NS
     }
 
     /// Takes every event that there is.

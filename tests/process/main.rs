@@ -29,6 +29,7 @@ mod run;
 mod run_beyond;
 mod run_end;
 mod run_far;
+mod run_kept;
 mod run_wait;
 mod scripts;
 mod server;

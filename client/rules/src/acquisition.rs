@@ -26,6 +26,8 @@ pub struct Terms {
     pub spare_votes: usize,
     /// Length of the lease.
     pub ttl: Duration,
+    /// How much longer nodes keep the lock, where it ends without a release.
+    pub lock_delay: Duration,
     /// What is taken off for clocks that differ.
     pub drift: Drift,
     /// Validity that must be left when the lock is handed out.
@@ -40,6 +42,11 @@ impl Terms {
     #[must_use]
     pub const fn quorum(&self) -> usize {
         majority(self.nodes) + self.spare_votes
+    }
+
+    /// Whether nodes go on keeping a lock that is lost.
+    pub(crate) fn keeps_lost(&self) -> bool {
+        !self.lock_delay.is_zero()
     }
 }
 

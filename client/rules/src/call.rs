@@ -19,6 +19,8 @@ pub struct AcquireCall {
     pub name: Bytes,
     /// The length of the lease on each node.
     pub ttl: Duration,
+    /// How long others wait when it ends without a release.
+    pub lock_delay: Duration,
     /// How long to try.
     pub wait: Wait,
     /// Whether it is renewed once it is held. One that is not is told only after all nodes that
@@ -58,6 +60,8 @@ pub enum Call {
         token: Token,
         /// Whether all nodes are waited for, or only a majority that has freed it.
         waits_for_all: bool,
+        /// A lock that was lost before stays on the nodes for its lock delay.
+        keeps_lost: bool,
     },
     /// Renews a lock that is held.
     Renew {

@@ -10,6 +10,8 @@ mod busy_tests;
 #[cfg(test)]
 mod cluster_for_tests;
 #[cfg(test)]
+mod delay_tests;
+#[cfg(test)]
 mod distance_tests;
 mod ending;
 
@@ -29,7 +31,7 @@ use crate::extending::Extending;
 use crate::link::request::Subject;
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
-use crate::outcome::{ExtendError, Loss};
+use crate::outcome::{ExtendError, Loss, Release};
 use crate::probing::Probing;
 use crate::refusals::Refusals;
 use crate::register::Register;
@@ -209,8 +211,15 @@ impl Client {
                 name,
                 token,
                 waits_for_all,
+                keeps_lost,
             } => {
-                let subject = self.end_for_release(now, held, name, token, actions);
+                let Some(subject) =
+                    self.end_for_release(now, held, name, token, keeps_lost, actions)
+                else {
+                    let kept = Release::kept(&self.labels);
+                    actions.push(Action::Tell(operation, Outcome::Released(kept)));
+                    return;
+                };
                 let waits_for = match waits_for_all {
                     true => WaitsFor::All,
                     false => WaitsFor::Majority,

@@ -125,8 +125,8 @@ impl Context<'_> {
 
     fn request(&self, kind: Kind, subject: &Rc<Subject>, asker: Option<Asker>) -> Request {
         let lasts = match kind {
-            // What a lost release would leave behind is gone after the ttl.
-            Kind::Release => subject.ttl.saturating_add(RELEASE_SLACK),
+            // What a lost release would leave behind is gone then.
+            Kind::Release => subject.kept.saturating_add(RELEASE_SLACK),
             // Half of a lease is the least that makes taking a node worth while.
             _ => subject.ttl / 2,
         };

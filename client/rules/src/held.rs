@@ -99,13 +99,16 @@ impl Held {
         self.step(HoldingEvent::Extend, context)
     }
 
-    /// The owner is done: nothing is renewed any more. The release is sent by whoever calls.
-    pub(super) fn end(&mut self, context: &mut Context<'_>) {
+    /// The owner is done: nothing is renewed any more. Says whether the lock is to be released, which is left to the
+    /// caller; one that was lost before stays on the nodes for its lock delay.
+    pub(super) fn end(&mut self, context: &mut Context<'_>) -> bool {
         let patience = context.patience(self.subject.ttl);
-        let (now, mut unused) = (context.now, Vec::new());
+        let (now, mut actions) = (context.now, Vec::new());
         self.holding
-            .handle(now, patience, HoldingEvent::Release, &mut unused);
-        self.tell_loss(&Loss::Released, context);
+            .handle(now, patience, HoldingEvent::Release, &mut actions);
+        let loss = self.holding.ended().unwrap_or(&Loss::Released).clone();
+        self.tell_loss(&loss, context);
+        actions.contains(&HoldingAction::ReleaseEverywhere)
     }
 
     fn step(&mut self, event: HoldingEvent, context: &mut Context<'_>) -> Step {

@@ -85,7 +85,7 @@ pub enum HoldingAction {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holding {
     terms: Terms,
-    /// The longest lease that any node may have granted.
+    /// The longest that any node may keep what it granted.
     longest: Duration,
     renews: bool,
     ends_at: Option<ClientInstant>,
@@ -113,6 +113,7 @@ impl Holding {
         actions: &mut Vec<HoldingAction>,
     ) -> Self {
         let longest = terms.ttl.max(attempt.terms().ttl);
+        let longest = longest.saturating_add(terms.lock_delay);
         let grants = attempt.votes().iter().map(|vote| match vote {
             Vote::Told(Answer::Granted(identity)) => GrantState::Held {
                 identity: identity.clone(),
@@ -151,7 +152,9 @@ impl Holding {
         if self.end.is_some() {
             return;
         }
-        if event == HoldingEvent::Release {
+        // What ended before is not released any more where others have to wait for the lock delay.
+        let is_over = self.terms.keeps_lost() && now.has_reached(self.valid_until);
+        if event == HoldingEvent::Release && !is_over {
             return self.end(Loss::Released, actions);
         }
         // The deadline comes before anything an event could bring: what arrives now is too late.
@@ -448,7 +451,10 @@ impl Holding {
         if is_loss {
             actions.push(HoldingAction::Lost(loss));
         }
-        actions.push(HoldingAction::ReleaseEverywhere);
+        // After a loss the nodes keep the lock, so that nobody has it before the delay is over.
+        if !is_loss || !self.terms.keeps_lost() {
+            actions.push(HoldingAction::ReleaseEverywhere);
+        }
     }
 
     fn capped(&self, until: ClientInstant) -> ClientInstant {

@@ -97,3 +97,19 @@ async fn a_call_on_a_runtimes_thread_ends_however_much_its_task_has_done() {
         assert!(guard.release().released());
     }
 }
+
+#[test]
+fn a_guard_that_ends_as_a_lease_leaves_its_lock_to_the_token() {
+    let nodes = FakeNode::five();
+    let redlock = Redlock::from(client(&nodes));
+    let guard = redlock.lock("a").ttl(TTL).acquire().unwrap();
+    let lease = guard.into_lease();
+    assert!(lease.is_valid() && lease.ttl() == TTL);
+    assert!(redlock.extend("a", lease.token(), 2 * TTL).is_ok());
+    assert!(redlock.release("a", lease.token()).released());
+    // What was lost before is no valid lease.
+    let guard = redlock.lock("a").ttl(TTL).acquire().unwrap();
+    assert!(redlock.release("a", guard.token()).released());
+    assert!(guard.extend().is_err());
+    assert!(!guard.into_lease().is_valid());
+}

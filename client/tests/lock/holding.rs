@@ -292,3 +292,20 @@ async fn a_release_by_token_is_owed_to_nodes_that_are_away() {
     nodes[4].set_mood(Mood::Serves);
     eventually("all nodes are free", || holders(&nodes, "a") == 0);
 }
+
+#[tokio::test]
+async fn a_lock_with_a_lock_delay_that_was_lost_stays_on_the_nodes() {
+    let nodes = FakeNode::five();
+    for delay in [Duration::ZERO, TTL / 2] {
+        let (redlock, clock) = timeless(&nodes);
+        let lock = redlock.lock("a").ttl(TTL).lock_delay(delay);
+        let guard = lock.acquire().await.unwrap();
+        eventually("all nodes hold it", || holders(&nodes, "a") == 5);
+        clock.advance_boot(TTL);
+        assert_eq!(guard.lost().await, Loss::Expired);
+        let release = guard.release().await;
+        assert_eq!(release.is_free(), delay.is_zero(), "{release}");
+        let left = if delay.is_zero() { 0 } else { 5 };
+        eventually("they keep it or not", || holders(&nodes, "a") == left);
+    }
+}

@@ -15,6 +15,7 @@ impl<Step> Cluster<Step> {
         let call = AcquireCall {
             name: Bytes::copy_from_slice(lock.as_bytes()),
             ttl,
+            lock_delay: Duration::ZERO,
             wait,
             renews: false,
             min_validity: Duration::ZERO,
@@ -48,6 +49,7 @@ impl<Step> Cluster<Step> {
             name: Bytes::copy_from_slice(lock.as_bytes()),
             token,
             waits_for_all: false,
+            keeps_lost: false,
         };
         self.call(client, call)
     }

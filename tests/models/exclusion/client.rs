@@ -302,6 +302,7 @@ fn terms(means: &Means<'_>, ttl_ns: u64) -> Terms {
             _ => means.asker.spare_votes,
         },
         ttl: Duration::from_nanos(ttl_ns),
+        lock_delay: Duration::ZERO,
         drift,
         min_validity: Duration::ZERO,
         reserve: None,

@@ -39,11 +39,12 @@ impl Asking {
         let ttl = call.ttl;
         let is_cut = patience_max < context.patience(ttl);
         let token = Token::drawn_from(context.random);
-        let subject = Subject::new(call.name.clone(), token, ttl);
+        let subject = Subject::with_lock_delay(call.name.clone(), token, ttl, call.lock_delay);
         let terms = Terms {
             nodes: context.nodes(),
             spare_votes: context.settings.spare_votes,
             ttl,
+            lock_delay: call.lock_delay,
             drift: context.settings.drift,
             min_validity: call.min_validity,
             reserve: call.renews.then(|| call.reserve.max(loss_margin(ttl))),

@@ -140,6 +140,7 @@ mod tests {
             nodes: votes.len(),
             spare_votes: 0,
             ttl: Duration::from_secs(10),
+            lock_delay: Duration::ZERO,
             drift: Drift::default(),
             min_validity: Duration::ZERO,
             reserve: None,

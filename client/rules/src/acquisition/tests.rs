@@ -18,6 +18,7 @@ fn terms() -> Terms {
         nodes: 5,
         spare_votes: 0,
         ttl: TTL,
+        lock_delay: Duration::ZERO,
         drift: Drift::default(),
         min_validity,
         reserve: None,

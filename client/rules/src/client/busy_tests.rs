@@ -31,6 +31,7 @@ fn ask_something(cluster: &mut Cluster) {
         name: "other".into(),
         token: Token::from("unknown"),
         waits_for_all: false,
+        keeps_lost: false,
     });
 }
 

@@ -40,6 +40,8 @@ pub(super) enum Conduct {
 pub(super) struct Node {
     pub(super) conduct: Conduct,
     pub(super) keys: HashMap<String, String>,
+    /// For how long it was asked to keep the key that it keeps last.
+    pub(super) kept_ms: String,
     /// What it tells of the time left.
     pub(super) left_ms: u64,
     /// How much longer its answers take.
@@ -93,6 +95,7 @@ impl Cluster {
         AcquireCall {
             name: Bytes::from_static(b"a"),
             ttl: TTL,
+            lock_delay: Duration::ZERO,
             wait,
             renews: true,
             min_validity: Duration::ZERO,
@@ -276,10 +279,11 @@ impl Node {
                 format!("${}\r\n{info}\r\n", info.len())
             }
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
-            ["SET", name, token, ..] => match self.keys.get(name) {
+            ["SET", name, token, "NX", "PX", kept_ms, ..] => match self.keys.get(name) {
                 Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
                 None => {
                     self.keys.insert(name.to_owned(), token.to_owned());
+                    self.kept_ms = kept_ms.to_owned();
                     "$-1\r\n".to_owned()
                 }
             },

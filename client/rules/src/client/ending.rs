@@ -37,26 +37,32 @@ impl Client {
         }
     }
 
-    /// What is to be released; a lock that is held here ends.
+    /// What is to be released; a lock that is held here ends. None if that was lost before, and stays on the nodes for its
+    /// lock delay.
     pub(super) fn end_for_release(
         &mut self,
         now: ClientInstant,
         held: Option<OperationId>,
         name: Bytes,
         token: Token,
+        keeps_lost: bool,
         actions: &mut Vec<Action>,
-    ) -> Rc<Subject> {
+    ) -> Option<Rc<Subject>> {
         let nodes = self.links.len();
         if let Some(handed_over) = self.handed_over.remove(&token) {
             self.operations.remove(&handed_over);
             self.disarm(handed_over);
         }
         let lock = held.and_then(|held| self.take_held(now, held, actions));
+        if lock.is_some() || keeps_lost {
+            return lock;
+        }
         // Whoever took another lock may have been another program: any node may hold it.
-        lock.unwrap_or_else(|| Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes))
+        let unknown = Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes);
+        Some(unknown)
     }
 
-    /// Ends a lock that is held, and leaves its release to the caller.
+    /// Ends a lock that is held, and leaves its release to the caller, if it is to be released.
     fn take_held(
         &mut self,
         now: ClientInstant,
@@ -67,8 +73,11 @@ impl Client {
             return None;
         };
         self.disarm(held);
-        lock.end(&mut self.context(now, held, actions));
-        Some(lock.subject)
+        let is_released = lock.end(&mut self.context(now, held, actions));
+        if !is_released {
+            self.pass_on(now, &lock.subject, actions);
+        }
+        is_released.then_some(lock.subject)
     }
 
     /// Undoes what a call has begun that nobody is interested in any more. That is an operation of

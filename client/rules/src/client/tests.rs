@@ -89,6 +89,7 @@ fn a_release_is_told_with_a_majority_that_has_freed_the_lock() {
         name: "a".into(),
         token: Token::from("unknown"),
         waits_for_all,
+        keeps_lost: false,
     };
     for node in [0, 1] {
         cluster.conduct(node, Conduct::IsSilent);
@@ -120,6 +121,7 @@ fn a_release_everywhere_waits_for_every_node_but_not_for_longer_than_they_have()
             name: "a".into(),
             token: Token::from("unknown"),
             waits_for_all: true,
+            keeps_lost: false,
         });
         let told = cluster.outcome(release);
         assert_eq!(told.is_some(), is_told_at_once, "{conduct:?} {told:?}");
@@ -254,6 +256,7 @@ fn release(held: Option<OperationId>, name: &'static str, token: Token) -> Call 
         name: name.into(),
         token,
         waits_for_all: false,
+        keeps_lost: false,
     }
 }
 

@@ -36,10 +36,19 @@ struct Held {
 
 impl Held {
     fn on(nodes: &[NodeIndex], max_lifetime: Option<Duration>) -> Self {
+        Self::with_lock_delay(Duration::ZERO, nodes, max_lifetime)
+    }
+
+    fn with_lock_delay(
+        lock_delay: Duration,
+        nodes: &[NodeIndex],
+        max_lifetime: Option<Duration>,
+    ) -> Self {
         let terms = Terms {
             nodes: 5,
             spare_votes: 0,
             ttl: TTL,
+            lock_delay,
             drift: Drift::default(),
             min_validity: Duration::ZERO,
             reserve: None,
@@ -452,5 +461,7 @@ proptest! {
     }
 }
 
+#[path = "delay_tests.rs"]
+mod delay_tests;
 #[path = "healing_tests.rs"]
 mod healing;

@@ -63,9 +63,9 @@ impl Entry {
     /// Who else took the lock on the node before, and when, is not known; but not after it was replaced, and with the
     /// same ttl where all callers of a name use one.
     pub(super) fn obstacle(&self, request: &Request, now: ClientInstant) -> Option<Cause> {
-        let ttl = request.subject.ttl;
+        let kept = request.subject.kept;
         let (since, newcomer) = self.newcomer?;
-        let end = since.after(ttl.saturating_add(self.drift.of(ttl)));
+        let end = since.after(kept.saturating_add(self.drift.of(kept)));
         if request.kind != Kind::Take || now.has_reached(end) {
             return None;
         }

@@ -49,6 +49,8 @@ pub(crate) struct Subject {
     pub(crate) name: Bytes,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
+    /// How long a node keeps the lock: the ttl, and the lock delay behind it.
+    pub(crate) kept: Duration,
     may_hold: RefCell<Vec<Holder>>,
 }
 
@@ -64,10 +66,21 @@ struct Holder {
 impl Subject {
     /// A lock that no node was asked for yet.
     pub(crate) fn new(name: Bytes, token: Token, ttl: Duration) -> Rc<Self> {
+        Self::with_lock_delay(name, token, ttl, Duration::ZERO)
+    }
+
+    /// The same, which nodes keep for a lock delay more than the lease that its holder counts with.
+    pub(crate) fn with_lock_delay(
+        name: Bytes,
+        token: Token,
+        ttl: Duration,
+        lock_delay: Duration,
+    ) -> Rc<Self> {
         Rc::new(Self {
             name,
             token,
             ttl,
+            kept: ttl.saturating_add(lock_delay),
             may_hold: RefCell::default(),
         })
     }
@@ -170,7 +183,7 @@ impl Request {
     /// Encodes it for a node.
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
         let mut digits = [0; 20];
-        let ttl = decimal(&mut digits, self.subject.ttl.as_millis());
+        let kept = decimal(&mut digits, self.subject.kept.as_millis());
         let name = &self.subject.name;
         let token = self.subject.token.as_bytes();
         let is_preferred = self.form == Form::Preferred;
@@ -183,12 +196,12 @@ impl Request {
                 } else {
                     Form::Fallback
                 };
-                request::take(out, name, token, ttl, with_get);
+                request::take(out, name, token, kept, with_get);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::Extend => {
                 let hash = by_hash(peer.extend_hash);
-                request::script(out, hash.as_ref(), EXTEND_SCRIPT, name, &[token, ttl]);
+                request::script(out, hash.as_ref(), EXTEND_SCRIPT, name, &[token, kept]);
             }
             Kind::Release => {
                 let hash = by_hash(peer.release_hash);
@@ -207,7 +220,7 @@ impl Request {
 const CLOSURES_MAX: u32 = 2;
 
 fn decimal(digits: &mut [u8; 20], number: u128) -> &[u8] {
-    let mut rest = u64::try_from(number).expect("a ttl is at most 365 days");
+    let mut rest = u64::try_from(number).expect("a ttl with its lock delay is at most 365 days");
     let mut at = digits.len();
     loop {
         at -= 1;

@@ -29,6 +29,8 @@ pub enum NodeRelease {
     Freed,
     /// It did not hold the lock for the token.
     NotHeld,
+    /// It was not asked: the lock was lost before, and stays there until its lock delay is over.
+    Kept,
     /// It has not answered, because it could not be reached or, with [`Cause::NotWaitedFor`], because a majority had freed the
     /// lock before it did. Where it may hold the lock, the client goes on trying in the
     /// background until the lease is over.
@@ -73,6 +75,16 @@ impl Release {
         }
     }
 
+    /// No node was asked to free a lock that was lost before and has a lock delay.
+    pub(crate) fn kept(nodes: &[Arc<str>]) -> Self {
+        let nodes = nodes.iter();
+        Self {
+            nodes: nodes
+                .map(|node| (Arc::clone(node), NodeRelease::Kept))
+                .collect(),
+        }
+    }
+
     /// Nodes that freed the lock.
     #[must_use]
     pub fn freed(&self) -> usize {
@@ -92,13 +104,13 @@ impl Release {
     /// the token that the others are no majority.
     ///
     /// A healthy lock may be missing on a minority of the nodes, and a node that was not reached
-    /// says nothing; neither is a loss.
+    /// says nothing; neither is a loss. A lock with a lock delay that was lost before was not asked for.
     #[must_use]
     pub fn was_lost(&self) -> bool {
         let not_held = self
             .nodes
             .iter()
-            .filter(|(_, node)| *node == NodeRelease::NotHeld);
+            .filter(|(_, node)| matches!(node, NodeRelease::NotHeld | NodeRelease::Kept));
         not_held.count() > self.nodes.len() - majority(self.nodes.len()).min(self.nodes.len())
     }
 
@@ -109,7 +121,7 @@ impl Release {
         let told = self
             .nodes
             .iter()
-            .filter(|(_, node)| !matches!(node, NodeRelease::Not(_)));
+            .filter(|(_, node)| !matches!(node, NodeRelease::Not(_) | NodeRelease::Kept));
         told.count() > self.nodes.len() / 2
     }
 }
@@ -128,6 +140,9 @@ impl fmt::Display for Release {
                 // A release is a success before they have answered, and nothing is known against them.
                 NodeRelease::Not(Cause::NotWaitedFor) if is_released => {}
                 NodeRelease::NotHeld => write!(formatter, "\n  {node}: not held by this token")?,
+                NodeRelease::Kept => {
+                    write!(formatter, "\n  {node}: kept until its lock delay is over")?;
+                }
                 NodeRelease::Not(cause) => write!(formatter, "\n  {node}: {cause}")?,
             }
         }
@@ -143,6 +158,7 @@ mod tests {
         let node = |letter: char| match letter {
             'f' => NodeRelease::Freed,
             'n' => NodeRelease::NotHeld,
+            'k' => NodeRelease::Kept,
             'w' => NodeRelease::Not(Cause::NotWaitedFor),
             _ => NodeRelease::Not(Cause::Silent),
         };
@@ -182,5 +198,11 @@ mod tests {
             assert!(!release(held).was_lost(), "{held}");
         }
         assert!(!release("").was_lost(), "no node says anything");
+        let kept = release("kkk");
+        assert!(kept.was_lost() && !kept.is_free() && !kept.released());
+        assert!(
+            kept.to_string()
+                .ends_with("kept until its lock delay is over")
+        );
     }
 }

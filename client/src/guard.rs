@@ -18,6 +18,7 @@ use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
 use quorlock_client_rules::token::Token;
 use quorlock_client_rules::unasked;
 use quorlock_clock::{ClientInstant, Clock};
+use tokio::sync::oneshot;
 
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
@@ -285,6 +286,24 @@ impl Guard {
         self.pending.done();
         let released = handle.ask(call, ReplyTo::Release).await;
         released.unwrap_or_else(|| unasked::stopped_release(&self.nodes))
+    }
+
+    /// Nobody has worked under this lock: others need not wait for its lock delay.
+    pub(crate) fn free_unused(self) {
+        if !self.has_lock_delay {
+            return;
+        }
+        let call = Call::Release {
+            held: Some(self.pending.operation()),
+            name: self.name.clone(),
+            token: self.token.clone(),
+            waits_for_all: false,
+            keeps_lost: false,
+        };
+        let handle = self.pending.handle().clone();
+        self.pending.done();
+        let (reply, _not_awaited) = oneshot::channel();
+        handle.call(call, ReplyTo::Release(reply)).done();
     }
 
     /// Runs `work` while the lock is held. If the lock is lost first, the work is dropped and the

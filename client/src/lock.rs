@@ -281,7 +281,9 @@ impl LockRequest {
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {
             let waited = self.shared.clock.now().since(began);
-            return Err(unasked::taken_late(guard.name(), waited));
+            let late = unasked::taken_late(guard.name(), waited);
+            guard.free_unused();
+            return Err(late);
         }
         if let Some(on_acquired) = &self.shared.on_acquired {
             (on_acquired.0)(&guard, renews);

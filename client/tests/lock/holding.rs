@@ -309,3 +309,14 @@ async fn a_lock_with_a_lock_delay_that_was_lost_stays_on_the_nodes() {
         eventually("they keep it or not", || holders(&nodes, "a") == left);
     }
 }
+
+#[tokio::test]
+async fn a_lock_that_was_never_handed_out_is_free_at_once_in_spite_of_its_lock_delay() {
+    let nodes = FakeNode::five();
+    let redlock = client(&nodes);
+    // Its longest lifetime is over as soon as it is taken, by the margin that there is for a loss.
+    let lock = redlock.lock("a").ttl(TTL).lock_delay(TTL);
+    let lock = lock.max_lifetime(Duration::from_millis(50));
+    assert!(lock.acquire().await.is_err());
+    eventually("it is free", || holders(&nodes, "a") == 0);
+}

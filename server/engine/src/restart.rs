@@ -215,7 +215,7 @@ impl History {
             Stop::Emptied | Stop::Lost | Stop::Moved => uncertain,
             // A torn end may be a frame that was synced, and that the disk has not kept.
             Stop::Complete | Stop::PowerLoss | Stop::Unclean
-                if !(seen.is_same_boot && seen.is_whole) && !policy.trusts_fsync =>
+                if !(policy.trusts_fsync || seen.is_same_boot && seen.is_whole) =>
             {
                 uncertain
             }

@@ -63,6 +63,9 @@ impl<'a> LockEnd<'a> {
             if self.keep(guard, left).await.is_err() {
                 self.tell_not_kept("it was lost");
             }
+        } else if self.left_of_hold().is_some() {
+            self.tell_not_kept("it was lost");
+            drop(guard.into_lease());
         } else if self.arguments.end.lock_delay.is_zero() {
             let _nothing_follows = guard.release_everywhere().await;
         } else {
@@ -73,9 +76,12 @@ impl<'a> LockEnd<'a> {
 
     /// How much longer the nodes are to keep the lock. What is lost cannot be kept.
     fn left(&self, guard: &Guard) -> Option<Duration> {
+        self.left_of_hold().filter(|_| guard.is_valid())
+    }
+
+    fn left_of_hold(&self) -> Option<Duration> {
         let hold = self.arguments.end.hold_at_least?;
-        let left = left_of(hold, SystemClock.now().since(self.acquired));
-        left.filter(|_| guard.is_valid())
+        left_of(hold, SystemClock.now().since(self.acquired))
     }
 
     async fn keep(&self, guard: Guard, left: Duration) -> Result<(), Failure> {

@@ -10,6 +10,7 @@
 
 pub use quorlock_clock::Boot;
 
+use crate::fences::FENCE_MAX;
 use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime};
 
@@ -412,9 +413,11 @@ impl FieldReader<'_> {
     }
 
     fn ceiling(&mut self) -> Option<Ceiling> {
-        Some(match self.flag()? {
-            false => Ceiling::Uncertain(self.number()?),
-            true => Ceiling::Known(self.number()?),
+        let is_certain = self.flag()?;
+        let value = self.number().filter(|value| *value <= FENCE_MAX)?;
+        Some(match is_certain {
+            false => Ceiling::Uncertain(value),
+            true => Ceiling::Known(value),
         })
     }
 

@@ -136,6 +136,10 @@ fn another_version_kind_or_value_is_named() {
         Err(RecordError::Layout(kind::MODE))
     );
     assert_eq!(
+        Record::decode(kind::CEILING, &[&[1, 1][..], &[0xff; 8]].concat()),
+        Err(RecordError::Layout(kind::CEILING))
+    );
+    assert_eq!(
         Record::decode(kind::SHUTDOWN, &[&[1, 11][..], &[0; 16]].concat()),
         Err(RecordError::Layout(kind::SHUTDOWN))
     );

@@ -209,8 +209,8 @@ impl History {
     pub fn ceiling(&self, stop: Stop, seen: &Seen, policy: &Policy) -> Ceiling {
         let uncertain = Ceiling::Uncertain(self.ceiling.value());
         match stop {
-            // Somebody says that no node ever ran here, if it may serve at once.
-            Stop::Unknown if policy.first_start_waits => uncertain,
+            // Locks may be granted at once where nobody says that no node ever ran here; what a resource has stored outlives them.
+            Stop::Unknown if !policy.vouches_for_first_start => uncertain,
             Stop::Unknown | Stop::NeverRan => Ceiling::NONE,
             Stop::Emptied | Stop::Lost | Stop::Moved => uncertain,
             // A torn end may be a frame that was synced, and that the disk has not kept.

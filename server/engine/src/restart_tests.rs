@@ -4,6 +4,8 @@
 use super::*;
 use crate::control::{Control, Mode};
 
+#[path = "restart_ceiling_tests.rs"]
+mod ceiling;
 #[path = "restart_owed_tests.rs"]
 mod owed;
 

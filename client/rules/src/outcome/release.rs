@@ -29,7 +29,7 @@ pub enum NodeRelease {
     Freed,
     /// It did not hold the lock for the token.
     NotHeld,
-    /// It was not asked: the lock was lost before, and stays there until its lock delay is over.
+    /// It was not asked: the lock was lost before. Where the node still holds it, it stays until its lock delay is over.
     Kept,
     /// It has not answered, because it could not be reached or, with [`Cause::NotWaitedFor`], because a majority had freed the
     /// lock before it did. Where it may hold the lock, the client goes on trying in the

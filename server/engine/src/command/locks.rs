@@ -271,8 +271,8 @@ fn number_reply(number: u64) -> Reply {
 const FENCES_LOST: ErrorReply = ErrorReply::fixed(
     "FENCELOST this node may have lost fences that it took, so it takes none: it is new among others, was emptied, \
      restored or repaired, or its machine lost power without trust-fsync yes. No lock is affected, and plain locks work. \
-     Ask LOCK.CEILING on a majority of the other nodes and give the largest to LOCK.ADOPT here; where all nodes of a \
-     cluster are new, give 0 to each",
+     Ask LOCK.CEILING on a majority of the other nodes, where only answers that end in 1 count, and give the largest to \
+     LOCK.ADOPT here; where all nodes of a cluster are new, give 0 to each",
 );
 
 /// A fence that was taken is not taken back, so nothing that can be undone takes one.

@@ -8,7 +8,7 @@
 
 mod lexer;
 mod parser;
-#[cfg(test)]
+#[cfg(all(test, feature = "scripts"))]
 mod random_tests;
 mod run;
 #[cfg(test)]

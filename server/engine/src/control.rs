@@ -10,7 +10,6 @@
 
 pub use quorlock_clock::Boot;
 
-use crate::fences::FENCE_MAX;
 use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime};
 
@@ -111,6 +110,8 @@ pub enum Ceiling {
 }
 
 impl Ceiling {
+    /// The largest: a client reads a fence as a signed number.
+    pub const MAX: u64 = i64::MAX.unsigned_abs();
     /// Of a node that never took a fence.
     pub const NONE: Self = Self::Known(0);
 
@@ -414,7 +415,7 @@ impl FieldReader<'_> {
 
     fn ceiling(&mut self) -> Option<Ceiling> {
         let is_certain = self.flag()?;
-        let value = self.number().filter(|value| *value <= FENCE_MAX)?;
+        let value = self.number().filter(|value| *value <= Ceiling::MAX)?;
         Some(match is_certain {
             false => Ceiling::Uncertain(value),
             true => Ceiling::Known(value),

@@ -112,7 +112,9 @@ impl Fences {
         self.judge(&name, token, fence)?;
         let ceiling = match self.ceiling {
             Ceiling::Known(ceiling) if fence <= ceiling => None,
-            _ => Some(Ceiling::Known(fence.saturating_add(BLOCK).min(FENCE_MAX))),
+            _ => Some(Ceiling::Known(
+                fence.saturating_add(BLOCK).min(Ceiling::MAX),
+            )),
         };
         self.ceiling = ceiling.unwrap_or(self.ceiling);
         self.note(name, token, fence);
@@ -170,9 +172,6 @@ impl FenceName {
         FenceName([&[database], name].concat().into())
     }
 }
-
-/// The largest fence: a client reads it as a signed number.
-pub(crate) const FENCE_MAX: u64 = i64::MAX.unsigned_abs();
 
 /// Nobody gets so far by counting: one mistake does not use up the numbers.
 const STEP_MAX: u64 = 1 << 40;

@@ -68,9 +68,9 @@ fn no_step_is_longer_than_anybody_counts() {
     );
     assert_eq!(fences.ceiling(), Ceiling::Known(3), "nothing has happened");
     assert!(fences.take(name("a"), b"t", far - 1).is_ok());
-    let mut last = known(FENCE_MAX - 1);
-    let raised = last.take(name("a"), b"t", FENCE_MAX);
-    let end = Ceiling::Known(FENCE_MAX);
+    let mut last = known(Ceiling::MAX - 1);
+    let raised = last.take(name("a"), b"t", Ceiling::MAX);
+    let end = Ceiling::Known(Ceiling::MAX);
     assert_eq!(raised.map(|taken| taken.ceiling), Ok(Some(end)));
 }
 

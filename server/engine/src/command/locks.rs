@@ -10,7 +10,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::control::Ceiling;
 use crate::error::ErrorReply;
-use crate::fences::{FENCE_MAX, FenceName, FenceRefusal};
+use crate::fences::{FenceName, FenceRefusal};
 use crate::keyspace::KeySlot;
 use crate::notifications::Class;
 use crate::number::parse_integer;
@@ -245,7 +245,7 @@ fn lock_deadline(
 
 fn fence_number(argument: &[u8]) -> Result<u64, ErrorReply> {
     let number = parse_integer(argument).and_then(|number| u64::try_from(number).ok());
-    let number = number.filter(|number| (1..=FENCE_MAX).contains(number));
+    let number = number.filter(|number| (1..=Ceiling::MAX).contains(number));
     number.ok_or(ErrorReply::fixed(
         "ERR a fence is a number from 1 to 9223372036854775807",
     ))

@@ -8,7 +8,7 @@
 
 mod lexer;
 mod parser;
-#[cfg(all(test, feature = "scripts"))]
+#[cfg(test)]
 mod random_tests;
 mod run;
 #[cfg(test)]

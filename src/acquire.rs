@@ -27,13 +27,21 @@ pub(crate) struct Arguments {
     /// How long the lock lasts; nobody renews it
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
     ttl: Duration,
+    /// Have a fence taken with the lock, and print it behind the token
+    ///
+    /// A number that grows with each acquisition of the name: a resource that refuses what comes
+    /// with a smaller one than the largest it has seen is safe from a holder that was paused
+    /// beyond its lease. All nodes must be Quorlock nodes.
+    #[arg(long)]
+    fence: bool,
     #[command(flatten)]
     wait: WaitOptions,
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
     votes: VoteOptions,
-    /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE
+    /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE, and
+    /// QUORLOCK_FENCE with --fence
     #[arg(long)]
     export: bool,
 }
@@ -48,10 +56,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
-        let lock = redlock
+        let mut lock = redlock
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait());
+        if arguments.fence {
+            lock = lock.fenced();
+        }
         let acquire = LockRequest::acquire_lease;
         let lease =
             waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await?;
@@ -75,17 +86,24 @@ async fn print(
     format: Format,
 ) -> Result<(), Failure> {
     let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
-    let value = json!({
+    let mut value = json!({
         "name": arguments.name.to_string_lossy(),
         "token": lease.token().to_string(),
         "validity_ms": whole_ms(lease.remaining()),
         "nodes": nodes,
     });
+    if let Some(fence) = lease.fence() {
+        value["fence"] = fence.into();
+    }
     let text = if arguments.export {
-        let variables = lock_variables::of(&arguments.name, lease.token(), lease.remaining());
+        let variables = lock_variables::of(&arguments.name, lease);
         lock_variables::as_exports(&variables)
     } else {
-        lease.token().as_bytes().to_vec()
+        let mut text = lease.token().as_bytes().to_vec();
+        if let Some(fence) = lease.fence() {
+            text.extend_from_slice(format!(" {fence}").as_bytes());
+        }
+        text
     };
     let Err(error) = format.deliver(&text, &value) else {
         return Ok(());
@@ -115,6 +133,8 @@ Examples:
   quorlock release nightly \"$token\"
 
   exports=$(quorlock acquire nightly --export) || exit 1; eval \"$exports\"
+
+  read -r token fence <<< \"$(quorlock acquire nightly --fence)\"
 
   quorlock acquire nightly --json    {\"name\":\"nightly\",\"nodes\":[...],\"token\":\"...\",\"validity_ms\":29690}
 

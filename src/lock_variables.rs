@@ -4,25 +4,58 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use quorlock_client::Token;
+use quorlock_client::{Guard, Lease, Token};
 
 use crate::clock;
 
-/// The variables, for a lock whose first lease lasts for another `remaining`.
-pub(crate) fn of(
-    name: &OsStr,
-    token: &Token,
+/// What is told of a lock.
+pub(crate) struct LockFacts<'a> {
+    token: &'a Token,
+    fence: Option<u64>,
     remaining: Duration,
-) -> [(&'static str, OsString); 3] {
+}
+
+impl<'a> From<&'a Guard> for LockFacts<'a> {
+    fn from(guard: &'a Guard) -> Self {
+        Self {
+            token: guard.token(),
+            fence: guard.fence(),
+            remaining: guard.remaining(),
+        }
+    }
+}
+
+impl<'a> From<&'a Lease> for LockFacts<'a> {
+    fn from(lease: &'a Lease) -> Self {
+        Self {
+            token: lease.token(),
+            fence: lease.fence(),
+            remaining: lease.remaining(),
+        }
+    }
+}
+
+/// The variables, for a lock that was just acquired.
+pub(crate) fn of<'a>(
+    name: &OsStr,
+    lock: impl Into<LockFacts<'a>>,
+) -> Vec<(&'static str, OsString)> {
+    let LockFacts {
+        token,
+        fence,
+        remaining,
+    } = lock.into();
     let deadline = clock::wall().saturating_add(remaining);
-    [
+    let mut variables = vec![
         ("QUORLOCK_NAME", name.to_owned()),
         (
             "QUORLOCK_TOKEN",
             OsStr::from_bytes(token.as_bytes()).to_owned(),
         ),
         ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
-    ]
+    ];
+    variables.extend(fence.map(|fence| ("QUORLOCK_FENCE", fence.to_string().into())));
+    variables
 }
 
 /// Commands that give a shell these variables, whatever characters are in them.

@@ -46,6 +46,13 @@ pub(crate) struct Arguments {
     /// after this process died
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
     ttl: Duration,
+    /// Have a fence taken with the lock, for the command's QUORLOCK_FENCE
+    ///
+    /// A number that grows with each acquisition of the name: a resource that refuses what comes
+    /// with a smaller one than the largest it has seen is safe from a command that was paused
+    /// beyond its lease. All nodes must be Quorlock nodes.
+    #[arg(long)]
+    fence: bool,
     #[command(flatten)]
     wait: WaitOptions,
     #[command(flatten)]
@@ -85,6 +92,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             .ttl(arguments.ttl)
             .lock_delay(arguments.end.lock_delay)
             .wait(arguments.wait.wait());
+        if arguments.fence {
+            lock = lock.fenced();
+        }
         if let Some(max_hold) = arguments.loss.max_hold {
             lock = lock.max_lifetime(max_hold);
         }
@@ -122,12 +132,15 @@ async fn hold_open(
     format: Format,
     end: &LockEnd<'_>,
 ) -> Result<ExitCode, Failure> {
-    let variables = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
-    let value = json!({
+    let variables = lock_variables::of(&arguments.name, &guard);
+    let mut value = json!({
         "name": arguments.name.to_string_lossy(),
         "token": guard.token().to_string(),
         "deadline_ms": variables[2].1.to_string_lossy().parse::<u64>().unwrap_or_default(),
     });
+    if let Some(fence) = guard.fence() {
+        value["fence"] = fence.into();
+    }
     let printed = format.deliver(&lock_variables::as_exports(&variables), &value);
     let loss = match printed {
         Ok(()) => tokio::select! {
@@ -164,7 +177,7 @@ async fn hold_and_release(
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = lock_variables::of(&arguments.name, guard.token(), guard.remaining());
+    let environment = lock_variables::of(&arguments.name, &guard);
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,
@@ -285,7 +298,7 @@ Examples:
   quorlock run backup                              hold the lock until Ctrl-C
 
 The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
-in ms since 1970; the lease is renewed). Without a command the same is printed for a shell. It runs
+in ms since 1970; the lease is renewed), and QUORLOCK_FENCE with --fence. Without a command the same is printed for a shell. It runs
 in a process group of its own and gets this command's input, output, terminal and signals. If the
 lock is lost, it and all its descendants are ended before the lease is. What it leaves behind is
 ended with it. If this process is killed, so is the command.

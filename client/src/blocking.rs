@@ -149,6 +149,12 @@ impl LockRequest {
         self
     }
 
+    /// Has a fence taken with the lock; see [`LockRequest::fenced`](crate::LockRequest::fenced).
+    pub fn fenced(mut self) -> Self {
+        self.request = self.request.fenced();
+        self
+    }
+
     /// How long to try. 10 s by default.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.request = self.request.wait(wait);
@@ -219,6 +225,12 @@ impl Guard {
     #[must_use]
     pub fn token(&self) -> &Token {
         self.guard.token()
+    }
+
+    /// Its fence; see [`Guard::fence`](crate::Guard::fence).
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        self.guard.fence()
     }
 
     /// The end of the present validity on the client's clock. Renewals move it on.

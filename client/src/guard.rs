@@ -47,6 +47,7 @@ use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 pub struct Guard {
     name: Bytes,
     token: Token,
+    fence: Option<u64>,
     nodes: Arc<[Arc<str>]>,
     /// The length of its lease.
     ttl: Duration,
@@ -71,6 +72,7 @@ impl Guard {
         Self {
             name,
             token: acquired.token,
+            fence: acquired.fence,
             nodes,
             ttl,
             has_lock_delay,
@@ -89,6 +91,14 @@ impl Guard {
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// The fence of this acquisition, from 1 to 2^63 - 1: larger than that of each earlier one of the name, and as long as the
+    /// lock is held. None if [`LockRequest::fenced`](crate::LockRequest::fenced) did not ask for one. It is worth what the
+    /// resource makes of it: it has to refuse what comes with a smaller one than the largest it has seen.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        self.fence
     }
 
     /// The end of the present validity on the client's clock. Renewals move it on.
@@ -379,7 +389,7 @@ impl Guard {
             .call(Call::Detach { held }, ReplyTo::Nobody)
             .done();
         self.pending.done();
-        Lease::new(self.name, self.token, self.ttl, valid_until, clock)
+        Lease::new(self.name, self.token, self.ttl, valid_until, clock).fenced(self.fence)
     }
 }
 

@@ -28,6 +28,7 @@ use quorlock_clock::{ClientInstant, Clock};
 pub struct Lease {
     name: Bytes,
     token: Token,
+    fence: Option<u64>,
     ttl: Duration,
     valid_until: ClientInstant,
     kept_until: Option<ClientInstant>,
@@ -45,11 +46,17 @@ impl Lease {
         Self {
             name,
             token,
+            fence: None,
             ttl,
             valid_until,
             kept_until: None,
             clock,
         }
+    }
+
+    /// The same with its fence.
+    pub(crate) fn fenced(self, fence: Option<u64>) -> Self {
+        Self { fence, ..self }
     }
 
     /// The same, and until when the nodes have told that they keep the lock.
@@ -67,6 +74,13 @@ impl Lease {
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// The fence of its acquisition, where one was asked for; see [`Guard::fence`](crate::Guard::fence). None for a lease that
+    /// was extended by its token alone.
+    #[must_use]
+    pub fn fence(&self) -> Option<u64> {
+        self.fence
     }
 
     /// The ttl that was asked for.

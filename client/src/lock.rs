@@ -48,6 +48,7 @@ pub struct LockRequest {
     min_validity: Duration,
     reserve: Duration,
     max_lifetime: Option<Duration>,
+    is_fenced: bool,
     on_wait: Option<OnWait>,
 }
 
@@ -68,6 +69,7 @@ impl LockRequest {
             min_validity,
             reserve: Duration::ZERO,
             max_lifetime,
+            is_fenced: false,
             on_wait: None,
         }
     }
@@ -136,6 +138,34 @@ impl LockRequest {
     /// unlimited where the builder was told nothing else.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
         self.max_lifetime = Some(lifetime);
+        self
+    }
+
+    /// Has a fence taken with the lock: a number that grows with every acquisition of the name that asks for one. The holder
+    /// sends it along with what it writes, and the resource refuses a write whose fence is smaller than the largest it has
+    /// seen, so that a holder which was paused beyond its lease changes nothing. [`Guard::fence`] tells it.
+    ///
+    /// All nodes must be Quorlock nodes: others do not vote for such a lock. It takes one round trip where this client knows the
+    /// last fence of the name, and two otherwise. Callers of a name that ask for no fence exclude this one as usual, and have
+    /// no number to show.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let first = redlock.lock("backup").fenced().acquire().await?;
+    /// let fence = first.fence().expect("asked for");
+    /// drop(first);
+    /// let second = redlock.lock("backup").fenced().acquire().await?;
+    /// assert!(second.fence() > Some(fence));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fenced(mut self) -> Self {
+        self.is_fenced = true;
         self
     }
 
@@ -248,6 +278,7 @@ impl LockRequest {
             min_validity: self.min_validity,
             reserve: self.reserve,
             max_lifetime: self.max_lifetime,
+            is_fenced: self.is_fenced,
         };
         let call = match self.on_wait {
             Some(_) => Call::AcquireTelling(call),

@@ -101,6 +101,7 @@ impl World {
             name: lock_name(name),
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
+            is_fenced: self.plan.is_fenced,
             wait,
             renews: true,
             min_validity: Duration::ZERO,

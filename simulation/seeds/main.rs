@@ -26,6 +26,7 @@ mod calls;
 mod checks;
 mod delays;
 mod faults;
+mod fences;
 mod ledger;
 mod leftovers;
 mod listeners;
@@ -66,6 +67,9 @@ struct Arguments {
     /// Locks with a lock delay, and holders that die.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence"])]
     lock_delay: bool,
+    /// Locks with fences.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay"])]
+    fences: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -112,6 +116,7 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
                 None if arguments.stopped_clocks => Plan::stopped_clocks(seed),
                 None if arguments.silence => Plan::silence(seed),
                 None if arguments.lock_delay => Plan::of(seed).delayed(),
+                None if arguments.fences => Plan::of(seed).fenced(),
                 None => Plan::of(seed),
             };
             scope.spawn(move || {

@@ -33,9 +33,16 @@ impl World {
         };
         let caller = self.callers.iter().position(asks);
         match (outcome, caller) {
-            (Outcome::Acquired { token, valid_until }, Some(caller)) => {
+            (
+                Outcome::Acquired {
+                    token,
+                    valid_until,
+                    fence,
+                },
+                Some(caller),
+            ) => {
                 self.check_order(client, operation, &open);
-                self.acquired(caller, operation, token, valid_until);
+                self.acquired(caller, operation, token, valid_until, fence);
             }
             (Outcome::NotAcquired(error), Some(caller)) => {
                 self.report.refused += 1;
@@ -76,6 +83,7 @@ impl World {
         held: OperationId,
         token: Token,
         valid_until: ClientInstant,
+        fence: Option<u64>,
     ) {
         let Caller { client, state } = self.callers[caller].clone();
         let State::Asking { name, asked_ns, .. } = state else {
@@ -84,6 +92,7 @@ impl World {
         self.report.acquired += 1;
         self.check_turn(name, asked_ns);
         self.check_delay(client, name);
+        self.check_fence(client, name, fence);
         let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         let (until_ns, noticed_ns) = match is_misled {

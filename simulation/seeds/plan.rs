@@ -131,6 +131,10 @@ pub(crate) struct Plan {
     pub(crate) ttl_ms: u64,
     /// How long others wait after an end that was not a release; some holders die.
     pub(crate) lock_delay_ms: u64,
+    /// Locks have fences.
+    pub(crate) is_fenced: bool,
+    /// Nodes that lost power trust their disks.
+    pub(crate) trusts_fsync: bool,
     /// The longest way from a client to a node, in microseconds.
     pub(crate) latency_us: u64,
     /// `appendfsync` of all nodes.
@@ -189,6 +193,8 @@ impl Plan {
             spare_votes: 0,
             ttl_ms,
             lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
             faults: apart.unwrap_or(random.pick(&all)),
@@ -208,7 +214,26 @@ impl Plan {
         // Apart as well.
         match Random::of(&[seed, 13]).below(16) {
             0 => plan.delayed(),
+            1 | 2 => plan.fenced(),
             _ => plan,
+        }
+    }
+
+    /// The same seed with fences, where no node forgets what it took without knowing that: another disk under the same
+    /// address is for the operator to tell.
+    pub(crate) fn fenced(self) -> Plan {
+        let is_known = !matches!(
+            self.faults,
+            FaultClass::Entries
+                | FaultClass::Emptied
+                | FaultClass::RolledBack
+                | FaultClass::StoppedClocks
+                | FaultClass::All
+        );
+        Plan {
+            is_fenced: is_known,
+            trusts_fsync: is_known && Random::of(&[self.seed, 15]).chance(1, 2),
+            ..self
         }
     }
 
@@ -237,6 +262,8 @@ impl Plan {
             names: 1,
             spare_votes,
             lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
             faults: FaultClass::Emptied,
             away: 2,
             is_together: false,
@@ -261,6 +288,8 @@ impl Plan {
     pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
             lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
             faults: FaultClass::StoppedClocks,
             away: 1,
             is_together: false,
@@ -281,6 +310,8 @@ impl Plan {
             latency_us: 100_000,
             ttl_ms: 4_000,
             lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
             faults: FaultClass::Silence,
             away: 1,
             is_together: false,

@@ -92,3 +92,16 @@ const SILENCE: [u64; 1] = [1_021_834];
 const FORGETFUL: [u64; 2] = [282, 862];
 /// Two holders are found with these where clients let a node vote that has gone back.
 const ROLLED_BACK: [u64; 3] = [97, 393, 1199];
+
+#[test]
+fn fences_grow_with_each_acquisition_whatever_fails() {
+    let (mut fenced, mut adopted) = (0, 0);
+    for seed in 0..2 * SEEDS {
+        let report = run(&Plan::of(seed).fenced(), false);
+        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        fenced += report.fenced;
+        adopted += report.adopted;
+    }
+    assert!(fenced > SEEDS * 8, "{fenced} locks with fences");
+    assert!(adopted > 0, "no node was told what others took");
+}

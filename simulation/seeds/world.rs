@@ -13,6 +13,7 @@ use super::calls::lock_name;
 use super::checks::FinalPhase;
 use super::delays::Delays;
 use super::faults::Fault;
+use super::fences::Fences;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
 use super::plan::{FaultClass, Plan};
@@ -38,6 +39,10 @@ pub(crate) struct SeedReport {
     pub(crate) lost: u64,
     /// Ends after which others had to wait for the lock delay.
     pub(crate) delayed: u64,
+    /// Locks that were held with a fence.
+    pub(crate) fenced: u64,
+    /// Ceilings that the operator has given to nodes.
+    pub(crate) adopted: u64,
     /// What went wrong, and how often.
     pub(crate) faults: BTreeMap<Fault, u64>,
     /// Connections that clients made.
@@ -68,6 +73,7 @@ pub(super) struct World {
     pub(super) leftovers: Leftovers,
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
+    pub(super) fences: Fences,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) report: SeedReport,
@@ -128,6 +134,7 @@ impl World {
             leftovers: Leftovers::of(plan.nodes),
             by_token: Tokens::default(),
             delays: Delays::default(),
+            fences: Fences::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),
             violation: None,
@@ -216,6 +223,7 @@ impl World {
         if node == 0 {
             self.check_sizes();
             if self.cluster.now_ns.is_multiple_of(LOOK_EVERY_NS) {
+                self.operate();
                 self.check_leftovers();
             }
         }
@@ -294,13 +302,14 @@ fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
 }
 
 /// The configuration of every node.
-fn directives(plan: &Plan) -> [(&'static str, &'static str); 5] {
+fn directives(plan: &Plan) -> [(&'static str, &'static str); 6] {
     [
         ("appendonly", "yes"),
         ("appendfsync", plan.fsync),
         ("first-start", "serve"),
         ("restart-delay-max", "30s"),
         ("cluster-id", CLUSTER),
+        ("trust-fsync", if plan.trusts_fsync { "yes" } else { "no" }),
     ]
 }
 

@@ -239,6 +239,7 @@ impl Acquiring {
             None => Progress::GoesOn,
             Some(Decision::Acquired { .. }) => {
                 context.refusals.forget(&self.call.name);
+                self.note_fence(context);
                 match self.call.renews {
                     true => self.hold(context),
                     false => self.complete(context),
@@ -246,6 +247,19 @@ impl Acquiring {
             }
             Some(Decision::Cancelled) => Progress::Ended,
             Some(decision) => self.failed(decision, context),
+        }
+    }
+
+    /// The next caller of the name can ask for its fence together with the lock.
+    fn note_fence(&self, context: &mut Context<'_>) {
+        let name = &self.call.name;
+        match &self.stage {
+            Stage::Asking(asking) if self.call.is_fenced => match asking.attempt.known_fence() {
+                Some(fence) => context.fences.note(name, fence),
+                // The guess may be why nodes have refused.
+                None => context.fences.forget(name),
+            },
+            _ => {}
         }
     }
 
@@ -272,11 +286,16 @@ impl Acquiring {
             return Progress::GoesOn;
         };
         let token = asking.subject().token.clone();
+        let fence = asking.attempt.fence();
         let Some(held) = asking.into_held(&self.call, context.now) else {
             return Progress::GoesOn;
         };
         let valid_until = held.valid_until();
-        context.tell(Outcome::Acquired { token, valid_until });
+        context.tell(Outcome::Acquired {
+            token,
+            valid_until,
+            fence,
+        });
         Progress::Held(Box::new(held))
     }
 }

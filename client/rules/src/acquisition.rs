@@ -5,11 +5,14 @@
 //! nodes, whatever they are believed to hold. It does not retry: the next attempt has a new token.
 
 mod blocking;
+mod fence;
+mod fencing;
 mod renewal;
 
 use std::time::Duration;
 
-use crate::answer::Answer;
+use self::fencing::Fencing;
+use crate::answer::{Answer, FenceAnswer, NodeFence};
 use crate::clock::ClientInstant;
 use crate::settings::Drift;
 use crate::token::Token;
@@ -59,6 +62,17 @@ pub enum AttemptEvent {
         node: NodeIndex,
         /// Its answer.
         answer: Answer,
+        /// The fence of the name there, where that was asked for.
+        fence: Option<NodeFence>,
+    },
+    /// A node answered a request to take a fence.
+    Fenced {
+        /// Which one.
+        node: NodeIndex,
+        /// The fence it was asked to take.
+        fence: u64,
+        /// Its answer.
+        answer: FenceAnswer,
     },
     /// The time last asked for has come (or any other time: a timer may fire early).
     Timer,
@@ -73,6 +87,13 @@ pub enum AttemptAction {
     Send {
         /// Which one.
         node: NodeIndex,
+    },
+    /// Ask this node, which has granted the lock, to take this fence for it.
+    Fence {
+        /// Which one.
+        node: NodeIndex,
+        /// The fence.
+        fence: u64,
     },
     /// Call again at this time, in place of any time named before.
     ArmTimer(ClientInstant),
@@ -135,6 +156,10 @@ pub struct Acquisition {
     /// When the nodes were asked that were not asked first.
     asked_all: Option<ClientInstant>,
     ballot: Ballot,
+    /// When a majority had granted the lock.
+    voted: Option<ClientInstant>,
+    /// Where a fence is asked for as well.
+    fencing: Option<Fencing>,
     decision: Option<Decision>,
     /// How long a majority took for its votes, which came too late to renew the lock.
     took: Option<Duration>,
@@ -194,11 +219,24 @@ impl Acquisition {
             is_contended: false,
             asked_all: None,
             ballot,
+            voted: None,
+            fencing: None,
             decision: None,
             took: None,
         };
         actions.push(AttemptAction::ArmTimer(attempt.next_time()));
         attempt
+    }
+
+    fn tick(&mut self, now: ClientInstant) {
+        for vote in &mut self.votes {
+            if matches!(vote, Vote::Awaited(until) if now.has_reached(*until)) {
+                *vote = Vote::Overdue;
+            }
+        }
+        if let Some(fencing) = &mut self.fencing {
+            fencing.tick(now);
+        }
     }
 
     /// Takes an event in. `now` must be read after the event happened.
@@ -209,16 +247,20 @@ impl Acquisition {
         actions: &mut Vec<AttemptAction>,
     ) {
         match event {
-            AttemptEvent::Answered { node, answer } => {
+            AttemptEvent::Answered {
+                node,
+                answer,
+                fence,
+            } => {
+                self.note_fence(node, &answer, fence);
                 self.take_answer(node, answer, actions);
             }
-            AttemptEvent::Timer => {
-                for vote in &mut self.votes {
-                    if matches!(vote, Vote::Awaited(until) if now.has_reached(*until)) {
-                        *vote = Vote::Overdue;
-                    }
-                }
-            }
+            AttemptEvent::Fenced {
+                node,
+                fence,
+                answer,
+            } => self.take_fence_answer(node, fence, answer),
+            AttemptEvent::Timer => self.tick(now),
             AttemptEvent::Cancel if self.decision.is_none() => {
                 return self.decide(Decision::Cancelled, actions);
             }
@@ -229,7 +271,7 @@ impl Acquisition {
                 self.ask_all(now, actions);
             }
             self.hurry(now);
-            match self.judge(now) {
+            match self.judge_with_fence(now, actions) {
                 Some(decision) => {
                     let has_majority = self.ballot.distinct() >= self.terms.quorum();
                     let is_late = has_majority && decision == Decision::TimedOut;
@@ -401,7 +443,8 @@ impl Acquisition {
                 next = next.earlier(*until);
             }
         }
-        next
+        let fencing = self.fencing.as_ref().and_then(Fencing::next_time);
+        fencing.map_or(next, |at| next.earlier(at))
     }
 }
 

@@ -23,6 +23,28 @@ pub enum Answer {
     Not(Cause),
 }
 
+/// The fence that a name has on a node that was asked for the lock, and whether that is the one that was guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeFence {
+    /// The largest that the node has taken for the name.
+    pub fence: u64,
+    /// Whether the node has taken the guess with the lock.
+    pub is_guess: bool,
+}
+
+/// One node's answer to the request to take a fence for a lock that it has granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FenceAnswer {
+    /// It has taken the fence.
+    Taken(Identity),
+    /// It has taken this one for the name already.
+    Refused(u64),
+    /// It does not hold the lock for us.
+    WithoutLock,
+    /// No answer that counts.
+    Not(Cause),
+}
+
 /// One node's answer to an extension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ExtendAnswer {
@@ -56,7 +78,10 @@ pub(crate) struct Told {
 /// One node's answer to any request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    Taken(Answer),
+    /// The vote, and the fence of the name where that was asked for.
+    Taken(Answer, Option<NodeFence>),
+    /// The answer to the request to take this fence.
+    Fenced(u64, FenceAnswer),
     Extended(ExtendAnswer),
     Released(NodeRelease),
     TimeLeft(Option<Duration>),

@@ -32,6 +32,8 @@ pub struct AcquireCall {
     pub reserve: Duration,
     /// The longest time it is held, renewals included.
     pub max_lifetime: Option<Duration>,
+    /// Whether the nodes have to take a fence for it.
+    pub is_fenced: bool,
 }
 
 /// What a caller asks for.
@@ -99,6 +101,8 @@ pub enum Outcome {
         token: Token,
         /// The end of the validity.
         valid_until: ClientInstant,
+        /// Its fence, where that was asked for.
+        fence: Option<u64>,
     },
     /// The lock is not held.
     NotAcquired(AcquireError),

@@ -28,6 +28,7 @@ use crate::clock::{ClientInstant, Timers};
 use crate::context::Context;
 use crate::counting::Counting;
 use crate::extending::Extending;
+use crate::fences::KnownFences;
 use crate::link::request::Subject;
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
@@ -66,6 +67,7 @@ pub struct Client {
     watchdogs: Timers<OperationId>,
     waiters: Waiters,
     refusals: Refusals,
+    fences: KnownFences,
     settling: Vec<Settling>,
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
@@ -96,6 +98,7 @@ impl Client {
             watchdogs: Timers::new(),
             waiters: Waiters::new(),
             refusals: Refusals::default(),
+            fences: KnownFences::default(),
             settling: Vec::new(),
             handed_over: HashMap::new(),
             known: VecDeque::new(),
@@ -413,6 +416,7 @@ impl Client {
             links: &mut self.links,
             register: &self.register,
             refusals: &mut self.refusals,
+            fences: &mut self.fences,
             random: &mut *self.random,
             actions,
             known: &mut self.known,

@@ -12,6 +12,7 @@ use crate::action::Action;
 use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::counting::Counting;
+use crate::fences::KnownFences;
 use crate::link::obstacle::outsider;
 use crate::link::request::{Asker, Form, Kind, Request, Subject};
 use crate::link::{Link, NodeReply};
@@ -30,6 +31,7 @@ pub(super) struct Context<'a> {
     pub(super) links: &'a mut [Link],
     pub(super) register: &'a Register,
     pub(super) refusals: &'a mut Refusals,
+    pub(super) fences: &'a mut KnownFences,
     pub(super) random: &'a mut dyn Rng,
     pub(super) actions: &'a mut Vec<Action>,
     /// Answers of nodes that are not asked because what they would say is known.

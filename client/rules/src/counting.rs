@@ -89,7 +89,7 @@ impl Counting {
 
 fn count(node: &mut NodeStatistics, content: &Content) {
     match content {
-        Content::Taken(Answer::Not(_))
+        Content::Taken(Answer::Not(_), _)
         | Content::Extended(ExtendAnswer::Not(_))
         | Content::Released(NodeRelease::Not(_))
         | Content::Info(Err(_)) => node.failures += 1,

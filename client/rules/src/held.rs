@@ -73,10 +73,10 @@ impl Held {
                 let (node, round) = (reply.node, reply.round);
                 match reply.content {
                     // An earlier attempt had another token, and its release is on its way.
-                    Content::Taken(_) if round & ATTEMPT_BIT != 0 && round != self.taken_in => {
+                    Content::Taken(..) if round & ATTEMPT_BIT != 0 && round != self.taken_in => {
                         return Step::GoesOn;
                     }
-                    Content::Taken(answer) => HoldingEvent::Taken {
+                    Content::Taken(answer, _) => HoldingEvent::Taken {
                         node,
                         round: if round == self.taken_in { 0 } else { round },
                         answer,

@@ -22,6 +22,7 @@ mod connecting;
 mod context;
 mod counting;
 mod extending;
+mod fences;
 mod held;
 pub mod holding;
 mod link;
@@ -46,7 +47,7 @@ pub mod votes;
 pub mod wait;
 mod waiters;
 
-pub use answer::{Answer, ExtendAnswer};
+pub use answer::{Answer, ExtendAnswer, FenceAnswer, NodeFence};
 pub use link::ConnectionId;
 pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 

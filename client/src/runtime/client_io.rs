@@ -400,15 +400,25 @@ impl ClientIo {
             return;
         };
         match (outcome, reply) {
-            (Outcome::Acquired { token, valid_until }, ReplyTo::Acquire(reply, _)) => {
+            (
+                Outcome::Acquired {
+                    token,
+                    valid_until,
+                    fence,
+                },
+                ReplyTo::Acquire(reply, _),
+            ) => {
                 let (lease, watched) = watch::channel(LeaseState {
                     valid_until,
                     is_renewal_failing: false,
                     loss: None,
                 });
                 self.leases.insert(operation, lease);
-                let lease = watched;
-                let _gone = reply.send(Ok(Acquired { token, lease }));
+                let _gone = reply.send(Ok(Acquired {
+                    token,
+                    fence,
+                    lease: watched,
+                }));
             }
             (Outcome::NotAcquired(error), ReplyTo::Acquire(reply, _)) => {
                 let _gone = reply.send(Err(error));

@@ -47,6 +47,7 @@ pub(crate) enum ReplyTo {
 #[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) token: Token,
+    pub(crate) fence: Option<u64>,
     pub(crate) lease: watch::Receiver<LeaseState>,
 }
 

@@ -16,6 +16,7 @@ impl<Step> Cluster<Step> {
             name: Bytes::copy_from_slice(lock.as_bytes()),
             ttl,
             lock_delay: Duration::ZERO,
+            is_fenced: false,
             wait,
             renews: false,
             min_validity: Duration::ZERO,

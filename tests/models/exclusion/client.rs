@@ -184,7 +184,11 @@ impl Client {
             _ => Answer::Not(Cause::Silent),
         };
         if matches!(self.standing, Standing::Trying(_)) {
-            let event = AttemptEvent::Answered { node, answer };
+            let event = AttemptEvent::Answered {
+                node,
+                answer,
+                fence: None,
+            };
             return self.handle_trying(means, event, out);
         }
         let event = HoldingEvent::Taken {
@@ -211,6 +215,7 @@ impl Client {
                 AttemptAction::Decide(_) => self.standing = Standing::Idle,
                 AttemptAction::ReleaseEverywhere => self.release_everywhere(means, out),
                 AttemptAction::Release { node } => out.push(self.request(node, 0, Wish::Release)),
+                AttemptAction::Fence { .. } => unreachable!("no fence is asked for"),
             }
         }
     }

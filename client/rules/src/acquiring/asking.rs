@@ -25,6 +25,8 @@ pub(super) struct Asking {
     /// Whether the wait's end left it less time than its nodes may need.
     pub(super) is_cut: bool,
     round: u32,
+    /// How the nodes are asked for the lock.
+    take: Kind,
     subject: Rc<Subject>,
 }
 
@@ -63,13 +65,22 @@ impl Asking {
         // Asking in two rounds, and renewing in a third, takes a lease that is long enough for them.
         let first = first.filter(|_| context.round_trip().saturating_mul(3) < ttl);
         let is_first = |node| first.is_none_or(|first| first.contains(node));
-        let attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
+        let mut attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
+        let guess = context.fences.guess(&call.name);
+        if call.is_fenced {
+            attempt.ask_fence(guess);
+        }
+        let take = match call.is_fenced {
+            true => Kind::TakeFenced { guess },
+            false => Kind::Take,
+        };
         let mut asking = Self {
             timer: attempt.started(),
             attempt,
             is_cut,
             round: number | ATTEMPT_BIT,
             subject,
+            take,
         };
         asking.act(actions, context);
         asking
@@ -128,13 +139,22 @@ impl Asking {
     fn event(&self, input: Input) -> Option<AttemptEvent> {
         match input {
             Input::Timer => Some(AttemptEvent::Timer),
-            Input::Reply(reply) if reply.round == self.round => match reply.content {
-                Content::Taken(answer) => {
-                    let node = reply.node;
-                    Some(AttemptEvent::Answered { node, answer })
+            Input::Reply(reply) if reply.round == self.round => {
+                let node = reply.node;
+                match reply.content {
+                    Content::Taken(answer, fence) => Some(AttemptEvent::Answered {
+                        node,
+                        answer,
+                        fence,
+                    }),
+                    Content::Fenced(fence, answer) => Some(AttemptEvent::Fenced {
+                        node,
+                        fence,
+                        answer,
+                    }),
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             Input::Reply(_) => None,
         }
     }
@@ -144,7 +164,10 @@ impl Asking {
         for action in actions {
             match action {
                 AttemptAction::Send { node } => {
-                    context.ask(node, Kind::Take, &self.subject, self.round);
+                    context.ask(node, self.take, &self.subject, self.round);
+                }
+                AttemptAction::Fence { node, fence } => {
+                    context.ask(node, Kind::Fence(fence), &self.subject, self.round);
                 }
                 AttemptAction::ArmTimer(at) => self.timer = at,
                 AttemptAction::Decide(decided) => decision = Some(decided),

@@ -15,6 +15,7 @@ use crate::outcome::AcquireError;
 
 impl Acquiring {
     pub(super) fn failed(&mut self, decision: Decision, context: &mut Context<'_>) -> Progress {
+        self.note_fence(context);
         let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
         let Stage::Asking(asking) = stage else {
             return Progress::GoesOn;

@@ -12,9 +12,11 @@ impl Acquisition {
     /// How long a majority took for its votes until `now`: the longer one of two rounds, where some nodes were asked
     /// first.
     pub(super) fn votes_took(&self, now: ClientInstant) -> Duration {
+        // A fence is no part of a renewal.
+        let voted = self.voted.unwrap_or(now);
         match self.asked_all {
-            Some(at) => at.since(self.started).max(now.since(at)),
-            None => now.since(self.started),
+            Some(at) => at.since(self.started).max(voted.since(at)),
+            None => voted.since(self.started),
         }
     }
 

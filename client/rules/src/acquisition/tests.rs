@@ -37,6 +37,7 @@ fn granted(node: NodeIndex) -> AttemptEvent {
     AttemptEvent::Answered {
         node,
         answer: Answer::Granted(identity(node)),
+        fence: None,
     }
 }
 
@@ -48,6 +49,7 @@ fn busy(node: NodeIndex) -> AttemptEvent {
             by: identity(node),
             holder,
         },
+        fence: None,
     }
 }
 
@@ -55,6 +57,7 @@ fn down(node: NodeIndex) -> AttemptEvent {
     AttemptEvent::Answered {
         node,
         answer: Answer::Not(Cause::Silent),
+        fence: None,
     }
 }
 
@@ -153,6 +156,7 @@ fn one_node_under_two_names_votes_once() {
     let twin = AttemptEvent::Answered {
         node: 1,
         answer: Answer::Granted(identity(0)),
+        fence: None,
     };
     assert_eq!(play(&mut attempt, START, vec![granted(0), twin]), []);
     assert_eq!(attempt.ballot().twin(1), Some(0));
@@ -260,7 +264,7 @@ fn any_event() -> impl Strategy<Value = (u64, AttemptEvent)> {
     let node = 0..5_usize;
     let event = prop_oneof![
         5 => (node.clone(), 0..5_usize).prop_map(|(node, who)| {
-            AttemptEvent::Answered { node, answer: Answer::Granted(identity(who)) }
+            AttemptEvent::Answered { node, answer: Answer::Granted(identity(who)), fence: None }
         }),
         2 => node.clone().prop_map(busy),
         2 => node.prop_map(down),
@@ -281,7 +285,7 @@ proptest! {
         let mut voters: Vec<(NodeIndex, Identity)> = Vec::new();
         for (millis, event) in events {
             now = now.after(Duration::from_millis(millis));
-            if let AttemptEvent::Answered { node, answer: Answer::Granted(by) } = &event {
+            if let AttemptEvent::Answered { node, answer: Answer::Granted(by), .. } = &event {
                 voters.retain(|(place, _)| place != node);
                 voters.push((*node, by.clone()));
             }
@@ -407,6 +411,7 @@ fn a_holder_with_a_node_that_is_away_blocks_and_others_that_ask_do_not() {
             by: identity(3),
             holder: Some(Token::from("asks too")),
         },
+        fence: None,
     };
     let events = vec![granted(4), busy(1), busy(2), other, down(0)];
     play(&mut attempt, START, events);

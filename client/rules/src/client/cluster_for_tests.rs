@@ -96,6 +96,7 @@ impl Cluster {
             name: Bytes::from_static(b"a"),
             ttl: TTL,
             lock_delay: Duration::ZERO,
+            is_fenced: false,
             wait,
             renews: true,
             min_validity: Duration::ZERO,

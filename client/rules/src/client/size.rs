@@ -48,7 +48,7 @@ impl Client {
             settling: self.settling.len(),
             requests: self.links.iter().map(Link::size).sum(),
             undelivered: self.known.len() + self.links.iter().map(Link::undelivered).sum::<usize>(),
-            remembered: self.refusals.size() + self.register.size(),
+            remembered: self.refusals.size() + self.fences.size() + self.register.size(),
         }
     }
 }

@@ -57,7 +57,15 @@ impl Held {
         let mut attempt = Acquisition::start(terms, START, |_| PATIENCE, &mut actions);
         for &node in nodes {
             let answer = Answer::Granted(identity(node));
-            attempt.handle(START, AttemptEvent::Answered { node, answer }, &mut actions);
+            attempt.handle(
+                START,
+                AttemptEvent::Answered {
+                    node,
+                    answer,
+                    fence: None,
+                },
+                &mut actions,
+            );
         }
         let Some(Decision::Acquired { valid_until }) = attempt.decision().cloned() else {
             panic!("not acquired")

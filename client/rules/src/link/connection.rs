@@ -38,6 +38,10 @@ pub(super) struct Connection {
 }
 
 /// What the bytes that have arrived come to.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each reply"
+)]
 pub(super) enum Delivered {
     /// No whole reply is left.
     Nothing,
@@ -137,7 +141,7 @@ impl Connection {
     /// Behind a request for the lock, now and then: how far the node has come. Whoever knows that notices at the next login
     /// if the node has gone back.
     fn state_question(&mut self, now: ClientInstant, request: &Request) -> Option<Request> {
-        let is_for_lock = matches!(request.kind, Kind::Take | Kind::Extend);
+        let is_for_lock = request.kind.is_for_vote();
         let is_due = now.since(self.state_asked) >= STATE_EVERY;
         if !is_for_lock || !is_due || self.peer.log.is_none() {
             return None;
@@ -200,19 +204,27 @@ impl Connection {
             (Kind::Take, Ok(by)) => {
                 let token = &request.subject.token;
                 match meaning::taken(reply, by, token, is_preferred) {
-                    Some(answer) => Content::Taken(answer),
+                    Some(answer) => Content::Taken(answer, None),
                     None => {
                         self.peer.takes_get = false;
                         return None;
                     }
                 }
             }
+            (Kind::TakeFenced { guess }, Ok(by)) => {
+                let (answer, fence) =
+                    meaning::taken_fenced(reply, by, &request.subject.token, guess);
+                Content::Taken(answer, fence)
+            }
+            (Kind::Fence(fence), Ok(by)) => Content::Fenced(fence, meaning::fenced(reply, by)),
             (Kind::Extend, Ok(by)) => match meaning::extended(reply, by) {
                 Some(answer) => Content::Extended(answer),
                 None if is_preferred => return None,
                 None => not(&meaning::refusal(reply)),
             },
-            (Kind::Take | Kind::Extend, Err(cause)) => not(cause),
+            (Kind::Take | Kind::TakeFenced { .. } | Kind::Fence(_) | Kind::Extend, Err(cause)) => {
+                not(cause)
+            }
             (Kind::Release, _) => match meaning::released(reply) {
                 Some(answer) => Content::Released(answer),
                 None if is_preferred => return None,

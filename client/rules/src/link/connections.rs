@@ -276,7 +276,7 @@ impl Link {
             }
             let asker = request.asker;
             // Whoever may not vote is not asked: what it took nobody would count, and perhaps nobody could free.
-            let votes = matches!(request.kind, Kind::Take | Kind::Extend);
+            let votes = request.kind.is_for_vote();
             let refused = self.identity().and_then(|identity| identity.clone().err());
             let refused = refused.filter(|_| votes);
             let refused = refused.or_else(|| outsider(world.register, self.index, request.kind));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::request::{Kind, Request};
+use super::request::Request;
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::settings::Drift;
@@ -66,7 +66,7 @@ impl Entry {
         let kept = request.subject.kept;
         let (since, newcomer) = self.newcomer?;
         let end = since.after(kept.saturating_add(self.drift.of(kept)));
-        if request.kind != Kind::Take || now.has_reached(end) {
+        if !request.kind.takes() || now.has_reached(end) {
             return None;
         }
         let left = now.until(end);

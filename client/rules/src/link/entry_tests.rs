@@ -58,7 +58,7 @@ fn what_waited_for_the_connection_is_not_taken_from_another_node_than_before() {
     assert!(
         matches!(
             &told[..],
-            [Content::Taken(Answer::Not(Cause::Replaced { .. }))]
+            [Content::Taken(Answer::Not(Cause::Replaced { .. }), _)]
         ),
         "{told:?}"
     );
@@ -151,7 +151,7 @@ fn a_node_that_refuses_the_login_is_told_as_what_it_is() {
         node.link.connected(id, "here", node.now);
         node.receive(id, first);
         let told = node.told();
-        let [Content::Taken(Answer::Not(cause @ Cause::LoginRefused(_)))] = &told[..] else {
+        let [Content::Taken(Answer::Not(cause @ Cause::LoginRefused(_)), _)] = &told[..] else {
             panic!("{told:?}")
         };
         let text = cause.to_string();

@@ -362,7 +362,7 @@ impl Link {
             self.entry.went_back(now);
             self.log(News::WentBack);
         }
-        if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. })) = content {
+        if let Content::Taken(Answer::Not(cause @ Cause::Delayed { left, .. }), _) = content {
             // Asked again after a second at the latest, in case the delay ended otherwise.
             self.delayed = Some(Failed {
                 at: now.after((*left).min(DELAY_MEMORY)),

@@ -109,7 +109,7 @@ impl Link {
 
     /// A node that could not be reached a moment ago is tried again, but nobody waits for that.
     pub(super) fn known_failure(&mut self, request: &Request, now: ClientInstant) -> Option<Cause> {
-        let votes = matches!(request.kind, Kind::Take | Kind::Extend);
+        let votes = request.kind.is_for_vote();
         votes.then(|| self.recent_failure(now)).flatten()
     }
 
@@ -162,7 +162,7 @@ impl Link {
 
 /// Why a node of another cluster is not asked to vote; what it holds is extended and released there.
 pub(crate) fn outsider(register: &Register, node: NodeIndex, kind: Kind) -> Option<Cause> {
-    let (cluster, expected) = register.outsider(node).filter(|_| kind == Kind::Take)?;
+    let (cluster, expected) = register.outsider(node).filter(|_| kind.takes())?;
     Some(Cause::OtherCluster { cluster, expected })
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::OperationId;
-use crate::answer::{Answer, Content, ExtendAnswer};
+use crate::answer::{Answer, Content, ExtendAnswer, FenceAnswer};
 use crate::clock::ClientInstant;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
@@ -24,6 +24,12 @@ use super::login::Peer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Take,
+    /// Take the lock and tell the fence of its name; a guess is taken with the lock, if it can be.
+    TakeFenced {
+        guess: Option<u64>,
+    },
+    /// Take this fence for the lock, which the node has granted.
+    Fence(u64),
     Extend,
     Release,
     TimeLeft,
@@ -31,10 +37,21 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Whether it takes the lock.
+    pub(crate) fn takes(self) -> bool {
+        matches!(self, Self::Take | Self::TakeFenced { .. })
+    }
+
+    /// Whether it is about a vote, which only nodes have that may vote.
+    pub(crate) fn is_for_vote(self) -> bool {
+        self.takes() || matches!(self, Self::Extend | Self::Fence(_))
+    }
+
     /// What a request comes to that a node does not answer.
     pub(crate) fn without_answer(self, cause: Cause) -> Content {
         match self {
-            Self::Take => Content::Taken(Answer::Not(cause)),
+            Self::Take | Self::TakeFenced { .. } => Content::Taken(Answer::Not(cause), None),
+            Self::Fence(fence) => Content::Fenced(fence, FenceAnswer::Not(cause)),
             Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
@@ -199,6 +216,11 @@ impl Request {
                 request::take(out, name, token, kept, with_get);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
+            Kind::TakeFenced { guess } => {
+                request::take_fenced(out, name, token, kept, guess);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
+            Kind::Fence(fence) => request::fence(out, name, token, fence),
             Kind::Extend => {
                 let hash = by_hash(peer.extend_hash);
                 request::script(out, hash.as_ref(), EXTEND_SCRIPT, name, &[token, kept]);

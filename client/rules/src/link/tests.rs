@@ -280,7 +280,7 @@ fn an_extension_under_way_when_its_connection_breaks_is_sent_again_and_no_third_
         let not = |content: &Content| {
             matches!(
                 content,
-                Content::Extended(ExtendAnswer::Not(_)) | Content::Taken(Answer::Not(_))
+                Content::Extended(ExtendAnswer::Not(_)) | Content::Taken(Answer::Not(_), _)
             )
         };
         assert!(!told.is_empty() && told.iter().all(not), "{told:?}");

@@ -73,6 +73,10 @@ pub enum Cause {
     Unidentified(Arc<str>),
     /// The name, token or another argument cannot work, for this reason. Nothing was sent.
     Invalid(Arc<str>),
+    /// The node has no fences: it is no Quorlock node, or one of a version without them.
+    WithoutFences,
+    /// The node may have lost fences that it took, so it takes none until it has been told what the others took.
+    FencesLost,
     /// The lock is not, or no longer, under our token there.
     NotOurs,
     /// The operation was decided before this node answered. It is connected, and nothing is known against it.
@@ -137,6 +141,12 @@ impl fmt::Display for Cause {
             Self::Invalid(reason) => {
                 write!(formatter, "{reason}; nothing was sent. Correct the call")
             }
+            Self::WithoutFences => formatter.write_str(
+                "it has no fences, as only Quorlock nodes have them: it does not vote for a lock that is to have one. Acquire the lock without a fence, or list Quorlock nodes",
+            ),
+            Self::FencesLost => formatter.write_str(
+                "it may have lost fences that it took, so it does not vote for a lock that is to have one; run `quorlock node sync` with the list of all nodes",
+            ),
             Self::NotOurs => formatter.write_str("does not hold the lock for this token"),
             Self::NotWaitedFor => formatter
                 .write_str("connected, and had not answered yet when the others had decided"),

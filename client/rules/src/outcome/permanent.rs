@@ -25,7 +25,7 @@ impl Cause {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::OtherCluster { .. } | Self::OtherSize { .. } | Self::SameNode(_) => true,
-            Self::Invalid(_) => true,
+            Self::Invalid(_) | Self::WithoutFences | Self::FencesLost => true,
             // Clients come and go; passwords and protected mode stay.
             Self::LoginRefused(text) => !text.contains("max number of clients"),
             Self::Refused(text) | Self::Unidentified(text) => {

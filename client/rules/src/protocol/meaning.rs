@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
-use crate::answer::{Answer, ExtendAnswer, Info};
+use crate::answer::{Answer, ExtendAnswer, FenceAnswer, Info, NodeFence};
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::{LogState, Membership};
 use crate::token::{TOKEN_BYTES_MAX, Token};
@@ -26,24 +26,88 @@ pub(crate) fn taken(
     Some(match reply {
         OwnedFrame::SimpleString(text) if text == b"OK" => granted(),
         OwnedFrame::Null if with_get => granted(),
-        OwnedFrame::Null => Answer::Busy {
-            by: by.clone(),
-            holder: None,
-        },
+        OwnedFrame::Null => busy(by, None),
         OwnedFrame::BulkString(holder) if with_get && holder == token.as_bytes() => granted(),
-        OwnedFrame::BulkString(holder) if with_get => {
-            let is_short = holder.len() <= TOKEN_BYTES_MAX;
-            let holder = is_short.then(|| Token::from_bytes(Bytes::copy_from_slice(holder)));
-            Answer::Busy {
-                by: by.clone(),
-                holder,
-            }
-        }
+        OwnedFrame::BulkString(holder) if with_get => busy(by, Some(holder)),
         OwnedFrame::Error(text) if with_get && text.starts_with("ERR syntax error") => {
             return None;
         }
         other => Answer::Not(refusal(other)),
     })
+}
+
+/// What a reply to a request for a lock with a fence means.
+pub(crate) fn taken_fenced(
+    reply: &OwnedFrame,
+    by: &Identity,
+    token: &Token,
+    guess: Option<u64>,
+) -> (Answer, Option<NodeFence>) {
+    let OwnedFrame::Array(parts) = reply else {
+        return (Answer::Not(fence_refusal(reply)), None);
+    };
+    let [OwnedFrame::Integer(is_granted), fence, more] = &parts[..] else {
+        return (Answer::Not(refusal(reply)), None);
+    };
+    let is_guess = matches!(more, OwnedFrame::Integer(1));
+    let fence = number(fence).filter(|fence| !is_guess || Some(*fence) == guess);
+    let Some(fence) = fence else {
+        return (Answer::Not(refusal(reply)), None);
+    };
+    let answer = match (is_granted, more) {
+        (1, OwnedFrame::Integer(0 | 1)) => Answer::Granted(by.clone()),
+        // Sent twice by something on the way: the lock is ours, and it is not known whether its guess was taken.
+        (0, OwnedFrame::BulkString(holder)) if holder == token.as_bytes() => {
+            Answer::Granted(by.clone())
+        }
+        (0, OwnedFrame::BulkString(holder)) => busy(by, Some(holder)),
+        (0, OwnedFrame::Null) => busy(by, None),
+        _ => return (Answer::Not(refusal(reply)), None),
+    };
+    (answer, Some(NodeFence { fence, is_guess }))
+}
+
+/// What a reply to the request to take a fence means.
+pub(crate) fn fenced(reply: &OwnedFrame, by: &Identity) -> FenceAnswer {
+    if *reply == OwnedFrame::Null {
+        return FenceAnswer::WithoutLock;
+    }
+    let parts = match reply {
+        OwnedFrame::Array(parts) => &parts[..],
+        _ => &[],
+    };
+    match parts {
+        [OwnedFrame::Integer(1), _] => FenceAnswer::Taken(by.clone()),
+        [OwnedFrame::Integer(0), fence] => match number(fence) {
+            Some(fence) => FenceAnswer::Refused(fence),
+            None => FenceAnswer::Not(refusal(reply)),
+        },
+        _ => FenceAnswer::Not(fence_refusal(reply)),
+    }
+}
+
+fn number(reply: &OwnedFrame) -> Option<u64> {
+    match reply {
+        OwnedFrame::Integer(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// A refusal to take a lock or a fence, where fences are asked for.
+fn fence_refusal(reply: &OwnedFrame) -> Cause {
+    match reply {
+        OwnedFrame::Error(text) if text.starts_with("FENCELOST") => Cause::FencesLost,
+        OwnedFrame::Error(text) if text.contains("unknown command") => Cause::WithoutFences,
+        _ => refusal(reply),
+    }
+}
+
+fn busy(by: &Identity, holder: Option<&Vec<u8>>) -> Answer {
+    let short = holder.filter(|holder| holder.len() <= TOKEN_BYTES_MAX);
+    Answer::Busy {
+        by: by.clone(),
+        holder: short.map(|holder| Token::from_bytes(Bytes::copy_from_slice(holder))),
+    }
 }
 
 /// What a reply to this script means; none where the node does not have the script: send its text.

@@ -1,9 +1,8 @@
 //! One reply out of a node's byte stream.
 //!
-//! Invariant: whatever a node sends, decoding takes bounded memory and stack. Nothing that this
-//! client asks for is answered with an array, so one is refused before the decoder, which recurses,
-//! sees it; and of a very long string only the beginning is kept. RESP3 is not spoken: this client
-//! never asks for it.
+//! Invariant: whatever a node sends, decoding takes bounded memory and stack. The decoder, which recurses, never sees an
+//! array: the short ones without arrays in them that this client asks for are put together here, and others are refused.
+//! Of a very long string only the beginning is kept. RESP3 is not spoken: this client never asks for it.
 
 use bytes::{Buf as _, BytesMut};
 use redis_protocol::resp2::decode::decode;
@@ -31,6 +30,14 @@ pub(crate) struct Replies {
     buffer: BytesMut,
     /// What is still to come of a string whose beginning has been taken.
     to_skip: usize,
+    /// An array whose end is still to come.
+    array: Option<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    count: usize,
+    taken: Vec<OwnedFrame>,
 }
 
 impl Replies {
@@ -38,6 +45,7 @@ impl Replies {
         Self {
             buffer: BytesMut::with_capacity(bytes),
             to_skip: 0,
+            array: None,
         }
     }
 
@@ -55,19 +63,36 @@ impl Replies {
 
     /// Takes the next reply, if it is there.
     pub(crate) fn next(&mut self) -> Result<Option<OwnedFrame>, ReplyError> {
-        self.skip(0);
-        if self.to_skip > 0 {
-            return Ok(None);
+        loop {
+            self.skip(0);
+            if self.to_skip > 0 {
+                return Ok(None);
+            }
+            if self.array.is_none() && self.buffer.first() == Some(&b'*') {
+                let Some((count, bytes)) = array_length(&self.buffer)? else {
+                    return Ok(None);
+                };
+                let taken = Vec::with_capacity(count);
+                self.array = Some(Parts { count, taken });
+                self.skip(bytes);
+            }
+            let Some((frame, bytes)) = first(&self.buffer)? else {
+                return Ok(None);
+            };
+            self.skip(bytes);
+            let Some(array) = &mut self.array else {
+                return Ok(Some(frame));
+            };
+            array.taken.push(frame);
+            if array.taken.len() == array.count {
+                let array = self.array.take();
+                return Ok(array.map(|array| OwnedFrame::Array(array.taken)));
+            }
         }
-        let Some((frame, bytes)) = first(&self.buffer)? else {
-            return Ok(None);
-        };
-        self.skip(bytes);
-        Ok(Some(frame))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.buffer.is_empty() && self.to_skip == 0
+        self.buffer.is_empty() && self.to_skip == 0 && self.array.is_none()
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -101,6 +126,15 @@ fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
         Ok(None) if *kind != b'$' && buffer.len() >= LINE_BYTES_MAX => Err(ReplyError::LongLine),
         Ok(decoded) => Ok(decoded),
         Err(_) => Err(ReplyError::Malformed),
+    }
+}
+
+/// How many parts the array has that comes first, and how many bytes say so.
+fn array_length(buffer: &[u8]) -> Result<Option<(usize, usize)>, ReplyError> {
+    match buffer {
+        [b'*', digit @ b'1'..=b'3', b'\r', b'\n', ..] => Ok(Some((usize::from(digit - b'0'), 4))),
+        [b'*'] | [b'*', b'1'..=b'3'] | [b'*', b'1'..=b'3', b'\r'] => Ok(None),
+        _ => Err(ReplyError::UnknownKind),
     }
 }
 
@@ -204,6 +238,47 @@ mod tests {
             ("\r\n", ReplyError::UnknownKind),
         ] {
             assert_eq!(first(reply.as_bytes()), Err(error), "{:.20}", reply);
+        }
+    }
+
+    fn read(text: &str) -> Result<Vec<OwnedFrame>, ReplyError> {
+        let mut replies = Replies::with_capacity(16);
+        let mut taken = Vec::new();
+        for byte in text.as_bytes() {
+            replies.append(&[*byte]);
+            while let Some(reply) = replies.next()? {
+                assert!(replies.is_empty());
+                taken.push(reply);
+            }
+        }
+        assert!(replies.is_empty(), "{text:?}");
+        Ok(taken)
+    }
+
+    #[test]
+    fn short_arrays_are_put_together_and_others_are_refused() {
+        let integer = OwnedFrame::Integer;
+        assert_eq!(
+            read("*3\r\n:1\r\n:41\r\n$2\r\n\r\n\r\n:5\r\n*2\r\n:0\r\n$-1\r\n"),
+            Ok(vec![
+                OwnedFrame::Array(vec![
+                    integer(1),
+                    integer(41),
+                    OwnedFrame::BulkString(b"\r\n".to_vec())
+                ]),
+                integer(5),
+                OwnedFrame::Array(vec![integer(0), OwnedFrame::Null]),
+            ])
+        );
+        for other in [
+            "*0\r\n",
+            "*-1\r\n",
+            "*4\r\n",
+            "*12\r\n",
+            "*1\r\n*1\r\n:1\r\n",
+            "*1\n",
+        ] {
+            assert_eq!(read(other), Err(ReplyError::UnknownKind), "{other:?}");
         }
     }
 

@@ -42,6 +42,31 @@ pub(crate) fn take(out: &mut Vec<u8>, name: &[u8], token: &[u8], ttl: &[u8], tel
     );
 }
 
+/// Takes the lock if it is free. The reply tells the fence of the name, and whether the guess was taken.
+pub(crate) fn take_fenced(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    token: &[u8],
+    ttl: &[u8],
+    guess: Option<u64>,
+) {
+    let arguments: [&[u8]; 4] = [b"LOCK.ACQUIRE", name, token, ttl];
+    match guess {
+        None => write(out, &arguments),
+        Some(guess) => {
+            let guess = guess.to_string();
+            let more: [&[u8]; 2] = [b"GUESS", guess.as_bytes()];
+            write(out, &[&arguments[..], &more].concat());
+        }
+    }
+}
+
+/// Takes a fence for a lock that the node has granted.
+pub(crate) fn fence(out: &mut Vec<u8>, name: &[u8], token: &[u8], fence: u64) {
+    let fence = fence.to_string();
+    write(out, &[b"LOCK.FENCE", name, token, fence.as_bytes()]);
+}
+
 /// Runs a script on one key, by its hash where the node has it.
 pub(crate) fn script(
     out: &mut Vec<u8>,
@@ -83,6 +108,15 @@ mod tests {
             "*7 $3 SET $1 a $2 t1 $2 NX $2 PX $5 30000 $3 GET "
         );
         assert!(text(|out| take(out, b"a", b"t1", b"30000", false)).starts_with("*6 "));
+        assert_eq!(
+            text(|out| take_fenced(out, b"a", b"t1", b"30000", Some(7))),
+            "*6 $12 LOCK.ACQUIRE $1 a $2 t1 $5 30000 $5 GUESS $1 7 "
+        );
+        assert!(text(|out| take_fenced(out, b"a", b"t1", b"30000", None)).starts_with("*4 "));
+        assert_eq!(
+            text(|out| fence(out, b"a", b"t1", 7)),
+            "*4 $10 LOCK.FENCE $1 a $2 t1 $1 7 "
+        );
         assert_eq!(
             text(|out| script(out, Some(&[b'f'; 40]), b"", b"a", &[b"t"])),
             format!("*5 $7 EVALSHA $40 {} $1 1 $1 a $1 t ", "f".repeat(40))

@@ -209,7 +209,9 @@ impl<'a> SimulatedTrial<'a> {
             return Ok(());
         };
         match outcome {
-            Outcome::Acquired { token, valid_until } => {
+            Outcome::Acquired {
+                token, valid_until, ..
+            } => {
                 let until_ns = self.cluster.true_time(client, valid_until);
                 self.cluster.detach(client, operation);
                 self.acquired(client, purpose, token, until_ns);

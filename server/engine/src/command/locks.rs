@@ -30,7 +30,7 @@ const ACQUIRE: Spec = Spec {
     handler: Handler::Keys(acquire),
 };
 
-/// Granted or not, the fence of the name, and whether the guess was taken.
+/// Granted, the fence of the name, and whether the guess was taken; or refused, the fence, and the token that holds the lock.
 fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (name, token) = (arguments[1], arguments[2]);
     admit_token(token)?;
@@ -54,7 +54,9 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         return Err(too_high(current));
     }
     if found.live.is_some() {
-        return Ok(fence_reply(false, current, Some(false)));
+        let holder = context.string(&found).ok().flatten();
+        let holder = holder.map_or(Reply::Nil, Reply::bulk);
+        return Ok(fence_reply(false, current, Some(holder)));
     }
     context.reveal(&found);
     context.put_string(&found, name, token, deadline)?;
@@ -62,9 +64,9 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     context.notify(Class::Generic, "expire", name);
     Ok(match guess {
         Some(guess) if take(context, fence_name, token, guess).is_ok() => {
-            fence_reply(true, guess, Some(true))
+            fence_reply(true, guess, Some(Reply::flag(true)))
         }
-        _ => fence_reply(true, current, Some(false)),
+        _ => fence_reply(true, current, Some(Reply::flag(false))),
     })
 }
 
@@ -258,9 +260,9 @@ fn too_high(current: u64) -> ErrorReply {
     ))
 }
 
-fn fence_reply(is_so: bool, fence: u64, took_guess: Option<bool>) -> Reply {
+fn fence_reply(is_so: bool, fence: u64, more: Option<Reply>) -> Reply {
     let mut parts = vec![Reply::flag(is_so), number_reply(fence)];
-    parts.extend(took_guess.map(Reply::flag));
+    parts.extend(more);
     Reply::Array(parts)
 }
 

@@ -10,21 +10,24 @@ use std::time::Duration;
 
 use quorlock_client::{AcquireError, BuildError, Redlock, RedlockBuilder, SettableClock, Wait};
 use quorlock_server::{MemoryDisk, Node, NodeStream};
-use tokio::io::{AsyncRead, AsyncWrite, BufWriter, DuplexStream, ReadBuf, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter, DuplexStream, ReadBuf,
+    duplex,
+};
 
 use crate::threads::alone;
 use crate::{TTL, acquire, probes, refused};
 
 /// A node that can be stopped and started again, with the same disk and without a port.
 #[derive(Clone)]
-struct Embedded {
+pub(crate) struct Embedded {
     node: Arc<Mutex<Option<Node>>>,
     socket: PathBuf,
     disk: Arc<MemoryDisk>,
 }
 
 impl Embedded {
-    async fn start(folder: &tempfile::TempDir, number: usize) -> Self {
+    pub(crate) async fn start(folder: &tempfile::TempDir, number: usize) -> Self {
         let embedded = Self {
             node: Arc::new(Mutex::new(None)),
             socket: folder.path().join(format!("{number}.sock")),
@@ -34,7 +37,7 @@ impl Embedded {
         embedded
     }
 
-    async fn five(folder: &tempfile::TempDir) -> Vec<Self> {
+    pub(crate) async fn five(folder: &tempfile::TempDir) -> Vec<Self> {
         let mut nodes = Vec::new();
         for number in 1..=5 {
             nodes.push(Self::start(folder, number).await);
@@ -42,11 +45,17 @@ impl Embedded {
         nodes
     }
 
-    async fn restart(&self) {
+    pub(crate) async fn restart(&self) {
+        self.start_as("serve").await;
+    }
+
+    async fn start_as(&self, first_start: &str) {
         let builder = Node::builder().ephemeral().disk(self.disk.clone());
         let socket = self.socket.to_str().unwrap();
         let node = builder
             .directive("unixsocket", &[socket])
+            .directive("first-start", &[first_start])
+            .directive("restart-delay-max", &["1s"])
             .start()
             .await
             .unwrap();
@@ -54,9 +63,36 @@ impl Embedded {
         *self.node.lock().unwrap() = Some(node);
     }
 
-    async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         let node = self.node.lock().unwrap().take();
         node.unwrap().stop().await.unwrap();
+    }
+
+    /// It stops, and starts again on an empty disk.
+    pub(crate) async fn lose_disk(&mut self) {
+        self.stop().await;
+        self.disk = Arc::new(MemoryDisk::default());
+        self.start_as("wait").await;
+    }
+
+    /// How often it has executed this command.
+    pub(crate) async fn count(&self, command: &str) -> u64 {
+        let text = self.call(&["INFO", "commandstats"]).await;
+        let line = format!("cmdstat_{command}:calls=");
+        let calls = text.split(&line).nth(1);
+        calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+    }
+
+    /// What it answers.
+    pub(crate) async fn call(&self, arguments: &[&str]) -> String {
+        let (mut stream, mut reply) = (self.connect().unwrap(), vec![0; 1 << 16]);
+        let mut request = format!("*{}\r\n", arguments.len());
+        for argument in arguments {
+            request.push_str(&format!("${}\r\n{argument}\r\n", argument.len()));
+        }
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let bytes = stream.read(&mut reply).await.unwrap();
+        String::from_utf8_lossy(&reply[..bytes]).into_owned()
     }
 
     fn connect(&self) -> io::Result<NodeStream> {
@@ -65,7 +101,7 @@ impl Embedded {
     }
 }
 
-fn listed(nodes: &[Embedded]) -> RedlockBuilder {
+pub(crate) fn listed(nodes: &[Embedded]) -> RedlockBuilder {
     let nodes = nodes.iter().cloned().enumerate();
     nodes.fold(Redlock::builder(), |builder, (number, node)| {
         builder.node_through(&format!("node{}", number + 1), move || {

@@ -10,6 +10,7 @@ mod blocking;
 mod defects;
 mod ending;
 mod fake_node;
+mod fences;
 mod holding;
 mod in_process;
 mod membership;

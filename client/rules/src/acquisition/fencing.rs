@@ -102,8 +102,10 @@ impl Fencing {
 
     /// A node has answered the request to take this number.
     pub(super) fn answered(&mut self, node: NodeIndex, fence: u64, answer: &FenceAnswer) {
-        if let FenceAnswer::Refused(known) = answer {
-            self.note(node, *known);
+        match answer {
+            FenceAnswer::Refused(known) => self.note(node, *known),
+            FenceAnswer::Taken(_) => self.note(node, fence),
+            FenceAnswer::WithoutLock | FenceAnswer::Not(_) => {}
         }
         if self.fence != Some(fence) {
             return;

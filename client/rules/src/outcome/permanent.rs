@@ -45,13 +45,14 @@ impl Cause {
 }
 
 /// Words of a server, and of this client about one, that the same question gets again: a right or a
-/// command that is missing, a database that does not exist, a node of Redis Cluster, no identity.
-const LASTING: [&str; 5] = [
+/// command that is missing, a ttl above what the node allows, a database that does not exist, a node of Redis Cluster, no identity.
+const LASTING: [&str; 6] = [
     "NOPERM",
     "unknown command",
     "DB index is out of range",
     "MOVED ",
     "names no run_id",
+    "is longer than restart-delay-max",
 ];
 
 #[cfg(test)]

@@ -54,6 +54,8 @@ fn one_more_than_the_largest_is_the_fence_once_a_majority_has_taken_it() {
         (go_on(&mut fencing).0, fencing.fence()),
         (Next::Done, Some(10))
     );
+    // That is what the name has now.
+    assert_eq!(fencing.known(3), Some(10));
 }
 
 #[test]

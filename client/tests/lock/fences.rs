@@ -1,0 +1,149 @@
+//! Fences from nodes of this process, and from nodes that have none.
+
+use std::time::Duration;
+
+use quorlock_client::{AcquireError, Cause, Guard, LockRequest, NodeAnswer, Redlock, Wait};
+
+use crate::fake_node::FakeNode;
+use crate::in_process::{Embedded, listed};
+
+fn request(redlock: &Redlock) -> LockRequest {
+    let lock = redlock.lock("a").ttl(Duration::from_millis(900));
+    lock.wait(Wait::For(Duration::from_secs(5))).fenced()
+}
+
+async fn fence(redlock: &Redlock) -> u64 {
+    let guard: Guard = request(redlock).acquire().await.unwrap();
+    let fence = guard.fence().unwrap();
+    assert!(guard.release_everywhere().await.is_free());
+    fence
+}
+
+async fn asked_for_a_fence(nodes: &[Embedded]) -> u64 {
+    let mut calls = 0;
+    for node in nodes {
+        calls += node.count("lock.fence").await;
+    }
+    calls
+}
+
+#[tokio::test]
+async fn fences_grow_over_clients_and_restarts_and_a_right_guess_saves_a_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = Embedded::five(&folder).await;
+    let (one, other) = (
+        listed(&nodes).build().unwrap(),
+        listed(&nodes).build().unwrap(),
+    );
+    assert_eq!([fence(&one).await, fence(&other).await], [1, 2]);
+    // Its guess is too low, and what it learns is one more than that.
+    assert_eq!(fence(&one).await, 3);
+    let before = asked_for_a_fence(&nodes).await;
+    assert_eq!([fence(&one).await, fence(&one).await], [4, 5]);
+    assert_eq!(asked_for_a_fence(&nodes).await, before);
+    for node in &nodes {
+        node.stop().await;
+        node.restart().await;
+    }
+    let after = fence(&other).await;
+    assert!(after > 5, "{after}");
+    // One who asks for none has none, and excludes those who do.
+    let plain = one.lock("a").acquire().await.unwrap();
+    assert_eq!(plain.fence(), None);
+    let refused = request(&other).wait(Wait::None).acquire().await;
+    let Err(AcquireError::Busy { holder, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(holder.as_ref(), Some(plain.token()));
+}
+
+#[tokio::test]
+async fn a_lease_hands_its_fence_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = Embedded::five(&folder).await;
+    let redlock = listed(&nodes).build().unwrap();
+    let lease = request(&redlock).acquire_lease().await.unwrap();
+    assert_eq!(lease.fence(), Some(1));
+    let extended = redlock.extend("a", lease.token(), Duration::from_millis(900));
+    assert_eq!(extended.await.unwrap().fence(), None);
+    let lease = redlock
+        .lock("b")
+        .ttl(lease.ttl())
+        .fenced()
+        .acquire()
+        .await
+        .unwrap()
+        .into_lease();
+    assert_eq!(lease.fence(), Some(1));
+}
+
+fn causes(error: &AcquireError) -> Vec<&Cause> {
+    let AcquireError::NoQuorum { nodes, .. } = error else {
+        panic!("{error}");
+    };
+    let causes = nodes.iter().filter_map(|report| match &report.answer {
+        NodeAnswer::Not(cause) => Some(cause),
+        _ => None,
+    });
+    causes.collect()
+}
+
+#[tokio::test]
+async fn nodes_that_lost_their_disks_do_not_vote_for_a_fence_until_they_know_what_others_took() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = Embedded::five(&folder).await;
+    let redlock = listed(&nodes).build().unwrap();
+    assert_eq!(fence(&redlock).await, 1);
+    nodes[0].lose_disk().await;
+    nodes[1].lose_disk().await;
+    let redlock = listed(&nodes).build().unwrap();
+    let second = fence(&redlock).await;
+    assert!(second > 1, "{second}");
+    nodes[2].lose_disk().await;
+    let redlock = listed(&nodes).build().unwrap();
+    let error = request(&redlock)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    let lost = causes(&error)
+        .into_iter()
+        .filter(|cause| **cause == Cause::FencesLost);
+    assert_eq!(lost.count(), 3, "{error}");
+    assert!(error.to_string().contains("quorlock node sync"), "{error}");
+    // Locks without fences are as ever.
+    assert!(redlock.lock("a").acquire().await.unwrap().is_valid());
+    // What two of them are told is enough.
+    for node in &nodes[..2] {
+        assert!(
+            node.call(&["LOCK.ADOPT", "70000"])
+                .await
+                .starts_with(":70000")
+        );
+    }
+    let third = fence(&redlock).await;
+    assert!(third > 70_000, "{third}");
+}
+
+#[tokio::test]
+async fn servers_without_fences_are_named_and_no_number_is_made_up() {
+    let nodes: Vec<FakeNode> = ["a", "b", "c"].map(FakeNode::start).into();
+    let redlock = crate::client(&nodes);
+    let error = request(&redlock)
+        .wait(Wait::None)
+        .acquire()
+        .await
+        .unwrap_err();
+    // The third one need not have answered when two have.
+    let causes = causes(&error).into_iter();
+    let without = causes.filter(|cause| **cause == Cause::WithoutFences);
+    assert!(
+        without.count() >= 2 && Cause::WithoutFences.is_permanent(),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("only Quorlock nodes have them"),
+        "{error}"
+    );
+    assert_eq!(crate::acquire(&redlock, "a").await.fence(), None);
+}

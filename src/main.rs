@@ -17,6 +17,7 @@ mod launch;
 mod lock_options;
 mod lock_variables;
 mod log;
+mod membership;
 mod no_quorum;
 mod node;
 mod nodes;

@@ -1,13 +1,18 @@
-//! `quorlock node`: gives a node its identity, once in its life, or says that its directory was put back.
+//! `quorlock node`: gives a node its identity, once in its life, says that its directory was put back, or has nodes take fences
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use quorlock_client::{FenceState, NodeFences};
 use quorlock_server::config::Config;
 use serde_json::json;
 
-use crate::exit_code::Failure;
+use crate::exit_code::{Failure, NO_QUORUM};
+use crate::lock_options::NodeOptions;
+use crate::membership::membership;
 use crate::output::Format;
+use crate::runtime;
 use crate::server::in_flags;
 
 /// Arguments of `quorlock node`.
@@ -32,6 +37,18 @@ enum NodeSubcommand {
         #[arg(long, value_name = "N")]
         cluster_size: Option<String>,
     },
+    /// Have nodes take fences again that may have lost theirs: tell them what the others took
+    #[command(after_help = SYNC_EXAMPLES)]
+    Sync {
+        #[command(flatten)]
+        nodes: NodeOptions,
+        /// Where too few nodes are certain of their fences: go on above the largest that any of all nodes knows of
+        ///
+        /// For a cluster that is new as a whole, or whose machines all lost power at once. Fences may
+        /// repeat if a disk has not kept what it acknowledged, or if one of the nodes was emptied.
+        #[arg(long)]
+        trust_disks: bool,
+    },
     /// Say that an older image of a node's file system was put back, so that its next start waits for restart-delay-max
     #[command(after_help = RESTORED_EXAMPLES)]
     Restored {
@@ -52,6 +69,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             init(&directory, &config, format)
         }
         NodeSubcommand::Restored { directory } => restored(&directory, format),
+        NodeSubcommand::Sync { nodes, trust_disks } => sync(&nodes, trust_disks, format),
     }
 }
 
@@ -77,19 +95,51 @@ fn restored(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A configuration that says which cluster a node belongs to, and how many nodes that has.
-pub(crate) fn membership(cluster: Option<&str>, size: Option<&str>) -> Result<Config, Failure> {
-    let mut config = Config::default();
-    for (option, name, value) in [
-        ("--cluster", "cluster-id", cluster),
-        ("--cluster-size", "cluster-size", size),
-    ] {
-        let Some(value) = value else { continue };
-        config
-            .set(name, &[value])
-            .map_err(|problem| Failure::usage(format!("{option} {value:?}: {problem}")))?;
+fn sync(nodes: &NodeOptions, trust_disks: bool, format: Format) -> Result<ExitCode, Failure> {
+    let redlock = nodes.client(0)?;
+    let (total, quorum) = (redlock.nodes().len(), redlock.quorum());
+    let synced = runtime::block_on(async {
+        Ok(match trust_disks {
+            true => redlock.sync_fences_of_trusted_disks().await,
+            false => redlock.sync_fences().await,
+        })
+    })?;
+    let taking = synced.iter().filter(|node| node.takes_fences()).count();
+    let lines: Vec<String> = synced.iter().map(ToString::to_string).collect();
+    let described = |node: &NodeFences| match &node.state {
+        FenceState::Certain(ceiling) => {
+            json!({ "node": *node.node, "state": "certain", "ceiling": ceiling })
+        }
+        FenceState::Adopted(ceiling) => {
+            json!({ "node": *node.node, "state": "adopted", "ceiling": ceiling })
+        }
+        FenceState::Uncertain {
+            certain_others,
+            needed,
+            ..
+        } => json!({
+            "node": *node.node, "state": "uncertain", "certain_others": certain_others, "needed": needed,
+        }),
+        other => json!({ "node": *node.node, "state": "unknown", "text": format!("{other:?}") }),
+    };
+    let described: Vec<_> = synced.iter().map(described).collect();
+    format.result(
+        lines.join("\n"),
+        &json!({ "nodes": described, "taking": taking }),
+    );
+    if taking == total {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(config)
+    let meaning = match taking >= quorum {
+        true => "locks can have fences meanwhile",
+        false => "no lock can have a fence until then",
+    };
+    let what = format!(
+        "{taking} of {total} nodes take fences; {meaning}, and locks without one are not concerned"
+    );
+    Err(Failure::new(NO_QUORUM, what).remedy(
+        "run this again when all nodes are up and their restart delays are over; where that changes nothing, see --trust-disks",
+    ))
 }
 
 const EXAMPLES: &str = "\
@@ -105,6 +155,15 @@ while locks of its former life may be held: started without it, the node waits u
 Nodes of one cluster need the same name and size. Without a size, a client that lists two of five
 nodes and a client that lists the other three can hold the same lock. With it, our client refuses a
 list of another length. Libraries of others do not ask: give all clients the same list.";
+
+const SYNC_EXAMPLES: &str = "\
+Examples:
+  quorlock node sync --nodes db1:7001,db2:7001,db3:7001
+  quorlock node sync --nodes db1:7001,db2:7001,db3:7001 --trust-disks    all of them are new
+
+List all nodes of the cluster. A node that is new among others, was emptied, restored, moved or
+repaired, or lost power without trust-fsync yes does not know which fences it took, and takes none.
+It goes on above what a majority of the others took. Locks without fences are not concerned.";
 
 const RESTORED_EXAMPLES: &str = "\
 Examples:

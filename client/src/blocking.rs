@@ -40,7 +40,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::Token;
@@ -95,6 +95,20 @@ impl Redlock {
     #[must_use]
     pub fn probe(&self) -> Vec<NodeStatus> {
         block_on(self.redlock.probe())
+    }
+
+    /// Tells nodes that may have lost fences what the others took; see
+    /// [`Redlock::sync_fences`](crate::Redlock::sync_fences).
+    #[must_use]
+    pub fn sync_fences(&self) -> Vec<NodeFences> {
+        block_on(self.redlock.sync_fences())
+    }
+
+    /// The same where too few nodes are certain; see
+    /// [`Redlock::sync_fences_of_trusted_disks`](crate::Redlock::sync_fences_of_trusted_disks).
+    #[must_use]
+    pub fn sync_fences_of_trusted_disks(&self) -> Vec<NodeFences> {
+        block_on(self.redlock.sync_fences_of_trusted_disks())
     }
 
     /// What was counted since the client was built.

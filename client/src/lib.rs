@@ -66,8 +66,8 @@ pub use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 pub use quorlock_client_rules::{
     address::AddressError,
     outcome::{
-        AcquireError, BuildError, Cause, ConnectionError, ExtendError, Loss, NodeAnswer,
-        NodeRelease, NodeReport, Release, TooShort,
+        AcquireError, BuildError, Cause, ConnectionError, ExtendError, FenceState, Loss,
+        NodeAnswer, NodeFences, NodeRelease, NodeReport, Release, TooShort,
     },
     probe::{NodeState, NodeStatus},
     settings::{Drift, RetryDelay, VotesBy},

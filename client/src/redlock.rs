@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::name::check_name;
-use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
+use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::{Token, check_token};
@@ -177,6 +177,60 @@ impl Redlock {
         }
         let statuses = self.shared.handle.ask(Call::Probe, ReplyTo::Probe).await;
         statuses.unwrap_or_default()
+    }
+
+    /// Tells nodes that may have lost [fences](LockRequest::fenced) what the others took, so that they take fences again: nodes
+    /// that are new among others, were emptied, restored or repaired, or lost power without `trust-fsync yes`. Nodes in their
+    /// restart delay have to be asked again when it is over. A node takes fences again once a majority of nodes beside it is
+    /// certain of theirs. The user needs the right to run `LOCK.ADOPT`.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// for node in redlock.sync_fences().await {
+    ///     println!("{node}"); // redis://127.0.0.1:7001: takes fences; none above 0 so far
+    ///     assert!(node.takes_fences());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sync_fences(&self) -> Vec<NodeFences> {
+        self.sync(false).await
+    }
+
+    /// The same where too few nodes are certain: all of them are new, or lost power at once. They take fences above the largest
+    /// that any of them knows of, if all have answered. **Fences may repeat if a disk has not kept what it
+    /// acknowledged**, or if one of the nodes was emptied: only you can know that.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let nodes = redlock.sync_fences_of_trusted_disks().await;
+    /// assert!(nodes.iter().all(|node| node.takes_fences()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sync_fences_of_trusted_disks(&self) -> Vec<NodeFences> {
+        self.sync(true).await
+    }
+
+    async fn sync(&self, trusts_disks: bool) -> Vec<NodeFences> {
+        if let Err(reason) = self.shared.handle.process().check() {
+            let unknown =
+                |node: &Arc<str>| unasked::fences(node, Cause::Invalid(Arc::clone(&reason)));
+            return self.shared.nodes.iter().map(unknown).collect();
+        }
+        let call = Call::SyncFences { trusts_disks };
+        let nodes = self.shared.handle.ask(call, ReplyTo::SyncFences).await;
+        nodes.unwrap_or_default()
     }
 
     /// What was counted since the client was built. No node is asked.

@@ -14,7 +14,7 @@ use super::manifest::Entry;
 use super::proxy::{Conditions, Proxy};
 use super::view::ProcessState;
 use crate::exit_code::Failure;
-use crate::node;
+use crate::membership::membership;
 
 /// How the nodes of a cluster are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn create_identity(
     size: usize,
 ) -> Result<String, Failure> {
     let size = size.to_string();
-    let config = node::membership(Some(cluster_id), Some(&size))?;
+    let config = membership(Some(cluster_id), Some(&size))?;
     let id = quorlock_server::init(directory, &config).map_err(Failure::failed)?;
     Ok(id.to_string())
 }

@@ -13,6 +13,7 @@ mod cluster_requests;
 mod examples;
 mod experiment;
 mod experiment_compare;
+mod fences;
 mod first_start;
 mod forking;
 mod log;

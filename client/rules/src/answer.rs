@@ -45,6 +45,16 @@ pub enum FenceAnswer {
     Not(Cause),
 }
 
+/// What a node tells of its fences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeCeiling {
+    pub(crate) by: Identity,
+    /// It has taken none above this that it knows of.
+    pub(crate) ceiling: u64,
+    /// Whether there is none that it does not know of.
+    pub(crate) is_certain: bool,
+}
+
 /// One node's answer to an extension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ExtendAnswer {
@@ -86,6 +96,7 @@ pub(crate) enum Content {
     Released(NodeRelease),
     TimeLeft(Option<Duration>),
     Info(Result<Told, Cause>),
+    Ceiling(Result<NodeCeiling, Cause>),
     /// The connection that was being made: whether the node may vote on it.
     Connected(bool),
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::OperationId;
 use crate::clock::ClientInstant;
-use crate::outcome::{AcquireError, ExtendError, Release};
+use crate::outcome::{AcquireError, ExtendError, NodeFences, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 use crate::token::Token;
@@ -77,6 +77,12 @@ pub enum Call {
     },
     /// Asks the nodes how they do.
     Probe,
+    /// Tells nodes that may have lost fences what the others took; where too few are certain of that, and all disks are trusted, what
+    /// all know of.
+    SyncFences {
+        /// Whether disks keep what they acknowledged.
+        trusts_disks: bool,
+    },
     /// Asks for what was counted.
     Statistics,
     /// Waits until what is owed to nodes that can be reached has been paid.
@@ -112,6 +118,8 @@ pub enum Outcome {
     Released(Release),
     /// How the nodes do.
     Probed(Vec<NodeStatus>),
+    /// Whether the nodes take fences.
+    FencesSynced(Vec<NodeFences>),
     /// What was counted.
     Statistics(Statistics),
     /// What could be paid has been paid, or the time for it is over.

@@ -39,6 +39,7 @@ use crate::register::Register;
 use crate::releasing::WaitsFor;
 use crate::settings::Settings;
 use crate::step::{Input, Step};
+use crate::syncing_fences::SyncingFences;
 use crate::token::Token;
 use crate::votes::NodeIndex;
 use crate::waiters::Waiters;
@@ -195,13 +196,7 @@ impl Client {
                 self.settling.push(Settling { operation, until });
                 return;
             }
-            Call::Statistics => {
-                let is_held = |one: &&Operation| matches!(one, Operation::Held(_));
-                let held = self.operations.values().filter(is_held).count();
-                let statistics = self.counting.snapshot(&self.links, held);
-                actions.push(Action::Tell(operation, Outcome::Statistics(statistics)));
-                return;
-            }
+            Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { name, token, ttl } => {
                 let subject = Subject::new(name, token, ttl);
                 let mut context = self.context(now, operation, actions);
@@ -230,6 +225,12 @@ impl Client {
                 self.release(now, operation, &subject, waits_for, actions);
                 return self.pass_on(now, &subject, actions);
             }
+            Call::SyncFences { trusts_disks } => {
+                let mut context = self.context(now, operation, actions);
+                let syncing = SyncingFences::start(trusts_disks, &mut context);
+                let syncing = Operation::SyncingFences(Box::new(syncing));
+                self.operations.insert(operation, syncing);
+            }
             Call::Probe => {
                 let probing = Probing::start(&mut self.context(now, operation, actions));
                 self.operations
@@ -237,6 +238,12 @@ impl Client {
             }
         }
         self.arm(operation);
+    }
+
+    fn statistics(&self) -> Outcome {
+        let is_held = |one: &&Operation| matches!(one, Operation::Held(_));
+        let held = self.operations.values().filter(is_held).count();
+        Outcome::Statistics(self.counting.snapshot(&self.links, held))
     }
 
     fn renew(

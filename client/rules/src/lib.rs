@@ -41,6 +41,7 @@ mod round;
 pub mod settings;
 pub mod statistics;
 mod step;
+mod syncing_fences;
 pub mod token;
 pub mod unasked;
 pub mod votes;

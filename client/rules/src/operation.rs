@@ -8,6 +8,7 @@ use crate::held::Held;
 use crate::probing::Probing;
 use crate::releasing::Releasing;
 use crate::step::{Input, Step};
+use crate::syncing_fences::SyncingFences;
 use crate::token::Token;
 
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(super) enum Operation {
     Extending(Box<Extending>),
     Releasing(Box<Releasing>),
     Probing(Box<Probing>),
+    SyncingFences(Box<SyncingFences>),
     /// A lock that was handed over to its token: requests on their way are still carried out.
     Detached {
         token: Token,
@@ -53,6 +55,7 @@ impl Operation {
             Self::Extending(extending) => extending.handle(input, context),
             Self::Releasing(releasing) => releasing.handle(input, context),
             Self::Probing(probing) => probing.handle(input, context),
+            Self::SyncingFences(syncing) => syncing.handle(input, context),
             Self::Detached { until, .. } if context.now.has_reached(*until) => Step::Ended,
             Self::Detached { .. } => Step::GoesOn,
         };
@@ -67,6 +70,7 @@ impl Operation {
             Self::Extending(extending) => Some(extending.next_time()),
             Self::Releasing(releasing) => Some(releasing.round.deadline),
             Self::Probing(probing) => Some(probing.round.deadline),
+            Self::SyncingFences(syncing) => Some(syncing.round.deadline),
             Self::Detached { until, .. } => Some(*until),
         }
     }

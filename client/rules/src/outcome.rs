@@ -9,6 +9,7 @@ mod cause;
 mod connection_error;
 mod duration;
 mod loss;
+mod node_fences;
 mod permanent;
 mod release;
 
@@ -18,4 +19,5 @@ pub use cause::{Cause, NodeAnswer, NodeReport};
 pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
 pub use loss::{ExtendError, Loss};
+pub use node_fences::{FenceState, NodeFences};
 pub use release::{NodeRelease, Release};

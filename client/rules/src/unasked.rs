@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::name::shown;
-use crate::outcome::{AcquireError, Cause, Release};
+use crate::outcome::{AcquireError, Cause, FenceState, NodeFences, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 
@@ -26,6 +26,15 @@ pub fn stopped_release(nodes: &[Arc<str>]) -> Release {
 #[must_use]
 pub fn status(node: &Arc<str>, cause: Cause) -> NodeStatus {
     NodeStatus::not_asked(node, cause)
+}
+
+/// The fences of a node that was not asked, for this reason.
+#[must_use]
+pub fn fences(node: &Arc<str>, cause: Cause) -> NodeFences {
+    NodeFences {
+        node: Arc::clone(node),
+        state: FenceState::Unknown(cause),
+    }
 }
 
 /// What a client of these nodes has counted that has stopped: nothing is known any more.

@@ -429,6 +429,9 @@ impl ClientIo {
             (Outcome::Released(release), ReplyTo::Release(reply)) => {
                 let _gone = reply.send(release);
             }
+            (Outcome::FencesSynced(nodes), ReplyTo::SyncFences(reply)) => {
+                let _gone = reply.send(nodes);
+            }
             (Outcome::Probed(statuses), ReplyTo::Probe(reply)) => {
                 let _gone = reply.send(statuses);
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended};
-use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, Release};
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::Token;
@@ -38,6 +38,7 @@ pub(crate) enum ReplyTo {
     Extend(oneshot::Sender<Result<Extended, ExtendError>>),
     Release(oneshot::Sender<Release>),
     Probe(oneshot::Sender<Vec<NodeStatus>>),
+    SyncFences(oneshot::Sender<Vec<NodeFences>>),
     Statistics(oneshot::Sender<Statistics>),
     Settle(oneshot::Sender<()>),
     Nobody,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, Cause, Guard, LockRequest, NodeAnswer, Redlock, Wait};
+use quorlock_client::{
+    AcquireError, Cause, FenceState, Guard, LockRequest, NodeAnswer, NodeFences, Redlock, Wait,
+};
 
 use crate::fake_node::FakeNode;
 use crate::in_process::{Embedded, listed};
@@ -77,6 +79,21 @@ async fn a_lease_hands_its_fence_on() {
     assert_eq!(lease.fence(), Some(1));
 }
 
+/// Of the nodes that were not certain of their fences.
+fn states(nodes: &[NodeFences]) -> Vec<String> {
+    let states = nodes.iter().filter_map(|node| match &node.state {
+        FenceState::Certain(_) => None,
+        FenceState::Adopted(_) => Some("adopted".to_owned()),
+        FenceState::Uncertain {
+            certain_others,
+            needed,
+            ..
+        } => Some(format!("uncertain {certain_others} of {needed}")),
+        other => Some(format!("{other:?}")),
+    });
+    states.collect()
+}
+
 fn causes(error: &AcquireError) -> Vec<&Cause> {
     let AcquireError::NoQuorum { nodes, .. } = error else {
         panic!("{error}");
@@ -99,7 +116,20 @@ async fn nodes_that_lost_their_disks_do_not_vote_for_a_fence_until_they_know_wha
     let redlock = listed(&nodes).build().unwrap();
     let second = fence(&redlock).await;
     assert!(second > 1, "{second}");
+    // What the others took is told to them, and they vote for fences again.
+    let synced = redlock.sync_fences().await;
+    assert_eq!(states(&synced), ["adopted"; 2], "{synced:?}");
+    assert_eq!(states(&redlock.sync_fences().await), [""; 0]);
+    nodes[4].stop().await;
+    nodes[3].stop().await;
+    let third = fence(&redlock).await;
+    assert!(third > second, "{third}");
+    for node in &nodes[3..] {
+        node.restart().await;
+    }
     nodes[2].lose_disk().await;
+    nodes[0].lose_disk().await;
+    nodes[1].lose_disk().await;
     let redlock = listed(&nodes).build().unwrap();
     let error = request(&redlock)
         .wait(Wait::None)
@@ -113,16 +143,13 @@ async fn nodes_that_lost_their_disks_do_not_vote_for_a_fence_until_they_know_wha
     assert!(error.to_string().contains("quorlock node sync"), "{error}");
     // Locks without fences are as ever.
     assert!(redlock.lock("a").acquire().await.unwrap().is_valid());
-    // What two of them are told is enough.
-    for node in &nodes[..2] {
-        assert!(
-            node.call(&["LOCK.ADOPT", "70000"])
-                .await
-                .starts_with(":70000")
-        );
-    }
-    let third = fence(&redlock).await;
-    assert!(third > 70_000, "{third}");
+    // With too few that are certain nothing is known, unless all disks are trusted.
+    let synced = redlock.sync_fences().await;
+    assert_eq!(states(&synced), ["uncertain 2 of 3"; 3], "{synced:?}");
+    let synced = redlock.sync_fences_of_trusted_disks().await;
+    assert_eq!(states(&synced), ["adopted"; 3], "{synced:?}");
+    // These were emptied, which nobody may have said of them: what they take then may have been taken before.
+    assert!(fence(&redlock).await <= third);
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ impl Client {
                     return;
                 }
             }
-            Some(Operation::Extending(_) | Operation::Probing(_)) => {
+            Some(Operation::Extending(_) | Operation::Probing(_) | Operation::SyncingFences(_)) => {
                 // What was sent has its effect.
                 self.operations.remove(&operation);
                 self.disarm(operation);

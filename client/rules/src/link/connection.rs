@@ -230,6 +230,9 @@ impl Connection {
                 None if is_preferred => return None,
                 None => not(&meaning::refusal(reply)),
             },
+            (Kind::Ceiling, Ok(by)) => Content::Ceiling(meaning::ceiling(reply, by)),
+            (Kind::Adopt(_), Ok(by)) => Content::Ceiling(meaning::adopted(reply, by)),
+            (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
             (Kind::Info, _) => {
                 let round_trip = now.since(request.since);

@@ -34,12 +34,21 @@ pub(crate) enum Kind {
     Release,
     TimeLeft,
     Info,
+    /// The ceiling of its fences.
+    Ceiling,
+    /// Take over this ceiling.
+    Adopt(u64),
 }
 
 impl Kind {
     /// Whether it takes the lock.
     pub(crate) fn takes(self) -> bool {
         matches!(self, Self::Take | Self::TakeFenced { .. })
+    }
+
+    /// Whether only nodes of the client's cluster are asked.
+    pub(crate) fn is_for_members(self) -> bool {
+        self.takes() || matches!(self, Self::Ceiling | Self::Adopt(_))
     }
 
     /// Whether it is about a vote, which only nodes have that may vote.
@@ -56,6 +65,7 @@ impl Kind {
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Info => Content::Info(Err(cause)),
+            Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
         }
     }
 }
@@ -228,6 +238,10 @@ impl Request {
             Kind::Release => {
                 let hash = by_hash(peer.release_hash);
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
+            }
+            Kind::Ceiling => request::write(out, &[b"LOCK.CEILING"]),
+            Kind::Adopt(ceiling) => {
+                request::write(out, &[b"LOCK.ADOPT", ceiling.to_string().as_bytes()]);
             }
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.

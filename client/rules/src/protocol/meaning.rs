@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame as _};
 
-use crate::answer::{Answer, ExtendAnswer, FenceAnswer, Info, NodeFence};
+use crate::answer::{Answer, ExtendAnswer, FenceAnswer, Info, NodeCeiling, NodeFence};
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::{LogState, Membership};
 use crate::token::{TOKEN_BYTES_MAX, Token};
@@ -84,6 +84,31 @@ pub(crate) fn fenced(reply: &OwnedFrame, by: &Identity) -> FenceAnswer {
         },
         _ => FenceAnswer::Not(fence_refusal(reply)),
     }
+}
+
+/// What a node tells of its fences.
+pub(crate) fn ceiling(reply: &OwnedFrame, by: &Identity) -> Result<NodeCeiling, Cause> {
+    let parts = match reply {
+        OwnedFrame::Array(parts) => &parts[..],
+        _ => &[],
+    };
+    let [ceiling, OwnedFrame::Integer(is_certain @ (0 | 1))] = parts else {
+        return Err(fence_refusal(reply));
+    };
+    Ok(NodeCeiling {
+        by: by.clone(),
+        ceiling: number(ceiling).ok_or_else(|| refusal(reply))?,
+        is_certain: *is_certain == 1,
+    })
+}
+
+/// The same from a node that has taken over a ceiling.
+pub(crate) fn adopted(reply: &OwnedFrame, by: &Identity) -> Result<NodeCeiling, Cause> {
+    Ok(NodeCeiling {
+        by: by.clone(),
+        ceiling: number(reply).ok_or_else(|| fence_refusal(reply))?,
+        is_certain: true,
+    })
 }
 
 fn number(reply: &OwnedFrame) -> Option<u64> {

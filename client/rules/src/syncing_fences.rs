@@ -1,0 +1,185 @@
+//! Nodes that may have lost fences are told what the others took.
+//!
+//! Invariant: what a node adopts is the largest ceiling of a majority of other nodes that are certain of theirs, asked after
+//! the node had answered, so that its restart delay is over: until then what it took before may still be on its way to the others.
+//! The node takes no fence in between.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::answer::{Content, NodeCeiling};
+use crate::call::Outcome;
+use crate::context::Context;
+use crate::link::request::{Kind, Subject};
+use crate::outcome::{Cause, FenceState, NodeFences};
+use crate::round::Round;
+use crate::step::{Input, Step};
+use crate::token::Token;
+use crate::votes::{Ballot, NodeIndex, majority};
+
+type Answer = Result<NodeCeiling, Cause>;
+
+#[derive(Debug)]
+pub(super) struct SyncingFences {
+    trusts_disks: bool,
+    stage: Stage,
+    pub(super) round: Round<Answer>,
+    states: Vec<FenceState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Which of them are uncertain.
+    Looking,
+    /// What the others took.
+    Asking,
+    Adopting,
+}
+
+impl SyncingFences {
+    pub(super) fn start(trusts_disks: bool, context: &mut Context<'_>) -> Self {
+        let all: Vec<_> = (0..context.nodes())
+            .map(|node| (node, Kind::Ceiling))
+            .collect();
+        Self {
+            trusts_disks,
+            stage: Stage::Looking,
+            round: ask(&all, Stage::Looking, context),
+            states: Vec::new(),
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        if let Input::Reply(reply) = input
+            && reply.round == self.stage.number()
+            && let Content::Ceiling(answer) = reply.content
+        {
+            self.round.answered(reply.node, answer);
+        }
+        if !self.round.is_over(context.now) {
+            return Step::GoesOn;
+        }
+        match self.stage {
+            Stage::Looking if self.round.count(is_uncertain) > 0 => {
+                let all: Vec<_> = (0..context.nodes())
+                    .map(|node| (node, Kind::Ceiling))
+                    .collect();
+                self.go_on(Stage::Asking, &all, context);
+            }
+            Stage::Looking => return self.end(context),
+            Stage::Asking => {
+                let adoptions = self.adoptions(context.nodes());
+                if adoptions.is_empty() {
+                    return self.end(context);
+                }
+                self.note_states(context.nodes());
+                self.go_on(Stage::Adopting, &adoptions, context);
+            }
+            Stage::Adopting => return self.end(context),
+        }
+        Step::GoesOn
+    }
+
+    fn go_on(&mut self, stage: Stage, questions: &[(NodeIndex, Kind)], context: &mut Context<'_>) {
+        self.stage = stage;
+        self.round = ask(questions, stage, context);
+    }
+
+    fn end(&mut self, context: &mut Context<'_>) -> Step {
+        self.note_states(context.nodes());
+        let labels = context.labels.iter().map(Arc::clone);
+        let states = self.states.drain(..);
+        let nodes = labels
+            .zip(states)
+            .map(|(node, state)| NodeFences { node, state });
+        let nodes = nodes.collect();
+        context.tell(Outcome::FencesSynced(nodes));
+        Step::Ended
+    }
+
+    /// What is known of each node after this round.
+    fn note_states(&mut self, nodes: usize) {
+        let is_adopting = self.stage == Stage::Adopting;
+        let answers = self.round.answers().iter().enumerate();
+        let states = answers.map(|(node, answer)| match answer {
+            None if is_adopting && !self.round.awaits(node) => self.states[node].clone(),
+            None => FenceState::Unknown(Cause::Silent),
+            Some(Err(cause)) => FenceState::Unknown(cause.clone()),
+            Some(Ok(told)) if is_adopting => FenceState::Adopted(told.ceiling),
+            Some(Ok(told)) if told.is_certain => FenceState::Certain(told.ceiling),
+            Some(Ok(told)) => FenceState::Uncertain {
+                ceiling: told.ceiling,
+                certain_others: self.certain_others(told).0,
+                needed: majority(nodes),
+            },
+        });
+        self.states = states.collect();
+    }
+
+    /// What each uncertain node is to adopt, where that is known.
+    fn adoptions(&self, nodes: usize) -> Vec<(NodeIndex, Kind)> {
+        let told = || self.round.answers().iter().flatten().flatten();
+        let largest = told().map(|told| told.ceiling).max().unwrap_or(0);
+        let everybody_told = told().count() == nodes;
+        let adoption = |(node, answer): (NodeIndex, &Option<Answer>)| {
+            let Some(Ok(told)) = answer else {
+                return None;
+            };
+            let (others, ceiling) = self.certain_others(told);
+            let ceiling = match others >= majority(nodes) {
+                true => ceiling,
+                false if self.trusts_disks && everybody_told => largest,
+                false => return None,
+            };
+            (!told.is_certain).then_some((node, Kind::Adopt(ceiling)))
+        };
+        let answers = self.round.answers().iter().enumerate();
+        answers.filter_map(adoption).collect()
+    }
+
+    /// How many distinct nodes but this one are certain, and the largest of their ceilings.
+    fn certain_others(&self, node: &NodeCeiling) -> (usize, u64) {
+        let (mut ballot, mut largest) = (Ballot::default(), 0);
+        for (index, answer) in self.round.answers().iter().enumerate() {
+            if let Some(Ok(other)) = answer
+                && other.is_certain
+                && other.by.id != node.by.id
+            {
+                ballot.add(index, other.by.clone());
+                largest = largest.max(other.ceiling);
+            }
+        }
+        (ballot.distinct(), largest)
+    }
+}
+
+impl Stage {
+    fn number(self) -> u32 {
+        match self {
+            Self::Looking => 0,
+            Self::Asking => 1,
+            Self::Adopting => 2,
+        }
+    }
+}
+
+fn is_uncertain(answer: &Answer) -> bool {
+    matches!(answer, Ok(told) if !told.is_certain)
+}
+
+fn ask(questions: &[(NodeIndex, Kind)], stage: Stage, context: &mut Context<'_>) -> Round<Answer> {
+    let token = Token::from_bytes(Bytes::new());
+    let subject: Rc<Subject> = Subject::new(Bytes::new(), token, QUESTION_LASTS);
+    let deadline = context.now.after(context.settings.node_deadline_max);
+    let mut round = Round::start(context.nodes(), deadline);
+    for (node, kind) in questions {
+        round.ask(*node);
+        context.ask(*node, *kind, &subject, stage.number());
+    }
+    round
+}
+
+const QUESTION_LASTS: Duration = Duration::from_secs(5);

@@ -1,0 +1,63 @@
+//! Fences by the commands: `run --fence`, `acquire --fence` and `node sync`.
+
+use std::fs;
+
+use quorlock_testkit::Wire;
+
+use crate::run::{addresses, cluster};
+use crate::shell::await_end;
+
+#[test]
+fn of_twenty_at_once_each_has_a_fence_above_that_of_the_one_before() {
+    let shell = cluster();
+    let script = "echo $QUORLOCK_FENCE >> fences";
+    let run = ["run", "a", "--fence", "--", "sh", "-c", script];
+    let children: Vec<_> = (0..20)
+        .map(|_| shell.command(&run).spawn().unwrap())
+        .collect();
+    for mut child in children {
+        assert!(await_end(&mut child).success());
+    }
+    let fences = fs::read_to_string(shell.file("fences")).unwrap();
+    let fences: Vec<u64> = fences.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(fences.len(), 20);
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    let text = shell.succeed(&["acquire", "a", "--fence"]);
+    let (token, fence) = text.trim().split_once(' ').unwrap();
+    assert!(fence.parse::<u64>().unwrap() > fences[19], "{text}");
+    shell.succeed(&["release", "a", token]);
+    let json = shell
+        .quorlock(&["acquire", "a", "--fence", "--json"])
+        .json();
+    assert!(json["fence"].as_u64() > Some(fences[19]), "{json}");
+    let export = shell.succeed(&["acquire", "b", "--fence", "--export"]);
+    assert!(export.contains("export QUORLOCK_FENCE='1'"), "{export}");
+    let plain = shell.succeed(&["run", "c", "--", "sh", "-c", "echo \"[$QUORLOCK_FENCE]\""]);
+    assert_eq!(plain, "[]\n");
+}
+
+#[test]
+fn nodes_are_told_what_the_others_took() {
+    let shell = cluster();
+    let synced = shell.succeed(&["node", "sync"]);
+    let taking = synced
+        .lines()
+        .filter(|line| line.contains("takes fences; none above 0"));
+    assert_eq!(taking.count(), 3, "{synced}");
+    let away = "redis://127.0.0.1:1";
+    let nodes = format!("{},{},{away}", addresses(&shell)[0], addresses(&shell)[1]);
+    let ended = shell.quorlock(&["node", "sync", "--nodes", &nodes]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(ended.stdout.contains("unreachable"), "{}", ended.stdout);
+    let meaning = "2 of 3 nodes take fences; locks can have fences meanwhile";
+    assert!(ended.stderr.contains(meaning), "{}", ended.stderr);
+    let json = shell.quorlock(&["node", "sync", "--json"]).json();
+    assert_eq!(json["taking"], 3, "{json}");
+    assert_eq!(json["nodes"][0]["state"], "certain", "{json}");
+    // What a node was told once is what it goes on above.
+    for address in addresses(&shell) {
+        assert_eq!(Wire::connect(&address).ask("LOCK.ADOPT 500"), ":500");
+    }
+    let text = shell.succeed(&["acquire", "a", "--fence"]);
+    assert!(text.trim().ends_with(" 501"), "{text}");
+}

@@ -15,7 +15,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quorlock_engine::control::Start;
+use quorlock_engine::control::{Ceiling, Start};
 use quorlock_engine::restart::{self, Policy, Verdict};
 use quorlock_engine::{Engine, EngineOptions, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
@@ -142,6 +142,7 @@ pub fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
     let why = why_it_waits(&plan.config, advice);
     report.announce(&id, wall_us, &format!("{advice}{why}"));
     tell_of_choices(&identity, &id, &policy, &plan.config);
+    tell_of_fences(&id, start.ceiling);
 
     let log_identity = quorlock_persistence::LogIdentity {
         node_id: identity.id.bytes(),
@@ -286,6 +287,16 @@ fn advice(verdict: &Verdict) -> &'static str {
              it with first-start serve if nothing ever ran here"
         }
         _ => "",
+    }
+}
+
+/// Says that a node takes no fences, for those who want them.
+fn tell_of_fences(id: &str, ceiling: Ceiling) {
+    if let Ceiling::Uncertain(_) = ceiling {
+        tracing::info!(
+            "node {id} may have lost fences that it took, so it takes none: run `quorlock node sync` with the list of all nodes \
+             when its restart delay is over, if locks are to have fences. Locks without a fence are not concerned"
+        );
     }
 }
 

@@ -180,7 +180,13 @@ fn a_node_whose_disk_is_not_trusted_says_after_a_power_loss_what_its_log_knows()
     let reply = machine.run("LOCK.ACQUIRE job other 1000");
     assert!(reply.starts_with("-FENCELOST "), "{reply}");
     assert_eq!(machine.run("LOCK.CEILING"), "*2 :65541 :0 ");
+    let info = machine.run("INFO restart");
+    assert!(
+        info.contains("fences_certain:0 fence_ceiling:65541"),
+        "{info}"
+    );
     assert_eq!(machine.run("LOCK.ADOPT 7"), ":65541 ");
+    assert!(machine.run("INFO restart").contains("fences_certain:1"));
     assert_eq!(machine.fence_of("job"), 65_541);
 }
 

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::channels::Subscription;
+use quorlock_engine::control::Ceiling;
 use quorlock_engine::{ErrorReply, Moment, RawTime, Reply, ScriptCounts, Statistics};
 
 use crate::core::commit::Failure;
@@ -66,6 +67,7 @@ struct EngineFacts {
     phase: Phase,
     ttl_bound_ns: u64,
     cap_ns: u64,
+    ceiling: Ceiling,
     is_full: bool,
     script_memory: usize,
     script_count: usize,
@@ -106,6 +108,7 @@ impl EngineFacts {
             phase: executor.phase.clone(),
             ttl_bound_ns: executor.ttl_bound.on_record_ns,
             cap_ns: executor.mode.cap_ns(),
+            ceiling: executor.engine.ceiling(),
             is_full: executor.appender.is_full(),
             script_memory: executor.engine.script_memory(),
             script_count: executor.engine.script_count(),
@@ -242,6 +245,7 @@ fn restart(page: &mut Page<'_>) {
         now,
         ttl_bound_ns,
         cap_ns,
+        ceiling,
         ..
     } = page.engine;
     let left_ns = match page.engine.phase {
@@ -282,6 +286,8 @@ fn restart(page: &mut Page<'_>) {
     page.flag("restart_trust_fsync", report.trusts_fsync);
     page.field("restart_cap_ms", ms(cap_ns));
     page.field("ttl_bound_ms", ms(ttl_bound_ns));
+    page.flag("fences_certain", matches!(ceiling, Ceiling::Known(_)));
+    page.field("fence_ceiling", ceiling.value());
 }
 
 fn clients(page: &mut Page<'_>) {

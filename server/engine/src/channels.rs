@@ -40,6 +40,8 @@ impl Subscription {
 pub enum Message {
     /// What was published on a channel.
     Published(Arc<Reply>),
+    /// A lock is free, and it is the client's turn: the push that says so.
+    LockFree(Arc<Reply>),
     /// Keys of which a client must not believe what it keeps: the push that says so.
     Invalidated(Arc<Reply>),
     /// The same for a client that is told in the place of another one.
@@ -62,6 +64,7 @@ impl Message {
         match self {
             Message::Published(push)
             | Message::Invalidated(push)
+            | Message::LockFree(push)
             | Message::Redirected { push, .. } => Some(push),
             Message::RedirectionBroken { .. } => None,
         }

@@ -26,6 +26,7 @@ mod keys;
 mod list_moves;
 mod list_parts;
 mod lists;
+mod lock_wait;
 mod locks;
 mod node;
 mod object;
@@ -135,6 +136,7 @@ pub fn refused_specs() -> impl Iterator<Item = &'static Spec> {
 const FAMILIES: &[Family] = &[
     strings::FAMILY,
     locks::FAMILY,
+    lock_wait::FAMILY,
     several_strings::FAMILY,
     ranges::FAMILY,
     bitmaps::FAMILY,

@@ -14,6 +14,7 @@ pub(crate) mod entry;
 pub(crate) mod fields;
 mod index;
 pub(crate) mod list;
+mod lock_holder;
 pub(crate) mod members;
 mod order;
 pub(crate) mod partial;
@@ -29,8 +30,6 @@ mod undo;
 pub(crate) mod waiters;
 pub(crate) mod watches;
 mod wheel;
-#[cfg(test)]
-mod wheel_tests;
 
 use crate::channels::Channels;
 use crate::control::Ceiling;
@@ -53,6 +52,7 @@ use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
+use crate::lock_queues::LockQueues;
 use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
@@ -100,6 +100,7 @@ pub(crate) struct Keyspace {
     undo: Undo,
     pub(crate) watches: Watches,
     pub(crate) waiters: Waiters,
+    pub(crate) lock_queues: LockQueues,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
     pub(crate) tracking: Tracking,
@@ -147,6 +148,7 @@ impl Keyspace {
             undo: Undo::default(),
             watches: Watches::default(),
             waiters: Waiters::default(),
+            lock_queues: LockQueues::default(),
             channels: Channels::default(),
             tracking: Tracking::new(seed),
             fences: Fences::new(Ceiling::NONE),

@@ -25,10 +25,12 @@ mod fences;
 mod glob;
 #[cfg(test)]
 mod glob_tests;
+mod hand_over;
 pub mod incarnation;
 mod keyspace;
 mod links;
 pub mod live_mode;
+mod lock_queues;
 mod mutation;
 pub mod notifications;
 mod number;

@@ -23,6 +23,8 @@ mod executor_tests;
 mod fences_tests;
 pub(crate) mod line_rate;
 pub(crate) mod linger;
+#[cfg(test)]
+mod lock_wait_tests;
 pub(crate) mod log_duties;
 pub mod log_queue;
 pub mod log_schedule;

@@ -126,6 +126,8 @@ impl Flags {
     pub const SIMPLE: Flags = Flags(1 << 28);
     /// May put another ceiling of fences on record, also on a node that logs no keys.
     pub const RAISES_CEILING: Flags = Flags(1 << 29);
+    /// Its client may be sent a message later on.
+    pub const SENDS_LATER: Flags = Flags(1 << 30);
 
     /// What Redis allows at any time.
     pub const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);

@@ -12,6 +12,7 @@ use crate::control::Ceiling;
 use crate::error::ErrorReply;
 use crate::fences::{FenceName, FenceRefusal};
 use crate::keyspace::KeySlot;
+use crate::lock_queues::TOKEN_BYTES_MAX;
 use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
@@ -215,7 +216,7 @@ fn admit_fences(context: &CommandContext<'_>) -> Result<(), ErrorReply> {
     }
 }
 
-fn admit_token(token: &[u8]) -> Result<(), ErrorReply> {
+pub(super) fn admit_token(token: &[u8]) -> Result<(), ErrorReply> {
     match token.len() {
         1..=TOKEN_BYTES_MAX => Ok(()),
         _ => Err(ErrorReply::fixed(
@@ -283,5 +284,4 @@ const NOT_AMONG_OTHERS: Flags = Flags::RAISES_CEILING
     .with(Flags::NO_MULTI);
 
 /// The first version of this server that has them.
-const SINCE: &str = "0.1.0";
-const TOKEN_BYTES_MAX: usize = 1024;
+pub(super) const SINCE: &str = "0.1.0";

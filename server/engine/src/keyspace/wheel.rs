@@ -225,3 +225,7 @@ const LEVELS: usize = 6;
 const HORIZON_TICKS: u64 = 62 << (LIST_BITS * 5);
 
 const LIST_MARK: Slot = 1 << 31;
+
+#[cfg(test)]
+#[path = "wheel_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@ mod service;
 mod serving;
 mod told;
 mod transactions;
+mod waking;
 
 use std::time::Duration;
 
@@ -162,29 +163,6 @@ impl Executor {
         }
     }
 
-    /// The maintenance sleeps until `at`, and asks to be woken by a write of a key that ends before that.
-    pub(crate) fn sleep_until(&mut self, at: NodeTime) {
-        self.maintained_at = Some(at);
-    }
-
-    /// The maintenance is awake.
-    pub(crate) fn awake(&mut self) {
-        self.maintained_at = None;
-    }
-
-    /// Whether the maintenance asked to be woken, and there is a reason: a key ends well before it comes back. Says so once.
-    pub(crate) fn take_wake_request(&mut self) -> bool {
-        let Some(at) = self.maintained_at else {
-            return false;
-        };
-        let next = self.engine.next_deadline();
-        let is_early = next.is_some_and(|next| next.saturating_add(WAKE_SLACK) <= at);
-        if is_early {
-            self.maintained_at = None;
-        }
-        is_early
-    }
-
     /// A client has gone, or is to go: it watches nothing, listens to nothing, waits for no element and is told of no change
     /// any more.
     pub(crate) fn forget_client(&mut self, client: &Client) {
@@ -193,6 +171,7 @@ impl Executor {
         self.engine.channels().leave(client);
         self.engine.stop_waiting(client);
         self.engine.tracking().leave(client);
+        self.engine.leave_lock_queues(client);
     }
 
     /// A client watches no key any more.
@@ -357,6 +336,9 @@ impl Executor {
         if self.syncs_uncovered() {
             wait.raise(Wait::until_synced(position_of(depends.synced)));
         }
+        if self.engine.has_lock_waiters() {
+            self.hand_over(now);
+        }
         // Looked at before anything is moved: a load of what was just stored waits for all stores before it, and those
         // of a new key miss the cache (60 ns of 760 per SET in a deep pipeline).
         if !self.effects.published.is_empty() || self.engine.tracking().has_broadcasts() {
@@ -486,6 +468,4 @@ impl Executor {
 /// Those of a few hundred deadlines; the steps of fewer are taken before the engine is released.
 const OWED_STEPS_MAX: usize = 1024;
 
-/// A key that ends so little before the maintenance comes back is not worth a wake-up.
-const WAKE_SLACK: Duration = Duration::from_millis(5);
 const LONG_REPLY_BYTES: usize = 64 * 1024;

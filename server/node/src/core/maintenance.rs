@@ -239,6 +239,7 @@ impl Maintenance {
         if self.compaction.is_some() && !is_due {
             // Those who listen are told meanwhile what has expired.
             executor.reclaim(now, KEYS_PER_STEP);
+            executor.hand_over_due(now);
             return self.compact(executor, view);
         }
         self.kept_up_raw = raw;
@@ -269,6 +270,9 @@ impl Maintenance {
     fn keep_up(&mut self, executor: &mut Executor, view: View<'_>, now: NodeTime) -> Step {
         let raw = executor.time.raw;
         let mut pause = reclaim(executor, now);
+        if let Some(until_turn) = executor.hand_over_due(now) {
+            pause = pause.min(until_turn);
+        }
         let frees_more = pause.is_zero();
         let mut has_appended = false;
         let (mut wall_step_us, mut prepares) = (None, false);

@@ -51,8 +51,8 @@ pub(crate) struct Facts {
     pub(crate) output_bytes: usize,
     /// It listens to channels: it need not send anything.
     pub(crate) is_listening: bool,
-    /// It is told of changes of keys.
-    pub(crate) is_tracking: bool,
+    /// It is told of changes of keys, or of locks that are free.
+    pub(crate) is_told: bool,
 }
 
 /// Since when a connection has more output than its soft limit.
@@ -161,7 +161,7 @@ impl ConnectionLimits {
             hard_bytes,
             soft_bytes,
             soft,
-        } = match facts.is_listening || facts.is_tracking {
+        } = match facts.is_listening || facts.is_told {
             true => self.listening_output,
             false => self.output,
         };
@@ -268,7 +268,7 @@ mod tests {
         has_work: false,
         output_bytes: 0,
         is_listening: false,
-        is_tracking: false,
+        is_told: false,
     };
 
     const fn with_output(output_bytes: usize) -> Facts {

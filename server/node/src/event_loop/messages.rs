@@ -120,7 +120,8 @@ impl Understood {
         } = self;
         match (&message.message, protocol) {
             (Message::Published(_), _)
-            | (Message::Invalidated(_) | Message::Redirected { .. }, Protocol::Resp3) => {
+            | (Message::Invalidated(_) | Message::LockFree(_), Protocol::Resp3)
+            | (Message::Redirected { .. }, Protocol::Resp3) => {
                 replies.append(message.rendered(protocol));
             }
             (Message::Redirected { push, .. }, _) if is_listening => {

@@ -236,6 +236,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn release(&mut self) {
         if let Some((mut executor, now)) = self.executor.take() {
             executor.reclaim_owed(now.node);
+            executor.hand_over_due(now.node);
             self.served = executor.served_count();
             let wakes_maintenance = executor.take_wake_request()
                 || executor.has_postponed()

@@ -234,6 +234,10 @@ impl Batch<'_> {
         if executor.take_has_published() {
             session.has_published = true;
         }
+        if spec.flags.contains(Flags::SENDS_LATER) {
+            session.client.note_may_be_told();
+            session.has_waited = true;
+        }
         let is_long = executor.has_long_reply();
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {

@@ -70,6 +70,12 @@ fn greet(
         return Err(HELLO_NOAUTH);
     }
     session.speak(protocol);
+    if session.has_waited && protocol == Protocol::Resp2 {
+        // It could not be told of its turn. A poisoned lock is reported by the commands.
+        if let Ok((executor, _)) = batch.executor() {
+            executor.engine.leave_lock_queues(session.client.id);
+        }
+    }
     if let Some(name) = name {
         session.client.introduction().name = name;
     }
@@ -228,6 +234,7 @@ pub(crate) fn reset(
     session.end_transaction(executor);
     session.stop_listening(executor);
     session.stop_tracking(executor);
+    executor.engine.leave_lock_queues(session.client.id);
     session.reset(batch.node, batch.raw());
     Ok(Answer::Reply(Reply::status("RESET")))
 }

@@ -84,6 +84,8 @@ pub(crate) struct Session {
     tracking: Option<Box<Tracks>>,
     /// It was told of them at some time: the engine may remember what it has read.
     has_tracked: bool,
+    /// It waited for locks at some time: the engine may have it in their queues, and send it messages.
+    has_waited: bool,
 }
 
 impl Session {
@@ -113,6 +115,7 @@ impl Session {
             has_published: false,
             tracking: None,
             has_tracked: false,
+            has_waited: false,
         };
         if node.config.requirepass.is_none() || session.client.is_in_process() {
             session.authenticate(node);
@@ -204,16 +207,21 @@ impl Session {
         self.client.spare(false);
     }
 
+    /// Whether it has waited for locks, so that messages may come at any time.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
-        let is_kept = self.is_listening() || self.has_tracked || self.waiting_bytes.is_some();
-        if self.watched_bytes == 0 && !is_kept {
+        let is_kept = self.is_listening() || self.has_tracked || self.has_waited;
+        if self.watched_bytes == 0 && self.waiting_bytes.is_none() && !is_kept {
             return;
         }
         // A node whose lock is poisoned stops.
         if let Ok(mut executor) = node.lock() {
             executor.forget_client(&self.client);
-            if executor.engine.tracking().has_departed() {
+            if executor.engine.tracking().has_departed() || executor.take_wake_request() {
                 node.signals.activity.notify_all();
             }
         }

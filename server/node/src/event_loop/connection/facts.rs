@@ -26,7 +26,7 @@ impl<S: Stream> Connection<S> {
             has_work: self.has_work(),
             output_bytes: self.output_bytes(),
             is_listening: self.session.is_listening(),
-            is_tracking: self.session.is_tracking(),
+            is_told: self.session.is_tracking() || self.session.has_waited(),
         }
     }
 

@@ -1,0 +1,99 @@
+//! Waiting for a lock: LOCK.WAIT and LOCK.UNWAIT. The rule, and why it is a subscription, is in `lock_queues`.
+
+use crate::caller::Protocol;
+use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::locks::{SINCE, admit_token};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::context::CommandContext;
+use crate::error::ErrorReply;
+use crate::lock_queues::{Holder, QueueName, QueueRefusal, Woken};
+use crate::reply::Reply;
+use crate::time::Deadline;
+
+pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
+
+const WAIT: Spec = Spec {
+    name: "lock.wait",
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
+    arity: 3,
+    flags: Flags::READ_KEYS
+        .with(Flags::FAST)
+        .with(Flags::NO_SCRIPT)
+        .with(Flags::NO_MULTI)
+        .with(Flags::SENDS_LATER),
+    keys: KeyPositions::ONE,
+    summary: "Stands in line for a lock, and is sent a message when it is free",
+    syntax: "key token",
+    handler: Handler::Keys(wait),
+};
+
+/// How many wait, this client included, or 0 where it is its turn. It is a reply about the key: it waits until what has made
+/// the key what it is is on record.
+fn wait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (key, token) = (arguments[1], arguments[2]);
+    admit_token(token)?;
+    if context.caller.protocol != Protocol::Resp3 {
+        return Err(NEEDS_RESP3);
+    }
+    let found = context.look_at(key);
+    let until = context.deadline(&found);
+    let is_held = context.string(&found)?.is_some();
+    let holder = is_held.then_some(Holder {
+        token: &[],
+        until: until.unless_never().map(Deadline::node_time),
+        is_new: false,
+    });
+    let name = QueueName::new(context.caller.database, key);
+    let queues = &mut context.keyspace.lock_queues;
+    let waiting = queues
+        .join(context.caller.client_id, &name, token, holder)
+        .map_err(refusal)?;
+    Ok(Reply::Integer(
+        i64::try_from(waiting).expect("few can wait"),
+    ))
+}
+
+const UNWAIT: Spec = Spec {
+    name: "lock.unwait",
+    arity: -2,
+    keys: KeyPositions::ALL,
+    summary: "Leaves the lines for locks; the next in each has its turn",
+    syntax: "key [key ...]",
+    handler: Handler::Keys(unwait),
+    ..WAIT
+};
+
+/// In how many of them it stood. No message about them comes behind the reply.
+fn unwait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let (mut left, mut woken) = (0_i64, Vec::new());
+    for key in &arguments[1..] {
+        let name = QueueName::new(context.caller.database, key);
+        let queues = &mut context.keyspace.lock_queues;
+        let (client, now) = (context.caller.client_id, context.now.node);
+        let has_left = queues.leave(client, &name, now, &mut woken);
+        left = left.saturating_add(i64::from(has_left));
+    }
+    let messages = woken.into_iter().map(Woken::into_message);
+    context.effects.published.extend(messages);
+    Ok(Reply::Integer(left))
+}
+
+fn refusal(refusal: QueueRefusal) -> ErrorReply {
+    ErrorReply::fixed(match refusal {
+        QueueRefusal::NamesOfClient => {
+            "ERR a connection may wait for 16384 locks: give up some with LOCK.UNWAIT, or open another connection"
+        }
+        QueueRefusal::Waiters => {
+            "ERR 1048576 clients wait for locks here, and no more may: try again after some time without waiting"
+        }
+        QueueRefusal::Bytes => {
+            "ERR the names and tokens of those who wait for locks here take 64 MiB, and may take no more: try again after \
+             some time without waiting"
+        }
+    })
+}
+
+const NEEDS_RESP3: ErrorReply = ErrorReply::fixed(
+    "ERR LOCK.WAIT sends a message when the lock is free, which a client can tell from replies in RESP3 only: send HELLO 3 \
+     first",
+);

@@ -1,0 +1,255 @@
+//! The rule by which clients that wait for a lock are woken, step by step.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use super::*;
+
+/// A lock's name, and time that a test moves.
+struct Bench {
+    queues: LockQueues,
+    now: NodeTime,
+    name: QueueName,
+}
+
+const HELD: Holder<'_> = Holder {
+    token: b"another",
+    until: None,
+    is_new: true,
+};
+
+impl Bench {
+    fn new() -> Bench {
+        Bench {
+            queues: LockQueues::default(),
+            now: NodeTime::from_nanos(7),
+            name: QueueName::new(0, b"job"),
+        }
+    }
+
+    /// Clients wait for the held lock, each with its number as its token.
+    fn with_waiting(clients: std::ops::Range<ClientId>) -> Bench {
+        let mut bench = Bench::new();
+        let first = clients.start;
+        for client in clients {
+            let waiting = bench.join(client, Some(HELD));
+            assert_eq!(waiting, Ok(usize::try_from(client - first).unwrap() + 1));
+        }
+        bench
+    }
+
+    fn join(
+        &mut self,
+        client: ClientId,
+        holder: Option<Holder<'_>>,
+    ) -> Result<usize, QueueRefusal> {
+        let token = client.to_string();
+        self.queues
+            .join(client, &self.name, token.as_bytes(), holder)
+    }
+
+    /// Who is woken when the lock's key was looked at.
+    fn note(&mut self, holder: Option<Holder<'_>>) -> Vec<ClientId> {
+        let mut woken = Vec::new();
+        self.queues.note(&self.name, holder, self.now, &mut woken);
+        clients(&woken)
+    }
+
+    fn leave(&mut self, client: ClientId) -> Vec<ClientId> {
+        let mut woken = Vec::new();
+        assert!(self.queues.leave(client, &self.name, self.now, &mut woken));
+        clients(&woken)
+    }
+
+    /// Who is woken by time, where the lock is free.
+    fn advance(&mut self, duration: Duration) -> Vec<ClientId> {
+        self.now = self.now.saturating_add(duration);
+        let mut woken = Vec::new();
+        while let Some(name) = self.queues.take_due(self.now) {
+            self.queues.note(&name, None, self.now, &mut woken);
+        }
+        clients(&woken)
+    }
+
+    fn assert_empty(&self) {
+        let queues = &self.queues;
+        assert!(queues.is_empty() && queues.waiters.is_empty() && queues.bytes == 0);
+        assert!(queues.by_client.is_empty() && queues.timers.is_empty());
+        assert!(queues.departed.is_empty() && queues.next_due().is_none());
+    }
+}
+
+fn clients(woken: &[Woken]) -> Vec<ClientId> {
+    woken.iter().map(|woken| woken.client).collect()
+}
+
+fn taken_by(token: &[u8]) -> Option<Holder<'_>> {
+    Some(Holder { token, ..HELD })
+}
+
+#[test]
+fn each_release_wakes_one_in_the_order_of_arrival() {
+    let mut bench = Bench::with_waiting(1..51);
+    for client in 1..51 {
+        assert_eq!(bench.note(None), [client]);
+        assert_eq!(bench.note(None), [0_u64; 0], "it is woken already");
+        let token = client.to_string();
+        assert_eq!(bench.note(taken_by(token.as_bytes())), [0_u64; 0]);
+    }
+    bench.assert_empty();
+}
+
+#[test]
+fn a_wake_up_that_was_not_used_lapses_and_the_next_is_woken() {
+    let mut bench = Bench::with_waiting(1..4);
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(bench.advance(WAKE_LASTS - Duration::from_nanos(1)), [0; 0]);
+    assert_eq!(bench.advance(Duration::from_nanos(1)), [2]);
+    assert_eq!(bench.advance(WAKE_LASTS), [3]);
+    assert_eq!(
+        bench.queues.next_due(),
+        Some(bench.now.saturating_add(WAKE_LASTS))
+    );
+    assert_eq!(bench.advance(WAKE_LASTS), [0; 0]);
+    bench.assert_empty();
+}
+
+#[test]
+fn a_client_that_lost_to_one_that_never_waited_stays_first() {
+    let mut bench = Bench::with_waiting(1..3);
+    for _ in 0..3 {
+        assert_eq!(bench.note(None), [1]);
+        assert_eq!(bench.note(Some(HELD)), [0; 0]);
+        assert_eq!(
+            bench.advance(WAKE_LASTS),
+            [0; 0],
+            "a lock that is held has no turn"
+        );
+        assert_eq!(
+            bench.join(1, Some(HELD)),
+            Ok(2),
+            "to ask again keeps the place"
+        );
+    }
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(bench.leave(1), [2]);
+    assert_eq!(bench.leave(2), [0; 0]);
+    bench.assert_empty();
+}
+
+/// A client draws a token for each attempt.
+#[test]
+fn who_asks_again_is_known_by_its_last_token() {
+    let mut bench = Bench::with_waiting(1..3);
+    let name = bench.name.clone();
+    assert_eq!(bench.queues.join(1, &name, b"second", Some(HELD)), Ok(2));
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(
+        bench.queues.join(1, &name, b"third", None),
+        Ok(0),
+        "it is its turn"
+    );
+    bench.note(taken_by(b"1"));
+    bench.note(taken_by(b"second"));
+    assert_eq!(bench.queues.len(), 2, "nobody waits with those");
+    bench.note(taken_by(b"third"));
+    assert_eq!(bench.note(None), [2]);
+}
+
+#[test]
+fn an_extension_takes_nobody_out_and_moves_the_end() {
+    let mut bench = Bench::with_waiting(1..3);
+    let end = |ms: u64| Some(NodeTime::from_nanos(ms * 1_000_000));
+    for ms in [30, 20, 40] {
+        let extended = Holder {
+            token: b"1",
+            until: end(ms),
+            is_new: false,
+        };
+        bench.note(Some(extended));
+        assert_eq!((bench.queues.next_due(), bench.queues.len()), (end(ms), 2));
+    }
+    assert_eq!(bench.advance(Duration::from_millis(39)), [0; 0]);
+    assert_eq!(bench.advance(Duration::from_millis(1)), [1]);
+}
+
+#[test]
+fn the_end_of_a_connection_passes_its_wake_up_on() {
+    let mut bench = Bench::with_waiting(1..5);
+    bench.queues.leave_all(3);
+    assert_eq!(bench.note(None), [1]);
+    bench.queues.leave_all(1);
+    assert_eq!(bench.queues.next_due(), Some(NodeTime::ZERO));
+    assert_eq!(bench.advance(Duration::ZERO), [2]);
+    bench.queues.leave_all(4);
+    bench.queues.leave_all(2);
+    bench.assert_empty();
+}
+
+#[test]
+fn a_client_with_many_names_is_taken_out_in_steps_and_may_come_again() {
+    let mut queues = LockQueues::default();
+    let name = |number: usize| QueueName::new(0, number.to_string().as_bytes());
+    for number in 0..200 {
+        queues.join(1, &name(number), b"token", Some(HELD)).unwrap();
+    }
+    queues.leave_all(1);
+    assert!(queues.len() > 100 && queues.next_due() == Some(NodeTime::ZERO));
+    for number in 0..200 {
+        queues.join(1, &name(number), b"again", Some(HELD)).unwrap();
+    }
+    while queues.forget_departed(50) == 0 {}
+    assert_eq!((queues.len(), queues.next_due()), (200, None));
+    let mut woken = Vec::new();
+    for number in 0..200 {
+        queues.note(&name(number), None, NodeTime::ZERO, &mut woken);
+    }
+    assert!(woken.len() == 200 && woken.iter().all(|it| &*it.token == b"again"));
+}
+
+#[test]
+fn all_are_looked_at_after_many_keys_have_changed() {
+    let mut bench = Bench::new();
+    for number in 0..100_u64 {
+        bench.name = QueueName::new(0, &number.to_be_bytes());
+        bench.join(number, Some(HELD)).unwrap();
+    }
+    bench.queues.recheck_all();
+    let all: Vec<ClientId> = (0..100).collect();
+    assert_eq!(bench.advance(Duration::ZERO), all);
+    assert_eq!(bench.advance(Duration::ZERO), [0; 0]);
+}
+
+#[test]
+fn a_free_lock_for_which_nobody_waits_has_no_queue() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.join(1, None), Ok(0));
+    bench.assert_empty();
+    bench.join(1, Some(HELD)).unwrap();
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(bench.join(2, None), Ok(2), "another one's turn comes first");
+}
+
+#[test]
+fn names_tokens_and_waiters_are_bounded() {
+    let mut queues = LockQueues::default();
+    let mut join = |client: ClientId, name: &[u8], token: &[u8]| {
+        queues.join(client, &QueueName::new(0, name), token, Some(HELD))
+    };
+    for number in 0..NAMES_PER_CLIENT_MAX {
+        assert_eq!(join(1, &number.to_le_bytes(), b"t"), Ok(1));
+    }
+    assert_eq!(join(1, b"one more", b"t"), Err(QueueRefusal::NamesOfClient));
+    assert_eq!(join(1, &[0; 8], b"u"), Ok(1), "not another name");
+    let long = vec![b'n'; BYTES_MAX / 2];
+    assert_eq!(join(2, &long, b"t"), Ok(1));
+    assert_eq!(join(3, &long, b"t"), Err(QueueRefusal::Bytes));
+    assert_eq!(join(3, b"short", b"t"), Ok(1));
+    let mut crowd = LockQueues::default();
+    let name = QueueName::new(0, b"job");
+    for client in 0..WAITERS_MAX {
+        let client = u64::try_from(client).unwrap();
+        crowd.join(client, &name, b"t", Some(HELD)).unwrap();
+    }
+    let refused = crowd.join(u64::MAX, &name, b"t", Some(HELD));
+    assert_eq!(refused, Err(QueueRefusal::Waiters));
+}

@@ -1,0 +1,373 @@
+//! Waiting for locks on a whole node: who is sent what, and when.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_persistence::MemoryDisk;
+
+use crate::clock::SettableClock;
+use crate::config::Config;
+use crate::simulation::{Client, Node, Setup, request_bytes};
+
+/// A node whose maintenance and log come as soon as there is something for them.
+struct Bench {
+    clock: Arc<SettableClock>,
+    node: Node,
+}
+
+impl Bench {
+    fn new(directives: &[(&str, &str)]) -> Self {
+        let mut config = Config::default();
+        for (name, value) in [&[("first-start", "serve")], directives].concat() {
+            let words: Vec<&str> = value.split(' ').collect();
+            config.set(name, &words).unwrap();
+        }
+        let clock = Arc::new(SettableClock::new());
+        let disk = Arc::new(MemoryDisk::with_power_loss());
+        let node = Node::start(disk, clock.clone(), &Setup::new(config)).unwrap();
+        let mut bench = Self { clock, node };
+        bench.go_on();
+        bench
+    }
+
+    /// A client that speaks RESP3.
+    fn client(&mut self) -> Client {
+        let client = self.node.connect(usize::MAX, None);
+        assert!(self.run(client, "HELLO 3").starts_with('%'));
+        client
+    }
+
+    fn clients(&mut self, count: usize) -> Vec<Client> {
+        (0..count).map(|_| self.client()).collect()
+    }
+
+    fn send(&self, client: Client, line: &str) {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.node.send(client, &request_bytes(&words));
+    }
+
+    /// What a client has received when its request and all that follows from it are done.
+    fn run(&mut self, client: Client, line: &str) -> String {
+        self.send(client, line);
+        self.go_on();
+        self.received(client)
+    }
+
+    fn received(&self, client: Client) -> String {
+        let bytes = self.node.take_received(client);
+        String::from_utf8(bytes).unwrap().replace("\r\n", " ")
+    }
+
+    /// Lets workers, log and maintenance do what there is to do now; returns after how long the maintenance comes again.
+    fn go_on(&mut self) -> Duration {
+        let mut pause = Duration::ZERO;
+        for _ in 0..8 {
+            for worker in 0..self.node.workers() {
+                while self.node.iterate(worker) {}
+            }
+            self.node.work_on_log().unwrap();
+            pause = self.node.maintain().unwrap().unwrap();
+        }
+        pause
+    }
+
+    /// The time that the maintenance sleeps passes, as often as it takes for so long.
+    fn advance(&mut self, duration: Duration) {
+        let mut left = duration;
+        while !left.is_zero() {
+            let step = self.go_on().clamp(Duration::from_micros(1), left);
+            self.clock.advance(step);
+            left -= step;
+        }
+        self.go_on();
+    }
+
+    /// Who of these is told that the lock is free, by its number.
+    fn told(&self, clients: &[Client]) -> Vec<usize> {
+        let mut told = Vec::new();
+        for (number, client) in clients.iter().enumerate() {
+            match self.received(*client).as_str() {
+                "" => {}
+                text => {
+                    assert_eq!(text, push("job", &format!("t{number}")));
+                    told.push(number);
+                }
+            }
+        }
+        told
+    }
+
+    /// Clients wait for `job`, which is held.
+    fn with_waiting(count: usize) -> (Self, Client, Vec<Client>) {
+        let mut bench = Self::new(&[]);
+        let holder = bench.client();
+        assert_eq!(bench.run(holder, "SET job held NX PX 1000"), "+OK ");
+        let clients = bench.clients(count);
+        for (number, client) in clients.iter().enumerate() {
+            let reply = bench.run(*client, &format!("LOCK.WAIT job t{number}"));
+            assert_eq!(reply, format!(":{} ", number + 1));
+        }
+        (bench, holder, clients)
+    }
+}
+
+fn push(key: &str, token: &str) -> String {
+    let (key_len, token_len) = (key.len(), token.len());
+    format!(">3 $9 lock-free ${key_len} {key} ${token_len} {token} ")
+}
+
+#[test]
+fn fifty_clients_have_a_lock_one_after_the_other_in_the_order_in_which_they_came() {
+    let (mut bench, holder, clients) = Bench::with_waiting(50);
+    bench.run(holder, "DEL job");
+    for number in 0..50 {
+        assert_eq!(bench.told(&clients), [number]);
+        let client = clients[number];
+        let token = format!("t{number}");
+        let taken = bench.run(client, &format!("SET job {token} NX PX 1000"));
+        assert_eq!(taken, "+OK ");
+        assert_eq!(bench.told(&clients), [0; 0]);
+        let freed = match number % 2 {
+            0 => format!("LOCK.RELEASE job {token}"),
+            _ => format!(
+                "EVAL return(redis.call('get',KEYS[1])==ARGV[1])and(redis.call('del',KEYS[1])) 1 job {token}"
+            ),
+        };
+        assert_eq!(bench.run(client, &freed), ":1 ");
+    }
+    assert_eq!(bench.run(holder, "LOCK.WAIT job again"), ":0 ");
+}
+
+#[test]
+fn a_lock_that_ends_wakes_the_first_at_that_moment() {
+    let (mut bench, holder, clients) = Bench::with_waiting(2);
+    bench.run(holder, "PEXPIRE job 700");
+    bench.advance(Duration::from_micros(699_999));
+    assert_eq!(bench.told(&clients), [0; 0]);
+    bench.advance(Duration::from_micros(1));
+    assert_eq!(bench.told(&clients), [0]);
+    // It does nothing.
+    bench.advance(Duration::from_micros(49_999));
+    assert_eq!(bench.told(&clients), [0; 0]);
+    bench.advance(Duration::from_micros(1));
+    assert_eq!(bench.told(&clients), [1]);
+    assert_eq!(bench.run(clients[0], "LOCK.WAIT job t0"), ":2 ");
+}
+
+/// The maintenance sleeps for a second or more, and nobody else is there.
+#[test]
+fn the_maintenance_is_asked_for_no_later_than_the_lock_ends() {
+    let (mut bench, holder, clients) = Bench::with_waiting(1);
+    for ms in [3, 400] {
+        bench.run(holder, &format!("SET job held PX {ms}"));
+        assert!(bench.go_on() <= Duration::from_millis(ms));
+    }
+    bench.clock.advance(Duration::from_millis(400));
+    bench.go_on();
+    assert_eq!(bench.told(&clients), [0]);
+}
+
+#[test]
+fn whatever_frees_a_lock_wakes_the_first() {
+    let frees = [
+        "DEL job",
+        "UNLINK job",
+        "GETDEL job",
+        "PEXPIRE job 0",
+        "RENAME job elsewhere",
+        "FLUSHALL",
+        "FLUSHDB ASYNC",
+        "SWAPDB 0 3",
+        "MOVE job 4",
+        "SINTERSTORE job none",
+        "SUNIONSTORE job set",
+        "LOCK.RELEASE job held",
+        "EVAL return(redis.call('del',KEYS[1])) 1 job",
+    ];
+    for free in frees {
+        let (mut bench, holder, clients) = Bench::with_waiting(2);
+        bench.run(holder, "SADD set member");
+        bench.run(holder, free);
+        assert_eq!(bench.told(&clients), [0], "{free}");
+    }
+    let keeps = [
+        "SET job other",
+        "PERSIST job",
+        "APPEND job more",
+        "RENAME set other",
+        "EVAL redis.call('del',KEYS[1]);return(redis.call('set',KEYS[1],'b')) 1 job",
+    ];
+    for keep in keeps {
+        let (mut bench, holder, clients) = Bench::with_waiting(2);
+        bench.run(holder, "SADD set member");
+        bench.run(holder, keep);
+        bench.advance(Duration::from_millis(100));
+        assert_eq!(bench.told(&clients), [0; 0], "{keep}");
+    }
+}
+
+#[test]
+fn a_client_that_never_waited_may_take_the_lock_and_the_first_stays_first() {
+    let (mut bench, holder, clients) = Bench::with_waiting(2);
+    bench.send(holder, "DEL job");
+    assert_eq!(bench.run(holder, "SET job held NX"), ":1 +OK ");
+    assert_eq!(bench.told(&clients), [0]);
+    let lost = bench.run(clients[0], "SET job t0 NX PX 1000");
+    assert_eq!(lost, "_ ");
+    bench.advance(Duration::from_millis(100));
+    assert_eq!(bench.run(clients[0], "LOCK.WAIT job t0"), ":2 ");
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.told(&clients), [0]);
+}
+
+#[test]
+fn the_end_of_a_connection_passes_its_turn_on() {
+    type End = fn(&mut Bench, Client, Client);
+    let ends: [End; 5] = [
+        |bench, first, _| bench.node.reset(first),
+        |bench, first, _| assert_eq!(bench.run(first, "QUIT"), "+OK "),
+        |bench, first, _| assert_eq!(bench.run(first, "RESET"), "+RESET "),
+        |bench, first, _| assert!(bench.run(first, "HELLO 2").starts_with("*14 ")),
+        |bench, _, other| {
+            bench.run(other, "CLIENT KILL ID 2");
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let (mut bench, holder, clients) = Bench::with_waiting(3);
+        bench.run(holder, "DEL job");
+        assert_eq!(bench.told(&clients), [0]);
+        end(&mut bench, clients[0], holder);
+        bench.go_on();
+        let (next, last) = (bench.received(clients[1]), bench.received(clients[2]));
+        assert_eq!((next, last), (push("job", "t1"), String::new()), "{number}");
+    }
+}
+
+#[test]
+fn who_leaves_the_line_has_no_message_behind_the_reply() {
+    let (mut bench, holder, clients) = Bench::with_waiting(3);
+    assert_eq!(bench.run(clients[0], "LOCK.UNWAIT job other job"), ":1 ");
+    bench.send(holder, "DEL job");
+    bench.send(clients[1], "LOCK.UNWAIT job");
+    bench.go_on();
+    let (text, expected) = (bench.received(clients[1]), push("job", "t1"));
+    assert!(text == ":1 " || text == format!("{expected}:1 "), "{text}");
+    bench.received(clients[0]);
+    assert_eq!(bench.received(clients[2]), push("job", "t2"));
+}
+
+#[test]
+fn one_connection_waits_for_many_names_and_goes_on_working() {
+    let mut bench = Bench::new(&[]);
+    let (holder, client) = (bench.client(), bench.client());
+    for number in 0..100 {
+        bench.run(holder, &format!("SET n{number} held PX 1000"));
+        let wait = format!("LOCK.WAIT n{number} t{number}");
+        assert_eq!(bench.run(client, &wait), ":1 ");
+    }
+    for number in (0..100).rev() {
+        bench.run(holder, &format!("DEL n{number}"));
+        let (key, token) = (format!("n{number}"), format!("t{number}"));
+        assert_eq!(bench.received(client), push(&key, &token));
+        let taken = bench.run(client, &format!("SET {key} {token} NX PX 1000"));
+        assert_eq!(taken, "+OK ");
+    }
+    bench.advance(Duration::from_secs(2));
+    assert_eq!(bench.received(client), "");
+}
+
+#[test]
+fn each_database_has_its_own_locks() {
+    let (mut bench, holder, clients) = Bench::with_waiting(1);
+    bench.run(holder, "SELECT 1");
+    bench.run(holder, "SET job held");
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.told(&clients), [0; 0]);
+    bench.run(holder, "SET job held");
+    bench.run(holder, "SWAPDB 0 1");
+    assert_eq!(bench.told(&clients), [0; 0], "there is a lock as well");
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.told(&clients), [0; 0], "this was the first one");
+    bench.run(holder, "SELECT 0");
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.told(&clients), [0]);
+}
+
+#[test]
+fn what_may_not_wait_is_refused() {
+    let mut bench = Bench::new(&[("requirepass", "secret")]);
+    let client = bench.node.connect(usize::MAX, None);
+    assert!(bench.run(client, "LOCK.WAIT job t0").starts_with("-NOAUTH"));
+    bench.run(client, "AUTH secret");
+    let refused = |bench: &mut Bench, line: &str, error: &str| {
+        let reply = bench.run(client, line);
+        assert!(reply.contains(error), "{line}: {reply}");
+    };
+    refused(
+        &mut bench,
+        "LOCK.WAIT job t0",
+        "-ERR LOCK.WAIT sends a message",
+    );
+    bench.run(client, "HELLO 3");
+    bench.run(client, "LPUSH list element");
+    refused(&mut bench, "LOCK.WAIT list t0", "-WRONGTYPE");
+    refused(&mut bench, "LOCK.WAIT job", "-ERR wrong number");
+    let long = format!("LOCK.WAIT job {}", "t".repeat(1025));
+    refused(&mut bench, &long, "-ERR the token of a lock");
+    for command in ["'lock.wait',KEYS[1],'t'", "'lock.unwait',KEYS[1]"] {
+        let script = format!("EVAL return(redis.call({command})) 1 job");
+        refused(
+            &mut bench,
+            &script,
+            "-ERR This Redis command is not allowed from script",
+        );
+    }
+    for command in ["LOCK.WAIT job t0", "LOCK.UNWAIT job"] {
+        bench.run(client, "MULTI");
+        refused(
+            &mut bench,
+            command,
+            "-ERR Command not allowed inside a transaction",
+        );
+        refused(&mut bench, "EXEC", "-EXECABORT");
+    }
+}
+
+/// It gets a message for each time that others have had the lock.
+#[test]
+fn a_client_that_does_not_read_is_closed_at_the_limit_of_those_who_listen() {
+    let limit = ("client-output-buffer-limit", "pubsub 20000 20000 1");
+    let mut bench = Bench::new(&[limit]);
+    let (holder, client) = (bench.client(), bench.client());
+    bench.run(holder, "SET job held");
+    assert_eq!(bench.run(client, "LOCK.WAIT job t0"), ":1 ");
+    bench.node.set_room(client, 100);
+    let mut rounds = 0;
+    while !bench.node.is_closed(client) {
+        bench.run(holder, "DEL job");
+        bench.run(holder, "SET job held");
+        rounds += 1;
+        assert!(rounds < 1000, "it keeps all of them");
+    }
+    assert!(rounds > 50, "{rounds}");
+    assert_eq!(bench.run(holder, "LOCK.WAIT job t1"), ":1 ", "it has left");
+}
+
+/// What tells of a release tells no more than the reply to it.
+#[test]
+fn a_message_waits_until_the_release_is_on_record() {
+    let mut bench = Bench::new(&[("appendfsync", "always")]);
+    let (holder, client) = (bench.client(), bench.client());
+    bench.run(holder, "SET job held");
+    assert_eq!(bench.run(client, "LOCK.WAIT job t0"), ":1 ");
+    bench.send(holder, "DEL job");
+    while !bench.node.is_all_synced() || bench.received(holder).is_empty() {
+        let before = bench.node.is_all_synced();
+        bench.node.iterate(0);
+        assert!(before || bench.node.is_all_synced() || bench.received(client).is_empty());
+        bench.node.work_on_log().unwrap();
+    }
+    bench.go_on();
+}

@@ -5,10 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_persistence::MemoryDisk;
+use quorlock_engine::control::Durability;
+use quorlock_engine::{Caller, Command, Moment, NodeTime, Protocol};
+use quorlock_persistence::{MemoryDisk, Position};
 
-use crate::clock::SettableClock;
+use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
+use crate::core::executor::Executor;
+use crate::core::executor_tests::executor;
+use crate::core::wait::Wait;
 use crate::simulation::{Client, Node, Setup, request_bytes};
 
 /// A node whose maintenance and log come as soon as there is something for them.
@@ -355,19 +360,37 @@ fn a_client_that_does_not_read_is_closed_at_the_limit_of_those_who_listen() {
     assert_eq!(bench.run(holder, "LOCK.WAIT job t1"), ":1 ", "it has left");
 }
 
-/// What tells of a release tells no more than the reply to it.
+/// Who is told tells others: nobody is to know of it what a power loss takes back.
 #[test]
-fn a_message_waits_until_the_release_is_on_record() {
-    let mut bench = Bench::new(&[("appendfsync", "always")]);
-    let (holder, client) = (bench.client(), bench.client());
-    bench.run(holder, "SET job held");
-    assert_eq!(bench.run(client, "LOCK.WAIT job t0"), ":1 ");
-    bench.send(holder, "DEL job");
-    while !bench.node.is_all_synced() || bench.received(holder).is_empty() {
-        let before = bench.node.is_all_synced();
-        bench.node.iterate(0);
-        assert!(before || bench.node.is_all_synced() || bench.received(client).is_empty());
-        bench.node.work_on_log().unwrap();
+fn a_message_waits_until_what_it_tells_is_on_record() {
+    let (mut executor, clock) = executor(Durability::Always);
+    let mut now = Moment {
+        node: NodeTime::from_nanos(clock.raw().as_nanos()),
+        wall_us: 0,
+    };
+    let run = |executor: &mut Executor, now: Moment, line: &str| {
+        let caller = Caller {
+            client_id: 2,
+            protocol: Protocol::Resp3,
+            ..Caller::default()
+        };
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let command = Command::parse(&words).unwrap();
+        let mut wait = Wait::default();
+        executor.execute(now, &caller, &command, &mut wait).unwrap();
+        wait
+    };
+    for line in ["SET job held PX 100", "LOCK.WAIT job t0"] {
+        run(&mut executor, now, line);
     }
-    bench.go_on();
+    let wait = run(&mut executor, now, "DEL job");
+    let told: Vec<Wait> = executor.take_published().iter().map(|it| it.1).collect();
+    assert!(wait.synced > Position::ZERO);
+    assert_eq!(told, [wait]);
+    let wait = run(&mut executor, now, "SET job held PX 100");
+    now.node = now.node.saturating_add(Duration::from_millis(100));
+    executor.hand_over_due(now.node);
+    let told: Vec<Wait> = executor.take_published().iter().map(|it| it.1).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].synced >= wait.synced, "it tells of that lock");
 }

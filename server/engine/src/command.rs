@@ -26,6 +26,7 @@ mod keys;
 mod list_moves;
 mod list_parts;
 mod lists;
+mod lock_info;
 mod lock_wait;
 mod locks;
 mod node;
@@ -137,6 +138,7 @@ const FAMILIES: &[Family] = &[
     strings::FAMILY,
     locks::FAMILY,
     lock_wait::FAMILY,
+    lock_info::FAMILY,
     several_strings::FAMILY,
     ranges::FAMILY,
     bitmaps::FAMILY,

@@ -175,10 +175,14 @@ impl CommandContext<'_> {
         if found.live.is_none() && self.keyspace.events.contain(Class::New) {
             self.notify_in(found.database, Class::New, "new", body.key());
         }
-        let is_stored = self
+        let slot = self
             .keyspace
             .put(found, body, deadline, self.effects.position);
-        debug_assert!(is_stored, "admission has found room");
+        debug_assert!(slot.is_some(), "admission has found room");
+        if let Some(slot) = slot {
+            let (now, client_id) = (self.now.node, self.caller.client_id);
+            self.keyspace.holders.note_taken(slot, now, client_id);
+        }
         self.note_deadline(deadline);
         self.note_after(found, deadline);
         Ok(())
@@ -199,6 +203,9 @@ impl CommandContext<'_> {
         mutation::encode_set_deadline(&mut self.effects.journal, found.database, key, deadline);
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
+        if deadline > self.keyspace.entry(slot).deadline {
+            self.keyspace.note_extended(slot, self.now.node);
+        }
         self.keyspace
             .set_deadline(slot, deadline, self.effects.position);
         self.note_deadline(deadline);

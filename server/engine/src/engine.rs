@@ -15,6 +15,7 @@ use crate::control::Ceiling;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::fences::Fences;
+use crate::keyspace::holders::ClientDescription;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
@@ -307,6 +308,15 @@ impl Engine {
     /// Until then all scripts see the same numbers.
     pub fn set_script_seeds(&mut self, seeds: Box<dyn FnMut() -> Option<u64> + Send>) {
         self.scripts.get_mut().set_seeds(seeds);
+    }
+
+    /// Sets whom LOCK.INFO and LOCK.LIST ask about connections, by their numbers: those that are there and, as far as they are
+    /// remembered, those that were. It is called while the engine is locked.
+    pub fn set_client_directory(
+        &mut self,
+        directory: Box<dyn Fn(u64) -> Option<ClientDescription> + Send>,
+    ) {
+        self.keyspace.holders.set_directory(directory);
     }
 
     /// Who listens to which channel.

@@ -73,6 +73,12 @@ impl Fences {
         own.max(self.floor)
     }
 
+    /// The fence that the lock with this token has taken, as far as the node remembers it.
+    pub(crate) fn taken_by(&self, name: &FenceName, token: &[u8]) -> Option<u64> {
+        let own = self.by_name.get(&*name.0);
+        own.filter(|own| *own.token == *token).map(|own| own.value)
+    }
+
     /// Whether the lock with this token may take a fence. To take the one again that it has is no change: the reply may have
     /// been lost.
     pub(crate) fn judge(

@@ -12,6 +12,8 @@ mod databases;
 mod discarded;
 pub(crate) mod entry;
 pub(crate) mod fields;
+pub(crate) mod holders;
+mod holding;
 mod index;
 pub(crate) mod list;
 mod lock_holder;
@@ -41,6 +43,7 @@ use crate::keyspace::databases::Databases;
 pub use crate::keyspace::discarded::Discarded;
 pub use crate::keyspace::entry::DATABASES;
 use crate::keyspace::entry::{Body, Entry, Slot, ValueRef};
+use crate::keyspace::holders::Holders;
 use crate::keyspace::index::Index;
 use crate::keyspace::partial::Partial;
 pub use crate::keyspace::reclaiming::Reclaimed;
@@ -105,6 +108,7 @@ pub(crate) struct Keyspace {
     pub(crate) channels: Channels,
     pub(crate) tracking: Tracking,
     pub(crate) fences: Fences,
+    pub(crate) holders: Holders,
     /// Which events of keys are published.
     pub(crate) events: Events,
     pub(crate) ages: Ages,
@@ -152,6 +156,7 @@ impl Keyspace {
             channels: Channels::default(),
             tracking: Tracking::new(seed),
             fences: Fences::new(Ceiling::NONE),
+            holders: Holders::default(),
             events: Events::default(),
             ages: Ages::default(),
             expired: Expired::default(),
@@ -322,8 +327,8 @@ impl Keyspace {
         self.last_uncovered = self.last_uncovered.max(position);
     }
 
-    /// Writes a whole key: a new one, or over what is stored at its found. False when no slot is
-    /// left.
+    /// Writes a whole key: a new one, or over what is stored where it was found. Returns its slot; none when no slot is left.
+    /// Who took it is unknown from then on.
     #[must_use]
     pub(crate) fn put(
         &mut self,
@@ -331,22 +336,21 @@ impl Keyspace {
         body: Body,
         deadline: Deadline,
         position: LogPosition,
-    ) -> bool {
+    ) -> Option<Slot> {
         self.last_position = self.last_position.max(position);
         let Some(slot) = found.stored else {
             let number = self.number_in_entries(found.database);
             let entry = Entry::new(number, body, deadline, position);
-            let Some(slot) = self.slab.insert(entry) else {
-                return false;
-            };
+            let slot = self.slab.insert(entry)?;
             self.index.insert(found.hash, slot);
             self.link(slot);
             self.count_key(slot, Step::Up);
             if self.is_recording() {
                 self.undo.push(UndoRecord::Created { slot });
             }
-            return true;
+            return Some(slot);
         };
+        self.end_hold(slot);
         self.expired.forget(slot);
         self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);
@@ -356,7 +360,7 @@ impl Keyspace {
         } else {
             self.discarded.add(body);
         }
-        true
+        Some(slot)
     }
 
     pub(crate) fn set_deadline(&mut self, slot: Slot, deadline: Deadline, position: LogPosition) {
@@ -401,6 +405,7 @@ impl Keyspace {
         self.last_position = self.last_position.max(position);
         let shard = self.index.shard_mut(hash);
         shard.deleted = shard.deleted.max(position);
+        self.end_hold(slot);
         let entry = self.take_out(hash, slot);
         if self.is_recording() {
             let entry = Box::new(entry);
@@ -408,28 +413,6 @@ impl Keyspace {
         } else {
             self.discarded.add(entry.body);
         }
-    }
-
-    fn remove_slot(&mut self, slot: Slot, position: LogPosition) {
-        let entry = self.slab.get(slot);
-        let hash = self.hash_of(entry);
-        self.remove(hash, slot, position);
-    }
-
-    /// Deletes all keys of a database, or of all.
-    pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
-        for number in self.numbers(database) {
-            for offset in 0..self.slab.end(number) {
-                let slot = self.slab.slot_at(number, offset);
-                if !self.slab.get(slot).is_vacant() {
-                    self.remove_slot(slot, position);
-                }
-            }
-        }
-        for shard in self.index.shards_mut() {
-            shard.deleted = shard.deleted.max(position);
-        }
-        self.last_position = self.last_position.max(position);
     }
 
     fn take_out(&mut self, hash: u64, slot: Slot) -> Entry {

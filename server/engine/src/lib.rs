@@ -67,6 +67,7 @@ pub use glob::{
 pub use keyspace::change::Change;
 pub use keyspace::collection::Collection;
 pub use keyspace::fields::Fields;
+pub use keyspace::holders::ClientDescription;
 pub use keyspace::list::{End, List};
 pub use keyspace::members::Members;
 pub use keyspace::sorted_set::SortedSet;

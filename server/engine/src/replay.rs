@@ -45,8 +45,8 @@ fn apply_one(
                 NewValue::String(string) => Body::string(key, string),
                 NewValue::Collection(collection) => Body::collection(key, collection),
             };
-            let is_put = keyspace.put(&found, body, deadline, position);
-            return is_put.then_some(()).ok_or(PayloadErrorKind::Full);
+            let slot = keyspace.put(&found, body, deadline, position);
+            return slot.map(|_| ()).ok_or(PayloadErrorKind::Full);
         }
         Mutation::Part {
             database,
@@ -100,12 +100,9 @@ fn put_part(
         let fits = keyspace.replay_part(slot, part, absent, position);
         return fits.then_some(()).ok_or(PayloadErrorKind::Part);
     }
-    if !keyspace.put(&found, Body::collection(key, part), deadline, position) {
-        return Err(PayloadErrorKind::Full);
-    }
-    let slot = keyspace.locate_stored(database, key).stored;
-    let slot = slot.filter(|_| absent > 0);
-    keyspace.partial = slot.map(|slot| Partial { slot, absent });
+    let slot = keyspace.put(&found, Body::collection(key, part), deadline, position);
+    let slot = slot.ok_or(PayloadErrorKind::Full)?;
+    keyspace.partial = (absent > 0).then_some(Partial { slot, absent });
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
 //! seam of the disk. [`log_schedule`] decides what the log thread does next, and [`log_work`] does it. Threads (`runtime/`) and the simulation carry the rest out.
 
+pub(crate) mod address;
 pub(crate) mod back_off;
 pub(crate) mod calls;
 pub mod clients;
@@ -14,6 +15,7 @@ pub mod commit_queue;
 mod commit_tests;
 pub mod compaction;
 pub(crate) mod deliveries;
+pub(crate) mod departed;
 pub mod durable_counts;
 pub(crate) mod error_codes;
 pub mod executor;
@@ -23,6 +25,8 @@ mod executor_tests;
 mod fences_tests;
 pub(crate) mod line_rate;
 pub(crate) mod linger;
+#[cfg(test)]
+mod lock_info_tests;
 #[cfg(test)]
 mod lock_wait_tests;
 pub(crate) mod log_duties;

@@ -27,7 +27,7 @@ const ACQUIRE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
     keys: KeyPositions::ONE,
     summary: "Takes a lock if nobody holds it, and tells its fence",
-    syntax: "key token milliseconds [GUESS fence]",
+    syntax: "key token milliseconds [OWNER text] [GUESS fence]",
     handler: Handler::Keys(acquire),
 };
 
@@ -36,11 +36,7 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let (name, token) = (arguments[1], arguments[2]);
     admit_token(token)?;
     let deadline = lock_deadline(context, "lock.acquire", arguments[3])?;
-    let guess = match arguments[4..] {
-        [] => None,
-        [option, guess] if is_option(option, "guess") => Some(fence_number(guess)?),
-        _ => return Err(ErrorReply::SYNTAX),
-    };
+    let AcquireOptions { guess, owner } = AcquireOptions::parse(&arguments[4..])?;
     admit_fences(context)?;
     context.effects.tells_fence = true;
     let fence_name = FenceName::new(context.caller.database, name);
@@ -61,6 +57,9 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     }
     context.reveal(&found);
     context.put_string(&found, name, token, deadline)?;
+    if let (Some(owner), Some(slot)) = (owner, context.peek(name).live) {
+        context.keyspace.holders.note_owner(slot, owner);
+    }
     context.notify(Class::String, "set", name);
     context.notify(Class::Generic, "expire", name);
     Ok(match guess {
@@ -69,6 +68,30 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         }
         _ => fence_reply(true, current, Some(Reply::flag(false))),
     })
+}
+
+#[derive(Default)]
+struct AcquireOptions<'a> {
+    guess: Option<u64>,
+    owner: Option<&'a str>,
+}
+
+impl<'a> AcquireOptions<'a> {
+    fn parse(arguments: &[&'a [u8]]) -> Result<AcquireOptions<'a>, ErrorReply> {
+        let mut options = AcquireOptions::default();
+        for pair in arguments.chunks(2) {
+            match *pair {
+                [option, guess] if is_option(option, "guess") && options.guess.is_none() => {
+                    options.guess = Some(fence_number(guess)?);
+                }
+                [option, text] if is_option(option, "owner") && options.owner.is_none() => {
+                    options.owner = Some(owner(text)?);
+                }
+                _ => return Err(ErrorReply::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
 }
 
 const EXTEND: Spec = Spec {
@@ -225,6 +248,16 @@ pub(super) fn admit_token(token: &[u8]) -> Result<(), ErrorReply> {
     }
 }
 
+/// It is shown to people, so nothing in it may change what they see beside it.
+fn owner(text: &[u8]) -> Result<&str, ErrorReply> {
+    let shown = std::str::from_utf8(text).ok();
+    let shown = shown.filter(|text| !text.chars().any(char::is_control));
+    let shown = shown.filter(|text| (1..=OWNER_BYTES_MAX).contains(&text.len()));
+    shown.ok_or(ErrorReply::fixed(
+        "ERR the owner of a lock is a text of 1 to 256 bytes in UTF-8 without control characters",
+    ))
+}
+
 /// A restart delay must cover the lock: else a node that lost it could take its fence from another one.
 fn lock_deadline(
     context: &CommandContext<'_>,
@@ -285,3 +318,4 @@ const NOT_AMONG_OTHERS: Flags = Flags::RAISES_CEILING
 
 /// The first version of this server that has them.
 pub(super) const SINCE: &str = "0.1.0";
+const OWNER_BYTES_MAX: usize = 256;

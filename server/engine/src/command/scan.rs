@@ -11,7 +11,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG};
-use crate::keyspace::entry::Entry;
+use crate::keyspace::entry::{Entry, Slot};
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
@@ -32,10 +32,7 @@ const KEYS: Spec = Spec {
 };
 
 fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let mut filter = ScanFilter {
-        pattern: Some(pattern(arguments[1])?),
-        ..ScanFilter::default()
-    };
+    let mut filter = ScanFilter::of_names(arguments[1])?;
     context.reveal_all();
     let mut found = Vec::new();
     for (_, entry) in context.keyspace.entries(Some(context.caller.database)) {
@@ -62,6 +59,26 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let start = cursor(arguments[1])?;
     let ScanOptions { mut filter, count } = ScanOptions::parse(&arguments[2..], true)?;
     context.reveal_all();
+    let mut found = Vec::new();
+    let left = page_of_slots(context, start, count, |context, slot| {
+        let entry = context.keyspace.entry(slot);
+        if filter.admits(context, entry)? {
+            context.effects.charge(entry.key().len())?;
+            found.push(Reply::bulk(entry.key()));
+        }
+        Ok(())
+    })?;
+    let cursor = Reply::bulk(itoa::Buffer::new().format(left));
+    Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
+}
+
+/// Looks at the keys of one page, at most `count`, from a cursor on; returns the next cursor.
+pub(super) fn page_of_slots<'e>(
+    context: &mut CommandContext<'e>,
+    start: u64,
+    count: u64,
+    mut look: impl FnMut(&mut CommandContext<'e>, Slot) -> Result<(), ErrorReply>,
+) -> Result<u32, ErrorReply> {
     let number = context.keyspace.number_in_entries(context.caller.database);
     let slots = context.keyspace.slots(number);
     let mut left = match u32::try_from(start) {
@@ -70,21 +87,16 @@ fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     };
     // A free slot costs little, but something: a page looks at a bounded number of slots.
     let last = u64::from(left).saturating_sub(count.saturating_mul(SLOTS_PER_KEY));
-    let (mut seen, mut found) = (0_u64, Vec::new());
+    let mut seen = 0_u64;
     while u64::from(left) > last && seen < count {
         left = left.saturating_sub(1);
         let slot = context.keyspace.slot_at(number, left);
-        let entry = context.keyspace.entry(slot);
-        if is_visible(context, entry) {
+        if is_visible(context, context.keyspace.entry(slot)) {
             seen = seen.saturating_add(1);
-            if filter.admits(context, entry)? {
-                context.effects.charge(entry.key().len())?;
-                found.push(Reply::bulk(entry.key()));
-            }
+            look(context, slot)?;
         }
     }
-    let cursor = Reply::bulk(itoa::Buffer::new().format(left));
-    Ok(Reply::Array(vec![cursor, Reply::Array(found)]))
+    Ok(left)
 }
 
 /// Read as C reads it, and so Redis: nothing is 0, a sign `+` may come first, and a zero byte ends it.
@@ -122,7 +134,15 @@ pub(super) struct ScanFilter<'a> {
     budget: GlobBudget,
 }
 
-impl ScanFilter<'_> {
+impl<'a> ScanFilter<'a> {
+    /// Keys of any type whose names match a pattern.
+    pub(super) fn of_names(given: &'a [u8]) -> Result<ScanFilter<'a>, ErrorReply> {
+        Ok(ScanFilter {
+            pattern: Some(pattern(given)?),
+            ..ScanFilter::default()
+        })
+    }
+
     fn admits(&mut self, context: &CommandContext<'_>, entry: &Entry) -> Result<bool, ErrorReply> {
         if !is_visible(context, entry) {
             return Ok(false);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::keyspace::entry::{DATABASES, Entry};
+use crate::keyspace::entry::{DATABASES, Entry, Slot};
 use crate::keyspace::undo::UndoRecord;
 use crate::keyspace::{DatabaseCount, Keyspace};
 use crate::position::LogPosition;
@@ -49,6 +49,28 @@ impl Keyspace {
 
     pub(crate) fn count(&self, database: u8) -> DatabaseCount {
         self.counts[usize::from(self.number_in_entries(database))]
+    }
+
+    fn remove_slot(&mut self, slot: Slot, position: LogPosition) {
+        let entry = self.slab.get(slot);
+        let hash = self.hash_of(entry);
+        self.remove(hash, slot, position);
+    }
+
+    /// Deletes all keys of a database, or of all.
+    pub(crate) fn flush(&mut self, database: Option<u8>, position: LogPosition) {
+        for number in self.numbers(database) {
+            for offset in 0..self.slab.end(number) {
+                let slot = self.slab.slot_at(number, offset);
+                if !self.slab.get(slot).is_vacant() {
+                    self.remove_slot(slot, position);
+                }
+            }
+        }
+        for shard in self.index.shards_mut() {
+            shard.deleted = shard.deleted.max(position);
+        }
+        self.last_position = self.last_position.max(position);
     }
 
     /// Gives each of two databases the keys of the other one.

@@ -7,6 +7,7 @@
 use crate::keyspace::Keyspace;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::{Body, Entry};
+use crate::keyspace::holders::Holder;
 use crate::keyspace::undo::UndoRecord;
 use crate::tracking::DiscardedKeys;
 
@@ -15,13 +16,15 @@ use crate::tracking::DiscardedKeys;
 pub struct Discarded {
     collections: Vec<Collection>,
     chunks: Vec<Vec<Entry>>,
+    holders: Vec<Vec<Holder>>,
     tracked: Vec<DiscardedKeys>,
 }
 
 impl Discarded {
     /// Whether there is anything to free.
     pub fn is_empty(&self) -> bool {
-        self.collections.is_empty() && self.chunks.is_empty() && self.tracked.is_empty()
+        let is_empty = self.collections.is_empty() && self.chunks.is_empty();
+        is_empty && self.holders.is_empty() && self.tracked.is_empty()
     }
 
     /// What the key held that is gone, or holds something else.
@@ -31,6 +34,11 @@ impl Discarded {
         {
             self.collections.push(value);
         }
+    }
+
+    /// What was known of who took keys, where none is left.
+    pub(super) fn add_holders(&mut self, chunks: Vec<Vec<Holder>>) {
+        self.holders.extend(chunks);
     }
 
     /// What the last key of a database has left behind.
@@ -62,6 +70,7 @@ impl Keyspace {
                 UndoRecord::Created { .. }
                 | UndoRecord::Deadline { .. }
                 | UndoRecord::Changed { .. }
+                | UndoRecord::Held { .. }
                 | UndoRecord::Swapped { .. } => {}
             }
         }
@@ -101,7 +110,8 @@ mod tests {
             list.push(End::Left, b"x"[..].into());
         }
         let found = keyspace.locate_stored(0, b"key");
-        assert!(keyspace.put(&found, Body::collection(b"key", list), deadline, POSITION));
+        let body = Body::collection(b"key", list);
+        assert!(keyspace.put(&found, body, deadline, POSITION).is_some());
     }
 
     fn remove(keyspace: &mut Keyspace) {
@@ -172,7 +182,8 @@ mod tests {
                 let key = format!("key{number}");
                 let found = keyspace.locate_stored(0, key.as_bytes());
                 let body = Body::string(key.as_bytes(), b"token");
-                assert!(keyspace.put(&found, body, Deadline::NEVER, POSITION));
+                let slot = keyspace.put(&found, body, Deadline::NEVER, POSITION);
+                assert!(slot.is_some());
             }
             keyspace.flush(None, POSITION);
             keyspace.shrink(1);

@@ -69,6 +69,7 @@ impl Keyspace {
         match record {
             UndoRecord::Created { slot } => {
                 let hash = self.hash_of(self.slab.get(slot));
+                self.holders.forget(slot);
                 let entry = self.take_out(hash, slot);
                 self.discarded.add(entry.body);
             }
@@ -77,6 +78,7 @@ impl Keyspace {
                 self.mark_read(slot);
                 let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
                 self.discarded.add(body);
+                self.holders.forget(slot);
             }
             UndoRecord::Deadline { slot, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
@@ -95,6 +97,7 @@ impl Keyspace {
                     collection.revert(reversal, seed);
                 }
             }
+            UndoRecord::Held { holder } => self.holders.put(holder),
             UndoRecord::Swapped { both } => self.exchange(both),
             UndoRecord::Removed { slot, mut entry } => {
                 (entry.previous, entry.next) = (NONE, NONE);

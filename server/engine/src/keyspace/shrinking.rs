@@ -28,6 +28,10 @@ impl Keyspace {
                 return false;
             };
             if let Some(chunks) = self.slab.take_empty(database) {
+                let is_empty = self.counts.iter().all(|count| count.keys == 0);
+                if is_empty && !chunks.is_empty() {
+                    self.discarded.add_holders(self.holders.take_all());
+                }
                 self.discarded.add_chunks(chunks);
             } else if let Some((from, to)) = self.slab.shorten(database) {
                 self.follow(from, to);
@@ -42,6 +46,7 @@ impl Keyspace {
         self.index.renumber(hash, from, to);
         self.wheel.follow(&mut self.slab, to);
         self.expired.follow(from, to);
+        self.holders.follow(from, to);
         if let Some(partial) = self.partial.as_mut().filter(|partial| partial.slot == from) {
             partial.slot = to;
         }

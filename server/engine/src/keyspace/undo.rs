@@ -2,6 +2,7 @@
 
 use crate::keyspace::change::Reversal;
 use crate::keyspace::entry::{Body, Entry, Slot};
+use crate::keyspace::holders::Holder;
 use crate::position::LogPosition;
 use crate::time::Deadline;
 
@@ -33,6 +34,8 @@ pub(crate) enum UndoRecord {
     },
     /// The key was stored here.
     Removed { slot: Slot, entry: Box<Entry> },
+    /// This was known of who took a key.
+    Held { holder: Holder },
     /// These databases had each other's keys.
     Swapped { both: [u8; 2] },
 }
@@ -46,7 +49,7 @@ impl UndoRecord {
             | UndoRecord::Deadline { slot, .. }
             | UndoRecord::Changed { slot, .. }
             | UndoRecord::Removed { slot, .. } => Some(*slot),
-            UndoRecord::Swapped { .. } => None,
+            UndoRecord::Held { .. } | UndoRecord::Swapped { .. } => None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod dependency;
 mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod lock_info;
 mod locks;
 mod model;
 mod modes;

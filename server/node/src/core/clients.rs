@@ -1,15 +1,15 @@
 //! Who is connected: what CLIENT LIST, CLIENT INFO and INFO say about it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::channels::Listener;
-use quorlock_engine::{NodeTime, RawTime, WatchedKey};
+use quorlock_engine::{ClientDescription, NodeTime, RawTime, WatchedKey};
 
+pub use crate::core::address::{Address, Addresses};
+use crate::core::departed::Departed;
 use crate::sync::Notify;
 
 /// One connected client.
@@ -35,59 +35,13 @@ pub struct Client {
     /// It has tracked, or another client has had it told in its place (CLIENT TRACKING REDIRECT).
     may_be_told: AtomicBool,
     is_killed: AtomicBool,
+    /// It has sent a write.
+    may_hold_locks: AtomicBool,
     waiting: AtomicU8,
     /// It is among the clients that INFO shows as blocked.
     counts_as_blocked: AtomicBool,
     introduction: Mutex<Introduction>,
     watched: Mutex<Vec<WatchedKey>>,
-}
-
-/// One end of a connection.
-#[derive(Clone, Debug)]
-pub enum Address {
-    /// An address of TCP.
-    Tcp(SocketAddr),
-    /// The path of the node's socket, for both ends.
-    Unix(Arc<str>),
-    /// It is in the node's process, with no socket between them.
-    InProcess,
-}
-
-/// As Redis writes it.
-impl fmt::Display for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(formatter),
-            Self::Unix(path) => write!(formatter, "{path}:0"),
-            Self::InProcess => formatter.write_str("in-process:0"),
-        }
-    }
-}
-
-/// The two ends of a connection.
-#[derive(Clone, Debug)]
-pub struct Addresses {
-    /// The client's.
-    pub client: Address,
-    /// The node's.
-    pub node: Address,
-}
-
-impl Addresses {
-    /// Of a client in the node's process.
-    pub const IN_PROCESS: Self = Self {
-        client: Address::InProcess,
-        node: Address::InProcess,
-    };
-
-    /// Of a client without a socket.
-    pub const NONE: Self = {
-        let nobody = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-        Self {
-            client: Address::Tcp(nobody),
-            node: Address::Tcp(nobody),
-        }
-    };
 }
 
 /// What a client says about itself.
@@ -246,6 +200,26 @@ impl Client {
         self.is_spared.store(is_spared, Ordering::Relaxed);
     }
 
+    /// Notes that it has sent a write: a lock of its own may outlive it.
+    #[inline]
+    pub(crate) fn note_may_hold_locks(&self) {
+        if !self.may_hold_locks.load(Ordering::Relaxed) {
+            self.may_hold_locks.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What LOCK.INFO says of it.
+    fn description(&self) -> ClientDescription {
+        let introduction = self.introduction();
+        ClientDescription {
+            name: introduction.name.clone(),
+            address: self.address.to_string(),
+            library_name: introduction.library_name.clone(),
+            library_version: introduction.library_version.clone(),
+            is_connected: true,
+        }
+    }
+
     /// Notes that somebody wants it closed: it executes nothing from now on, and a worker that does not serve it yet will
     /// close it. To be called while the engine is locked, so that none of its requests is under way.
     pub(crate) fn kill(&self) {
@@ -368,6 +342,7 @@ pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
     /// Those of them that have not sent the password, where there is one.
     unauthenticated: Mutex<BTreeMap<u64, Arc<Client>>>,
+    departed: Mutex<Departed>,
     last_id: AtomicU64,
     count: AtomicUsize,
     /// Those of them that have a socket.
@@ -400,6 +375,7 @@ impl Clients {
             is_spared: AtomicBool::new(false),
             may_be_told: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
+            may_hold_locks: AtomicBool::new(false),
             waiting: AtomicU8::new(Waiting::None as u8),
             counts_as_blocked: AtomicBool::new(false),
             introduction: Mutex::new(Introduction::default()),
@@ -415,7 +391,11 @@ impl Clients {
 
     /// It is shown no more. False if it was not.
     pub fn remove(&self, id: u64) -> bool {
-        let removed = lock(&self.by_id).remove(&id);
+        let mut by_id = lock(&self.by_id);
+        let removed = by_id.remove(&id);
+        // Within the lock: whoever does not find it there any more finds it among the departed.
+        removed.iter().for_each(|client| self.note_departed(client));
+        drop(by_id);
         if let Some(client) = &removed {
             self.count.fetch_sub(1, Ordering::Relaxed);
             if !client.is_in_process() {
@@ -424,6 +404,23 @@ impl Clients {
         }
         self.note_authenticated(id);
         removed.is_some()
+    }
+
+    fn note_departed(&self, client: &Client) {
+        if client.may_hold_locks.load(Ordering::Relaxed) {
+            let description = ClientDescription {
+                is_connected: false,
+                ..client.description()
+            };
+            lock(&self.departed).add(client.id, description);
+        }
+    }
+
+    /// What LOCK.INFO says of a client, also of one that has gone, as long as that is remembered.
+    pub(crate) fn describe(&self, id: u64) -> Option<ClientDescription> {
+        let client = lock(&self.by_id).get(&id).cloned();
+        let connected = client.map(|client| client.description());
+        connected.or_else(|| lock(&self.departed).of(id))
     }
 
     /// Notes a client that has to send the password.

@@ -50,7 +50,7 @@ pub struct NodeState {
     /// What its start has found.
     pub facts: StartFacts,
     /// The clients that are connected.
-    pub clients: Clients,
+    pub clients: Arc<Clients>,
     /// What was published, on its way to the workers.
     pub deliveries: Deliveries,
     /// CLIENT PAUSE.

@@ -220,6 +220,9 @@ impl Batch<'_> {
                 spec.name,
             ))));
         }
+        if spec.flags.may_write() {
+            session.client.note_may_hold_locks();
+        }
         let command = Command { spec, arguments };
         let (executor, now) = self.executor()?;
         let Some(reply) = executor.execute(now, &session.caller, &command, wait) else {
@@ -350,6 +353,9 @@ impl Batch<'_> {
                 let (executor, now) = self.executor()?;
                 let refusal = executor.refuses(now.node, spec);
                 step.may_write = executor.engine.may_write(&Command { spec, arguments });
+                if step.may_write {
+                    session.client.note_may_hold_locks();
+                }
                 checked.and(refusal.map_or(Ok(step), Err))
             }
             Some(NodeCommand::Debug) => checked

@@ -262,7 +262,7 @@ mod tests {
         let book = include_str!("../../../../docs/book/compatibility.md");
         let (_, rest) = book.split_once("## Commands").expect("the section");
         let (section, _) = rest.split_once("\n## ").expect("a section after it");
-        let is_part = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | '.');
+        let is_part = |c: char| c.is_ascii_uppercase() || matches!(c, '_' | '.' | '-');
         let words = section.split(|c: char| !is_part(c));
         let listed: Vec<&str> = words.map(|word| word.trim_matches('.')).collect();
         for name in all_specs().map(|spec| spec.name) {

@@ -87,8 +87,9 @@ pub(super) fn assemble(
     };
     let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
     let mode = LiveMode::new(&start);
-    let executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let mut executor = Executor::new(engine, log.appender, time, phase, mode, rules);
     let node = NodeState {
+        clients: clients_known_to(&mut executor),
         executor: Mutex::new(executor),
         commit,
         log_writer,
@@ -99,7 +100,6 @@ pub(super) fn assemble(
         pause: Pause::default(),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
-        clients: Clients::default(),
         statistics: Statistics::default(),
         calls: Calls::new(facts.workers + IN_PROCESS, command_names()),
         facts,
@@ -111,6 +111,15 @@ pub(super) fn assemble(
         preparer: log.preparer,
         log_events,
     }
+}
+
+/// No clients yet. LOCK.INFO asks for them.
+fn clients_known_to(executor: &mut Executor) -> Arc<Clients> {
+    let clients = Arc::new(Clients::default());
+    let directory = Arc::clone(&clients);
+    let describe = move |id| directory.describe(id);
+    executor.engine.set_client_directory(Box::new(describe));
+    clients
 }
 
 /// The worker of clients in this process.

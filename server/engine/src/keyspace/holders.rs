@@ -1,0 +1,238 @@
+//! Who took the keys of a node: since when each is held in this run, how often it was extended, and by which connection. What
+//! LOCK.INFO and LOCK.LIST say beside the key itself.
+//!
+//! Every key that is written gets a record, since a lock of any library is a key: a small one at the number of its slot, so that
+//! a SET allocates nothing for it. What a connection says about itself is asked of the node when somebody wants to know it.
+//!
+//! Invariant: a record describes the key that its slot holds now. It ends with the key, and begins anew where the key is
+//! overwritten. Nothing of it is logged, so a restart forgets all records, and a key without one is a key of which nothing is
+//! known. Memory is bounded: where more keys are held than there are records, the newer key has the record of the older one.
+//! No lock depends on any of this.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::keyspace::entry::{NONE, Slot};
+use crate::time::NodeTime;
+
+/// What is known of who took a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) since: NodeTime,
+    /// The connection that wrote the key.
+    pub(crate) client_id: u64,
+    /// When its deadline was last moved to a later time.
+    last_extension: NodeTime,
+    owner: Option<Arc<OwnerText>>,
+    /// How often that was.
+    pub(crate) extensions: u32,
+    /// Which key it is about; [`NONE`] where it is about none.
+    slot: Slot,
+}
+
+type OwnerText = Box<str>;
+
+impl Holder {
+    const VACANT: Holder = Holder {
+        since: NodeTime::ZERO,
+        client_id: 0,
+        last_extension: NodeTime::ZERO,
+        owner: None,
+        extensions: 0,
+        slot: NONE,
+    };
+
+    /// What the holder says about itself (LOCK.ACQUIRE OWNER).
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.owner.as_deref().map(|text| &**text)
+    }
+
+    pub(crate) fn last_extension(&self) -> Option<NodeTime> {
+        (self.extensions > 0).then_some(self.last_extension)
+    }
+
+    fn owner_bytes(&self) -> usize {
+        self.owner().map_or(0, str::len)
+    }
+}
+
+/// What a connection says about itself, or has said before it was closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientDescription {
+    /// The name that CLIENT SETNAME gave it, or nothing.
+    pub name: String,
+    /// The address it came from.
+    pub address: String,
+    /// The library that CLIENT SETINFO named, or nothing.
+    pub library_name: String,
+    /// Its version, or nothing.
+    pub library_version: String,
+    /// Whether it is still there.
+    pub is_connected: bool,
+}
+
+/// What is known of who took which key.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    /// Made as slots are used.
+    chunks: Vec<Vec<Holder>>,
+    /// Bytes of all owners' texts.
+    owner_bytes: usize,
+    directory: ClientDirectory,
+}
+
+impl Holders {
+    /// Notes that a connection has written a key. What was known of the key in this slot is forgotten.
+    #[inline]
+    pub(crate) fn note_taken(&mut self, slot: Slot, now: NodeTime, client_id: u64) {
+        self.put(Holder {
+            since: now,
+            client_id,
+            slot,
+            ..Holder::VACANT
+        });
+    }
+
+    /// Keeps what the holder says about itself, unless the texts of all holders would take too much. Says whether it is kept.
+    pub(crate) fn note_owner(&mut self, slot: Slot, owner: &str) -> bool {
+        let bytes = self.owner_bytes.saturating_add(owner.len());
+        let Some(holder) = self.known_mut(slot).filter(|_| bytes <= OWNER_BYTES_MAX) else {
+            return false;
+        };
+        holder.owner = Some(Arc::new(owner.into()));
+        self.owner_bytes = bytes;
+        true
+    }
+
+    /// Notes that the deadline of a key was moved to a later time.
+    pub(crate) fn note_extended(&mut self, slot: Slot, now: NodeTime) {
+        if let Some(holder) = self.known_mut(slot) {
+            holder.extensions = holder.extensions.saturating_add(1);
+            holder.last_extension = now;
+        }
+    }
+
+    /// What is known of the key in a slot.
+    pub(crate) fn of(&self, slot: Slot) -> Option<&Holder> {
+        let (chunk, offset) = place_of(slot);
+        let holder = self.chunks.get(chunk)?.get(offset)?;
+        (holder.slot == slot).then_some(holder)
+    }
+
+    /// Forgets what is known of the key in a slot.
+    #[inline]
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(holder) = self.known_mut(slot) {
+            holder.slot = NONE;
+            if let Some(owner) = holder.owner.take() {
+                self.owner_bytes = self.owner_bytes.saturating_sub(owner.len());
+            }
+        }
+    }
+
+    /// Takes it out, so that it can be put back.
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Holder> {
+        let taken = std::mem::replace(self.known_mut(slot)?, Holder::VACANT);
+        self.owner_bytes = self.owner_bytes.saturating_sub(taken.owner_bytes());
+        Some(taken)
+    }
+
+    /// Puts a record into its slot, whatever was there before.
+    pub(crate) fn put(&mut self, holder: Holder) {
+        let (chunk, offset) = place_of(holder.slot);
+        match self
+            .chunks
+            .get_mut(chunk)
+            .map(|chunk| chunk.get_mut(offset))
+        {
+            Some(Some(record)) => {
+                let has_owner = record.owner.is_some() || holder.owner.is_some();
+                let before = std::mem::replace(record, holder);
+                if has_owner {
+                    let now = record.owner_bytes();
+                    let bytes = self.owner_bytes.saturating_sub(before.owner_bytes());
+                    self.owner_bytes = bytes.saturating_add(now);
+                }
+            }
+            _ => self.put_first(holder),
+        }
+    }
+
+    // Once for each record that is made.
+    #[cold]
+    fn put_first(&mut self, holder: Holder) {
+        let (number, offset) = place_of(holder.slot);
+        if self.chunks.len() <= number {
+            self.chunks
+                .resize_with(number.saturating_add(1), Vec::default);
+        }
+        let chunk = &mut self.chunks[number];
+        let capacity = offset.saturating_add(1).next_power_of_two();
+        chunk.reserve_exact(capacity.saturating_sub(chunk.len()));
+        chunk.resize(offset, Holder::VACANT);
+        self.owner_bytes = self.owner_bytes.saturating_add(holder.owner_bytes());
+        chunk.push(holder);
+    }
+
+    /// The key of one slot is in another one from now on.
+    pub(crate) fn follow(&mut self, from: Slot, to: Slot) {
+        self.forget(to);
+        if let Some(holder) = self.take(from) {
+            self.put(Holder { slot: to, ..holder });
+        }
+    }
+
+    /// Takes all memory. No slot holds a key.
+    pub(crate) fn take_all(&mut self) -> Vec<Vec<Holder>> {
+        debug_assert_eq!(self.owner_bytes, 0, "no owner without a key");
+        std::mem::take(&mut self.chunks)
+    }
+
+    /// Sets whom to ask about connections.
+    pub(crate) fn set_directory(&mut self, directory: Directory) {
+        self.directory = ClientDirectory(Some(directory));
+    }
+
+    /// What the connection of a holder says about itself.
+    pub(crate) fn client(&self, holder: &Holder) -> Option<ClientDescription> {
+        self.directory.0.as_ref()?(holder.client_id)
+    }
+
+    fn known_mut(&mut self, slot: Slot) -> Option<&mut Holder> {
+        let (chunk, offset) = place_of(slot);
+        let holder = self.chunks.get_mut(chunk)?.get_mut(offset)?;
+        (holder.slot == slot).then_some(holder)
+    }
+}
+
+/// What the node knows of a connection, by its number.
+pub(crate) type Directory = Box<dyn Fn(u64) -> Option<ClientDescription> + Send>;
+
+/// Whom to ask about connections.
+#[derive(Default)]
+struct ClientDirectory(Option<Directory>);
+
+impl fmt::Debug for ClientDirectory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ClientDirectory")
+    }
+}
+
+/// The chunk of a slot's record, and the offset in it.
+fn place_of(slot: Slot) -> (usize, usize) {
+    let index = slot % RECORDS_MAX;
+    let chunk = index / CHUNK_RECORDS;
+    (chunk as usize, (index % CHUNK_RECORDS) as usize)
+}
+
+/// 20 MiB of records.
+const RECORDS_MAX: u32 = 1 << 19;
+const CHUNK_RECORDS: u32 = 4096;
+/// More bytes of owners' texts are not kept.
+const OWNER_BYTES_MAX: usize = 8 << 20;
+
+const _: () = assert!(size_of::<Holder>() == 40, "what is said of memory");
+
+#[cfg(test)]
+#[path = "holders_tests.rs"]
+mod tests;

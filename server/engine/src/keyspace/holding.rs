@@ -1,0 +1,29 @@
+//! Who took a key, for as long as it holds what they wrote. A script or a transaction that is undone leaves no trace here
+//! either.
+
+use crate::keyspace::Keyspace;
+use crate::keyspace::entry::Slot;
+use crate::keyspace::undo::UndoRecord;
+use crate::time::NodeTime;
+
+impl Keyspace {
+    /// What is known of who took a key ends: the key goes, or is overwritten.
+    #[inline]
+    pub(super) fn end_hold(&mut self, slot: Slot) {
+        if !self.is_recording() {
+            self.holders.forget(slot);
+        } else if let Some(holder) = self.holders.take(slot) {
+            self.undo.push(UndoRecord::Held { holder });
+        }
+    }
+
+    /// The deadline of a key was moved to a later time.
+    pub(crate) fn note_extended(&mut self, slot: Slot, now: NodeTime) {
+        if self.is_recording()
+            && let Some(holder) = self.holders.of(slot).cloned()
+        {
+            self.undo.push(UndoRecord::Held { holder });
+        }
+        self.holders.note_extended(slot, now);
+    }
+}

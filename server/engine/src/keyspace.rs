@@ -328,7 +328,7 @@ impl Keyspace {
     }
 
     /// Writes a whole key: a new one, or over what is stored where it was found. Returns its slot; none when no slot is left.
-    /// Who took it is unknown from then on.
+    /// Who took it is to be noted, or forgotten.
     #[must_use]
     pub(crate) fn put(
         &mut self,

@@ -46,7 +46,9 @@ fn apply_one(
                 NewValue::Collection(collection) => Body::collection(key, collection),
             };
             let slot = keyspace.put(&found, body, deadline, position);
-            return slot.map(|_| ()).ok_or(PayloadErrorKind::Full);
+            let slot = slot.ok_or(PayloadErrorKind::Full)?;
+            keyspace.holders.forget(slot);
+            return Ok(());
         }
         Mutation::Part {
             database,
@@ -102,6 +104,7 @@ fn put_part(
     }
     let slot = keyspace.put(&found, Body::collection(key, part), deadline, position);
     let slot = slot.ok_or(PayloadErrorKind::Full)?;
+    keyspace.holders.forget(slot);
     keyspace.partial = (absent > 0).then_some(Partial { slot, absent });
     Ok(())
 }

@@ -58,8 +58,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.effects.tells_fence |= fence.is_some();
     let mut facts = Facts::new(context.effects);
     facts.add_key(entry, now, usize::MAX)?;
-    let holder = keyspace.holders.of(slot);
-    facts.add_holder(keyspace, holder, now, Detail::All)?;
+    facts.add_holder(keyspace, slot, now, Detail::All)?;
     facts.add_number("fence", fence)?;
     Ok(Reply::Map(facts.pairs))
 }
@@ -109,8 +108,7 @@ fn row(
     let mut facts = Facts::new(effects);
     facts.add("name", Some(entry.key()))?;
     facts.add_key(entry, now, FIELDS_PER_ROW)?;
-    let holder = keyspace.holders.of(slot);
-    facts.add_holder(keyspace, holder, now, Detail::Row)?;
+    facts.add_holder(keyspace, slot, now, Detail::Row)?;
     Ok(Reply::Map(facts.pairs))
 }
 
@@ -259,11 +257,12 @@ impl Facts<'_> {
     fn add_holder(
         &mut self,
         keyspace: &Keyspace,
-        holder: Option<&Holder>,
+        slot: Slot,
         now: NodeTime,
         detail: Detail,
     ) -> Result<(), ErrorReply> {
         let ms_since = |then: NodeTime| saturated(now.saturating_since(then).as_millis());
+        let holder = keyspace.holders.of(slot);
         let client = holder.and_then(|holder| keyspace.holders.client(holder));
         let client = client.as_ref();
         let is_all = detail == Detail::All;
@@ -277,7 +276,7 @@ impl Facts<'_> {
             self.add_number("extensions", extensions)?;
             self.add_number("last-extension-ms", last.map(ms_since))?;
         }
-        self.add_text("owner", holder.and_then(Holder::owner))?;
+        self.add_text("owner", keyspace.holders.owner(slot))?;
         self.add_number("client-id", holder.map(|holder| holder.client_id))?;
         self.add_text("client-name", client.map(|client| &*client.name))?;
         self.add_text("client-address", client.map(|client| &*client.address))?;

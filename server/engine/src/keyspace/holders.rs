@@ -4,55 +4,42 @@
 //! Every key that is written gets a record, since a lock of any library is a key: a small one at the number of its slot, so that
 //! a SET allocates nothing for it. What a connection says about itself is asked of the node when somebody wants to know it.
 //!
-//! Invariant: a record describes the key that its slot holds now. It ends with the key, and begins anew where the key is
-//! overwritten. Nothing of it is logged, so a restart forgets all records, and a key without one is a key of which nothing is
+//! Invariant: a record describes the key that its slot holds now. It begins anew where the key is
+//! overwritten, and where another key gets the slot. Nothing of it is logged, so a restart forgets all records, and a key without one is a key of which nothing is
 //! known. Memory is bounded: where more keys are held than there are records, the newer key has the record of the older one.
 //! No lock depends on any of this.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use crate::keyspace::entry::{NONE, Slot};
 use crate::time::NodeTime;
 
 /// What is known of who took a key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) since: NodeTime,
     /// The connection that wrote the key.
     pub(crate) client_id: u64,
     /// When its deadline was last moved to a later time.
     last_extension: NodeTime,
-    owner: Option<Arc<OwnerText>>,
     /// How often that was.
     pub(crate) extensions: u32,
     /// Which key it is about; [`NONE`] where it is about none.
     slot: Slot,
 }
 
-type OwnerText = Box<str>;
-
 impl Holder {
     const VACANT: Holder = Holder {
         since: NodeTime::ZERO,
         client_id: 0,
         last_extension: NodeTime::ZERO,
-        owner: None,
         extensions: 0,
         slot: NONE,
     };
 
-    /// What the holder says about itself (LOCK.ACQUIRE OWNER).
-    pub(crate) fn owner(&self) -> Option<&str> {
-        self.owner.as_deref().map(|text| &**text)
-    }
-
     pub(crate) fn last_extension(&self) -> Option<NodeTime> {
         (self.extensions > 0).then_some(self.last_extension)
-    }
-
-    fn owner_bytes(&self) -> usize {
-        self.owner().map_or(0, str::len)
     }
 }
 
@@ -76,13 +63,16 @@ pub struct ClientDescription {
 pub(crate) struct Holders {
     /// Made as slots are used.
     chunks: Vec<Vec<Holder>>,
-    /// Bytes of all owners' texts.
+    /// What holders say about themselves (LOCK.ACQUIRE OWNER), by the slots of their keys.
+    owners: BTreeMap<Slot, Box<str>>,
+    /// What these texts take.
     owner_bytes: usize,
     directory: ClientDirectory,
 }
 
 impl Holders {
     /// Notes that a connection has written a key. What was known of the key in this slot is forgotten.
+    // Nothing is read: a load of what is not in the cache would be waited for.
     #[inline]
     pub(crate) fn note_taken(&mut self, slot: Slot, now: NodeTime, client_id: u64) {
         self.put(Holder {
@@ -95,13 +85,17 @@ impl Holders {
 
     /// Keeps what the holder says about itself, unless the texts of all holders would take too much. Says whether it is kept.
     pub(crate) fn note_owner(&mut self, slot: Slot, owner: &str) -> bool {
-        let bytes = self.owner_bytes.saturating_add(owner.len());
-        let Some(holder) = self.known_mut(slot).filter(|_| bytes <= OWNER_BYTES_MAX) else {
+        let bytes = self.owner_bytes.saturating_add(bytes_of(owner));
+        if bytes > OWNER_BYTES_MAX || self.of(slot).is_none() {
             return false;
-        };
-        holder.owner = Some(Arc::new(owner.into()));
-        self.owner_bytes = bytes;
+        }
+        self.put_owner(slot, owner.into());
         true
+    }
+
+    /// What the holder of the key in a slot says about itself.
+    pub(crate) fn owner(&self, slot: Slot) -> Option<&str> {
+        self.owners.get(&slot).map(|owner| &**owner)
     }
 
     /// Notes that the deadline of a key was moved to a later time.
@@ -119,25 +113,41 @@ impl Holders {
         (holder.slot == slot).then_some(holder)
     }
 
-    /// Forgets what is known of the key in a slot.
+    /// The key of a slot is gone, or is being overwritten. Its record is of nobody's interest then, and stays until the next.
     #[inline]
-    pub(crate) fn forget(&mut self, slot: Slot) {
-        if let Some(holder) = self.known_mut(slot) {
-            holder.slot = NONE;
-            if let Some(owner) = holder.owner.take() {
-                self.owner_bytes = self.owner_bytes.saturating_sub(owner.len());
-            }
+    pub(crate) fn end(&mut self, slot: Slot) {
+        if !self.owners.is_empty() {
+            self.take_owner(slot);
         }
     }
 
+    /// Forgets what is known of the key in a slot, which stays.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.take(slot);
+    }
+
     /// Takes it out, so that it can be put back.
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Holder> {
-        let taken = std::mem::replace(self.known_mut(slot)?, Holder::VACANT);
-        self.owner_bytes = self.owner_bytes.saturating_sub(taken.owner_bytes());
-        Some(taken)
+    pub(crate) fn take(&mut self, slot: Slot) -> (Option<Holder>, Option<Box<str>>) {
+        let holder = self.known_mut(slot);
+        let holder = holder.map(|holder| std::mem::replace(holder, Holder::VACANT));
+        (holder, self.take_owner(slot))
+    }
+
+    fn take_owner(&mut self, slot: Slot) -> Option<Box<str>> {
+        let owner = self.owners.remove(&slot)?;
+        self.owner_bytes = self.owner_bytes.saturating_sub(bytes_of(&owner));
+        Some(owner)
+    }
+
+    /// Puts a text where the one before was taken out.
+    pub(crate) fn put_owner(&mut self, slot: Slot, owner: Box<str>) {
+        self.take_owner(slot);
+        self.owner_bytes = self.owner_bytes.saturating_add(bytes_of(&owner));
+        self.owners.insert(slot, owner);
     }
 
     /// Puts a record into its slot, whatever was there before.
+    #[inline]
     pub(crate) fn put(&mut self, holder: Holder) {
         let (chunk, offset) = place_of(holder.slot);
         match self
@@ -145,15 +155,7 @@ impl Holders {
             .get_mut(chunk)
             .map(|chunk| chunk.get_mut(offset))
         {
-            Some(Some(record)) => {
-                let has_owner = record.owner.is_some() || holder.owner.is_some();
-                let before = std::mem::replace(record, holder);
-                if has_owner {
-                    let now = record.owner_bytes();
-                    let bytes = self.owner_bytes.saturating_sub(before.owner_bytes());
-                    self.owner_bytes = bytes.saturating_add(now);
-                }
-            }
+            Some(Some(record)) => *record = holder,
             _ => self.put_first(holder),
         }
     }
@@ -170,15 +172,18 @@ impl Holders {
         let capacity = offset.saturating_add(1).next_power_of_two();
         chunk.reserve_exact(capacity.saturating_sub(chunk.len()));
         chunk.resize(offset, Holder::VACANT);
-        self.owner_bytes = self.owner_bytes.saturating_add(holder.owner_bytes());
         chunk.push(holder);
     }
 
     /// The key of one slot is in another one from now on.
     pub(crate) fn follow(&mut self, from: Slot, to: Slot) {
         self.forget(to);
-        if let Some(holder) = self.take(from) {
+        let (holder, owner) = self.take(from);
+        if let Some(holder) = holder {
             self.put(Holder { slot: to, ..holder });
+        }
+        if let Some(owner) = owner {
+            self.put_owner(to, owner);
         }
     }
 
@@ -218,6 +223,10 @@ impl fmt::Debug for ClientDirectory {
     }
 }
 
+fn bytes_of(owner: &str) -> usize {
+    owner.len().saturating_add(OWNER_OVERHEAD_BYTES)
+}
+
 /// The chunk of a slot's record, and the offset in it.
 fn place_of(slot: Slot) -> (usize, usize) {
     let index = slot % RECORDS_MAX;
@@ -225,13 +234,15 @@ fn place_of(slot: Slot) -> (usize, usize) {
     (chunk as usize, (index % CHUNK_RECORDS) as usize)
 }
 
-/// 20 MiB of records.
+/// 16 MiB of records.
 const RECORDS_MAX: u32 = 1 << 19;
 const CHUNK_RECORDS: u32 = 4096;
-/// More bytes of owners' texts are not kept.
+/// What a text takes beside its bytes.
+const OWNER_OVERHEAD_BYTES: usize = 64;
+/// More than that of owners' texts is not kept.
 const OWNER_BYTES_MAX: usize = 8 << 20;
 
-const _: () = assert!(size_of::<Holder>() == 40, "what is said of memory");
+const _: () = assert!(size_of::<Holder>() == 32, "what is said of memory");
 
 #[cfg(test)]
 #[path = "holders_tests.rs"]

@@ -11,16 +11,21 @@ impl Keyspace {
     #[inline]
     pub(super) fn end_hold(&mut self, slot: Slot) {
         if !self.is_recording() {
-            self.holders.forget(slot);
-        } else if let Some(holder) = self.holders.take(slot) {
+            return self.holders.end(slot);
+        }
+        let (holder, owner) = self.holders.take(slot);
+        if let Some(holder) = holder {
             self.undo.push(UndoRecord::Held { holder });
+        }
+        if let Some(owner) = owner {
+            self.undo.push(UndoRecord::Owned { slot, owner });
         }
     }
 
     /// The deadline of a key was moved to a later time.
     pub(crate) fn note_extended(&mut self, slot: Slot, now: NodeTime) {
         if self.is_recording()
-            && let Some(holder) = self.holders.of(slot).cloned()
+            && let Some(holder) = self.holders.of(slot).copied()
         {
             self.undo.push(UndoRecord::Held { holder });
         }

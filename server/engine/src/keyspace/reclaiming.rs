@@ -36,7 +36,7 @@ impl Keyspace {
             let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);
             shard.deleted = shard.deleted.max(position);
-            self.holders.forget(slot);
+            self.holders.end(slot);
             let entry = self.take_out(hash, slot);
             self.discarded.add(entry.body);
             freed = freed.saturating_add(1);

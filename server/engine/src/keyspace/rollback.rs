@@ -98,6 +98,7 @@ impl Keyspace {
                 }
             }
             UndoRecord::Held { holder } => self.holders.put(holder),
+            UndoRecord::Owned { slot, owner } => self.holders.put_owner(slot, owner),
             UndoRecord::Swapped { both } => self.exchange(both),
             UndoRecord::Removed { slot, mut entry } => {
                 (entry.previous, entry.next) = (NONE, NONE);

@@ -36,6 +36,8 @@ pub(crate) enum UndoRecord {
     Removed { slot: Slot, entry: Box<Entry> },
     /// This was known of who took a key.
     Held { holder: Holder },
+    /// This was what the holder said about itself.
+    Owned { slot: Slot, owner: Box<str> },
     /// These databases had each other's keys.
     Swapped { both: [u8; 2] },
 }
@@ -49,7 +51,7 @@ impl UndoRecord {
             | UndoRecord::Deadline { slot, .. }
             | UndoRecord::Changed { slot, .. }
             | UndoRecord::Removed { slot, .. } => Some(*slot),
-            UndoRecord::Held { .. } | UndoRecord::Swapped { .. } => None,
+            UndoRecord::Held { .. } | UndoRecord::Owned { .. } | UndoRecord::Swapped { .. } => None,
         }
     }
 }

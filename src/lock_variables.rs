@@ -12,6 +12,7 @@ use crate::clock;
 pub(crate) struct LockFacts<'a> {
     token: &'a Token,
     fence: Option<u64>,
+    permit: Option<u32>,
     remaining: Duration,
 }
 
@@ -20,6 +21,7 @@ impl<'a> From<&'a Guard> for LockFacts<'a> {
         Self {
             token: guard.token(),
             fence: guard.fence(),
+            permit: guard.permit(),
             remaining: guard.remaining(),
         }
     }
@@ -30,6 +32,7 @@ impl<'a> From<&'a Lease> for LockFacts<'a> {
         Self {
             token: lease.token(),
             fence: lease.fence(),
+            permit: None,
             remaining: lease.remaining(),
         }
     }
@@ -43,6 +46,7 @@ pub(crate) fn of<'a>(
     let LockFacts {
         token,
         fence,
+        permit,
         remaining,
     } = lock.into();
     let deadline = clock::wall().saturating_add(remaining);
@@ -55,6 +59,7 @@ pub(crate) fn of<'a>(
         ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
     ];
     variables.extend(fence.map(|fence| ("QUORLOCK_FENCE", fence.to_string().into())));
+    variables.extend(permit.map(|index| ("QUORLOCK_PERMIT", index.to_string().into())));
     variables
 }
 

@@ -13,7 +13,7 @@ mod program;
 mod stop;
 mod terminal;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -53,6 +53,12 @@ pub(crate) struct Arguments {
     /// beyond its lease. All nodes must be Quorlock nodes.
     #[arg(long)]
     fence: bool,
+    /// Run as many commands at once as there are permits of this name, each with one of them
+    ///
+    /// All callers should say the same number. The command sees the index of its permit, from 0, in
+    /// QUORLOCK_PERMIT.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    permits: Option<u32>,
     #[command(flatten)]
     wait: WaitOptions,
     #[command(flatten)]
@@ -87,8 +93,12 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
-        let mut lock = redlock
-            .lock(arguments.name.as_bytes())
+        let name = arguments.name.as_bytes();
+        let lock = match arguments.permits {
+            Some(permits) => redlock.semaphore(name, permits),
+            None => redlock.lock(name),
+        };
+        let mut lock = lock
             .ttl(arguments.ttl)
             .lock_delay(arguments.end.lock_delay)
             .wait(arguments.wait.wait());
@@ -132,14 +142,19 @@ async fn hold_open(
     format: Format,
     end: &LockEnd<'_>,
 ) -> Result<ExitCode, Failure> {
-    let variables = lock_variables::of(&arguments.name, &guard);
+    // Of a permit it is the permit's.
+    let name = OsStr::from_bytes(guard.name());
+    let variables = lock_variables::of(name, &guard);
     let mut value = json!({
-        "name": arguments.name.to_string_lossy(),
+        "name": name.to_string_lossy(),
         "token": guard.token().to_string(),
         "deadline_ms": variables[2].1.to_string_lossy().parse::<u64>().unwrap_or_default(),
     });
     if let Some(fence) = guard.fence() {
         value["fence"] = fence.into();
+    }
+    if let Some(index) = guard.permit() {
+        value["permit"] = index.into();
     }
     let printed = format.deliver(&lock_variables::as_exports(&variables), &value);
     let loss = match printed {
@@ -177,7 +192,7 @@ async fn hold_and_release(
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = lock_variables::of(&arguments.name, &guard);
+    let environment = lock_variables::of(OsStr::from_bytes(guard.name()), &guard);
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,
@@ -295,10 +310,12 @@ Examples:
   quorlock run backup --wait 10s --ttl 1m -- sh -c 'dump | gzip > file'
   quorlock run nightly -n --busy-ok -- ./nightly.sh    a cron job that one of many machines does
   quorlock run nightly -n --busy-ok --hold-at-least 5m -- ./nightly.sh    also where their clocks differ
+  quorlock run upload --permits 4 -- ./upload.sh   at most four at once, on all machines
   quorlock run backup                              hold the lock until Ctrl-C
 
 The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
-in ms since 1970; the lease is renewed), and QUORLOCK_FENCE with --fence. Without a command the same is printed for a shell. It runs
+in ms since 1970; the lease is renewed), QUORLOCK_FENCE with --fence and
+QUORLOCK_PERMIT with --permits. Without a command the same is printed for a shell. It runs
 in a process group of its own and gets this command's input, output, terminal and signals. If the
 lock is lost, it and all its descendants are ended before the lease is. What it leaves behind is
 ended with it. If this process is killed, so is the command.

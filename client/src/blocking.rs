@@ -72,6 +72,13 @@ impl Redlock {
         }
     }
 
+    /// One of so many permits of this name, to be acquired; see [`Redlock::semaphore`](crate::Redlock::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
+        LockRequest {
+            request: self.redlock.semaphore(name, permits),
+        }
+    }
+
     /// Extends a lock that is held under `token`; see [`Redlock::extend`](crate::Redlock::extend).
     ///
     /// # Errors
@@ -229,10 +236,16 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// The lock's name.
+    /// The lock's name; of a semaphore the name of the permit.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.guard.name()
+    }
+
+    /// Which permit this is of a semaphore; see [`Guard::permit`](crate::Guard::permit).
+    #[must_use]
+    pub fn permit(&self) -> Option<u32> {
+        self.guard.permit()
     }
 
     /// The token under which the nodes hold the lock.

@@ -48,6 +48,7 @@ pub struct Guard {
     name: Bytes,
     token: Token,
     fence: Option<u64>,
+    permit: Option<u32>,
     nodes: Arc<[Arc<str>]>,
     /// The length of its lease.
     ttl: Duration,
@@ -73,6 +74,7 @@ impl Guard {
             name,
             token: acquired.token,
             fence: acquired.fence,
+            permit: acquired.permit,
             nodes,
             ttl,
             has_lock_delay,
@@ -81,10 +83,18 @@ impl Guard {
         }
     }
 
-    /// The lock's name.
+    /// The lock's name; of a [semaphore](crate::Redlock::semaphore) the name of the permit, under which it is extended and
+    /// released by its token.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// Which permit this is of a [semaphore](crate::Redlock::semaphore), from 0; none for a lock. No two holders have the same,
+    /// so it chooses one of as many ports, directories or accounts.
+    #[must_use]
+    pub fn permit(&self) -> Option<u32> {
+        self.permit
     }
 
     /// The token under which the nodes hold the lock.

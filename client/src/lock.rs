@@ -10,6 +10,7 @@ use bytes::Bytes;
 use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_client_rules::name::{check_name, shown};
 use quorlock_client_rules::outcome::AcquireError;
+use quorlock_client_rules::permits::{check_permits, permit_name};
 use quorlock_client_rules::settings::{Drift, LIFETIME, outlives};
 use quorlock_client_rules::unasked;
 use quorlock_client_rules::wait::{Wait, Waiting};
@@ -20,7 +21,8 @@ use crate::lease::Lease;
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 
-/// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock).
+/// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock), and, of a semaphore, by
+/// [`Redlock::semaphore`](crate::Redlock::semaphore).
 ///
 /// # Example
 /// ```
@@ -42,6 +44,7 @@ use crate::shared::Shared;
 pub struct LockRequest {
     shared: Arc<Shared>,
     name: Bytes,
+    permits: Option<u32>,
     ttl: Duration,
     lock_delay: Duration,
     wait: Wait,
@@ -63,6 +66,7 @@ impl LockRequest {
         Self {
             shared,
             name,
+            permits: None,
             ttl: TTL_DEFAULT,
             lock_delay: Duration::ZERO,
             wait: WAIT_DEFAULT,
@@ -72,6 +76,12 @@ impl LockRequest {
             is_fenced: false,
             on_wait: None,
         }
+    }
+
+    /// The same for one of so many permits.
+    pub(crate) fn of_permits(self, permits: u32) -> Self {
+        let permits = Some(permits);
+        Self { permits, ..self }
     }
 
     /// The length of the lease on each node, rounded up to whole milliseconds. 30 s by default;
@@ -256,21 +266,32 @@ impl LockRequest {
         Ok(self.call(false).await?.into_lease())
     }
 
-    async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
-        let invalid = |reason| AcquireError::Invalid { reason };
-        self.shared.handle.process().check().map_err(invalid)?;
-        check_name(&self.name).map_err(invalid)?;
-        check_ttl(self.ttl, self.shared.settings.drift, self.min_validity).map_err(invalid)?;
-        check_lock_delay(self.lock_delay, self.ttl).map_err(invalid)?;
+    /// Whether the arguments can work.
+    fn check(&self, renews: bool) -> Result<(), Arc<str>> {
+        let drift = self.shared.settings.drift;
+        self.shared.handle.process().check()?;
+        check_name(&self.name)?;
+        if let Some(permits) = self.permits {
+            check_permits(&self.name, permits)?;
+        }
+        check_ttl(self.ttl, drift, self.min_validity)?;
+        check_lock_delay(self.lock_delay, self.ttl)?;
         if renews {
-            check_reserve(self.reserve, self.ttl, self.shared.settings.drift).map_err(invalid)?;
+            check_reserve(self.reserve, self.ttl, drift)?;
         }
-        if outlives(self.min_validity, self.max_lifetime) {
-            return Err(invalid(Arc::from(LIFETIME)));
+        match outlives(self.min_validity, self.max_lifetime) {
+            true => Err(Arc::from(LIFETIME)),
+            false => Ok(()),
         }
+    }
+
+    async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
+        self.check(renews)
+            .map_err(|reason| AcquireError::Invalid { reason })?;
         let (reply, answer) = oneshot::channel();
         let call = AcquireCall {
             name: self.name.clone(),
+            permits: self.permits,
             ttl: self.ttl,
             lock_delay: self.lock_delay,
             wait: self.wait,
@@ -299,15 +320,11 @@ impl LockRequest {
         let nodes = Arc::clone(&self.shared.nodes);
         let clock = Arc::clone(clock);
         let (ttl, has_lock_delay) = (self.ttl, !self.lock_delay.is_zero());
-        let guard = Guard::new(
-            self.name,
-            nodes,
-            pending,
-            acquired,
-            clock,
-            ttl,
-            has_lock_delay,
-        );
+        let name = match acquired.permit {
+            Some(index) => permit_name(&self.name, index),
+            None => self.name,
+        };
+        let guard = Guard::new(name, nodes, pending, acquired, clock, ttl, has_lock_delay);
         // The caller may be polled long after the votes came, or the machine may have slept.
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {

@@ -65,6 +65,41 @@ impl Redlock {
         )
     }
 
+    /// One of so many permits of this name, to be acquired: as many callers as there are permits have one at a time. Each
+    /// permit is a lock of its own on a majority of the nodes, under the name `NAME:permit:INDEX` with an index from 0, so no
+    /// fault makes them more. A permit is acquired, renewed, lost and released like a lock; [`Guard::permit`] is its
+    /// index.
+    ///
+    /// 1 to 1,024 permits. A call asks for one permit after the other, in a random order, until one is free. One that waits
+    /// then goes on with one permit at each of its attempts, and so asks the nodes no more often than for a lock; it takes
+    /// what others release after as many attempts as there are permits at most. What this client releases, the first of its
+    /// own callers that wait asks for at once.
+    ///
+    /// All callers should say the same number. No more than K of those that say K have a permit at a time, and no more
+    /// than the largest number that anybody says in all. A semaphore and a lock of the same name have nothing to do with
+    /// each other.
+    ///
+    /// [`Guard::permit`]: crate::Guard::permit
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::{AcquireError, Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let uploads = redlock.semaphore("uploads", 2).wait(Wait::None);
+    /// let first = uploads.clone().acquire().await?;
+    /// let second = uploads.clone().acquire().await?;
+    /// assert_ne!(first.permit(), second.permit());
+    /// assert!(matches!(uploads.acquire().await, Err(AcquireError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
+        self.lock(name).of_permits(permits)
+    }
+
     /// Extends a lock that is held under `token` to at least `ttl` from now, on a majority. One
     /// that lasts longer already is not shortened: [`Lease::kept`] tells how long the nodes keep it.
     ///

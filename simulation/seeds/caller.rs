@@ -1,5 +1,6 @@
 //! Somebody who takes a lock, holds it for a while, gives it back, and does so again.
 
+use bytes::Bytes;
 use quorlock_client::ClientInstant;
 use quorlock_client_rules::OperationId;
 
@@ -30,6 +31,8 @@ pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) held: OperationId,
     pub(super) name: u64,
+    /// The name that nodes know: a permit has one of its own.
+    pub(super) lock: Bytes,
     pub(super) token: quorlock_client::Token,
     pub(super) began_ns: u64,
     /// As the client told it last.

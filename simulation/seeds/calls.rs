@@ -38,17 +38,17 @@ impl World {
                     .holds
                     .iter()
                     .find(|hold| hold.client == client && hold.held == held);
-                let token = hold.map(|hold| hold.token.clone());
-                if token.is_some() {
+                let hold = hold.map(|hold| (hold.lock.clone(), hold.token.clone()));
+                if hold.is_some() {
                     self.free(name);
                 }
                 self.holds
                     .retain(|hold| hold.client != client || hold.held != held);
-                match token.filter(|_| self.cluster.random.chance(3, 4)) {
-                    Some(token) => {
+                match hold.filter(|_| self.cluster.random.chance(3, 4)) {
+                    Some((lock, token)) => {
                         let call = Call::Release {
                             held: Some(held),
-                            name: lock_name(name),
+                            name: lock,
                             token,
                             waits_for_all: false,
                             keeps_lost: self.plan.lock_delay_ms > 0,
@@ -99,6 +99,7 @@ impl World {
         };
         let call = AcquireCall {
             name: lock_name(name),
+            permits: self.plan.permits,
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,

@@ -2,11 +2,11 @@
 //!
 //! Invariant: the truth is what nodes store and what callers were given, never what a client believes.
 
+use bytes::Bytes;
 use quorlock_client_rules::OperationId;
 use quorlock_engine::StoredValue;
 
 use super::caller::{Hold, OpenCall, State};
-use super::calls::lock_name;
 use super::listeners::COUNTER;
 use super::plan::FaultClass;
 use super::step::Step;
@@ -72,7 +72,7 @@ impl World {
                 return;
             };
             let expected = (
-                lock_name(name).to_vec(),
+                hold.lock.to_vec(),
                 StoredValue::String(hold.token.as_bytes().to_vec()),
             );
             for (node, server) in self.cluster.servers.iter().enumerate() {
@@ -138,6 +138,25 @@ impl World {
                 ));
             }
         }
+    }
+
+    /// A caller has this lock, or goes on having it. Of a lock nobody else has it then, of a semaphore at most as many others
+    /// as leave one permit, each another one.
+    pub(super) fn check_holders(
+        &self,
+        name: u64,
+        lock: &Bytes,
+        held: (usize, OperationId),
+    ) -> Option<&Hold> {
+        let is_other = |hold: &&Hold| {
+            hold.name == name
+                && hold.until_ns > self.cluster.now_ns
+                && (hold.client, hold.held) != held
+        };
+        let others: Vec<&Hold> = self.holds.iter().filter(is_other).collect();
+        let same = others.iter().find(|hold| hold.lock == *lock);
+        let is_one_too_many = others.len() >= self.plan.holders_max();
+        same.or(others.first().filter(|_| is_one_too_many)).copied()
     }
 
     /// A node that is new under its address holds no lock before those of the node before it have expired, and one of

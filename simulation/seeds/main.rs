@@ -70,6 +70,9 @@ struct Arguments {
     /// Locks with fences.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay"])]
     fences: bool,
+    /// A semaphore of so many permits, and more callers than permits.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay"])]
+    permits: Option<u32>,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -117,7 +120,10 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
                 None if arguments.silence => Plan::silence(seed),
                 None if arguments.lock_delay => Plan::of(seed).delayed(),
                 None if arguments.fences => Plan::of(seed).fenced(),
-                None => Plan::of(seed),
+                None => match arguments.permits {
+                    Some(permits) => Plan::of(seed).of_permits(permits),
+                    None => Plan::of(seed),
+                },
             };
             scope.spawn(move || {
                 loop {

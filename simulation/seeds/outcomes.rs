@@ -11,8 +11,10 @@ use quorlock_client::Loss;
 use quorlock_client::{ClientInstant, Token, Waiting};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Outcome;
+use quorlock_client_rules::permits::permit_name;
 
 use super::caller::{Caller, Hold, OpenCall, State};
+use super::calls::lock_name;
 use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
@@ -38,11 +40,12 @@ impl World {
                     token,
                     valid_until,
                     fence,
+                    permit,
                 },
                 Some(caller),
             ) => {
                 self.check_order(client, operation, &open);
-                self.acquired(caller, operation, token, valid_until, fence);
+                self.acquired(caller, operation, token, valid_until, fence, permit);
             }
             (Outcome::NotAcquired(error), Some(caller)) => {
                 self.report.refused += 1;
@@ -84,6 +87,7 @@ impl World {
         token: Token,
         valid_until: ClientInstant,
         fence: Option<u64>,
+        permit: Option<u32>,
     ) {
         let Caller { client, state } = self.callers[caller].clone();
         let State::Asking { name, asked_ns, .. } = state else {
@@ -107,8 +111,12 @@ impl World {
         };
         self.cluster
             .note(|| format!("client {client} holds {name} as {held:?}"));
-        let is_held = |hold: &&Hold| hold.name == name && hold.until_ns > now_ns;
-        if let Some(other) = self.holds.iter().find(is_held).filter(|_| !is_misled) {
+        let lock = match permit {
+            Some(index) => permit_name(&lock_name(name), index),
+            None => lock_name(name),
+        };
+        let other = self.check_holders(name, &lock, (client, held));
+        if let Some(other) = other.filter(|_| !is_misled) {
             let ms = (other.until_ns - now_ns) / 1_000_000;
             self.violation = Some(format!(
                 "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {held:?}"
@@ -121,6 +129,7 @@ impl World {
             client,
             held,
             name,
+            lock,
             token,
             began_ns: now_ns,
             valid_until,
@@ -163,10 +172,8 @@ impl World {
                 self.holds[at].valid_until = valid_until;
                 return;
             }
-            let name = self.holds[at].name;
-            let is_held =
-                |hold: &&Hold| hold.name == name && hold.until_ns > now_ns && !is_it(hold);
-            if let Some(other) = self.holds.iter().find(is_held) {
+            let Hold { name, lock, .. } = &self.holds[at];
+            if let Some(other) = self.check_holders(*name, lock, (client, held)) {
                 self.violation = Some(format!(
                     "client {client} has renewed {held:?}, and {other:?} is held"
                 ));
@@ -226,7 +233,12 @@ impl World {
     pub(super) fn due_ns(&self, client: usize, open: &OpenCall) -> u64 {
         let stood_ns = self.cluster.machines[client].stood_ns();
         let due_ns = open.asked_ns + open.wait_ns / 1_000 * 1_005 + stood_ns;
-        due_ns.max(self.cluster.machines[client].woken_ns()) + LATE_NS
+        // A call that does not wait asks for each permit.
+        let rounds = match open.wait_ns {
+            0 => self.plan.holders_max() as u64,
+            _ => 1,
+        };
+        due_ns.max(self.cluster.machines[client].woken_ns()) + LATE_NS * rounds
     }
 
     pub(super) fn due(&mut self, client: usize, operation: OperationId) {

@@ -125,6 +125,8 @@ pub(crate) struct Plan {
     pub(crate) callers: usize,
     /// How many locks they want.
     pub(crate) names: u64,
+    /// Of how many permits each is a semaphore, if they are no locks.
+    pub(crate) permits: Option<u32>,
     /// How many votes besides a majority every client asks for.
     pub(crate) spare_votes: usize,
     /// The length of a lease.
@@ -190,6 +192,7 @@ impl Plan {
             clients: random.pick(&[1, 2, 3]),
             callers: random.pick(&[1, 2, 4]),
             names: random.pick(&[1, 2]),
+            permits: None,
             spare_votes: 0,
             ttl_ms,
             lock_delay_ms: 0,
@@ -215,6 +218,7 @@ impl Plan {
         match Random::of(&[seed, 13]).below(16) {
             0 => plan.delayed(),
             1 | 2 => plan.fenced(),
+            3 => plan.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
             _ => plan,
         }
     }
@@ -231,10 +235,33 @@ impl Plan {
                 | FaultClass::All
         );
         Plan {
+            permits: None,
             is_fenced: is_known,
             trusts_fsync: is_known && Random::of(&[self.seed, 15]).chance(1, 2),
             ..self
         }
+    }
+
+    /// The same seed with semaphores of so many permits, and a few callers more, where callers do not ask in step.
+    pub(crate) fn of_permits(self, permits: u32) -> Plan {
+        if self.is_in_step {
+            return self;
+        }
+        let wanted = permits as usize + 2;
+        Plan {
+            names: 1,
+            permits: Some(permits),
+            callers: self.callers.max(wanted.div_ceil(self.clients)),
+            lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
+            ..self
+        }
+    }
+
+    /// How many may hold the same name at once.
+    pub(super) fn holders_max(&self) -> usize {
+        self.permits.unwrap_or(1) as usize
     }
 
     /// The same seed with a lock delay, where its holders are told of a loss in time and nobody releases each other's locks.
@@ -260,6 +287,7 @@ impl Plan {
         Plan {
             nodes: 5,
             names: 1,
+            permits: None,
             spare_votes,
             lock_delay_ms: 0,
             is_fenced: false,
@@ -287,6 +315,7 @@ impl Plan {
     /// The same seed with clients whose clocks stand still now and then.
     pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
+            permits: None,
             lock_delay_ms: 0,
             is_fenced: false,
             trusts_fsync: false,
@@ -306,6 +335,7 @@ impl Plan {
         let plan = Plan::of(seed);
         Plan {
             nodes: 3,
+            permits: None,
             callers: plan.callers.min(4),
             latency_us: 100_000,
             ttl_ms: 4_000,
@@ -392,7 +422,10 @@ impl Plan {
 
     /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
     pub(super) fn tells_when_free(&self) -> bool {
-        self.faults == FaultClass::None && !self.is_by_token && self.lock_delay_ms == 0
+        self.faults == FaultClass::None
+            && !self.is_by_token
+            && self.lock_delay_ms == 0
+            && self.permits.is_none()
     }
 
     /// Whether clients are given the id of their cluster: where a majority of the addresses may lead elsewhere.

@@ -78,6 +78,23 @@ fn nobody_has_a_lock_before_the_lock_delay_of_a_holder_that_died_is_over() {
 }
 
 #[test]
+fn no_more_callers_hold_a_permit_than_there_are_permits() {
+    let (mut acquired, mut faults) = (0, 0);
+    for seed in 0..2 * SEEDS {
+        for permits in [1, 2, 3] {
+            let report = run(&Plan::of(seed).of_permits(permits), false);
+            let report = report.unwrap_or_else(|violation| {
+                panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --permits {permits} --seed {seed}")
+            });
+            acquired += report.acquired;
+            faults += report.faults.values().sum::<u64>();
+        }
+    }
+    assert!(acquired > SEEDS * 50, "{acquired} acquisitions");
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
 use quorlock_client::{NodeRelease, Release, Token};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended};
 use quorlock_engine::StoredValue;
 
 use super::caller::Hold;
-use super::calls::lock_name;
 use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
@@ -54,6 +54,7 @@ impl World {
             return false;
         };
         let (token, name) = (hold.token.clone(), hold.name);
+        let lock = hold.lock.clone();
         match self.cluster.random.below(3) {
             0 => {
                 hold.is_guarded = false;
@@ -65,7 +66,7 @@ impl World {
             }
             1 => {
                 self.by_token.forced.insert((client, held));
-                self.release_by_token(name, &token);
+                self.release_by_token(name, lock, &token);
                 // Its guard is told, or is dropped some time.
                 let at_ns = self.cluster.now_ns + self.cluster.random.below(4 * SECOND_NS);
                 self.cluster.at(at_ns, Step::GuardGone(client, held));
@@ -80,7 +81,7 @@ impl World {
         let Some(hold) = self.holds.iter().find(|hold| hold.token == *token) else {
             return;
         };
-        let name = hold.name;
+        let (name, lock) = (hold.name, hold.lock.clone());
         if self.is_anybody_asleep() {
             return self.use_soon(token.clone());
         }
@@ -91,7 +92,7 @@ impl World {
         if use_number > 0 {
             let client = self.any_client();
             let call = Call::Extend {
-                name: lock_name(name),
+                name: lock.clone(),
                 token: token.clone(),
                 ttl: Duration::from_millis(self.plan.ttl_ms),
             };
@@ -100,7 +101,7 @@ impl World {
             extending.insert((client, operation), token.clone());
         }
         if use_number < 2 {
-            return self.release_by_token(name, token);
+            return self.release_by_token(name, lock, token);
         }
         self.use_soon(token.clone());
     }
@@ -120,7 +121,7 @@ impl World {
         usize::try_from(self.cluster.random.below(self.plan.clients as u64)).unwrap_or(0)
     }
 
-    fn release_by_token(&mut self, name: u64, token: &Token) {
+    fn release_by_token(&mut self, name: u64, lock: Bytes, token: &Token) {
         self.holds.retain(|hold| hold.token != *token);
         self.free(name);
         let client = self.any_client();
@@ -131,7 +132,7 @@ impl World {
             client,
             Call::Release {
                 held: None,
-                name: lock_name(name),
+                name: lock,
                 token: token.clone(),
                 waits_for_all: true,
                 keeps_lost: false,

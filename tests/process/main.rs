@@ -31,6 +31,7 @@ mod run_beyond;
 mod run_end;
 mod run_far;
 mod run_kept;
+mod run_permits;
 mod run_wait;
 mod scripts;
 mod server;

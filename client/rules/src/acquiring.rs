@@ -8,16 +8,20 @@ mod asking;
 mod failure;
 mod limit;
 mod pauses;
+mod permit_choice;
 mod retrying;
 mod time_left;
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use self::asking::Asking;
 use self::failure::Failure;
 use self::limit::Limit;
 use self::pauses::Pauses;
+use self::permit_choice::PermitChoice;
 use self::time_left::TimeLeft;
 use crate::acquisition::Decision;
 use crate::call::{AcquireCall, Outcome};
@@ -28,11 +32,14 @@ use crate::held::Held;
 use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::step::Input;
-use crate::wait::Waiting;
+use crate::wait::{Wait, Waiting};
+use crate::waiters::Wanted;
 
 #[derive(Debug)]
 pub(super) struct Acquiring {
+    /// The lock that is asked for: of a semaphore a permit.
     pub(super) call: AcquireCall,
+    permits: Option<PermitChoice>,
     /// Whether somebody wants to know what the call waits for.
     tells: bool,
     limit: Limit,
@@ -68,14 +75,21 @@ enum Stage {
 
 impl Acquiring {
     pub(super) fn start(
-        call: AcquireCall,
+        mut call: AcquireCall,
         tells: bool,
         ahead: usize,
         context: &mut Context<'_>,
     ) -> Self {
+        let permits = call
+            .permits
+            .map(|permits| PermitChoice::start(call.name.clone(), permits, context.random));
+        if let Some(permits) = &permits {
+            call.name = permits.name();
+        }
         let mut acquiring = Self {
             limit: Limit::new(call.wait, context.now),
             call,
+            permits,
             tells,
             attempts: 0,
             pauses: Pauses::default(),
@@ -133,6 +147,7 @@ impl Acquiring {
                     if self.limit.left(context.now).is_zero() {
                         return self.give_up(context);
                     }
+                    self.choose_permit(context.now);
                     self.ask(context);
                 }
                 Progress::GoesOn
@@ -153,13 +168,45 @@ impl Acquiring {
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Queued => self.begin(context),
+            Stage::Queued => {
+                if self.free_permit(context.now).is_some() {
+                    self.choose_permit(context.now);
+                }
+                self.begin(context);
+            }
             Stage::Pausing(until) => {
                 self.stage = Stage::Pausing(until.earlier(self.soon(context)));
             }
             Stage::AskingTimeLeft(_) => self.stage = Stage::Pausing(self.soon(context)),
             Stage::Asking(_) => self.was_released = true,
             Stage::Connecting(_) | Stage::Completing(..) => {}
+        }
+    }
+
+    /// This client has released a permit of the semaphore that the call waits for.
+    pub(super) fn permit_released(&mut self, index: u32) {
+        if let Some(permits) = &mut self.permits {
+            permits.released(index);
+        }
+    }
+
+    /// What the call waits for.
+    pub(super) fn wanted(&self) -> Wanted {
+        match &self.permits {
+            Some(permits) => Wanted::PermitOf(permits.semaphore().clone()),
+            None => Wanted::Lock(self.call.name.clone()),
+        }
+    }
+
+    fn free_permit(&self, now: ClientInstant) -> Option<Bytes> {
+        self.permits.as_ref()?.free_name(now)
+    }
+
+    /// The next attempt is for this permit, if it is for one.
+    fn choose_permit(&mut self, now: ClientInstant) {
+        if let Some(permits) = &mut self.permits {
+            permits.choose(now);
+            self.call.name = permits.name();
         }
     }
 
@@ -171,7 +218,9 @@ impl Acquiring {
             .mean_round_trip()
             .is_some_and(|mean| mean < TIMER_STEP);
         let pause = if is_near { Duration::ZERO } else { pause };
-        let (name, now) = (&self.call.name, context.now);
+        let now = context.now;
+        let name = self.free_permit(now);
+        let name = name.as_ref().unwrap_or(&self.call.name);
         let stands_back = context.refusals.stands_back_until(name, now);
         let soon = stands_back.unwrap_or(now.after(pause));
         self.limit.ends_at().map_or(soon, |end| end.earlier(soon))
@@ -217,9 +266,10 @@ impl Acquiring {
 
     /// The first round has all the time its nodes may need; later ones end with the wait.
     fn patience_max(&self, now: ClientInstant) -> Duration {
-        match self.last {
-            Some(_) => self.limit.left(now).max(ROUND_LEAST),
-            None => Duration::MAX,
+        match (&self.last, self.call.wait) {
+            // Each permit of a semaphore is asked for like a lock.
+            (None, _) | (Some(_), Wait::None) => Duration::MAX,
+            (Some(_), _) => self.limit.left(now).max(ROUND_LEAST),
         }
     }
 
@@ -295,6 +345,7 @@ impl Acquiring {
             token,
             valid_until,
             fence,
+            permit: self.permits.as_ref().map(PermitChoice::index),
         });
         Progress::Held(Box::new(held))
     }

@@ -15,8 +15,10 @@ use crate::wait::Wait;
 /// A lock to be acquired.
 #[derive(Clone, Debug)]
 pub struct AcquireCall {
-    /// The lock's name.
+    /// The lock's name, or the semaphore's.
     pub name: Bytes,
+    /// How many permits the semaphore has, if it is one: one of them is to be acquired.
+    pub permits: Option<u32>,
     /// The length of the lease on each node.
     pub ttl: Duration,
     /// How long others wait when it ends without a release.
@@ -109,6 +111,8 @@ pub enum Outcome {
         valid_until: ClientInstant,
         /// Its fence, where that was asked for.
         fence: Option<u64>,
+        /// The index of the permit, if the lock is one of a semaphore.
+        permit: Option<u32>,
     },
     /// The lock is not held.
     NotAcquired(AcquireError),

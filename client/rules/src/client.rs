@@ -14,6 +14,8 @@ mod delay_tests;
 #[cfg(test)]
 mod distance_tests;
 mod ending;
+#[cfg(test)]
+mod permit_tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -298,8 +300,8 @@ impl Client {
             {
                 calls += 1;
                 self.input(now, operation, Input::Timer, actions);
-            } else if is_time && let Some(name) = self.waiters.take_due(now) {
-                self.tell_places(now, &name, actions);
+            } else if is_time && let Some(wanted) = self.waiters.take_due(now) {
+                self.tell_places(now, &wanted, actions);
             } else {
                 break;
             }

@@ -13,11 +13,19 @@ use crate::clock::{ClientInstant, Timers};
 use crate::link::earlier;
 use crate::place::Place;
 
+/// What calls of one client wait for together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wanted {
+    Lock(Bytes),
+    /// Any permit of a semaphore, however many a call says that there are.
+    PermitOf(Bytes),
+}
+
 #[derive(Debug)]
 pub(super) struct Waiters {
-    queues: HashMap<Bytes, Queue>,
+    queues: HashMap<Wanted, Queue>,
     /// The names of the queues in which a place has changed that is to be told later, by the queue's number.
-    names: HashMap<u64, Bytes>,
+    names: HashMap<u64, Wanted>,
     timers: Timers<u64>,
     numbers: u64,
     /// How many calls were looked at to tell places.
@@ -70,7 +78,7 @@ impl Waiters {
     /// many came first.
     pub(super) fn join(
         &mut self,
-        name: &Bytes,
+        name: &Wanted,
         operation: OperationId,
         tells: Option<Duration>,
         now: ClientInstant,
@@ -100,7 +108,7 @@ impl Waiters {
     /// queue a part is told at a time.
     pub(super) fn take_news(
         &mut self,
-        name: &Bytes,
+        name: &Wanted,
         now: ClientInstant,
         every: Duration,
     ) -> Vec<(usize, OperationId)> {
@@ -148,7 +156,7 @@ impl Waiters {
     }
 
     /// A lock of which places may have to be told now.
-    pub(super) fn take_due(&mut self, now: ClientInstant) -> Option<Bytes> {
+    pub(super) fn take_due(&mut self, now: ClientInstant) -> Option<Wanted> {
         let number = self.timers.take_due(now)?;
         self.names.remove(&number)
     }
@@ -159,7 +167,7 @@ impl Waiters {
     }
 
     /// Gives a place up. Names the call whose turn it now is, if that has changed.
-    pub(super) fn leave(&mut self, name: &Bytes, operation: OperationId) -> Option<OperationId> {
+    pub(super) fn leave(&mut self, name: &Wanted, operation: OperationId) -> Option<OperationId> {
         let queue = self.queues.get_mut(name)?;
         let seat = queue.seats.remove(&operation)?;
         let was_first = queue.calls.keys().next() == Some(&seat);
@@ -174,7 +182,7 @@ impl Waiters {
     }
 
     /// The call whose turn it is.
-    pub(super) fn first(&self, name: &Bytes) -> Option<OperationId> {
+    pub(super) fn first(&self, name: &Wanted) -> Option<OperationId> {
         let first = self.queues.get(name)?.calls.values().next();
         first.map(|waiter| waiter.operation)
     }
@@ -203,7 +211,7 @@ mod tests {
     #[test]
     fn a_long_queue_is_told_in_parts_and_all_of_it() {
         let mut waiters = Waiters::new();
-        let name = Bytes::from_static(b"a");
+        let name = Wanted::Lock(Bytes::from_static(b"a"));
         let calls = 5 * NEWS_MAX as u64;
         for number in 0..calls {
             waiters.join(&name, OperationId(number), Some(EVERY), START);
@@ -229,12 +237,12 @@ mod tests {
     #[test]
     fn turns_are_passed_on_in_order_whoever_leaves() {
         let mut waiters = Waiters::new();
-        let name = Bytes::from_static(b"a");
+        let name = Wanted::Lock(Bytes::from_static(b"a"));
         let [first, second, third] = [1, 2, 3].map(OperationId);
         assert_eq!(waiters.join(&name, first, None, START), 0);
         assert_eq!(waiters.join(&name, second, Some(EVERY), START), 1);
         assert_eq!(waiters.join(&name, third, Some(EVERY), START), 2);
-        let other = Bytes::from_static(b"b");
+        let other = Wanted::PermitOf(Bytes::from_static(b"a"));
         assert_eq!(waiters.join(&other, third, Some(EVERY), START), 0);
         let now = START.after(EVERY);
         assert_eq!(waiters.take_news(&name, now, EVERY), [], "known already");

@@ -405,6 +405,7 @@ impl ClientIo {
                     token,
                     valid_until,
                     fence,
+                    permit,
                 },
                 ReplyTo::Acquire(reply, _),
             ) => {
@@ -414,11 +415,13 @@ impl ClientIo {
                     loss: None,
                 });
                 self.leases.insert(operation, lease);
-                let _gone = reply.send(Ok(Acquired {
+                let acquired = Acquired {
                     token,
                     fence,
                     lease: watched,
-                }));
+                    permit,
+                };
+                let _gone = reply.send(Ok(acquired));
             }
             (Outcome::NotAcquired(error), ReplyTo::Acquire(reply, _)) => {
                 let _gone = reply.send(Err(error));

@@ -50,6 +50,8 @@ pub(crate) struct Acquired {
     pub(crate) token: Token,
     pub(crate) fence: Option<u64>,
     pub(crate) lease: watch::Receiver<LeaseState>,
+    /// Which permit it is of a semaphore.
+    pub(crate) permit: Option<u32>,
 }
 
 /// What is known of a lock that is held.

@@ -14,6 +14,7 @@ impl<Step> Cluster<Step> {
     pub fn acquire(&mut self, client: usize, lock: &str, ttl: Duration, wait: Wait) -> OperationId {
         let call = AcquireCall {
             name: Bytes::copy_from_slice(lock.as_bytes()),
+            permits: None,
             ttl,
             lock_delay: Duration::ZERO,
             is_fenced: false,

@@ -2,8 +2,11 @@
 //!
 //! Invariant: a call that ends without its lock is told why, by its last attempt that had all the time it needed.
 
+use std::time::Duration;
+
 use super::failure::Failure;
 use super::pauses::Situation;
+use super::permit_choice::PermitChoice;
 use super::time_left::TimeLeft;
 use super::{Acquiring, Progress, Stage};
 use crate::acquisition::{Acquisition, Decision};
@@ -12,6 +15,7 @@ use crate::context::Context;
 use crate::link::fraction;
 use crate::name::shown;
 use crate::outcome::AcquireError;
+use crate::wait::Wait;
 
 impl Acquiring {
     pub(super) fn failed(&mut self, decision: Decision, context: &mut Context<'_>) -> Progress {
@@ -23,9 +27,15 @@ impl Acquiring {
         let is_busy = matches!(decision, Decision::Busy { .. });
         self.note_refusal(&asking.attempt, &decision, context);
         let last = self.last.take();
-        let has_changed_hands = last
-            .as_ref()
-            .is_some_and(|last| last.has_changed_hands(&asking.attempt, &decision));
+        let has_changed_hands = match (&mut self.permits, &decision) {
+            (Some(permits), Decision::Busy { holder }) if !asking.attempt.is_split() => {
+                permits.refused(holder.as_ref())
+            }
+            (Some(_), _) => false,
+            (None, _) => last
+                .as_ref()
+                .is_some_and(|last| last.has_changed_hands(&asking.attempt, &decision)),
+        };
         if has_changed_hands {
             self.pauses.begin_anew();
         }
@@ -39,6 +49,12 @@ impl Acquiring {
             },
         };
         let wait_left = self.limit.left(context.now);
+        if is_busy && self.has_untried_permit(wait_left) {
+            self.last = Some(failure);
+            self.choose_permit(context.now);
+            self.ask(context);
+            return Progress::GoesOn;
+        }
         if is_busy && !wait_left.is_zero() && !self.was_released {
             let (call, attempt) = (&self.call, self.attempts);
             let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
@@ -48,6 +64,13 @@ impl Acquiring {
         }
         self.last = Some(failure);
         self.pause(context)
+    }
+
+    /// Whether another permit of the semaphore is asked for at once. A call that does not wait asks for each.
+    fn has_untried_permit(&self, wait_left: Duration) -> bool {
+        let permits = self.permits.as_ref();
+        let is_untried = permits.is_some_and(PermitChoice::has_untried);
+        is_untried && (self.call.wait == Wait::None || !wait_left.is_zero())
     }
 
     /// Remembers which nodes the next attempt, of whichever call, has to ask first.
@@ -74,7 +97,14 @@ impl Acquiring {
             let ours = last.attempt.ballot().distinct();
             let missing = context.quorum().saturating_sub(ours);
             // What was told before still counts where nobody has told in the time that was left.
-            last.free_at = asked.free_at(missing, context.now).or(last.free_at);
+            let told = asked.free_at(missing, context.now);
+            last.free_at = match &mut self.permits {
+                Some(permits) => {
+                    permits.told(told);
+                    permits.first_free_at(context.now)
+                }
+                None => told.or(last.free_at),
+            };
         }
     }
 
@@ -92,7 +122,10 @@ impl Acquiring {
         let known = Situation {
             round_trip: context.round_trip(),
             is_split: last.is_some_and(|last| last.attempt.is_split()),
-            time_left: last.and_then(|last| last.time_left(context.now)),
+            // Among many permits there is always one whose time is nearly over.
+            time_left: last
+                .filter(|_| self.permits.is_none())
+                .and_then(|last| last.time_left(context.now)),
             wait_left: left,
         };
         let random = fraction(context.random);
@@ -114,7 +147,9 @@ impl Acquiring {
     }
 
     fn error(&self, context: &Context<'_>) -> AcquireError {
-        let name = shown(&self.call.name);
+        let permits = self.permits.as_ref();
+        let name = permits.map_or(&self.call.name, PermitChoice::semaphore);
+        let name = shown(name);
         match &self.last {
             None => AcquireError::Cancelled { name },
             Some(last) => last.error(name, self.limit.waited(context.now), context),

@@ -44,6 +44,8 @@ pub(super) struct Node {
     pub(super) kept_ms: String,
     /// What it tells of the time left.
     pub(super) left_ms: u64,
+    /// How often it was asked for a lock.
+    pub(super) takes: usize,
     /// How much longer its answers take.
     pub(super) slow: Duration,
     connection: Option<ConnectionId>,
@@ -94,6 +96,7 @@ impl Cluster {
     pub(super) fn acquisition(wait: Wait) -> AcquireCall {
         AcquireCall {
             name: Bytes::from_static(b"a"),
+            permits: None,
             ttl: TTL,
             lock_delay: Duration::ZERO,
             is_fenced: false,
@@ -280,14 +283,17 @@ impl Node {
                 format!("${}\r\n{info}\r\n", info.len())
             }
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
-            ["SET", name, token, "NX", "PX", kept_ms, ..] => match self.keys.get(name) {
-                Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
-                None => {
-                    self.keys.insert(name.to_owned(), token.to_owned());
-                    self.kept_ms = kept_ms.to_owned();
-                    "$-1\r\n".to_owned()
+            ["SET", name, token, "NX", "PX", kept_ms, ..] => {
+                self.takes += 1;
+                match self.keys.get(name) {
+                    Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
+                    None => {
+                        self.keys.insert(name.to_owned(), token.to_owned());
+                        self.kept_ms = kept_ms.to_owned();
+                        "$-1\r\n".to_owned()
+                    }
                 }
-            },
+            }
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["EVAL", script, "1", name, token, ..] => {
                 let holder = self.keys.get(name).map(String::as_str);

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::Client;
 use crate::OperationId;
 use crate::acquiring::Acquiring;
@@ -16,7 +14,9 @@ use crate::context::{Context, round_trip};
 use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::operation::Operation;
+use crate::permits::permit_of;
 use crate::wait::Wait;
+use crate::waiters::Wanted;
 
 impl Client {
     pub(super) fn acquire(
@@ -31,7 +31,11 @@ impl Client {
             Wait::None => 0,
             _ => {
                 let tells = tells.then(|| self.words_every());
-                self.waiters.join(&call.name, operation, tells, now)
+                let wanted = match call.permits {
+                    Some(_) => Wanted::PermitOf(call.name.clone()),
+                    None => Wanted::Lock(call.name.clone()),
+                };
+                self.waiters.join(&wanted, operation, tells, now)
             }
         };
         let mut context = self.context(now, operation, actions);
@@ -58,8 +62,16 @@ impl Client {
             let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
             self.refusals.stand_back(name, now.after(pause));
         }
-        if let Some(first) = self.waiters.first(name) {
+        if let Some(first) = self.waiters.first(&Wanted::Lock(name.clone())) {
             self.take_turn(now, first, actions);
+        }
+        if let Some((semaphore, index)) = permit_of(name)
+            && let Some(first) = self.waiters.first(&Wanted::PermitOf(semaphore))
+        {
+            self.with_acquiring(now, first, actions, |one, context| {
+                one.permit_released(index);
+                one.take_turn(context);
+            });
         }
     }
 
@@ -73,9 +85,9 @@ impl Client {
         if acquiring.call.wait == Wait::None {
             return;
         }
-        let name = &acquiring.call.name;
-        let next = self.waiters.leave(name, operation);
-        self.tell_places(now, name, actions);
+        let wanted = acquiring.wanted();
+        let next = self.waiters.leave(&wanted, operation);
+        self.tell_places(now, &wanted, actions);
         if let Some(next) = next {
             self.take_turn(now, next, actions);
         }
@@ -85,11 +97,11 @@ impl Client {
     pub(super) fn tell_places(
         &mut self,
         now: ClientInstant,
-        name: &Bytes,
+        wanted: &Wanted,
         actions: &mut Vec<Action>,
     ) {
         let every = self.words_every();
-        for (ahead, behind) in self.waiters.take_news(name, now, every) {
+        for (ahead, behind) in self.waiters.take_news(wanted, now, every) {
             self.with_acquiring(now, behind, actions, |one, context| {
                 one.moved_up(ahead, context);
             });

@@ -38,7 +38,7 @@ use crate::token::Token;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Somebody else holds the lock.
+    /// Somebody else holds the lock, or others hold all permits of the semaphore.
     #[error(
         "'{name}' is held by {}; not acquired{}. Wait longer or try again later",
         owner(holder.as_ref(), *time_left, "unless renewed"),
@@ -48,7 +48,7 @@ pub enum AcquireError {
     Busy {
         /// The lock's name.
         name: Arc<str>,
-        /// The token of the holder, where a node tells it.
+        /// The token of the holder, where a node tells it; of a semaphore of the permit that was asked for last.
         holder: Option<Token>,
         /// Time until enough nodes are free again if nobody renews.
         time_left: Option<Duration>,

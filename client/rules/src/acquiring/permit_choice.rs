@@ -1,0 +1,209 @@
+//! Which permit of a semaphore a call asks for next.
+//!
+//! Invariant: one permit is asked for at a time. Each is asked for once in a walk from a random start with a random step;
+//! after that the walk goes on in the pauses of a call that waits for one lock, so it costs no more than that. A permit that
+//! was released, or whose holder's time is over, comes first.
+
+use bytes::Bytes;
+use rand::Rng;
+
+use crate::clock::ClientInstant;
+use crate::permits::permit_name;
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(super) struct PermitChoice {
+    semaphore: Bytes,
+    permits: Vec<Permit>,
+    /// Where the walk is, how far its next step leads, and how many it has made.
+    at: usize,
+    step: usize,
+    walked: usize,
+    chosen: usize,
+}
+
+/// What is known of a permit.
+#[derive(Clone, Debug, Default)]
+struct Permit {
+    holder: Option<Token>,
+    /// When it is free again, if nobody renews it.
+    free_at: Option<ClientInstant>,
+    /// This client has released it since it was asked for.
+    is_released: bool,
+}
+
+impl PermitChoice {
+    /// A choice among so many, of which one is chosen.
+    pub(super) fn start(semaphore: Bytes, permits: u32, random: &mut dyn Rng) -> Self {
+        let count = permits.max(1) as usize;
+        let mut below = |count: usize| random.next_u32() as usize % count;
+        let at = below(count);
+        // A step that leads to all of them.
+        let mut step = 1 + below(count);
+        while greatest_common_divisor(step, count) > 1 {
+            step += 1;
+        }
+        Self {
+            semaphore,
+            permits: vec![Permit::default(); count],
+            at,
+            step,
+            walked: 1,
+            chosen: at,
+        }
+    }
+
+    pub(super) fn semaphore(&self) -> &Bytes {
+        &self.semaphore
+    }
+
+    /// The index of the permit that is asked for.
+    pub(super) fn index(&self) -> u32 {
+        u32::try_from(self.chosen).unwrap_or(u32::MAX)
+    }
+
+    /// The name of the permit that is asked for.
+    pub(super) fn name(&self) -> Bytes {
+        permit_name(&self.semaphore, self.index())
+    }
+
+    /// Whether the walk has not come to each permit yet.
+    pub(super) fn has_untried(&self) -> bool {
+        self.walked < self.permits.len()
+    }
+
+    /// Chooses the permit that is asked for next.
+    pub(super) fn choose(&mut self, now: ClientInstant) {
+        if let Some(free) = self.free(now) {
+            self.permits[free].free_at = None;
+            self.permits[free].is_released = false;
+            self.chosen = free;
+            return;
+        }
+        self.walked = self.walked.saturating_add(1);
+        self.at = (self.at + self.step) % self.permits.len();
+        self.chosen = self.at;
+    }
+
+    /// The name of a permit that may be free now.
+    pub(super) fn free_name(&self, now: ClientInstant) -> Option<Bytes> {
+        let index = u32::try_from(self.free(now)?).ok()?;
+        Some(permit_name(&self.semaphore, index))
+    }
+
+    fn free(&self, now: ClientInstant) -> Option<usize> {
+        let is_over = |permit: &Permit| permit.free_at.is_some_and(|at| now.has_reached(at));
+        let released = self.permits.iter().position(|permit| permit.is_released);
+        released.or_else(|| self.permits.iter().position(is_over))
+    }
+
+    /// The chosen permit was refused. Says whether somebody else has it than when it was asked for before.
+    pub(super) fn refused(&mut self, holder: Option<&Token>) -> bool {
+        let before = std::mem::replace(&mut self.permits[self.chosen].holder, holder.cloned());
+        before.is_some() && before.as_ref() != holder
+    }
+
+    /// When the chosen permit is free again, as its nodes have told.
+    pub(super) fn told(&mut self, free_at: Option<ClientInstant>) {
+        self.permits[self.chosen].free_at = free_at;
+    }
+
+    /// This client has released a permit.
+    pub(super) fn released(&mut self, index: u32) {
+        if let Some(permit) = self.permits.get_mut(index as usize) {
+            permit.is_released = true;
+        }
+    }
+
+    /// When the first of those that are held is free again, as far as nodes have told.
+    pub(super) fn first_free_at(&self, now: ClientInstant) -> Option<ClientInstant> {
+        let known = self.permits.iter().filter_map(|permit| permit.free_at);
+        known
+            .filter(|at| !now.has_reached(*at))
+            .reduce(ClientInstant::earlier)
+    }
+}
+
+fn greatest_common_divisor(one: usize, other: usize) -> usize {
+    match other {
+        0 => one,
+        _ => greatest_common_divisor(other, one % other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+
+    const NOW: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+
+    fn choice(permits: u32, seed: u64) -> PermitChoice {
+        let mut random = StdRng::seed_from_u64(seed);
+        PermitChoice::start(Bytes::from_static(b"a"), permits, &mut random)
+    }
+
+    #[test]
+    fn each_permit_is_asked_for_once_before_any_is_asked_for_again() {
+        for permits in [1, 2, 3, 4, 6, 30, 1_024] {
+            for seed in 0..20 {
+                let mut choice = choice(permits, seed);
+                for _ in 0..2 {
+                    let mut asked = BTreeSet::from([choice.index()]);
+                    for _ in 1..permits {
+                        choice.choose(NOW);
+                        asked.insert(choice.index());
+                    }
+                    assert!(asked.iter().copied().eq(0..permits), "{permits}: {asked:?}");
+                    assert!(!choice.has_untried());
+                    choice.choose(NOW);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn callers_begin_apart() {
+        let starts: BTreeSet<_> = (0..100).map(|seed| choice(8, seed).index()).collect();
+        assert_eq!(starts.len(), 8);
+    }
+
+    #[test]
+    fn a_permit_that_is_free_comes_first_and_is_asked_for_once() {
+        let mut choice = choice(4, 1);
+        let later = NOW.after(Duration::from_secs(1));
+        choice.told(Some(later));
+        let held = choice.index();
+        choice.choose(NOW);
+        let second = choice.index();
+        assert!(held != second && choice.free_name(NOW).is_none());
+        assert_eq!(choice.first_free_at(NOW), Some(later));
+        choice.choose(later);
+        assert_eq!(choice.index(), held);
+        choice.choose(later);
+        assert_ne!(choice.index(), held);
+        choice.released(second);
+        assert_eq!(choice.free_name(later), Some(permit_name(b"a", second)));
+        choice.choose(later);
+        assert_eq!(choice.index(), second);
+        // One that is none of these is of a caller that has said that there are more.
+        choice.released(4);
+        assert_eq!(choice.free_name(later), None);
+    }
+
+    #[test]
+    fn a_permit_has_changed_hands_where_another_holder_refuses_it() {
+        let mut choice = choice(2, 1);
+        let [one, other] = ["one", "other"].map(Token::from);
+        assert!(!choice.refused(Some(&one)));
+        assert!(!choice.refused(Some(&one)));
+        assert!(choice.refused(Some(&other)));
+        choice.choose(NOW);
+        assert!(!choice.refused(Some(&one)));
+    }
+}

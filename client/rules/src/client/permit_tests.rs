@@ -1,0 +1,155 @@
+//! Calls for a permit of a semaphore: what they ask for, in which order, and how often.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::cluster_for_tests::{Cluster, TTL};
+use crate::OperationId;
+use crate::call::{AcquireCall, Call, Outcome};
+use crate::outcome::AcquireError;
+use crate::permits::permit_name;
+use crate::token::Token;
+use crate::wait::Wait;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn ask(cluster: &mut Cluster, permits: u32, wait: Wait) -> OperationId {
+    let call = AcquireCall {
+        permits: Some(permits),
+        ..Cluster::acquisition(wait)
+    };
+    cluster.call(Call::Acquire(call))
+}
+
+/// The permit that a call has, and its token.
+fn had(cluster: &mut Cluster, call: OperationId) -> (u32, Token) {
+    match cluster.outcome(call) {
+        Some(Outcome::Acquired { permit, token, .. }) => (permit.expect("it is one"), token),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token)) {
+    cluster.call(Call::Release {
+        held: Some(held),
+        name: permit_name(b"a", index),
+        token,
+        waits_for_all: false,
+        keeps_lost: false,
+    });
+}
+
+/// Somebody else holds these permits on all nodes.
+fn take_away(cluster: &mut Cluster, permits: std::ops::Range<u32>) {
+    for node in &mut cluster.nodes {
+        for index in permits.clone() {
+            node.keys
+                .insert(format!("a:permit:{index}"), format!("somebody {index}"));
+        }
+        node.left_ms = 9_000;
+    }
+}
+
+#[test]
+fn as_many_calls_have_a_permit_as_there_are_and_each_another_one() {
+    for permits in [1, 2, 5] {
+        let mut cluster = Cluster::new(3);
+        let mut indexes = BTreeSet::new();
+        for _ in 0..permits {
+            let call = ask(&mut cluster, permits, Wait::None);
+            let (index, token) = had(&mut cluster, call);
+            indexes.insert(index);
+            let name = format!("a:permit:{index}");
+            let shown = token.to_string();
+            assert!(
+                cluster
+                    .nodes
+                    .iter()
+                    .all(|node| node.keys.get(&name) == Some(&shown))
+            );
+        }
+        assert!(indexes.into_iter().eq(0..permits));
+        let call = ask(&mut cluster, permits, Wait::None);
+        let Some(Outcome::NotAcquired(AcquireError::Busy { name, .. })) = cluster.outcome(call)
+        else {
+            panic!("{permits} permits are held");
+        };
+        assert_eq!(&*name, "a");
+        // The lock of the same name is another one.
+        let lock = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+        assert!(matches!(
+            cluster.outcome(lock),
+            Some(Outcome::Acquired { permit: None, .. })
+        ));
+    }
+}
+
+#[test]
+fn a_call_that_does_not_wait_finds_the_one_permit_that_is_free() {
+    for free in 0..7 {
+        let mut cluster = Cluster::new(3);
+        take_away(&mut cluster, 0..free);
+        take_away(&mut cluster, free + 1..7);
+        let call = ask(&mut cluster, 7, Wait::None);
+        assert_eq!(had(&mut cluster, call).0, free);
+    }
+}
+
+#[test]
+fn what_this_client_releases_the_first_that_waits_has_at_once() {
+    let mut cluster = Cluster::new(3);
+    let held: Vec<_> = (0..30)
+        .map(|_| {
+            let call = ask(&mut cluster, 30, Wait::None);
+            (call, had(&mut cluster, call))
+        })
+        .collect();
+    let waiting = [0; 3].map(|_| ask(&mut cluster, 30, Wait::Forever));
+    cluster.pass(1_234 * MS);
+    for ((call, permit), waiting) in held.into_iter().zip(waiting) {
+        let index = permit.0;
+        release(&mut cluster, call, permit);
+        // Long enough to ask for a few of them, were it not told which.
+        cluster.pass(100 * MS);
+        assert_eq!(had(&mut cluster, waiting).0, index);
+    }
+}
+
+#[test]
+fn a_permit_of_a_holder_that_died_is_asked_for_when_its_time_is_over() {
+    let mut cluster = Cluster::new(3);
+    take_away(&mut cluster, 0..40);
+    let call = ask(&mut cluster, 40, Wait::Forever);
+    cluster.pass(100 * MS);
+    for node in &mut cluster.nodes {
+        node.keys.clear();
+    }
+    cluster.pass(200 * MS);
+    had(&mut cluster, call);
+}
+
+#[test]
+fn a_call_that_waits_for_many_permits_asks_no_more_often_than_for_a_lock() {
+    let asked = |permits: Option<u32>| {
+        let mut cluster = Cluster::new(3);
+        match permits {
+            Some(permits) => take_away(&mut cluster, 0..permits),
+            None => cluster.take_away(),
+        }
+        let call = AcquireCall {
+            permits,
+            ..Cluster::acquisition(Wait::Forever)
+        };
+        cluster.call(Call::Acquire(call));
+        // All are asked for once, and the pauses have become as long as they get.
+        cluster.pass(TTL);
+        let before = cluster.nodes[0].takes;
+        cluster.pass(6 * TTL);
+        cluster.nodes[0].takes - before
+    };
+    let (of_lock, of_permits) = (asked(None), asked(Some(100)));
+    assert!(
+        of_lock > 300 && of_permits < of_lock * 11 / 10,
+        "{of_permits} and {of_lock}"
+    );
+}

@@ -163,6 +163,12 @@ impl LockRequest {
         self
     }
 
+    /// In whose name the lock is held; see [`LockRequest::owner`](crate::LockRequest::owner).
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.request = self.request.owner(owner);
+        self
+    }
+
     /// How long others wait after an end of the lock that was not a release; see
     /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
     pub fn lock_delay(mut self, delay: Duration) -> Self {

@@ -51,6 +51,7 @@ pub mod blocking;
 mod guard;
 mod lease;
 mod lease_watch;
+mod limits;
 mod lock;
 mod redlock;
 mod runtime;

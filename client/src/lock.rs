@@ -11,13 +11,14 @@ use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_client_rules::name::{check_name, shown};
 use quorlock_client_rules::outcome::AcquireError;
 use quorlock_client_rules::permits::{check_permits, permit_name};
-use quorlock_client_rules::settings::{Drift, LIFETIME, outlives};
+use quorlock_client_rules::settings::{LIFETIME, outlives};
 use quorlock_client_rules::unasked;
 use quorlock_client_rules::wait::{Wait, Waiting};
 use tokio::sync::{oneshot, watch};
 
 use crate::guard::Guard;
 use crate::lease::Lease;
+use crate::limits::{check_lock_delay, check_reserve, check_ttl, whole_milliseconds};
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 
@@ -45,6 +46,7 @@ pub struct LockRequest {
     shared: Arc<Shared>,
     name: Bytes,
     permits: Option<u32>,
+    owner: Option<Arc<[u8]>>,
     ttl: Duration,
     lock_delay: Duration,
     wait: Wait,
@@ -67,6 +69,7 @@ impl LockRequest {
             shared,
             name,
             permits: None,
+            owner: None,
             ttl: TTL_DEFAULT,
             lock_delay: Duration::ZERO,
             wait: WAIT_DEFAULT,
@@ -89,6 +92,41 @@ impl LockRequest {
     /// long after the last successful renewal at the latest.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = whole_milliseconds(ttl);
+        self
+    }
+
+    /// In whose name the lock is held: any bytes that tell the owners of this client apart, such as the number of a request
+    /// or of a job. While the lock is held for an owner, a further call for the same name and owner has it at once, without
+    /// a request to any node: the lock is reentrant for its owner. All others wait as usual, a call that names no owner included.
+    ///
+    /// Each call has a guard of its own, and the lock is released when the last of them is released or dropped; what the
+    /// others' release comes to is [`is_shared`](crate::Release::is_shared). The lock is renewed as long as there is a guard.
+    /// Its ttl, `max_lifetime` and `reserve` are those of the call that has taken it from the nodes; those of further calls
+    /// change nothing, but a lock with less than their `min_validity` left is not handed out to them. The loss of the lock reaches
+    /// every guard, and the owner's next call asks the nodes anew.
+    ///
+    /// An owner is known to this client and its clones alone, and tells nodes nothing: another client, in this process or
+    /// another one, waits whatever owner it names. The guards' token is one, so what is released by its token is lost for all of them.
+    /// Not for leases, permits, and locks with a lock delay or a fence.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::{Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let account = redlock.lock("account 7").wait(Wait::None);
+    /// let outer = account.clone().owner("request 42").acquire().await?;
+    /// let inner = account.clone().owner("request 42").acquire().await?; // called by what holds it
+    /// assert!(account.clone().owner("request 43").acquire().await.is_err());
+    /// assert!(outer.release().await.is_shared() && inner.is_valid());
+    /// assert!(inner.release().await.is_free());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.owner = Some(Arc::from(owner.as_ref()));
         self
     }
 
@@ -274,6 +312,9 @@ impl LockRequest {
         if let Some(permits) = self.permits {
             check_permits(&self.name, permits)?;
         }
+        if self.owner.is_some() {
+            self.check_owned(renews)?;
+        }
         check_ttl(self.ttl, drift, self.min_validity)?;
         check_lock_delay(self.lock_delay, self.ttl)?;
         if renews {
@@ -285,6 +326,18 @@ impl LockRequest {
         }
     }
 
+    /// What counts guards has guards, and one lock for all of them.
+    fn check_owned(&self, renews: bool) -> Result<(), Arc<str>> {
+        let what = match renews {
+            false => "a lease, which nobody renews",
+            true if self.permits.is_some() => "a permit",
+            true if !self.lock_delay.is_zero() => "a lock with a lock delay",
+            true if self.is_fenced => "a lock with a fence",
+            true => return Ok(()),
+        };
+        Err(Arc::from(format!("{what} has no owner")))
+    }
+
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
         self.check(renews)
             .map_err(|reason| AcquireError::Invalid { reason })?;
@@ -292,6 +345,7 @@ impl LockRequest {
         let call = AcquireCall {
             name: self.name.clone(),
             permits: self.permits,
+            owner: self.owner.clone(),
             ttl: self.ttl,
             lock_delay: self.lock_delay,
             wait: self.wait,
@@ -366,113 +420,5 @@ impl fmt::Debug for OnWait {
     }
 }
 
-/// Nodes count in milliseconds: a part of one counts as a whole one.
-pub(crate) fn whole_milliseconds(ttl: Duration) -> Duration {
-    let above = ttl.subsec_nanos() % 1_000_000;
-    if above == 0 {
-        return ttl;
-    }
-    ttl.saturating_add(Duration::from_nanos(u64::from(1_000_000 - above)))
-}
-
-pub(crate) fn check_ttl(
-    ttl: Duration,
-    drift: Drift,
-    min_validity: Duration,
-) -> Result<(), Arc<str>> {
-    if ttl > TTL_MAX {
-        return Err(Arc::from("the ttl is at most 365 days"));
-    }
-    let validity = drift.validity(ttl);
-    if validity.is_zero() || validity < min_validity {
-        return Err(Arc::from(format!(
-            "a ttl of {} ms leaves {} ms after drift ({} ms), which is too short",
-            ttl.as_millis(),
-            validity.as_millis(),
-            drift.of(ttl).as_millis()
-        )));
-    }
-    Ok(())
-}
-
-/// Nodes keep the lock for both together.
-fn check_lock_delay(delay: Duration, ttl: Duration) -> Result<(), Arc<str>> {
-    if ttl.saturating_add(delay) > TTL_MAX {
-        return Err(Arc::from(
-            "the ttl and the lock delay are together at most 365 days",
-        ));
-    }
-    Ok(())
-}
-
-/// A renewal comes back after it was sent: less than the whole validity is left then.
-fn check_reserve(reserve: Duration, ttl: Duration, drift: Drift) -> Result<(), Arc<str>> {
-    let validity = drift.validity(ttl);
-    if reserve >= validity {
-        return Err(Arc::from(format!(
-            "a reserve of {} ms is not less than the {} ms that a ttl of {} ms leaves after drift",
-            reserve.as_millis(),
-            validity.as_millis(),
-            ttl.as_millis(),
-        )));
-    }
-    Ok(())
-}
-
 const TTL_DEFAULT: Duration = Duration::from_secs(30);
 const WAIT_DEFAULT: Wait = Wait::For(Duration::from_secs(10));
-const TTL_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_a_millisecond_counts_as_a_whole_one() {
-        for (micros, whole_ms) in [(0, 0), (1, 1), (1_000, 1), (5_500, 6), (999_001, 1_000)] {
-            let ttl = whole_milliseconds(Duration::from_micros(micros));
-            assert_eq!(ttl, Duration::from_millis(whole_ms), "{micros} us");
-        }
-        assert_eq!(whole_milliseconds(Duration::from_nanos(1)).as_millis(), 1);
-        assert!(whole_milliseconds(Duration::MAX) > TTL_MAX);
-    }
-
-    #[test]
-    fn a_lock_delay_and_its_ttl_fit_into_what_nodes_keep() {
-        let ttl = Duration::from_secs(30);
-        let longest = TTL_MAX - ttl;
-        for (delay, good) in [
-            (Duration::ZERO, true),
-            (longest, true),
-            (longest + Duration::from_millis(1), false),
-            (whole_milliseconds(Duration::MAX), false),
-        ] {
-            assert_eq!(check_lock_delay(delay, ttl).is_ok(), good, "{delay:?}");
-        }
-    }
-
-    #[test]
-    fn a_ttl_must_leave_validity() {
-        let drift = Drift::default();
-        let none = Duration::ZERO;
-        let millis = Duration::from_millis;
-        for (ttl, least, good) in [
-            (none, none, false),
-            (millis(1), none, false),
-            (millis(2), none, false),
-            (millis(3), none, true),
-            (millis(500), none, true),
-            (millis(500), millis(493), true),
-            (millis(500), millis(494), false),
-            (TTL_MAX, none, true),
-            (TTL_MAX + millis(1), none, false),
-            (Duration::MAX, none, false),
-        ] {
-            assert_eq!(
-                check_ttl(ttl, drift, least).is_ok(),
-                good,
-                "{ttl:?} {least:?}"
-            );
-        }
-    }
-}

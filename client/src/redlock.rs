@@ -20,7 +20,8 @@ use quorlock_client_rules::token::{Token, check_token};
 use quorlock_client_rules::unasked;
 
 use crate::lease::Lease;
-use crate::lock::{LockRequest, check_ttl, whole_milliseconds};
+use crate::limits::{check_ttl, whole_milliseconds};
+use crate::lock::LockRequest;
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 

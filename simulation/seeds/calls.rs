@@ -100,6 +100,7 @@ impl World {
         let call = AcquireCall {
             name: lock_name(name),
             permits: self.plan.permits,
+            owner: None,
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,

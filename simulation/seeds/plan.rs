@@ -271,6 +271,7 @@ impl Plan {
         }
         let part = Random::of(&[self.seed, 14]).pick(&[1, 2, 4]);
         Plan {
+            permits: None,
             lock_delay_ms: self.ttl_ms / part,
             is_by_token: false,
             ..self

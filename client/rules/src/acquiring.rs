@@ -190,6 +190,11 @@ impl Acquiring {
         }
     }
 
+    /// Whether no node has been asked for anything that a later release would not undo.
+    pub(super) fn has_taken_nothing(&self) -> bool {
+        !matches!(self.stage, Stage::Asking(_) | Stage::Completing(..))
+    }
+
     /// What the call waits for.
     pub(super) fn wanted(&self) -> Wanted {
         match &self.permits {

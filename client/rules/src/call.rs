@@ -1,5 +1,6 @@
 //! What callers ask of the client, and what they are told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,8 @@ pub struct AcquireCall {
     pub name: Bytes,
     /// How many permits the semaphore has, if it is one: one of them is to be acquired.
     pub permits: Option<u32>,
+    /// Whose further calls for the lock have it at once, as long as it is held.
+    pub owner: Option<Arc<[u8]>>,
     /// The length of the lease on each node.
     pub ttl: Duration,
     /// How long others wait when it ends without a release.

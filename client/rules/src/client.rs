@@ -15,7 +15,10 @@ mod delay_tests;
 mod distance_tests;
 mod ending;
 #[cfg(test)]
+mod owner_tests;
+#[cfg(test)]
 mod permit_tests;
+mod sharing;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -35,6 +38,7 @@ use crate::link::request::Subject;
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
 use crate::outcome::{ExtendError, Loss, Release};
+use crate::owners::Owners;
 use crate::probing::Probing;
 use crate::refusals::Refusals;
 use crate::register::Register;
@@ -74,6 +78,7 @@ pub struct Client {
     settling: Vec<Settling>,
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
+    owners: Owners,
     known: VecDeque<NodeReply>,
     counting: Counting,
     random: Box<dyn Rng>,
@@ -104,6 +109,7 @@ impl Client {
             fences: KnownFences::default(),
             settling: Vec::new(),
             handed_over: HashMap::new(),
+            owners: Owners::default(),
             known: VecDeque::new(),
             random,
         }
@@ -118,7 +124,11 @@ impl Client {
         let told_before = actions.len();
         self.counting.event(&event);
         match event {
-            Event::Call(operation, call) => self.call(now, operation, call, actions),
+            Event::Call(operation, call) => {
+                if let Some(call) = self.of_lock(operation, call, actions) {
+                    self.call(now, operation, call, actions);
+                }
+            }
             Event::Gone(operation) => self.gone(now, operation, actions),
             Event::Connected(id, peer) => {
                 if let Some(link) = self.links.get_mut(id.node) {
@@ -135,6 +145,7 @@ impl Client {
         }
         self.settle(now, is_time, actions);
         self.counting.actions(&actions[told_before..]);
+        self.tell_guards(told_before, actions);
     }
 
     /// When [`Event::Timer`] is to be told.
@@ -363,6 +374,7 @@ impl Client {
         };
         match before {
             Some(Operation::Acquiring(acquiring)) => {
+                self.acquired_for_owner(now, operation, &acquiring, actions);
                 self.leave_queue(now, &acquiring, operation, actions);
             }
             Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),

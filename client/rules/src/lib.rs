@@ -30,6 +30,7 @@ pub mod log_line;
 pub mod name;
 mod operation;
 pub mod outcome;
+mod owners;
 pub mod permits;
 mod place;
 pub mod probe;

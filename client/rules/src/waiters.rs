@@ -187,6 +187,13 @@ impl Waiters {
         first.map(|waiter| waiter.operation)
     }
 
+    /// All calls of a queue, in order.
+    pub(super) fn all(&self, name: &Wanted) -> Vec<OperationId> {
+        let queue = self.queues.get(name);
+        let calls = queue.into_iter().flat_map(|queue| queue.calls.values());
+        calls.map(|waiter| waiter.operation).collect()
+    }
+
     /// How many calls are in all queues; a queue without calls is not kept.
     pub(super) fn size(&self) -> usize {
         self.queues.values().map(|queue| queue.calls.len()).sum()

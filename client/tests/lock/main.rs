@@ -14,6 +14,7 @@ mod fences;
 mod holding;
 mod in_process;
 mod membership;
+mod owners;
 mod permits;
 mod secrets;
 mod statistics;

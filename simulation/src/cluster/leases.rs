@@ -15,6 +15,7 @@ impl<Step> Cluster<Step> {
         let call = AcquireCall {
             name: Bytes::copy_from_slice(lock.as_bytes()),
             permits: None,
+            owner: None,
             ttl,
             lock_delay: Duration::ZERO,
             is_fenced: false,

@@ -14,12 +14,13 @@ use crate::token::Token;
 #[derive(Debug)]
 pub(super) struct PermitChoice {
     semaphore: Bytes,
+    count: u32,
     permits: Vec<Permit>,
     /// Where the walk is, how far its next step leads, and how many it has made.
-    at: usize,
-    step: usize,
-    walked: usize,
-    chosen: usize,
+    at: u32,
+    step: u32,
+    walked: u32,
+    chosen: u32,
 }
 
 /// What is known of a permit.
@@ -35,8 +36,8 @@ struct Permit {
 impl PermitChoice {
     /// A choice among so many, of which one is chosen.
     pub(super) fn start(semaphore: Bytes, permits: u32, random: &mut dyn Rng) -> Self {
-        let count = permits.max(1) as usize;
-        let mut below = |count: usize| random.next_u32() as usize % count;
+        let count = permits.max(1);
+        let mut below = |count: u32| random.next_u32() % count;
         let at = below(count);
         // A step that leads to all of them.
         let mut step = 1 + below(count);
@@ -45,7 +46,8 @@ impl PermitChoice {
         }
         Self {
             semaphore,
-            permits: vec![Permit::default(); count],
+            count,
+            permits: vec![Permit::default(); count as usize],
             at,
             step,
             walked: 1,
@@ -59,7 +61,7 @@ impl PermitChoice {
 
     /// The index of the permit that is asked for.
     pub(super) fn index(&self) -> u32 {
-        u32::try_from(self.chosen).unwrap_or(u32::MAX)
+        self.chosen
     }
 
     /// The name of the permit that is asked for.
@@ -69,43 +71,50 @@ impl PermitChoice {
 
     /// Whether the walk has not come to each permit yet.
     pub(super) fn has_untried(&self) -> bool {
-        self.walked < self.permits.len()
+        self.walked < self.count
     }
 
     /// Chooses the permit that is asked for next.
     pub(super) fn choose(&mut self, now: ClientInstant) {
         if let Some(free) = self.free(now) {
-            self.permits[free].free_at = None;
-            self.permits[free].is_released = false;
             self.chosen = free;
+            let permit = self.permit();
+            permit.free_at = None;
+            permit.is_released = false;
             return;
         }
         self.walked = self.walked.saturating_add(1);
-        self.at = (self.at + self.step) % self.permits.len();
+        self.at = (self.at + self.step) % self.count;
         self.chosen = self.at;
     }
 
     /// The name of a permit that may be free now.
     pub(super) fn free_name(&self, now: ClientInstant) -> Option<Bytes> {
-        let index = u32::try_from(self.free(now)?).ok()?;
-        Some(permit_name(&self.semaphore, index))
+        Some(permit_name(&self.semaphore, self.free(now)?))
     }
 
-    fn free(&self, now: ClientInstant) -> Option<usize> {
+    /// The permit that is asked for.
+    fn permit(&mut self) -> &mut Permit {
+        &mut self.permits[self.chosen as usize]
+    }
+
+    fn free(&self, now: ClientInstant) -> Option<u32> {
         let is_over = |permit: &Permit| permit.free_at.is_some_and(|at| now.has_reached(at));
-        let released = self.permits.iter().position(|permit| permit.is_released);
-        released.or_else(|| self.permits.iter().position(is_over))
+        let first = |is_it: &dyn Fn(&Permit) -> bool| {
+            (0..self.count).find(|index| is_it(&self.permits[*index as usize]))
+        };
+        first(&|permit| permit.is_released).or_else(|| first(&is_over))
     }
 
     /// The chosen permit was refused. Says whether somebody else has it than when it was asked for before.
     pub(super) fn refused(&mut self, holder: Option<&Token>) -> bool {
-        let before = std::mem::replace(&mut self.permits[self.chosen].holder, holder.cloned());
+        let before = std::mem::replace(&mut self.permit().holder, holder.cloned());
         before.is_some() && before.as_ref() != holder
     }
 
     /// When the chosen permit is free again, as its nodes have told.
     pub(super) fn told(&mut self, free_at: Option<ClientInstant>) {
-        self.permits[self.chosen].free_at = free_at;
+        self.permit().free_at = free_at;
     }
 
     /// This client has released a permit.
@@ -124,7 +133,7 @@ impl PermitChoice {
     }
 }
 
-fn greatest_common_divisor(one: usize, other: usize) -> usize {
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     match other {
         0 => one,
         _ => greatest_common_divisor(other, one % other),

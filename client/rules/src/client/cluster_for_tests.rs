@@ -97,6 +97,7 @@ impl Cluster {
         AcquireCall {
             name: Bytes::from_static(b"a"),
             permits: None,
+            owner: None,
             ttl: TTL,
             lock_delay: Duration::ZERO,
             is_fenced: false,

@@ -90,6 +90,11 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         let undoing = operation.undoing();
+        if self.owners.leave(operation) {
+            actions.push(Action::Tell(undoing, Outcome::Settled));
+            return;
+        }
+        let operation = self.owners.lock_of(operation);
         match self.operations.get(&operation) {
             Some(Operation::Held(_)) => {
                 if let Some(subject) = self.take_held(now, operation, actions) {

@@ -12,6 +12,8 @@ pub struct Size {
     pub operations: usize,
     /// Calls in the queues of those that wait for a lock of the same name.
     pub waiting: usize,
+    /// Guards of owners, and the locks that they keep.
+    pub owned: usize,
     /// Timers of operations.
     pub timers: usize,
     /// Calls that wait until what is owed is paid.
@@ -30,6 +32,7 @@ impl Size {
     pub fn of_calls(&self) -> usize {
         self.operations
             + self.waiting
+            + self.owned
             + self.timers
             + self.settling
             + self.requests
@@ -44,6 +47,7 @@ impl Client {
         Size {
             operations: self.operations.len(),
             waiting: self.waiters.size(),
+            owned: self.owners.size(),
             timers: self.timers.len() + self.watchdogs.len(),
             settling: self.settling.len(),
             requests: self.links.iter().map(Link::size).sum(),

@@ -27,6 +27,9 @@ impl Client {
         tells: bool,
         actions: &mut Vec<Action>,
     ) {
+        if self.join_held(now, operation, &call, actions) {
+            return;
+        }
         let ahead = match call.wait {
             Wait::None => 0,
             _ => {

@@ -31,6 +31,8 @@ pub enum NodeRelease {
     NotHeld,
     /// It was not asked: the lock was lost before. Where the node still holds it, it stays until its lock delay is over.
     Kept,
+    /// It was not asked: other guards of the same owner hold the lock.
+    Shared,
     /// It has not answered, because it could not be reached or, with [`Cause::NotWaitedFor`], because a majority had freed the
     /// lock before it did. Where it may hold the lock, the client goes on trying in the
     /// background until the lease is over.
@@ -85,6 +87,23 @@ impl Release {
         }
     }
 
+    /// No node was asked to free a lock that others of the same owner hold.
+    pub(crate) fn shared(nodes: &[Arc<str>]) -> Self {
+        let nodes = nodes.iter();
+        Self {
+            nodes: nodes
+                .map(|node| (Arc::clone(node), NodeRelease::Shared))
+                .collect(),
+        }
+    }
+
+    /// Whether other guards of the same owner hold the lock, and no node was asked.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|(_, node)| *node == NodeRelease::Shared)
+    }
+
     /// Nodes that freed the lock.
     #[must_use]
     pub fn freed(&self) -> usize {
@@ -118,16 +137,19 @@ impl Release {
     /// take it already, as far as this token is concerned.
     #[must_use]
     pub fn is_free(&self) -> bool {
-        let told = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| !matches!(node, NodeRelease::Not(_) | NodeRelease::Kept));
+        let told = self.nodes.iter().filter(|(_, node)| {
+            let is_unasked = matches!(node, NodeRelease::Kept | NodeRelease::Shared);
+            !is_unasked && !matches!(node, NodeRelease::Not(_))
+        });
         told.count() > self.nodes.len() / 2
     }
 }
 
 impl fmt::Display for Release {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_shared() {
+            return formatter.write_str("kept for other guards of the same owner");
+        }
         let (freed, count) = (self.freed(), self.nodes.len());
         let is_released = self.released();
         if is_released {
@@ -136,7 +158,7 @@ impl fmt::Display for Release {
         write!(formatter, "freed on {freed} of {count} nodes")?;
         for (node, release) in &self.nodes {
             match release {
-                NodeRelease::Freed => {}
+                NodeRelease::Freed | NodeRelease::Shared => {}
                 // A release is a success before they have answered, and nothing is known against them.
                 NodeRelease::Not(Cause::NotWaitedFor) if is_released => {}
                 NodeRelease::NotHeld => write!(formatter, "\n  {node}: not held by this token")?,
@@ -159,6 +181,7 @@ mod tests {
             'f' => NodeRelease::Freed,
             'n' => NodeRelease::NotHeld,
             'k' => NodeRelease::Kept,
+            's' => NodeRelease::Shared,
             'w' => NodeRelease::Not(Cause::NotWaitedFor),
             _ => NodeRelease::Not(Cause::Silent),
         };
@@ -198,6 +221,14 @@ mod tests {
             assert!(!release(held).was_lost(), "{held}");
         }
         assert!(!release("").was_lost(), "no node says anything");
+        let shared = release("sss");
+        assert!(
+            shared.is_shared() && !shared.was_lost() && !shared.is_free() && !shared.released()
+        );
+        assert_eq!(
+            shared.to_string(),
+            "kept for other guards of the same owner"
+        );
         let kept = release("kkk");
         assert!(kept.was_lost() && !kept.is_free() && !kept.released());
         assert!(

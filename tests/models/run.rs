@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::check::{Outcome, Search, check};
 use crate::exclusion::{self, Exclusion, Mutant, Scope, Size};
+use crate::fences::{self, Fencing};
 use crate::report;
 use crate::stream::{self, Bounds, Stream};
 
@@ -102,6 +103,7 @@ pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
         let outcome = walk(walks, options.size);
         judge_model(&mut counts, &mut say, name, about, &outcome, 0);
     }
+    judge_fences(&mut counts, &mut say, options);
     for (name, about, bounds) in stream::runs(options.size) {
         if options.wants(name) {
             let (outcome, crashes) = check_stream(bounds, stream::Mutant::None, options.threads);
@@ -122,6 +124,7 @@ pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
             );
         }
     }
+    judge_mutants_of_fences(&mut counts, &mut say, options);
     for mutant in stream::Mutant::ALL {
         if options.wants(mutant.words()) {
             let (name, bounds) = stream::catching(mutant);
@@ -138,9 +141,51 @@ pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
     counts
 }
 
+fn judge_fences(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
+    for scope in fences::scopes(options.size) {
+        if options.wants(scope.name) {
+            let (name, about) = (scope.name, scope.about);
+            let outcome = check_fences(scope, fences::Mutant::None, options.threads);
+            judge_model(counts, say, name, about, &outcome, 0);
+        }
+    }
+    let walks = fences::everything();
+    if options.wants(walks.name) {
+        let (name, about) = (walks.name, walks.about);
+        let outcome = walk_fences(walks, options.size);
+        judge_model(counts, say, name, about, &outcome, 0);
+    }
+}
+
+fn judge_mutants_of_fences(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
+    for (mutant, scope) in fences::mutants() {
+        if options.wants(mutant.words()) || options.wants(scope.name) {
+            let words = (mutant.words(), scope.name);
+            let outcome = check_fences(scope, mutant, options.threads);
+            judge_mutant(counts, say, options, words, &outcome);
+        }
+    }
+}
+
 /// Explores a scope completely.
 pub(crate) fn check_scope(scope: Scope, mutant: Mutant, threads: usize) -> Outcome {
     check(Exclusion::new(scope, mutant), Search::Everything, threads)
+}
+
+/// Explores a scope of fences completely.
+pub(crate) fn check_fences(
+    scope: fences::Scope,
+    mutant: fences::Mutant,
+    threads: usize,
+) -> Outcome {
+    check(Fencing::new(scope, mutant), Search::Everything, threads)
+}
+
+/// Random walks through fences on more nodes.
+pub(crate) fn walk_fences(scope: fences::Scope, size: Size) -> Outcome {
+    let states = if size == Size::Full { 500_000 } else { 50_000 };
+    let search = Search::Walks { seed: 5, states };
+    check(Fencing::new(scope, fences::Mutant::None), search, 1)
 }
 
 /// Explores the log completely; also tells how many crash states were looked at.

@@ -4,8 +4,8 @@
 
 use crate::check::Outcome;
 use crate::exclusion::{self, Mutant, Size};
-use crate::run::{check_scope, check_stream, walk};
-use crate::{report, stream};
+use crate::run::{check_fences, check_scope, check_stream, walk, walk_fences};
+use crate::{fences, report, stream};
 
 #[test]
 fn every_scope_of_exclusion_holds() {
@@ -28,6 +28,29 @@ fn every_scope_of_exclusion_holds() {
 fn walks_through_five_nodes_hold() {
     let scope = exclusion::everything();
     assert_good(scope.name, &walk(scope.clone(), Size::Small));
+}
+
+#[test]
+fn fences_of_a_name_grow_in_every_scope() {
+    for scope in fences::scopes(Size::Small) {
+        let outcome = check_fences(scope.clone(), fences::Mutant::None, THREADS);
+        assert_good(scope.name, &outcome);
+        assert!(outcome.is_complete, "{}", scope.name);
+    }
+}
+
+#[test]
+fn walks_through_fences_of_five_nodes_hold() {
+    let scope = fences::everything();
+    assert_good(scope.name, &walk_fences(scope.clone(), Size::Small));
+}
+
+#[test]
+fn mutants_of_fences_are_caught() {
+    for (mutant, scope) in fences::mutants() {
+        let outcome = check_fences(scope, mutant, THREADS);
+        assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
+    }
 }
 
 #[test]

@@ -279,6 +279,18 @@ impl Engine {
         self.keyspace.fences.ceiling()
     }
 
+    /// The fences, which a model keeps in its states.
+    #[doc(hidden)]
+    pub fn fences(&self) -> &Fences {
+        &self.keyspace.fences
+    }
+
+    /// Goes on with the fences of a model's state.
+    #[doc(hidden)]
+    pub fn set_fences(&mut self, fences: Fences) {
+        self.keyspace.fences = fences;
+    }
+
     /// Changes the cap on deadlines that the restart delay covers.
     pub fn set_restart_delay_max(&mut self, cap: Duration) {
         self.keyspace.rules.restart_delay_max = cap;

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::control::Ceiling;
 
-/// What a node has taken.
-#[derive(Debug)]
-pub(crate) struct Fences {
+/// What a node has taken. Public for the model of fences, which keeps it in its states.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Fences {
     ceiling: Ceiling,
     /// What every name has at least.
     floor: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Fences {
     bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Fence {
     value: u64,
     /// The token of the lock that took it.
@@ -52,7 +52,7 @@ pub(crate) struct Taken {
 
 impl Fences {
     /// None taken by this node in this run, and this ceiling on record.
-    pub(crate) fn new(ceiling: Ceiling) -> Fences {
+    pub fn new(ceiling: Ceiling) -> Fences {
         Fences {
             ceiling,
             floor: ceiling.value(),
@@ -63,7 +63,7 @@ impl Fences {
     }
 
     /// What is on record, or about to be.
-    pub(crate) fn ceiling(&self) -> Ceiling {
+    pub fn ceiling(&self) -> Ceiling {
         self.ceiling
     }
 
@@ -156,7 +156,7 @@ impl Fences {
     }
 
     /// Raises the floor to what is forgotten: all names go on above it.
-    fn forget_oldest(&mut self) {
+    pub fn forget_oldest(&mut self) {
         let Some(name) = self.order.pop_front() else {
             return;
         };

@@ -61,6 +61,8 @@ pub use command::{
 pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;
+#[doc(hidden)]
+pub use fences::Fences;
 pub use glob::{
     GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, TooManySteps,
 };

@@ -23,7 +23,8 @@ impl Acquisition {
     }
 
     /// The largest fence that a majority of the nodes has told.
-    pub(crate) fn known_fence(&self) -> Option<u64> {
+    #[must_use]
+    pub fn known_fence(&self) -> Option<u64> {
         let fencing = self.fencing.as_ref()?;
         fencing.known(self.terms.quorum())
     }

@@ -1,5 +1,6 @@
 //! A lock that is held, over sockets: renewal, healing, loss, and connections that break.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_client::{ExtendError, Loss, NodeStatus, Wait};
@@ -227,7 +228,7 @@ async fn an_outage_of_all_nodes_is_recovered_from() {
 #[tokio::test]
 async fn the_longest_lifetime_ends_a_lock_that_could_be_renewed() {
     let nodes = FakeNode::five();
-    let clock = std::sync::Arc::new(quorlock_client::SettableClock::new());
+    let clock = Arc::new(quorlock_client::SettableClock::new());
     let lifetime = Duration::from_secs(5);
     let redlock = builder(&nodes)
         .clock(clock.clone())
@@ -313,8 +314,12 @@ async fn a_lock_with_a_lock_delay_that_was_lost_stays_on_the_nodes() {
 #[tokio::test]
 async fn a_lock_that_was_never_handed_out_is_free_at_once_in_spite_of_its_lock_delay() {
     let nodes = FakeNode::five();
-    let redlock = client(&nodes);
-    // Its longest lifetime is over as soon as it is taken, by the margin that there is for a loss.
+    let (redlock, clock) = timeless(&nodes);
+    // Its longest lifetime is over before it is taken.
+    for node in &nodes {
+        let clock = Arc::clone(&clock);
+        node.on_set(move || clock.advance(Duration::from_millis(50)));
+    }
     let lock = redlock.lock("a").ttl(TTL).lock_delay(TTL);
     let lock = lock.max_lifetime(Duration::from_millis(50));
     assert!(lock.acquire().await.is_err());

@@ -120,7 +120,7 @@ fn sync(nodes: &NodeOptions, trust_disks: bool, format: Format) -> Result<ExitCo
         } => json!({
             "node": *node.node, "state": "uncertain", "certain_others": certain_others, "needed": needed,
         }),
-        other => json!({ "node": *node.node, "state": "unknown", "text": format!("{other:?}") }),
+        other => json!({ "node": *node.node, "state": "unknown", "text": other.to_string() }),
     };
     let described: Vec<_> = synced.iter().map(described).collect();
     format.result(
@@ -137,9 +137,16 @@ fn sync(nodes: &NodeOptions, trust_disks: bool, format: Format) -> Result<ExitCo
     let what = format!(
         "{taking} of {total} nodes take fences; {meaning}, and locks without one are not concerned"
     );
-    Err(Failure::new(NO_QUORUM, what).remedy(
-        "run this again when all nodes are up and their restart delays are over; where that changes nothing, see --trust-disks",
-    ))
+    let is_uncertain = |node: &NodeFences| matches!(node.state, FenceState::Uncertain { .. });
+    let remedy = match synced.iter().any(is_uncertain) {
+        true => {
+            "run this again when all nodes are up and their restart delays are over; where that changes nothing, see --trust-disks"
+        }
+        false => {
+            "list all nodes of one cluster, each once, and run this again when all are up and their restart delays are over"
+        }
+    };
+    Err(Failure::new(NO_QUORUM, what).remedy(remedy))
 }
 
 const EXAMPLES: &str = "\

@@ -39,6 +39,8 @@ pub enum FenceAnswer {
     Taken(Identity),
     /// It has taken this one for the name already.
     Refused(u64),
+    /// This one is too far above the one that the name has there.
+    TooHigh,
     /// It does not hold the lock for us.
     WithoutLock,
     /// No answer that counts.

@@ -90,6 +90,7 @@ impl SyncingFences {
 
     fn end(&mut self, context: &mut Context<'_>) -> Step {
         self.note_states(context.nodes());
+        self.note_doubtful(context);
         let labels = context.labels.iter().map(Arc::clone);
         let states = self.states.drain(..);
         let nodes = labels
@@ -129,6 +130,9 @@ impl SyncingFences {
                 return None;
             };
             let (others, ceiling) = self.certain_others(told);
+            if self.far_ahead().is_some() {
+                return None;
+            }
             let ceiling = match others >= majority(nodes) {
                 true => ceiling,
                 false if self.trusts_disks && everybody_told => largest,
@@ -138,6 +142,42 @@ impl SyncingFences {
         };
         let answers = self.round.answers().iter().enumerate();
         answers.filter_map(adoption).collect()
+    }
+
+    /// A node that says it has taken what no counting could reach from what the others have: it may be wrong, or they are.
+    fn far_ahead(&self) -> Option<(NodeIndex, u64)> {
+        let answers = self.round.answers().iter().enumerate();
+        let told = answers.filter_map(|(node, answer)| match answer {
+            Some(Ok(told)) if told.is_certain => Some((told.ceiling, node)),
+            _ => None,
+        });
+        let (largest, node) = told.clone().max()?;
+        let (smallest, _) = told.min()?;
+        (largest - smallest > SPREAD_MAX).then_some((node, largest))
+    }
+
+    /// Entries that stand for no node of their own, and nodes that adopt nothing because one is far ahead.
+    fn note_doubtful(&mut self, context: &Context<'_>) {
+        let far_ahead = match self.stage {
+            Stage::Adopting => None,
+            Stage::Looking | Stage::Asking => self.far_ahead(),
+        };
+        for (node, state) in self.states.iter_mut().enumerate() {
+            if let Some((cluster, expected)) = context.register.outsider(node) {
+                *state = FenceState::Unknown(Cause::OtherCluster { cluster, expected });
+            } else if let Some(twin) = context.register.same_as(node) {
+                let twin = Arc::clone(&context.labels[twin]);
+                *state = FenceState::Unknown(Cause::SameNode(twin));
+            } else if let (Some((other, ceiling)), FenceState::Uncertain { .. }) =
+                (far_ahead, &*state)
+            {
+                let other = &context.labels[other];
+                *state = FenceState::Unknown(Cause::Refused(Arc::from(format!(
+                    "{other} tells a ceiling of {ceiling}, which nobody comes to by counting, so nothing was adopted: if it is wrong, \
+                     empty that node; if it is right, give this number to LOCK.ADOPT on all others"
+                ))));
+            }
+        }
     }
 
     /// How many distinct nodes but this one are certain, and the largest of their ceilings.
@@ -182,4 +222,6 @@ fn ask(questions: &[(NodeIndex, Kind)], stage: Stage, context: &mut Context<'_>)
     round
 }
 
+/// Nodes do not take a fence that is so far above the last one.
+const SPREAD_MAX: u64 = 1 << 40;
 const QUESTION_LASTS: Duration = Duration::from_secs(5);

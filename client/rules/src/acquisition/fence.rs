@@ -50,7 +50,7 @@ impl Acquisition {
         let cause = match answer {
             FenceAnswer::Not(cause) => cause,
             FenceAnswer::WithoutLock => Cause::NotOurs,
-            FenceAnswer::Taken(_) | FenceAnswer::Refused(_) => return,
+            FenceAnswer::Taken(_) | FenceAnswer::Refused(_) | FenceAnswer::TooHigh => return,
         };
         // Who reads why the attempt has failed is to find this, and not that the node had granted the lock before.
         if let Some(vote) = self.votes.get_mut(node) {

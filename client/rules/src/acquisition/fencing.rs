@@ -15,6 +15,8 @@ pub(super) struct Fencing {
     /// What the nodes are asked to take; none until enough of them have told what they have.
     fence: Option<u64>,
     nodes: Vec<Node>,
+    /// The smallest number that a node has refused as too far above its own.
+    too_high: Option<u64>,
     rounds: u32,
     is_done: bool,
 }
@@ -37,7 +39,7 @@ enum Standing {
     /// It was asked, and is waited for until then.
     Asked(Identity, ClientInstant),
     Taken(Identity),
-    /// It does not take this one, and is asked again for a larger one.
+    /// It does not take this one, and is asked again for another.
     Refused(Identity),
     /// It has the lock no more, or does not answer.
     Out,
@@ -59,6 +61,7 @@ impl Fencing {
         Self {
             fence: guess,
             nodes: vec![Node::default(); nodes],
+            too_high: None,
             rounds: 0,
             is_done: false,
         }
@@ -105,6 +108,9 @@ impl Fencing {
         match answer {
             FenceAnswer::Refused(known) => self.note(node, *known),
             FenceAnswer::Taken(_) => self.note(node, fence),
+            FenceAnswer::TooHigh => {
+                self.too_high = Some(self.too_high.map_or(fence, |known| known.min(fence)));
+            }
             FenceAnswer::WithoutLock | FenceAnswer::Not(_) => {}
         }
         if self.fence != Some(fence) {
@@ -112,7 +118,7 @@ impl Fencing {
         }
         let standing = match (answer, self.identity(node)) {
             (FenceAnswer::Taken(by), _) => Standing::Taken(by.clone()),
-            (FenceAnswer::Refused(_), Some(by)) => Standing::Refused(by),
+            (FenceAnswer::Refused(_) | FenceAnswer::TooHigh, Some(by)) => Standing::Refused(by),
             _ => Standing::Out,
         };
         self.stand(node, standing);
@@ -136,8 +142,8 @@ impl Fencing {
         waited_for.reduce(ClientInstant::earlier)
     }
 
-    /// Goes on, where so many nodes have granted the lock as must take its fence: asks those that are to be asked, and for a
-    /// larger number where this one cannot be had.
+    /// Goes on, where so many nodes have granted the lock as must take its fence: asks those that are to be asked, and for
+    /// another number where this one cannot be had: a larger one, or a smaller one where a node that is far ahead was among the first.
     pub(super) fn go_on(
         &mut self,
         quorum: usize,
@@ -188,8 +194,11 @@ impl Fencing {
     /// One more than the largest number that a majority has told. Says whether there is such a number.
     fn raise(&mut self, quorum: usize) -> bool {
         let next = self.known(quorum).and_then(|fence| fence.checked_add(1));
-        let next =
-            next.filter(|next| *next <= FENCE_MAX && self.fence.is_none_or(|last| last < *next));
+        let next = next.filter(|next| {
+            *next <= FENCE_MAX
+                && self.fence != Some(*next)
+                && self.too_high.is_none_or(|high| *next < high)
+        });
         let Some(next) = next.filter(|_| self.rounds < ROUNDS_MAX) else {
             return false;
         };

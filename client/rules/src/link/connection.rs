@@ -216,7 +216,9 @@ impl Connection {
                     meaning::taken_fenced(reply, by, &request.subject.token, guess);
                 Content::Taken(answer, fence)
             }
-            (Kind::Fence(fence), Ok(by)) => Content::Fenced(fence, meaning::fenced(reply, by)),
+            (Kind::Fence(fence), Ok(by)) => {
+                Content::Fenced(fence, meaning::fenced(reply, by, fence))
+            }
             (Kind::Extend, Ok(by)) => match meaning::extended(reply, by) {
                 Some(answer) => Content::Extended(answer),
                 None if is_preferred => return None,

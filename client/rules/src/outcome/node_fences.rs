@@ -46,18 +46,23 @@ impl NodeFences {
 
 impl fmt::Display for NodeFences {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: ", self.node)?;
-        match &self.state {
-            FenceState::Certain(ceiling) => {
+        write!(formatter, "{}: {}", self.node, self.state)
+    }
+}
+
+impl fmt::Display for FenceState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certain(ceiling) => {
                 write!(formatter, "takes fences; none above {ceiling} so far")
             }
-            FenceState::Adopted(ceiling) => {
+            Self::Adopted(ceiling) => {
                 write!(
                     formatter,
                     "may have lost fences, and takes those above {ceiling} now"
                 )
             }
-            FenceState::Uncertain {
+            Self::Uncertain {
                 certain_others,
                 needed,
                 ..
@@ -65,7 +70,7 @@ impl fmt::Display for NodeFences {
                 formatter,
                 "may have lost fences, and takes none: {certain_others} other nodes are certain of theirs, {needed} have to be"
             ),
-            FenceState::Unknown(cause) => cause.fmt(formatter),
+            Self::Unknown(cause) => cause.fmt(formatter),
         }
     }
 }

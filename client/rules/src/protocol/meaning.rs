@@ -68,18 +68,21 @@ pub(crate) fn taken_fenced(
 }
 
 /// What a reply to the request to take a fence means.
-pub(crate) fn fenced(reply: &OwnedFrame, by: &Identity) -> FenceAnswer {
+pub(crate) fn fenced(reply: &OwnedFrame, by: &Identity, fence: u64) -> FenceAnswer {
     if *reply == OwnedFrame::Null {
         return FenceAnswer::WithoutLock;
     }
     let parts = match reply {
+        OwnedFrame::Error(text) if text.starts_with(TOO_HIGH) => return FenceAnswer::TooHigh,
         OwnedFrame::Array(parts) => &parts[..],
         _ => &[],
     };
     match parts {
-        [OwnedFrame::Integer(1), _] => FenceAnswer::Taken(by.clone()),
-        [OwnedFrame::Integer(0), fence] => match number(fence) {
-            Some(fence) => FenceAnswer::Refused(fence),
+        [OwnedFrame::Integer(1), taken] if number(taken) == Some(fence) => {
+            FenceAnswer::Taken(by.clone())
+        }
+        [OwnedFrame::Integer(0), known] => match number(known) {
+            Some(known) => FenceAnswer::Refused(known),
             None => FenceAnswer::Not(refusal(reply)),
         },
         _ => FenceAnswer::Not(fence_refusal(reply)),
@@ -280,6 +283,8 @@ fn shown(text: &str) -> Arc<str> {
     )
 }
 
+/// How a node refuses a fence that is too far above its own.
+const TOO_HIGH: &str = "ERR this fence is more than ";
 const ID_BYTES_MAX: usize = 128;
 const TEXT_CHARACTERS_MAX: usize = 300;
 

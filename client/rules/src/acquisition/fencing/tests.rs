@@ -170,3 +170,25 @@ fn rounds_end() {
     }
     assert_eq!(rounds, 8);
 }
+
+#[test]
+fn one_node_far_ahead_among_the_first_is_left_out_when_others_have_told() {
+    let far = 1 << 62;
+    let mut fencing = granted(None, &[0, 0, far]);
+    assert_eq!(go_on(&mut fencing).1[0], (0, far + 1));
+    fencing.answered(0, far + 1, &FenceAnswer::TooHigh);
+    fencing.answered(1, far + 1, &FenceAnswer::TooHigh);
+    fencing.answered(2, far + 1, &taken(2));
+    assert_eq!(go_on(&mut fencing), (Next::Fail, vec![]));
+    fencing.note(3, 0);
+    fencing.granted(3, by(3), None);
+    let (next, asked) = go_on(&mut fencing);
+    assert_eq!((next, &asked[..2]), (Next::Wait, &[(0, 1), (1, 1)][..]));
+    for node in [0, 1, 3] {
+        fencing.answered(node, 1, &taken(node));
+    }
+    assert_eq!(
+        (go_on(&mut fencing).0, fencing.fence()),
+        (Next::Done, Some(1))
+    );
+}

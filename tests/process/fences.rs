@@ -51,6 +51,18 @@ fn nodes_are_told_what_the_others_took() {
     assert!(ended.stdout.contains("unreachable"), "{}", ended.stdout);
     let meaning = "2 of 3 nodes take fences; locks can have fences meanwhile";
     assert!(ended.stderr.contains(meaning), "{}", ended.stderr);
+    // A node is one, under however many names.
+    let address = &addresses(&shell)[0];
+    let twin = address.replace("127.0.0.1", "localhost");
+    let nodes = format!("{address},{},{twin}", addresses(&shell)[1]);
+    let ended = shell.quorlock(&["node", "sync", "--json", "--nodes", &nodes]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("the same node as"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("\"taking\":2"), "{}", ended.stdout);
     let json = shell.quorlock(&["node", "sync", "--json"]).json();
     assert_eq!(json["taking"], 3, "{json}");
     assert_eq!(json["nodes"][0]["state"], "certain", "{json}");

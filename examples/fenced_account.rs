@@ -6,7 +6,7 @@
 //! write can help, since the pause may come behind the check.
 //!
 //! The data are in a file of SQLite, or in PostgreSQL where `ACCOUNT_DATABASE` is its URL. Both store the fence with
-//! the data, and compare and write in one statement: see `Database::write`.
+//! the data, and compare in the statement that reads or writes: see `Database`.
 //!
 //! On loss: the write is refused, and the program says so. What it read before is old: it would begin anew, with the lock.
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
@@ -19,6 +19,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use quorlock::{Redlock, Wait};
+use rusqlite::OptionalExtension as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -45,7 +46,7 @@ async fn main() -> Outcome<()> {
         tokio::task::spawn_blocking(move || story.run().map_err(|error| error.to_string()))
             .await??;
         let name = if is_fenced { "with" } else { "without" };
-        let balance = database.read().await?;
+        let balance = database.balance().await?;
         println!("{name} fences: 100 less 30 is {balance}, after a late write of 100 less 50\n");
     }
     Ok(())
@@ -108,8 +109,11 @@ async fn write_after_a_line(name: &str, amount: i64, is_fenced: bool) -> Outcome
     let lock = if is_fenced { lock.fenced() } else { lock };
     let guard = lock.acquire().await?;
     let database = Database::open(&std::env::var("ACCOUNT_DATABASE")?).await?;
-    let balance = database.read().await?;
     let fence = guard.fence().map(i64::try_from).transpose()?;
+    let Some(balance) = database.read(fence.unwrap_or(0)).await? else {
+        println!("{name} is refused: somebody has come with a larger fence");
+        return Ok(());
+    };
     match fence {
         Some(fence) => println!("{name} has the lock with the fence {fence}, and reads {balance}"),
         None => println!("{name} has the lock, and reads {balance}"),
@@ -118,7 +122,7 @@ async fn write_after_a_line(name: &str, amount: i64, is_fenced: bool) -> Outcome
     let left = balance - amount;
     match database.write(left, fence.unwrap_or(0)).await? {
         true => println!("{name} writes {left}"),
-        false => println!("{name} is refused: somebody has written with a larger fence"),
+        false => println!("{name} is refused: somebody has come with a larger fence"),
     }
     drop(guard);
     redlock.close().await;
@@ -152,7 +156,8 @@ impl Database {
         Ok(())
     }
 
-    async fn read(&self) -> Outcome<i64> {
+    /// The balance as it stands.
+    async fn balance(&self) -> Outcome<i64> {
         let query = "SELECT balance FROM account WHERE name = 'a'";
         Ok(match self {
             Self::Sqlite(connection) => connection.query_row(query, [], |row| row.get(0))?,
@@ -160,9 +165,26 @@ impl Database {
         })
     }
 
-    /// Stores the balance with its fence, unless a larger one has been stored. Says whether it did.
+    /// Stores the fence and tells the balance; none if a larger fence is stored. From here on no holder before this one can
+    /// write: not even between this and the write of this one.
+    async fn read(&self, fence: i64) -> Outcome<Option<i64>> {
+        let update =
+            "UPDATE account SET fence = $1 WHERE name = 'a' AND fence <= $1 RETURNING balance";
+        Ok(match self {
+            Self::Sqlite(connection) => {
+                let balance = connection.query_row(update, [fence], |row| row.get(0));
+                balance.optional()?
+            }
+            Self::Postgresql(client) => {
+                let row = client.query_opt(update, &[&fence]).await?;
+                row.map(|row| row.get(0))
+            }
+        })
+    }
+
+    /// Stores the balance, unless a larger fence is stored. Says whether it did.
     async fn write(&self, balance: i64, fence: i64) -> Outcome<bool> {
-        let update = "UPDATE account SET balance = $1, fence = $2 WHERE name = 'a' AND fence <= $2";
+        let update = "UPDATE account SET balance = $1 WHERE name = 'a' AND fence <= $2";
         let rows = match self {
             Self::Sqlite(connection) => connection.execute(update, (balance, fence))?.try_into()?,
             Self::Postgresql(client) => client.execute(update, &[&balance, &fence]).await?,

@@ -1,4 +1,4 @@
-//! One combination of what is compared: fsync mode, restart delay, fault, number of nodes; what makes no sense, and what is
+//! One combination of what is compared: fsync mode, restart delay, fault, number of nodes, fences; what makes no sense, and what is
 //! expected to come of the others.
 //!
 //! Each value has one word, which the command line, the files and the report use alike.
@@ -28,6 +28,21 @@ words! {
     }
 }
 
+words! {
+    /// Whether locks have a fence, which the register checks.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fences or "answer to whether locks have fences: {all}" {
+        /// The register takes every write.
+        #[default]
+        Off = "off",
+        /// The register refuses who comes with a smaller fence than it has seen.
+        On = "on",
+    }
+}
+
 /// How long a node refuses locks after a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -53,6 +68,9 @@ pub struct Cell {
     pub fault: Fault,
     /// How many nodes.
     pub nodes: u8,
+    /// Whether locks have fences.
+    #[serde(default, skip_serializing_if = "Fences::are_off")]
+    pub fences: Fences,
 }
 
 /// How many violations of mutual exclusion (C1) a cell may have.
@@ -65,6 +83,21 @@ pub enum Expectation {
     Some,
     /// It depends on the moment.
     Open,
+}
+
+impl Fences {
+    /// Whether locks have a fence.
+    pub fn are_on(self) -> bool {
+        self == Fences::On
+    }
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference"
+    )]
+    fn are_off(&self) -> bool {
+        *self == Fences::Off
+    }
 }
 
 impl Delay {
@@ -167,6 +200,14 @@ impl Cell {
         if self.fault == Fault::ModeChanged && self.delay == Delay::TrustFsync {
             return Some("the fault sets trust-fsync itself");
         }
+        if self.fault == Fault::Failover && self.fences.are_on() {
+            return Some("only redis-server fails over, and it takes no fences");
+        }
+        if self.fault == Fault::CapLowered && self.fences.are_on() && self.nodes == 1 {
+            return Some(
+                "a node takes no fences for locks that are longer than its restart-delay-max",
+            );
+        }
         if self.fault == Fault::Failover && self.nodes != 1 {
             return Some("a primary and its replica take the place of one node: --nodes 1");
         }
@@ -207,8 +248,13 @@ impl fmt::Display for Cell {
             delay,
             fault,
             nodes,
+            fences,
         } = self;
-        write!(f, "{fsync}/{delay}/{fault}/{nodes}")
+        write!(f, "{fsync}/{delay}/{fault}/{nodes}")?;
+        match fences {
+            Fences::Off => Ok(()),
+            Fences::On => f.write_str("/fences"),
+        }
     }
 }
 
@@ -216,7 +262,11 @@ impl FromStr for Cell {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Cell, String> {
-        let parts: Vec<&str> = text.split('/').collect();
+        let (values, fences) = match text.strip_suffix("/fences") {
+            Some(values) => (values, Fences::On),
+            None => (text, Fences::Off),
+        };
+        let parts: Vec<&str> = values.split('/').collect();
         let [fsync, delay, fault, nodes] = parts[..] else {
             return Err(format!(
                 "'{text}' is no cell: write it like everysec/off/power-loss-one/5"
@@ -228,6 +278,7 @@ impl FromStr for Cell {
             delay: delay.parse()?,
             fault: fault.parse()?,
             nodes: nodes.ok_or_else(|| format!("'{text}': the number of nodes is 1, 3 or 5"))?,
+            fences,
         })
     }
 }
@@ -282,13 +333,16 @@ mod tests {
                 Delay::Percent(50),
             ] {
                 for fault in Fault::ALL {
-                    let cell = Cell {
-                        fsync,
-                        delay,
-                        fault,
-                        nodes: 5,
-                    };
-                    assert_eq!(cell.id().parse(), Ok(cell));
+                    for fences in Fences::ALL {
+                        let cell = Cell {
+                            fsync,
+                            delay,
+                            fault,
+                            nodes: 5,
+                            fences,
+                        };
+                        assert_eq!(cell.id().parse(), Ok(cell));
+                    }
                 }
             }
         }
@@ -304,6 +358,7 @@ mod tests {
             ("no/401%/power-loss-one/5", "no restart delay"),
             ("no/off/meteor/5", "no fault"),
             ("no/off/power-loss-one/4", "1, 3 or 5"),
+            ("no/off/power-loss-one/5/fence", "no cell"),
         ] {
             let error = text.parse::<Cell>().expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
@@ -348,6 +403,8 @@ mod tests {
             "no/off/cap-lowered/5",
             "always/trust-fsync/mode-changed/5",
             "no/auto/failover/5",
+            "no/auto/failover/1/fences",
+            "no/auto/cap-lowered/1/fences",
         ] {
             let cell: Cell = id.parse().expect(id);
             assert!(cell.refusal().is_some(), "{id}");

@@ -52,6 +52,8 @@ pub enum Occurrence {
         token: String,
         valid_until_ns: u64,
         nodes: Vec<u8>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fence: Option<u64>,
     },
     /// A client did not get the lock.
     Refused { lock: String, why: String },
@@ -73,6 +75,8 @@ pub enum Occurrence {
     Read { lock: String, hold: u64, value: u64 },
     /// The holder has written the register; what it wrote rests on the value that it has read.
     Wrote { lock: String, hold: u64, value: u64 },
+    /// The register has refused the holder, to read or to write: it has seen a larger fence.
+    Stale { lock: String, hold: u64 },
     /// At the end of the trial: how many updates of the register the database has acknowledged, and how many it counts.
     Stored {
         lock: String,

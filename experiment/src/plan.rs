@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub struct Axes {
     pub fault: Vec<Fault>,
     /// How many nodes.
     pub nodes: Vec<u8>,
+    /// Whether locks have fences.
+    pub fences: Vec<Fences>,
 }
 
 /// Why there is no plan.
@@ -102,6 +104,7 @@ impl Axes {
             ("restart-delay", self.delay.len()),
             ("fault", self.fault.len()),
             ("nodes", self.nodes.len()),
+            ("fences", self.fences.len()),
         ];
         if let Some((axis, _)) = lengths.into_iter().find(|(_, length)| *length == 0) {
             return Err(PlanError::NoValue(axis));
@@ -130,7 +133,11 @@ impl Axes {
     }
 
     fn combinations(&self) -> impl Iterator<Item = Cell> {
-        self.nodes.iter().flat_map(move |&nodes| {
+        let sizes = self
+            .fences
+            .iter()
+            .flat_map(move |&fences| self.nodes.iter().map(move |&nodes| (fences, nodes)));
+        sizes.flat_map(move |(fences, nodes)| {
             self.fault.iter().flat_map(move |&fault| {
                 self.delay.iter().flat_map(move |&delay| {
                     self.fsync.iter().map(move |&fsync| Cell {
@@ -138,6 +145,7 @@ impl Axes {
                         delay,
                         fault,
                         nodes,
+                        fences,
                     })
                 })
             })
@@ -189,6 +197,7 @@ mod tests {
             delay: vec![Delay::Auto, Delay::Off],
             fault: vec![Fault::PowerLossOne, Fault::Partition],
             nodes: vec![1, 5],
+            fences: vec![Fences::Off],
         }
     }
 
@@ -210,6 +219,8 @@ mod tests {
         assert_eq!(nothing.cells(), Err(PlanError::NoValue("nodes")));
         nothing.nodes = vec![4];
         assert_eq!(nothing.cells(), Err(PlanError::Nodes(4)));
+        nothing.fences = vec![];
+        assert_eq!(nothing.cells(), Err(PlanError::NoValue("fences")));
     }
 
     #[test]

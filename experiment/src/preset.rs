@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cell::{Delay, Fault, Fsync};
+use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
 use crate::plan::{Axes, Plan};
 use crate::words::words;
 
@@ -29,12 +29,14 @@ impl Preset {
                 delay: vec![Delay::Auto, Delay::Off],
                 fault: vec![Fault::PowerLossOne],
                 nodes: vec![5],
+                fences: vec![Fences::Off],
             },
             Preset::Standard => Axes {
                 fsync: Fsync::ALL.to_vec(),
                 delay: vec![Delay::Auto, Delay::TrustFsync, Delay::Off],
                 fault: faults(),
                 nodes: vec![5],
+                fences: vec![Fences::Off],
             },
             Preset::Thorough => Axes {
                 fsync: Fsync::ALL.to_vec(),
@@ -44,6 +46,7 @@ impl Preset {
                     .collect(),
                 fault: faults(),
                 nodes: vec![1, 3, 5],
+                fences: Fences::ALL.to_vec(),
             },
         }
     }
@@ -61,13 +64,29 @@ impl Preset {
             // The violation curve against the delay, where it shows most.
             for percent in [25, 50, 75, 100] {
                 for fsync in [Fsync::Everysec, Fsync::No] {
-                    cells.push(crate::cell::Cell {
+                    cells.push(Cell {
                         fsync,
                         delay: Delay::Percent(percent),
                         fault: Fault::PowerLossOne,
                         nodes: 5,
+                        fences: Fences::Off,
                     });
                 }
+            }
+            // Where two write, or may: what a register that refuses old holders makes of it.
+            for (fsync, delay, fault) in [
+                (Fsync::Always, Delay::Auto, Fault::ClientPause),
+                (Fsync::Everysec, Delay::Auto, Fault::ClientPause),
+                (Fsync::Everysec, Delay::Off, Fault::PowerLossOne),
+                (Fsync::No, Delay::Auto, Fault::PowerLossMajority),
+            ] {
+                cells.push(Cell {
+                    fsync,
+                    delay,
+                    fault,
+                    nodes: 5,
+                    fences: Fences::On,
+                });
             }
         }
         Plan {

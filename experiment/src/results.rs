@@ -274,11 +274,12 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.3}"))
 }
 
-const COLUMNS: [Column; 21] = [
+const COLUMNS: [Column; 24] = [
     ("fsync", |trial| trial.cell.fsync.to_string()),
     ("restart_delay", |trial| trial.cell.delay.to_string()),
     ("fault", |trial| trial.cell.fault.to_string()),
     ("nodes", |trial| trial.cell.nodes.to_string()),
+    ("fences", |trial| trial.cell.fences.to_string()),
     ("trial", |trial| trial.number.to_string()),
     ("seed", |trial| trial.seed.to_string()),
     ("engine", |trial| trial.engine.clone()),
@@ -293,6 +294,12 @@ const COLUMNS: [Column; 21] = [
     ("missing_updates", |trial| {
         let missing = trial.verdict.missing_updates;
         missing.map_or_else(String::new, |missing| missing.to_string())
+    }),
+    ("disordered_fences", |trial| {
+        trial.verdict.disordered_fences.to_string()
+    }),
+    ("refused_holders", |trial| {
+        trial.verdict.refused_holders.to_string()
     }),
     ("stuck", |trial| trial.verdict.stuck.len().to_string()),
     ("acquired", |trial| trial.measured.acquired.to_string()),

@@ -50,7 +50,13 @@ pub struct CellSummary {
     pub overlap_ms_max: f64,
     /// Trials in which two applications believed that they hold the lock (C2).
     pub believed: u64,
-    /// Updates of the register, and those that were lost (C4 without fences: a figure).
+    /// Trials in which fences did not grow, or an update was lost in spite of them (C3, C4).
+    #[serde(default)]
+    pub broken_fences: u64,
+    /// Holders that the register has refused for their fence.
+    #[serde(default)]
+    pub refused_holders: u64,
+    /// Updates of the register, and those that were lost (C4: a figure where there are no fences).
     pub updates: u64,
     /// See `updates`.
     pub lost_updates: u64,
@@ -95,12 +101,14 @@ impl CellSummary {
             Expectation::Some => self.violated > 0,
             Expectation::Open => true,
         };
-        exclusion && self.stuck == 0
+        exclusion && self.stuck == 0 && self.broken_fences == 0
     }
 
-    /// Whether mutual exclusion was violated where that is a defect of the product.
+    /// Whether mutual exclusion was violated where that is a defect of the product, or another promise was broken.
     pub fn is_defect(&self) -> bool {
-        (self.expected == Expectation::None && self.violated > 0) || self.stuck > 0
+        (self.expected == Expectation::None && self.violated > 0)
+            || self.stuck > 0
+            || self.broken_fences > 0
     }
 
     /// Sums up the trials of a cell.
@@ -126,6 +134,8 @@ impl CellSummary {
             violated_upper: wilson_upper(violated, number),
             overlap_ms_max: longest_ns.unwrap_or(0) as f64 / 1e6,
             believed: sum(&|trial| u64::from(!trial.verdict.believed.is_empty())),
+            broken_fences: sum(&|trial| u64::from(trial.verdict.breaks_fences())),
+            refused_holders: sum(&|trial| trial.verdict.refused_holders),
             updates: sum(&|trial| trial.verdict.updates),
             lost_updates: sum(&|trial| trial.verdict.lost_updates),
             missing_updates: trials
@@ -221,6 +231,20 @@ mod tests {
     use super::*;
     use crate::checks::{Overlap, TrialVerdict};
     use crate::trial::Measured;
+
+    #[test]
+    fn fences_that_do_not_grow_or_do_not_protect_are_a_defect() {
+        let verdict = |fences, disordered_fences, lost_updates| TrialVerdict {
+            fences,
+            disordered_fences,
+            lost_updates,
+            ..TrialVerdict::default()
+        };
+        assert!(verdict(2, 1, 0).breaks_fences());
+        assert!(verdict(2, 0, 1).breaks_fences());
+        assert!(!verdict(2, 0, 0).breaks_fences());
+        assert!(!verdict(0, 0, 1).breaks_fences(), "nothing was promised");
+    }
 
     fn row(cell: &str, violated: bool, stuck: bool) -> CellSummary {
         let overlap = Overlap {

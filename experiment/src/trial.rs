@@ -54,12 +54,14 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Whether it shows what is a defect of the product: two holders where none are allowed, or a lock that was not to be
-    /// had again.
+    /// Whether it shows what is a defect of the product: two holders where none are allowed, a lock that was not to be
+    /// had again, or fences that did not keep what they promise.
     pub fn is_defect(&self) -> bool {
         let is_redis = ServerProgram::is_redis(&self.engine);
         let is_forbidden = self.cell.expectation(is_redis) == Expectation::None;
-        (is_forbidden && !self.verdict.violations.is_empty()) || !self.verdict.stuck.is_empty()
+        (is_forbidden && !self.verdict.violations.is_empty())
+            || !self.verdict.stuck.is_empty()
+            || self.verdict.breaks_fences()
     }
 
     /// Whether it shows two holders at once, or a defect.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, Fsync};
+use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, Fences, Fsync};
 use quorlock_experiment::checks::judge;
 use quorlock_experiment::engine::simulated::SimulatedEngine;
 use quorlock_experiment::engine::{Cancel, TrialEngine as _};
@@ -49,14 +49,55 @@ fn every_cell_shows_what_is_expected_of_it_and_nothing_else() {
             Expectation::Some => row.violated * 10 >= row.trials * 7,
             Expectation::Open => true,
         };
-        if !most || row.stuck > 0 {
+        if !most || row.stuck > 0 || row.broken_fences > 0 {
             problems.push(format!(
-                "{cell}: {} violations in {} trials, expected {:?}; stuck: {}",
-                row.violated, row.trials, row.expected, row.stuck
+                "{cell}: {} violations in {} trials, expected {:?}; stuck: {}; fences broken in {}",
+                row.violated, row.trials, row.expected, row.stuck, row.broken_fences
             ));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_late_write_loses_an_update_unless_locks_have_fences() {
+    let plan = Preset::Standard.plan(1);
+    for (fences, loses) in [(Fences::Off, true), (Fences::On, false)] {
+        let cell = Cell {
+            fsync: Fsync::Everysec,
+            delay: Delay::Auto,
+            fault: Fault::ClientPause,
+            nodes: 5,
+            fences,
+        };
+        let row = summary(&plan, &cell, TRIALS);
+        assert_eq!(row.lost_updates >= u64::from(TRIALS), loses, "{row:?}");
+        assert_eq!(row.lost_updates == 0, !loses, "{row:?}");
+        assert_eq!(row.refused_holders >= u64::from(TRIALS), !loses, "{row:?}");
+        assert!(row.is_as_expected(), "{row:?}");
+    }
+}
+
+/// Two holders at once, as the restart delay is off: fences and the register keep every update all the same.
+#[test]
+fn fences_protect_where_two_hold_the_lock() {
+    let plan = Preset::Standard.plan(1);
+    for fault in [
+        Fault::PowerLossOne,
+        Fault::PowerLossMajority,
+        Fault::PowerLossAll,
+    ] {
+        let cell = Cell {
+            fsync: Fsync::Everysec,
+            delay: Delay::Off,
+            fault,
+            nodes: 5,
+            fences: Fences::On,
+        };
+        let row = summary(&plan, &cell, TRIALS);
+        assert!(row.violated > 0, "{row:?}");
+        assert_eq!((row.broken_fences, row.lost_updates), (0, 0), "{row:?}");
+    }
 }
 
 #[test]
@@ -69,6 +110,7 @@ fn overlaps_shrink_as_the_delay_grows_to_what_is_needed() {
                 delay,
                 fault: Fault::PowerLossOne,
                 nodes: 5,
+                fences: Fences::Off,
             };
             summary(&plan, &cell, CURVE_TRIALS).overlap_ms_max
         };

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_experiment::cell::{Cell, Delay, Fault, Fsync};
+use quorlock_experiment::cell::{Cell, Delay, Fault, Fences, Fsync};
 use quorlock_experiment::engine::real::database_name;
 use quorlock_experiment::engine::{Cancel, TrialEngine};
 use quorlock_experiment::plan::Plan;
@@ -41,8 +41,11 @@ pub(crate) struct Arguments {
     /// How many nodes: 1, 3, 5
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     nodes: Vec<u8>,
+    /// Whether locks have fences that the register checks: off, on
+    #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
+    fences: Vec<Fences>,
     /// Just this combination, such as everysec/off/power-loss-one/5; may be given several times
-    #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes", "resume"])]
+    #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes", "fences", "resume"])]
     cell: Vec<Cell>,
     /// How often each combination is tried
     #[arg(long, conflicts_with = "resume")]
@@ -216,11 +219,13 @@ fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
     let is_chosen = !(arguments.fsync.is_empty()
         && arguments.restart_delay.is_empty()
         && arguments.fault.is_empty()
-        && arguments.nodes.is_empty());
+        && arguments.nodes.is_empty()
+        && arguments.fences.is_empty());
     choose(&mut axes.fsync, &arguments.fsync);
     choose(&mut axes.delay, &arguments.restart_delay);
     choose(&mut axes.fault, &arguments.fault);
     choose(&mut axes.nodes, &arguments.nodes);
+    choose(&mut axes.fences, &arguments.fences);
     if is_chosen {
         (plan.cells, plan.skipped) = axes.cells().map_err(Failure::usage)?;
     }
@@ -287,4 +292,5 @@ Examples:
   quorlock experiment crash-recovery --fsync no --restart-delay off,50%,auto
   quorlock experiment crash-recovery --cell everysec/off/power-loss-one/5 --trials 20
   quorlock experiment crash-recovery --engine simulated --trials 1000
+  quorlock experiment crash-recovery --fault client-pause --fences off,on
   quorlock experiment crash-recovery --server redis-server --restart-delay off --fsync always,no,none";

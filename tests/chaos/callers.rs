@@ -75,6 +75,9 @@ async fn two_of_five_nodes_may_die_while_callers_lock_and_unlock() {
         "only {acquisitions} acquisitions: the run says nothing"
     );
     let overlaps = run.history.overlaps();
+    let (fences, disordered) = run.history.fences();
+    assert!(fences > 100, "only {fences} fences: they say nothing");
+    assert_eq!(disordered, 0, "of {fences} fences");
     assert!(
         overlaps.is_empty(),
         "{acquisitions} acquisitions, overlaps: {overlaps:#?}"
@@ -99,11 +102,19 @@ async fn call(run: Arc<Run>, urls: Vec<String>, caller: u64) -> Vec<String> {
         // A walk that meets the other callers again and again, and needs no random numbers.
         turn = turn.wrapping_mul(31).wrapping_add(caller).wrapping_add(7);
         let lock = turn % LOCKS;
-        let asked = observed_now();
         let request = redlock
             .lock(format!("chaos:{lock}"))
             .ttl(TTL)
             .wait(Wait::For(WAIT));
+        // Every other lock has a fence.
+        let request = match lock % 2 {
+            0 => request,
+            _ => request.fenced(),
+        };
+        let lock = u32::try_from(lock).expect("there are few locks");
+        let hold = run.holds.fetch_add(1, Ordering::Relaxed);
+        let asked = observed_now();
+        run.history.note(lock, hold, Event::Asked { at: asked });
         let guard = match request.acquire().await {
             Ok(guard) => guard,
             Err(error) => {
@@ -112,12 +123,14 @@ async fn call(run: Arc<Run>, urls: Vec<String>, caller: u64) -> Vec<String> {
                 continue;
             }
         };
-        let hold = run.holds.fetch_add(1, Ordering::Relaxed);
-        let lock = u32::try_from(lock).expect("there are few locks");
         let at = observed_now();
         let claimed_until = at + guard.remaining();
-        run.history
-            .note(lock, hold, Event::Acquired { at, claimed_until });
+        let acquired = Event::Acquired {
+            at,
+            claimed_until,
+            fence: guard.fence(),
+        };
+        run.history.note(lock, hold, acquired);
         tokio::select! {
             () = tokio::time::sleep(HOLD) => {}
             loss = guard.lost() => {

@@ -67,7 +67,7 @@ fn a_late_write_is_refused_with_a_fence_and_loses_an_update_without() {
         "first has the lock with the fence 1, and reads 100",
         "second has the lock with the fence 2, and reads 100",
         "second writes 70",
-        "first is refused: somebody has written with a larger fence",
+        "first is refused: somebody has come with a larger fence",
         "with fences: 100 less 30 is 70, after a late write of 100 less 50",
     ] {
         assert!(said.iter().any(|other| other == line), "{line}: {said:?}");

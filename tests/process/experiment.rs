@@ -250,6 +250,9 @@ fn stories_are_listed_told_and_replayed() {
     let replayed = shell.succeed(&["experiment", "show", "client-pause"]);
     assert!(replayed.contains("never two holders. 1 update of what the lock protects was lost."));
     assert!(replayed.contains("'directed'") && replayed.contains("holds 1: 1 update is missing."));
+    let replayed = shell.succeed(&["experiment", "show", "fenced-pause"]);
+    assert!(replayed.contains("never two holders. A write with an old fence was refused."));
+    assert!(replayed.contains("acknowledged: 1. It holds 1: none is missing."));
     let ended = shell.quorlock(&["experiment", "show", "moon"]);
     assert!(ended.code == Some(64) && ended.stderr.contains("delayed-restart"));
 }

@@ -11,12 +11,19 @@ use quorlock_experiment::history::{Occurrence, TrialHistory, Who};
 /// What a caller did or was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// A lock is asked for.
+    Asked {
+        /// When.
+        at: Duration,
+    },
     /// An acquisition returned success.
     Acquired {
         /// When it returned.
         at: Duration,
         /// Until when the client claims the lock.
         claimed_until: Duration,
+        /// The lock's fence, if it was asked for.
+        fence: Option<u64>,
     },
     /// The client was told that the lock is lost.
     Lost {
@@ -41,13 +48,19 @@ impl History {
     pub fn note(&self, lock: u32, hold: u64, event: Event) {
         let lock = lock.to_string();
         let (at, what) = match event {
-            Event::Acquired { at, claimed_until } => {
+            Event::Asked { at } => (at, Occurrence::Asked { lock }),
+            Event::Acquired {
+                at,
+                claimed_until,
+                fence,
+            } => {
                 let what = Occurrence::Acquired {
                     lock,
                     hold,
                     token: hold.to_string(),
                     valid_until_ns: nanos(claimed_until),
                     nodes: Vec::new(),
+                    fence,
                 };
                 (at, what)
             }
@@ -63,6 +76,13 @@ impl History {
         let records = self.journal.records();
         let is_acquired = |what: &Occurrence| matches!(what, Occurrence::Acquired { .. });
         records.iter().filter(|one| is_acquired(&one.what)).count()
+    }
+
+    /// How many holds had a fence, and how many of these fences were no larger than one that was known before they were asked
+    /// for.
+    pub fn fences(&self) -> (u64, u64) {
+        let verdict = judge(&self.journal.records());
+        (verdict.fences, verdict.disordered_fences)
     }
 
     /// Every pair of holds of one lock that overlap, in words; empty if the locks excluded each other.
@@ -102,6 +122,7 @@ mod tests {
         Event::Acquired {
             at: ms(at),
             claimed_until: ms(until),
+            fence: None,
         }
     }
 

@@ -137,6 +137,7 @@ mod tests {
             token: hold.to_string(),
             valid_until_ns,
             nodes: Vec::new(),
+            fence: None,
         };
         record(at_ns, &hold.to_string(), what)
     }

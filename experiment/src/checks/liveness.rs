@@ -57,6 +57,7 @@ mod tests {
             token: String::new(),
             valid_until_ns: at_ns + 1,
             nodes: Vec::new(),
+            fence: None,
         };
         record(at_ns, what)
     }

@@ -1,4 +1,4 @@
-//! C4 without fences: updates of a register that another holder has overwritten without having seen them.
+//! C4: updates of a register that another holder has overwritten without having seen them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,12 +43,25 @@ pub(super) fn missing(records: &[TrialRecord]) -> Option<u64> {
 
 /// How many holds some node has forgotten.
 pub(super) fn forgotten(records: &[TrialRecord]) -> u64 {
+    holds(records, |what| match what {
+        Occurrence::Forgot { hold, .. } => Some(*hold),
+        _ => None,
+    })
+}
+
+/// How many holders the register has refused.
+pub(super) fn refused(records: &[TrialRecord]) -> u64 {
+    holds(records, |what| match what {
+        Occurrence::Stale { hold, .. } => Some(*hold),
+        _ => None,
+    })
+}
+
+/// How many holds have such an event.
+fn holds(records: &[TrialRecord], of: impl Fn(&Occurrence) -> Option<u64>) -> u64 {
     let holds: BTreeSet<u64> = records
         .iter()
-        .filter_map(|record| match &record.what {
-            Occurrence::Forgot { hold, .. } => Some(*hold),
-            _ => None,
-        })
+        .filter_map(|record| of(&record.what))
         .collect();
     holds.len() as u64
 }

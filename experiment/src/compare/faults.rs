@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::plan::ComparisonPlan;
 use super::running::{NOT_OURS, RunningService};
 use super::service::{Kind, Service};
-use crate::cell::{Cell, Delay, Fault};
+use crate::cell::{Cell, Delay, Fault, Fences};
 use crate::checks::judge;
 use crate::engine::real::RealEngine;
 use crate::engine::{Cancel, EngineError, TrialEngine as _};
@@ -141,6 +141,7 @@ pub(super) fn worst_case(service: Service, blow: Blow) -> Option<Cell> {
         delay,
         fault,
         nodes: 5,
+        fences: Fences::Off,
     })
 }
 

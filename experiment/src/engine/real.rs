@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
@@ -91,7 +91,7 @@ impl TrialEngine for RealEngine {
         // Of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory)?;
-        let scene = Scene::new(TrialClock::begin(), history);
+        let scene = Scene::new(TrialClock::begin(), history, cell.fences);
         let trial = trial(cell, plan, &self.server, &directory, &scene);
         let outcome = self.runtime.block_on(cancel.or(trial));
         // What a trial that failed has left says why.
@@ -135,10 +135,12 @@ async fn trial(
     let began = Instant::now();
     let held = &holder.held;
     let struck = strike::strike(&mut stage, cell, plan, &standing, held, &mut measured).await?;
+    let operator = operate(cell, &witness);
     let held = directed::want(&stage, plan, &b, &registers.connect()?).await;
     let waited = held.as_ref().map(|held| held.since - began);
     measured.waited_ms = waited.map(strike::ms);
     holder.end().await;
+    let _panicked = operator.await;
     struck.heal(&mut stage, cell, plan, &mut measured).await?;
     scene.note(
         Who::Harness,
@@ -166,6 +168,17 @@ async fn trial(
         .filter(|record| matches!(record.what, Occurrence::Acquired { .. }));
     measured.acquired = measured.load_cycles + granted.count() as u64;
     Ok(measured)
+}
+
+/// What the operator does meanwhile.
+fn operate(cell: &Cell, witness: &Client) -> JoinHandle<()> {
+    let may_lose_fences = cell.fences.are_on() && cell.fault.restarted(cell.nodes) > 0;
+    let witness = witness.clone();
+    tokio::spawn(async move {
+        if may_lose_fences {
+            witness.sync_fences().await;
+        }
+    })
 }
 
 /// The witness takes locks that nobody else wants, so that it can be told how many of them a node forgets.

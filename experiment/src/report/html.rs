@@ -3,7 +3,7 @@
 use super::chart::Chart;
 use super::page::{self, TableCell, escaped, framed, judged, number, word};
 use super::{comparison, table, verdict};
-use crate::cell::{Cell, Fault};
+use crate::cell::{Cell, Fault, Fences};
 use crate::engine::real::ServerProgram;
 use crate::summary::{CellSummary, Summary};
 
@@ -93,7 +93,10 @@ fn row(cell: &CellSummary) -> Vec<TableCell> {
     let words = [
         word(cell.cell.fsync),
         word(cell.cell.delay),
-        word(cell.cell.fault),
+        word(match cell.cell.fences {
+            Fences::Off => cell.cell.fault.to_string(),
+            Fences::On => format!("{}, fences", cell.cell.fault),
+        }),
         judged(class, table::violations(cell)),
         word(table::mark(cell)),
     ];

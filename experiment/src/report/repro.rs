@@ -30,9 +30,13 @@ pub fn repro(summary: &Summary, trials: &[Trial]) -> String {
     for trial in violated {
         let (cell, number) = (trial.cell, trial.number);
         let trials = if is_simulated { number } else { 1 };
-        let what = match trial.verdict.violations.is_empty() {
-            true => "A lock that was not to be had again",
-            false => "Two holders",
+        let what = match (
+            trial.verdict.violations.is_empty(),
+            trial.verdict.breaks_fences(),
+        ) {
+            (_, true) => "Fences that did not hold",
+            (true, false) => "A lock that was not to be had again",
+            (false, false) => "Two holders",
         };
         text.push_str(&format!(
             "# {what} in trial {number} of {cell} (seed {}):\n\

@@ -1,6 +1,6 @@
 //! The table of a run for a terminal: a row per cell.
 
-use crate::cell::Expectation;
+use crate::cell::{Expectation, Fences};
 use crate::summary::{CellSummary, Summary};
 
 /// The table, with a line break at its end.
@@ -47,9 +47,11 @@ fn row(cell: &CellSummary) -> [String; 10] {
     [
         cell.cell.fsync.to_string(),
         cell.cell.delay.to_string(),
-        match nodes {
-            5 => cell.cell.fault.to_string(),
-            _ => format!("{} of {nodes}", cell.cell.fault),
+        match (nodes, cell.cell.fences) {
+            (5, Fences::Off) => cell.cell.fault.to_string(),
+            (5, Fences::On) => format!("{}, fences", cell.cell.fault),
+            (_, Fences::Off) => format!("{} of {nodes}", cell.cell.fault),
+            (_, Fences::On) => format!("{} of {nodes}, fences", cell.cell.fault),
         },
         violations(cell),
         mark(cell).to_owned(),

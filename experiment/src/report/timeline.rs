@@ -47,7 +47,7 @@ pub(super) enum State {
 }
 
 /// The lock that is shown.
-const LOCK: &str = "directed";
+pub(super) const LOCK: &str = "directed";
 
 impl Timeline {
     pub(super) fn of(trial: &Trial, records: &[TrialRecord]) -> Timeline {
@@ -233,6 +233,7 @@ pub(super) mod tests {
             token: String::new(),
             valid_until_ns: until_ms * MS,
             nodes: Vec::new(),
+            fence: None,
         };
         record(at_ms, Who::Client(name.to_owned()), what)
     }

@@ -1,6 +1,7 @@
 //! The lanes of a trial for a terminal, in a hundred columns.
 
-use super::timeline::{State, StateSpan, Timeline};
+use super::timeline::{LOCK, State, StateSpan, Timeline};
+use crate::checks::TrialVerdict;
 use crate::history::{Occurrence, TrialRecord};
 use crate::trial::Trial;
 
@@ -62,21 +63,42 @@ pub fn timeline_text(trial: &Trial, records: &[TrialRecord]) -> String {
         )),
         None => text.push_str("never two holders."),
     }
-    if trial.verdict.lost_updates > 0 {
-        let lost = trial.verdict.lost_updates;
-        text.push_str(&format!(
-            " {lost} update of what the lock protects was lost."
-        ));
-    }
+    text.push_str(&updates(&trial.verdict));
     for record in records {
-        text.push_str(&stored(&record.what));
+        text.push_str(&stored(&record.what, trial.cell.fences.are_on()));
     }
     text
 }
 
-/// What the database came to, where it shows that an update is missing.
-fn stored(what: &Occurrence) -> String {
+/// What became of updates, and of holders that came late.
+fn updates(verdict: &TrialVerdict) -> String {
+    let mut text = String::new();
+    if verdict.lost_updates > 0 {
+        let lost = verdict.lost_updates;
+        text.push_str(&format!(
+            " {lost} update of what the lock protects was lost."
+        ));
+    }
+    match verdict.refused_holders {
+        0 => {}
+        1 => text.push_str(" A write with an old fence was refused."),
+        refused => text.push_str(&format!(
+            " {refused} writers with an old fence were refused."
+        )),
+    }
+    text
+}
+
+/// What the database came to, where it shows that an update is missing, or that fences have kept them all.
+fn stored(what: &Occurrence, is_fenced: bool) -> String {
     match what {
+        Occurrence::Stored {
+            lock,
+            writes,
+            count,
+        } if is_fenced && lock == LOCK && count == writes => format!(
+            "\nUpdates of '{lock}' that the database acknowledged: {writes}. It holds {count}: none is missing."
+        ),
         Occurrence::Stored {
             lock,
             writes,

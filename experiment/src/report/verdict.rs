@@ -20,7 +20,25 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         .into_iter()
         .filter_map(|fault| other(summary, fault));
     lines.extend(others);
+    lines.extend(fences(summary));
     lines
+}
+
+/// What the register made of those who came late, if locks had fences.
+fn fences(summary: &Summary) -> Option<String> {
+    let fenced = summary
+        .cells
+        .iter()
+        .filter(|cell| cell.cell.fences.are_on());
+    let (mut trials, mut refused, mut lost) = (0, 0, 0);
+    for cell in fenced {
+        trials += cell.trials;
+        refused += cell.refused_holders;
+        lost += cell.lost_updates + cell.missing_updates.unwrap_or(0);
+    }
+    (trials > 0).then(|| {
+        format!("With fences: the database refused {refused} holders that came late; {lost} updates were lost in {trials} trials.")
+    })
 }
 
 /// A fault after which no node starts again, if it made two holders.
@@ -54,8 +72,8 @@ fn overall(summary: &Summary) -> String {
             "With the restart delay that is needed: {violated} of {trials} trials had two holders at once."
         ),
         _ => format!(
-            "DEFECT in {defects} cells: two holders where none are allowed, or locks that were not to be had again. \
-             Please report it with repro.txt."
+            "DEFECT in {defects} cells: two holders where none are allowed, locks that were not to be had again, or fences \
+             that did not hold. Please report it with repro.txt."
         ),
     }
 }

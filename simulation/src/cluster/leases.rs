@@ -10,15 +10,22 @@ use quorlock_client_rules::call::{AcquireCall, Call};
 use super::Cluster;
 
 impl<Step> Cluster<Step> {
-    /// Asks for a lease.
-    pub fn acquire(&mut self, client: usize, lock: &str, ttl: Duration, wait: Wait) -> OperationId {
+    /// Asks for a lease, with a fence or without one.
+    pub fn acquire(
+        &mut self,
+        client: usize,
+        lock: &str,
+        ttl: Duration,
+        wait: Wait,
+        is_fenced: bool,
+    ) -> OperationId {
         let call = AcquireCall {
             name: Bytes::copy_from_slice(lock.as_bytes()),
             permits: None,
             owner: None,
             ttl,
             lock_delay: Duration::ZERO,
-            is_fenced: false,
+            is_fenced,
             wait,
             renews: false,
             min_validity: Duration::ZERO,

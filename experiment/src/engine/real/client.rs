@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorlock_client::{Lease, Redlock, Wait};
-use tokio::time::Instant;
+use quorlock_client::{Lease, LockRequest, NodeFences, Redlock, Wait};
+use tokio::time::{Instant, sleep};
 
 use super::trial_clock::TrialClock;
+use crate::cell::Fences;
 use crate::engine::EngineError;
 use crate::history::{Occurrence, TrialHistory, Who};
 
@@ -16,6 +17,7 @@ use crate::history::{Occurrence, TrialHistory, Who};
 pub(super) struct Scene {
     pub(super) clock: TrialClock,
     pub(super) history: Arc<TrialHistory>,
+    fences: Fences,
     holds: Arc<AtomicU64>,
 }
 
@@ -33,15 +35,18 @@ pub(super) struct Held {
     pub(super) lock: String,
     pub(super) hold: u64,
     pub(super) lease: Lease,
+    /// What the register is told: 0 where there are no fences.
+    pub(super) fence: u64,
     /// When its acquisition returned.
     pub(super) since: Instant,
 }
 
 impl Scene {
-    pub(super) fn new(clock: TrialClock, history: &Arc<TrialHistory>) -> Scene {
+    pub(super) fn new(clock: TrialClock, history: &Arc<TrialHistory>, fences: Fences) -> Scene {
         Scene {
             clock,
             history: Arc::clone(history),
+            fences,
             holds: Arc::default(),
         }
     }
@@ -73,10 +78,17 @@ impl Client {
         self.scene.note(self.who(), what);
     }
 
+    fn request(&self, lock: &str, ttl: Duration, wait: Wait) -> LockRequest {
+        let request = self.redlock.lock(lock).ttl(ttl).wait(wait);
+        match self.scene.fences {
+            Fences::Off => request,
+            Fences::On => request.fenced(),
+        }
+    }
+
     /// Asks for a lock without noting anything: for locks that no other client wants.
     pub(super) async fn cycle(&self, lock: &str, ttl: Duration) -> bool {
-        let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::None);
-        match request.acquire_lease().await {
+        match self.request(lock, ttl, Wait::None).acquire_lease().await {
             Ok(lease) => {
                 let _released = self.redlock.release(lock, lease.token()).await;
                 true
@@ -90,7 +102,7 @@ impl Client {
         self.note(Occurrence::Asked {
             lock: lock.to_owned(),
         });
-        let request = self.redlock.lock(lock).ttl(ttl).wait(Wait::For(wait));
+        let request = self.request(lock, ttl, Wait::For(wait));
         let outcome = request.acquire_lease().await;
         // Read before the time left: the claim is then noted as no longer than it is.
         let (since, now_ns) = (Instant::now(), self.scene.clock.now_ns());
@@ -104,11 +116,13 @@ impl Client {
                     token: lease.token().hint(),
                     valid_until_ns: now_ns.saturating_add(left_ns),
                     nodes: Vec::new(),
+                    fence: lease.fence(),
                 };
                 self.scene.history.note(now_ns, self.who(), what);
                 Some(Held {
                     lock: lock.to_owned(),
                     hold,
+                    fence: lease.fence().unwrap_or(0),
                     lease,
                     since,
                 })
@@ -131,6 +145,19 @@ impl Client {
             self.scene.history.note(now_ns, self.who(), what);
         }
         is_valid
+    }
+
+    /// Lets nodes that lost power take fences again, as the operator does who runs `quorlock node sync --trust-disks`: these
+    /// disks keep what they acknowledge. Goes on until all of them do, or time is up.
+    pub(super) async fn sync_fences(&self) {
+        let give_up = Instant::now() + SYNC_MAX;
+        while Instant::now() < give_up {
+            let nodes = self.redlock.sync_fences_of_trusted_disks().await;
+            if nodes.iter().all(NodeFences::takes_fences) {
+                return;
+            }
+            sleep(SYNC_AGAIN).await;
+        }
     }
 
     /// Extends the lock by this ttl from now on.
@@ -169,3 +196,6 @@ impl Client {
         self.note(Occurrence::Released { lock, hold });
     }
 }
+
+const SYNC_MAX: Duration = Duration::from_secs(20);
+const SYNC_AGAIN: Duration = Duration::from_millis(50);

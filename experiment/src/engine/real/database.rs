@@ -43,26 +43,41 @@ impl Database {
 }
 
 impl Connection {
-    pub(super) fn read(&self, lock: &str) -> Result<RegisterRow, Error> {
-        let mut select = self.0.prepare(SELECT)?;
-        let row = select.query_row([lock], |row| {
-            Ok(RegisterRow {
-                write: row.get(0)?,
-                count: row.get(1)?,
-            })
-        });
-        Ok(row.optional()?.unwrap_or_default())
+    /// Reads a row for a holder with this fence, which the row remembers; none where it remembers a larger one.
+    pub(super) fn read(&self, lock: &str, fence: u64) -> Result<Option<RegisterRow>, Error> {
+        let mut claim = self.0.prepare(CLAIM)?;
+        claim.query_row((lock, fence), row_of).optional()
     }
 
-    pub(super) fn write(&self, lock: &str, row: RegisterRow) -> Result<(), Error> {
-        let values = (lock, row.write, row.count);
-        self.0.execute(UPSERT, values).map(drop)
+    /// The row as it stands, whatever its fence.
+    pub(super) fn stored(&self, lock: &str) -> Result<RegisterRow, Error> {
+        let mut select = self.0.prepare(SELECT)?;
+        let row = select.query_row([lock], row_of).optional()?;
+        Ok(row.unwrap_or_default())
     }
+
+    /// Writes a row unless it remembers a larger fence. Says whether it did.
+    pub(super) fn write(&self, lock: &str, fence: u64, row: RegisterRow) -> Result<bool, Error> {
+        let values = (lock, row.write, row.count, fence);
+        Ok(self.0.execute(UPSERT, values)? > 0)
+    }
+}
+
+fn row_of(row: &rusqlite::Row<'_>) -> Result<RegisterRow, Error> {
+    Ok(RegisterRow {
+        write: row.get(0)?,
+        count: row.get(1)?,
+    })
 }
 
 const BUSY_MAX: Duration = Duration::from_secs(5);
 const TABLE: &str = "CREATE TABLE registers (lock TEXT PRIMARY KEY, write_id INTEGER NOT NULL, \
-    updates INTEGER NOT NULL) STRICT";
+    updates INTEGER NOT NULL, fence INTEGER NOT NULL) STRICT";
+// A fence that is noted when its holder reads keeps an older holder from writing between that and the holder's own write.
+const CLAIM: &str = "INSERT INTO registers (lock, write_id, updates, fence) VALUES (?1, 0, 0, ?2) \
+    ON CONFLICT (lock) DO UPDATE SET fence = excluded.fence WHERE fence <= excluded.fence \
+    RETURNING write_id, updates";
 const SELECT: &str = "SELECT write_id, updates FROM registers WHERE lock = ?1";
-const UPSERT: &str = "INSERT INTO registers (lock, write_id, updates) VALUES (?1, ?2, ?3) \
-    ON CONFLICT (lock) DO UPDATE SET write_id = excluded.write_id, updates = excluded.updates";
+const UPSERT: &str = "INSERT INTO registers (lock, write_id, updates, fence) VALUES (?1, ?2, ?3, ?4) \
+    ON CONFLICT (lock) DO UPDATE SET write_id = excluded.write_id, updates = excluded.updates, fence = excluded.fence \
+    WHERE fence <= excluded.fence";

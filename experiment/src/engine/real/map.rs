@@ -20,7 +20,7 @@ pub(super) struct Database(Connection);
 
 /// One client's way to it.
 #[derive(Clone, Default)]
-pub(super) struct Connection(Arc<Mutex<BTreeMap<String, RegisterRow>>>);
+pub(super) struct Connection(Arc<Mutex<BTreeMap<String, (u64, RegisterRow)>>>);
 
 impl Database {
     pub(super) fn create(_directory: &Path) -> Result<Database, Error> {
@@ -33,14 +33,30 @@ impl Database {
 }
 
 impl Connection {
-    pub(super) fn read(&self, lock: &str) -> Result<RegisterRow, Error> {
-        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(rows.get(lock).copied().unwrap_or_default())
+    /// Reads a row for a holder with this fence, which the row remembers; none where it remembers a larger one.
+    pub(super) fn read(&self, lock: &str, fence: u64) -> Result<Option<RegisterRow>, Error> {
+        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (newest, row) = rows.entry(lock.to_owned()).or_default();
+        if *newest > fence {
+            return Ok(None);
+        }
+        *newest = fence;
+        Ok(Some(*row))
     }
 
-    pub(super) fn write(&self, lock: &str, row: RegisterRow) -> Result<(), Error> {
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.insert(lock.to_owned(), row);
-        Ok(())
+    /// The row as it stands, whatever its fence.
+    pub(super) fn stored(&self, lock: &str) -> Result<RegisterRow, Error> {
+        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(rows.get(lock).map(|(_, row)| *row).unwrap_or_default())
+    }
+
+    /// Writes a row unless it remembers a larger fence. Says whether it did.
+    pub(super) fn write(&self, lock: &str, fence: u64, row: RegisterRow) -> Result<bool, Error> {
+        let is_new = self.read(lock, fence)?.is_some();
+        if is_new {
+            let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            rows.insert(lock.to_owned(), (fence, row));
+        }
+        Ok(is_new)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::node::NodeProcess;
 use super::ports;
 use super::server::ServerProgram;
-use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
 use crate::engine::EngineError;
 use crate::preset::Preset;
 
@@ -26,6 +26,7 @@ impl Nodes {
             delay: Delay::Auto,
             fault: Fault::ProcessKill,
             nodes: NODES,
+            fences: Fences::Off,
         };
         let mut plan = Preset::Quick.plan(1);
         (plan.ttl, plan.restart_delay_max) = (ttl, ttl);

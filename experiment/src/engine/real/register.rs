@@ -1,6 +1,7 @@
 //! What the locks protect: a row for each lock, which holders read, change and write back.
 //!
-//! It is a database without fences: it takes every write. Each holder counts its update by adding one to the number that
+//! It refuses a holder whose fence is smaller than the largest it has seen, and takes everything from holders without
+//! fences, which come with 0. Each holder counts its update by adding one to the number that
 //! it has read, so that the database itself shows at the end that an update is missing; whose, the checks find in the
 //! record.
 
@@ -75,7 +76,7 @@ impl Registers {
         }
         let connection = self.database.connect().map_err(failed)?;
         for (lock, writes) in &order.acknowledged {
-            let row = connection.read(lock).map_err(failed)?;
+            let row = connection.stored(lock).map_err(failed)?;
             let what = Occurrence::Stored {
                 lock: lock.clone(),
                 writes: *writes,
@@ -91,26 +92,30 @@ impl RegisterClient {
     /// The holder reads the row of its lock.
     pub(super) fn read(&self, client: &Client, held: &Held) {
         let mut order = lock(&self.order);
-        match lock(&self.connection).read(&held.lock) {
-            Ok(row) => {
+        match lock(&self.connection).read(&held.lock, held.fence) {
+            Ok(Some(row)) => {
                 lock(&self.seen).insert(held.hold, row.count);
                 let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
                 client.note(Occurrence::Read { lock, hold, value });
             }
+            Ok(None) => note_stale(client, held),
             Err(error) => order.fail(&error),
         }
     }
 
-    /// The holder adds one to what it has read, and writes that.
+    /// The holder adds one to what it has read, and writes that. One that was refused when it read writes nothing.
     pub(super) fn write(&self, client: &Client, held: &Held) {
         let mut order = lock(&self.order);
-        let seen = lock(&self.seen).get(&held.hold).copied();
+        let Some(seen) = lock(&self.seen).get(&held.hold).copied() else {
+            return;
+        };
         let row = RegisterRow {
             write: order.writes + 1,
-            count: seen.unwrap_or(0) + 1,
+            count: seen + 1,
         };
-        match lock(&self.connection).write(&held.lock, row) {
-            Ok(()) => {
+        match lock(&self.connection).write(&held.lock, held.fence, row) {
+            Ok(false) => note_stale(client, held),
+            Ok(true) => {
                 order.writes = row.write;
                 *order.acknowledged.entry(held.lock.clone()).or_default() += 1;
                 let (lock, hold, value) = (held.lock.clone(), held.hold, row.write);
@@ -119,6 +124,11 @@ impl RegisterClient {
             Err(error) => order.fail(&error),
         }
     }
+}
+
+fn note_stale(client: &Client, held: &Held) {
+    let (lock, hold) = (held.lock.clone(), held.hold);
+    client.note(Occurrence::Stale { lock, hold });
 }
 
 impl WriteOrder {
@@ -146,16 +156,33 @@ mod tests {
         let database = store::Database::create(home.path()).expect("it is made");
         let connect = || database.connect().expect("it is there");
         let (one, other) = (connect(), connect());
-        assert_eq!(one.read("x").expect("it answers"), RegisterRow::default());
+        let read = |lock, fence| one.read(lock, fence).expect("it answers");
+        assert_eq!(read("x", 0), Some(RegisterRow::default()));
         for count in 1..=2 {
             let row = RegisterRow {
                 write: count + 10,
                 count,
             };
-            other.write("x", row).expect("it takes it");
-            assert_eq!(one.read("x").expect("it answers"), row);
+            assert!(other.write("x", 0, row).expect("it takes it"));
+            assert_eq!(read("x", 0), Some(row));
+            assert_eq!(one.stored("x").expect("it answers"), row);
         }
-        assert_eq!(one.read("y").expect("it answers"), RegisterRow::default());
+        assert_eq!(read("y", 0), Some(RegisterRow::default()));
         assert!(!database_name().is_empty());
+    }
+
+    #[test]
+    fn a_row_refuses_a_smaller_fence_than_it_was_read_or_written_with() {
+        let home = tempfile::tempdir().expect("a directory");
+        let database = store::Database::create(home.path()).expect("it is made");
+        let row = RegisterRow { write: 1, count: 1 };
+        let connection = database.connect().expect("it is there");
+        let read = |fence| connection.read("x", fence).expect("it answers");
+        let write = |fence| connection.write("x", fence, row).expect("it answers");
+        assert!(read(7).is_some() && write(7) && write(7));
+        assert_eq!((read(6), write(6)), (None, false));
+        assert!(read(9).is_some(), "the next holder reads");
+        assert!(!write(7), "and the one before writes no more");
+        assert!(write(9));
     }
 }

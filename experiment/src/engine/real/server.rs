@@ -69,6 +69,7 @@ impl ServerProgram {
                 Some("Quorlock has no asynchronous replicas: try it with --server redis-server")
             }
             _ if !self.is_redis => None,
+            _ if cell.fences.are_on() => Some("redis-server takes no fences"),
             (_, Fault::CapLowered | Fault::ModeChanged) => {
                 Some("redis-server has no restart delay that a configuration could spoil")
             }

@@ -13,7 +13,7 @@ use quorlock_client_rules::call::Outcome;
 use quorlock_simulation::{Cluster, Random};
 
 use super::cluster::{cluster, nanos};
-use super::work::WORK_NS;
+use super::work::{Register, WORK_NS};
 use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
 use crate::engine::EngineError;
@@ -48,6 +48,8 @@ pub(super) enum ScheduledStep {
     Strike,
     /// A node starts again.
     Start(usize),
+    /// The operator lets nodes take fences again.
+    SyncFences,
     /// What does not end by itself is ended.
     Heal,
     /// Is all well?
@@ -66,6 +68,7 @@ pub(super) enum CallPurpose {
     B,
     Last(String),
     Release { lock: String, hold: u64 },
+    SyncFences,
 }
 
 /// A lock that was granted to a client.
@@ -76,6 +79,8 @@ pub(super) struct Held {
     pub(super) hold: u64,
     pub(super) token: Token,
     pub(super) until_ns: u64,
+    /// 0 without fences.
+    pub(super) fence: u64,
 }
 
 /// A trial under way.
@@ -87,7 +92,7 @@ pub(super) struct SimulatedTrial<'a> {
     pub(super) random: Random,
     pub(super) measured: Measured,
     pub(super) calls: BTreeMap<(usize, OperationId), CallPurpose>,
-    pub(super) registers: BTreeMap<String, u64>,
+    pub(super) registers: BTreeMap<String, Register>,
     pub(super) writes: u64,
     holds: u64,
     /// Locks that no other client wants: they show how many a node forgets.
@@ -190,6 +195,7 @@ impl<'a> SimulatedTrial<'a> {
             ScheduledStep::Arm => self.arm(),
             ScheduledStep::Strike => self.strike(),
             ScheduledStep::Start(node) => self.start(node),
+            ScheduledStep::SyncFences => self.sync_fences(),
             ScheduledStep::Heal => self.heal(),
             ScheduledStep::Watch => self.watch(),
         }
@@ -210,12 +216,23 @@ impl<'a> SimulatedTrial<'a> {
         };
         match outcome {
             Outcome::Acquired {
-                token, valid_until, ..
+                token,
+                valid_until,
+                fence,
+                ..
             } => {
-                let until_ns = self.cluster.true_time(client, valid_until);
                 self.cluster.detach(client, operation);
-                self.acquired(client, purpose, token, until_ns);
+                let held = Held {
+                    client,
+                    lock: String::new(),
+                    hold: self.holds + 1,
+                    token,
+                    until_ns: self.cluster.true_time(client, valid_until),
+                    fence: fence.unwrap_or(0),
+                };
+                self.acquired(purpose, held);
             }
+            Outcome::FencesSynced(nodes) => self.fences_synced(&nodes),
             Outcome::NotAcquired(error) => {
                 if matches!(purpose, CallPurpose::A) {
                     return Err(EngineError::failed(format_args!(
@@ -241,24 +258,18 @@ impl<'a> SimulatedTrial<'a> {
         Ok(())
     }
 
-    fn acquired(&mut self, client: usize, purpose: CallPurpose, token: Token, until_ns: u64) {
+    fn acquired(&mut self, purpose: CallPurpose, mut held: Held) {
         self.measured.acquired += 1;
         self.holds += 1;
-        let mut held = Held {
-            client,
-            lock: String::new(),
-            hold: self.holds,
-            token,
-            until_ns,
-        };
         held.lock = match &purpose {
             CallPurpose::Load { asked_ns } => return self.load_acquired(held, *asked_ns),
             CallPurpose::Contend => CONTENDED.to_owned(),
             CallPurpose::A | CallPurpose::B => DIRECTED.to_owned(),
             CallPurpose::Standing(lock) | CallPurpose::Last(lock) => lock.clone(),
-            CallPurpose::LoadRelease | CallPurpose::Extend(_) | CallPurpose::Release { .. } => {
-                return;
-            }
+            CallPurpose::LoadRelease
+            | CallPurpose::Extend(_)
+            | CallPurpose::Release { .. }
+            | CallPurpose::SyncFences => return,
         };
         let what = Occurrence::Acquired {
             lock: held.lock.clone(),
@@ -266,8 +277,9 @@ impl<'a> SimulatedTrial<'a> {
             token: held.token.hint(),
             valid_until_ns: held.until_ns,
             nodes: Vec::new(),
+            fence: (held.fence > 0).then_some(held.fence),
         };
-        self.note_client(client, what);
+        self.note_client(held.client, what);
         match purpose {
             CallPurpose::Contend => self.contend_acquired(held),
             CallPurpose::Standing(_) => {
@@ -323,7 +335,10 @@ impl<'a> SimulatedTrial<'a> {
         };
         self.note_client(client, asked);
         let wait = Wait::For(wait);
-        let operation = self.cluster.acquire(client, lock, self.plan.ttl, wait);
+        let is_fenced = self.cell.fences.are_on();
+        let operation = self
+            .cluster
+            .acquire(client, lock, self.plan.ttl, wait, is_fenced);
         self.calls.insert((client, operation), purpose);
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use quorlock_client::NodeFences;
+use quorlock_client_rules::call::Call;
 use quorlock_node::simulation::Node;
 use quorlock_simulation::Server;
 
@@ -154,6 +156,25 @@ impl SimulatedTrial<'_> {
             self.forgot(index, &held);
         }
         self.cluster.work(index);
+        if self.cell.fences.are_on() {
+            self.cluster.at(now_ns, ScheduledStep::SyncFences);
+        }
+    }
+
+    /// What the operator does who runs `quorlock node sync --trust-disks`: the disks keep what they acknowledge.
+    pub(super) fn sync_fences(&mut self) {
+        let call = Call::SyncFences { trusts_disks: true };
+        let operation = self.cluster.call(WITNESS, call);
+        self.calls
+            .insert((WITNESS, operation), CallPurpose::SyncFences);
+    }
+
+    /// Goes on until all nodes take fences.
+    pub(super) fn fences_synced(&mut self, nodes: &[NodeFences]) {
+        if !nodes.iter().all(NodeFences::takes_fences) {
+            let at_ns = self.cluster.now_ns + SYNC_AGAIN_NS;
+            self.cluster.at(at_ns, ScheduledStep::SyncFences);
+        }
     }
 
     pub(super) fn serving(&self, index: usize) {
@@ -243,5 +264,6 @@ const DOWN_NS: u64 = 30_000_000;
 const CHANGES_MAX: u64 = 8;
 const ARMED_NS: u64 = 10_000_000;
 const SUPERVISED_NS: u64 = 200_000_000;
+const SYNC_AGAIN_NS: u64 = 50_000_000;
 const WATCH_NS: u64 = 5_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -9,21 +9,51 @@ use super::cluster::nanos;
 use super::schedule::{CONTENDED, CallPurpose, Held, LOOK_NS, ScheduledStep, SimulatedTrial};
 use crate::history::Occurrence;
 
+/// What a lock protects. Without fences all holders come with 0.
+#[derive(Debug, Default)]
+pub(super) struct Register {
+    value: u64,
+    largest_fence: u64,
+}
+
+impl Register {
+    /// Whether a holder with this fence may read and write: none with a larger one has done so.
+    fn takes(&mut self, fence: u64) -> bool {
+        self.largest_fence = self.largest_fence.max(fence);
+        self.largest_fence == fence
+    }
+}
+
 impl SimulatedTrial<'_> {
     /// The holder reads the register of its lock.
-    pub(super) fn read(&self, held: &Held) {
-        let value = self.registers.get(&held.lock).copied().unwrap_or(0);
+    pub(super) fn read(&mut self, held: &Held) {
+        let register = self.registers.entry(held.lock.clone()).or_default();
         let (lock, hold) = (held.lock.clone(), held.hold);
-        self.note_client(held.client, Occurrence::Read { lock, hold, value });
+        let what = match register.takes(held.fence) {
+            true => Occurrence::Read {
+                lock,
+                hold,
+                value: register.value,
+            },
+            false => Occurrence::Stale { lock, hold },
+        };
+        self.note_client(held.client, what);
     }
 
     /// The holder writes it; every write of a trial has a value of its own.
     pub(super) fn write(&mut self, held: &Held) {
-        self.writes += 1;
-        let value = self.writes;
-        self.registers.insert(held.lock.clone(), value);
+        let register = self.registers.entry(held.lock.clone()).or_default();
         let (lock, hold) = (held.lock.clone(), held.hold);
-        self.note_client(held.client, Occurrence::Wrote { lock, hold, value });
+        let what = match register.takes(held.fence) {
+            true => {
+                self.writes += 1;
+                let value = self.writes;
+                register.value = value;
+                Occurrence::Wrote { lock, hold, value }
+            }
+            false => Occurrence::Stale { lock, hold },
+        };
+        self.note_client(held.client, what);
     }
 
     /// The holder looks at its lock.
@@ -96,9 +126,10 @@ impl SimulatedTrial<'_> {
             return;
         }
         let lock = format!("load-{client}");
+        let is_fenced = self.cell.fences.are_on();
         let operation = self
             .cluster
-            .acquire(client, &lock, self.plan.ttl, Wait::None);
+            .acquire(client, &lock, self.plan.ttl, Wait::None, is_fenced);
         let purpose = CallPurpose::Load { asked_ns: now_ns };
         self.calls.insert((client, operation), purpose);
     }

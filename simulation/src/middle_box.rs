@@ -1,6 +1,7 @@
 //! A box between a node and its clients that answers in the node's place: errors, or bytes that are no answer.
 //!
-//! Invariant: every request still has one answer, unless the bytes are garbage, which ends the connection.
+//! Invariant: every request still has one answer, unless the bytes are garbage, which ends the connection. A push answers none,
+//! and is lost where answers are replaced.
 
 use crate::random::Random;
 
@@ -38,12 +39,12 @@ pub fn garbage(random: &mut Random) -> Vec<u8> {
     random.pick(garbage).to_vec()
 }
 
-/// How many whole values these bytes hold, if nothing is left of them.
+/// How many whole requests or replies these bytes hold, if nothing is left of them.
 pub fn count(mut bytes: &[u8]) -> Option<usize> {
     let mut values = 0;
-    while !bytes.is_empty() {
+    while let Some(kind) = bytes.first() {
+        values += usize::from(*kind != b'>');
         bytes = skip(bytes)?;
-        values += 1;
     }
     Some(values)
 }
@@ -54,12 +55,13 @@ pub fn skip(bytes: &[u8]) -> Option<&[u8]> {
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
     let number = || std::str::from_utf8(&line[1..]).ok()?.parse::<i64>().ok();
     match line.first()? {
-        b'+' | b'-' | b':' => Some(rest),
-        b'$' => match usize::try_from(number()?) {
+        b'+' | b'-' | b':' | b'_' => Some(rest),
+        b'$' | b'=' => match usize::try_from(number()?) {
             Ok(length) => rest.get(length + 2..),
             Err(_) => Some(rest),
         },
-        b'*' => (0..number()?.max(0)).try_fold(rest, |rest, _| skip(rest)),
+        b'*' | b'>' => (0..number()?.max(0)).try_fold(rest, |rest, _| skip(rest)),
+        b'%' => (0..number()?.max(0) * 2).try_fold(rest, |rest, _| skip(rest)),
         _ => None,
     }
 }
@@ -89,6 +91,7 @@ mod tests {
         assert_eq!(count(b""), Some(0));
         assert_eq!(count(b"+OK\r\n$-1\r\n$3\r\na\r\n\r\n:-1\r\n"), Some(4));
         assert_eq!(count(b"*2\r\n$1\r\na\r\n*1\r\n:1\r\n-ERR x\r\n"), Some(2));
+        assert_eq!(count(b">1\r\n$1\r\na\r\n_\r\n%1\r\n+a\r\n:1\r\n"), Some(2));
         assert_eq!(count(b"$3\r\nab"), None);
         assert_eq!(count(b"*2\r\n:1\r\n"), None);
     }

@@ -6,6 +6,7 @@
 
 mod asking;
 mod failure;
+mod in_line;
 mod limit;
 mod pauses;
 mod permit_choice;
@@ -19,6 +20,7 @@ use bytes::Bytes;
 
 use self::asking::Asking;
 use self::failure::Failure;
+use self::in_line::InLine;
 use self::limit::Limit;
 use self::pauses::Pauses;
 use self::permit_choice::PermitChoice;
@@ -32,6 +34,7 @@ use crate::held::Held;
 use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::step::Input;
+use crate::token::Token;
 use crate::wait::{Wait, Waiting};
 use crate::waiters::Wanted;
 
@@ -46,6 +49,9 @@ pub(super) struct Acquiring {
     attempts: u32,
     pauses: Pauses,
     last: Option<Failure>,
+    /// Of the calls of this client that want the lock it is the one that asks.
+    has_turn: bool,
+    in_line: InLine,
     /// This client has released the lock after the attempt under way had begun: a refusal may be of before.
     was_released: bool,
     stage: Stage,
@@ -94,10 +100,13 @@ impl Acquiring {
             attempts: 0,
             pauses: Pauses::default(),
             last: None,
+            has_turn: false,
+            in_line: InLine::default(),
             was_released: false,
             stage: Stage::Queued,
         };
         if ahead == 0 {
+            acquiring.has_turn = true;
             acquiring.begin(context);
         } else if tells {
             context.tell_waiting(Waiting::Queued { ahead });
@@ -116,6 +125,9 @@ impl Acquiring {
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
+        if self.answered_in_line(&input, context).is_some() {
+            return Progress::GoesOn;
+        }
         match &mut self.stage {
             // Its wait is over: it asks once for itself, so that what it is told is true.
             Stage::Queued => {
@@ -142,16 +154,10 @@ impl Acquiring {
                 self.note_time_left(context);
                 self.pause(context)
             }
-            Stage::Pausing(until) => {
-                if context.now.has_reached(*until) {
-                    if self.limit.left(context.now).is_zero() {
-                        return self.give_up(context);
-                    }
-                    self.choose_permit(context.now);
-                    self.ask(context);
-                }
-                Progress::GoesOn
-            }
+            Stage::Pausing(until) => match context.now.has_reached(*until) {
+                true => self.pause_over(context),
+                false => Progress::GoesOn,
+            },
             Stage::Completing(asking, until) => {
                 let until = *until;
                 let _decided = asking.handle(input, context);
@@ -164,15 +170,31 @@ impl Acquiring {
         }
     }
 
+    fn pause_over(&mut self, context: &mut Context<'_>) -> Progress {
+        // Who was told nothing yet asks once for itself, so that what it is told is true.
+        if self.limit.left(context.now).is_zero() && self.last.is_some() {
+            return self.give_up(context);
+        }
+        if !self.checks_line(context) {
+            self.choose_permit(context.now);
+            self.ask(context);
+        }
+        Progress::GoesOn
+    }
+
     /// It is this call's turn, or the lock has just been released by this client: it asks after a
     /// pause so short that only those who wait elsewhere may come before it.
     pub(super) fn take_turn(&mut self, context: &mut Context<'_>) {
         match self.stage {
             Stage::Queued => {
+                self.has_turn = true;
                 if self.free_permit(context.now).is_some() {
                     self.choose_permit(context.now);
                 }
                 self.begin(context);
+            }
+            Stage::Pausing(_) | Stage::AskingTimeLeft(_) if self.in_line.stands() => {
+                self.released_in_line(context);
             }
             Stage::Pausing(until) => {
                 self.stage = Stage::Pausing(until.earlier(self.soon(context)));
@@ -183,11 +205,32 @@ impl Acquiring {
         }
     }
 
+    /// It is this call's turn, and the lock was acquired by another one of this client just now: it stands in line at once.
+    /// A call that tells what it waits for asks first, and tells of that.
+    pub(super) fn take_turn_behind_own(&mut self, context: &mut Context<'_>) {
+        if self.tells || self.permits.is_some() || !matches!(self.stage, Stage::Queued) {
+            return self.take_turn(context);
+        }
+        self.has_turn = true;
+        self.pause_before_first(context.now, context);
+    }
+
+    /// Stands in line before anything was asked, and asks at this time if no node has a line.
+    fn pause_before_first(&mut self, until: ClientInstant, context: &mut Context<'_>) {
+        self.stage = Stage::Pausing(until);
+        self.line_up(0, context);
+    }
+
     /// This client has released a permit of the semaphore that the call waits for.
     pub(super) fn permit_released(&mut self, index: u32) {
         if let Some(permits) = &mut self.permits {
             permits.released(index);
         }
+    }
+
+    /// Whether it is the one of this client that asks for the lock.
+    pub(super) fn has_turn(&self) -> bool {
+        self.has_turn
     }
 
     /// Whether no node has been asked for anything that a later release would not undo.
@@ -254,7 +297,7 @@ impl Acquiring {
         let (name, now) = (&self.call.name, context.now);
         match context.refusals.stands_back_until(name, now) {
             Some(until) if context.now.until(until) < self.limit.left(context.now) => {
-                self.stage = Stage::Pausing(until);
+                self.pause_before_first(until, context);
             }
             _ => self.ask(context),
         }
@@ -285,7 +328,9 @@ impl Acquiring {
         }
         self.attempts += 1;
         self.was_released = false;
-        let asking = Asking::start(&self.call, self.attempts, patience_max, context);
+        let token = self.token_in_line(context);
+        let token = token.unwrap_or_else(|| Token::drawn_from(context.random));
+        let asking = Asking::start(&self.call, token, self.attempts, patience_max, context);
         self.stage = Stage::Asking(asking);
     }
 

@@ -97,6 +97,8 @@ pub(crate) enum Content {
     Extended(ExtendAnswer),
     Released(NodeRelease),
     TimeLeft(Option<Duration>),
+    /// How many stand in the line for the lock, or 0 where it is this client's turn.
+    InLine(Result<u64, Cause>),
     Info(Result<Told, Cause>),
     Ceiling(Result<NodeCeiling, Cause>),
     /// The connection that was being made: whether the node may vote on it.

@@ -15,6 +15,8 @@ mod delay_tests;
 mod distance_tests;
 mod ending;
 #[cfg(test)]
+mod line_tests;
+#[cfg(test)]
 mod owner_tests;
 #[cfg(test)]
 mod permit_tests;
@@ -34,6 +36,7 @@ use crate::context::Context;
 use crate::counting::Counting;
 use crate::extending::Extending;
 use crate::fences::KnownFences;
+use crate::lines::Lines;
 use crate::link::request::Subject;
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
@@ -75,6 +78,7 @@ pub struct Client {
     waiters: Waiters,
     refusals: Refusals,
     fences: KnownFences,
+    lines: Lines,
     settling: Vec<Settling>,
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
@@ -107,6 +111,7 @@ impl Client {
             waiters: Waiters::new(),
             refusals: Refusals::default(),
             fences: KnownFences::default(),
+            lines: Lines::default(),
             settling: Vec::new(),
             handed_over: HashMap::new(),
             owners: Owners::default(),
@@ -293,6 +298,7 @@ impl Client {
                 while let Some(reply) = self.links[node].take_reply() {
                     self.known.push_back(reply);
                 }
+                self.settle_lines(now, node, actions);
             }
             if let Some(reply) = self.known.pop_front() {
                 self.counting.reply(&reply);
@@ -438,6 +444,7 @@ impl Client {
             register: &self.register,
             refusals: &mut self.refusals,
             fences: &mut self.fences,
+            lines: &mut self.lines,
             random: &mut *self.random,
             actions,
             known: &mut self.known,

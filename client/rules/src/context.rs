@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::Rng;
 
 use crate::OperationId;
@@ -13,6 +14,7 @@ use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::counting::Counting;
 use crate::fences::KnownFences;
+use crate::lines::Lines;
 use crate::link::obstacle::outsider;
 use crate::link::request::{Asker, Form, Kind, Request, Subject};
 use crate::link::{Link, NodeReply};
@@ -20,6 +22,7 @@ use crate::log_line::{LogLine, News};
 use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::settings::Settings;
+use crate::token::Token;
 use crate::votes::NodeIndex;
 use crate::wait::Waiting;
 
@@ -32,6 +35,7 @@ pub(super) struct Context<'a> {
     pub(super) register: &'a Register,
     pub(super) refusals: &'a mut Refusals,
     pub(super) fences: &'a mut KnownFences,
+    pub(super) lines: &'a mut Lines,
     pub(super) random: &'a mut dyn Rng,
     pub(super) actions: &'a mut Vec<Action>,
     /// Answers of nodes that are not asked because what they would say is known.
@@ -113,6 +117,24 @@ impl Context<'_> {
         }
     }
 
+    /// Stands in line for a lock no longer.
+    pub(super) fn leave_line(&mut self, name: &Bytes) {
+        if let Some(node) = self.lines.leave(name) {
+            self.unwait(node, name);
+        }
+    }
+
+    /// Leaves the line for a lock at a node, where the connection stands to which it belongs.
+    pub(super) fn unwait(&mut self, node: NodeIndex, name: &Bytes) {
+        if !self.links[node].has_lines() {
+            return;
+        }
+        let subject = Subject::new(name.clone(), Token::from_bytes(Bytes::new()), UNWAIT_TTL);
+        let request = self.request(Kind::Unwait, &subject, None);
+        // A line that is not left costs the others the turn of this client, which lapses.
+        let _not_queued = self.links[node].submit(self.now, request);
+    }
+
     pub(super) fn tell(&mut self, outcome: Outcome) {
         self.tell_other(self.operation, outcome);
     }
@@ -152,4 +174,6 @@ pub(super) fn round_trip(links: &[Link], quorum: usize) -> Duration {
     usual[quorum - 1]
 }
 
+/// A request about no lease: its silence is judged as that of one about this.
+const UNWAIT_TTL: Duration = Duration::from_secs(10);
 const RELEASE_SLACK: Duration = Duration::from_secs(1);

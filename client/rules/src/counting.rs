@@ -95,6 +95,8 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         | Content::Info(Err(_)) => node.failures += 1,
         // That a key has no end, or is gone, is an answer, and is not told from none.
         Content::TimeLeft(None) => {}
+        // A node that has no lines is as good as any.
+        Content::InLine(Err(_)) => {}
         // Connections are counted where they are made, and so are those that stand.
         Content::Connected(_) => {}
         _ => node.answers += 1,

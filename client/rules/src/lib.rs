@@ -25,6 +25,7 @@ mod extending;
 mod fences;
 mod held;
 pub mod holding;
+mod lines;
 mod link;
 pub mod log_line;
 pub mod name;

@@ -31,16 +31,16 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Begins the attempt of this number. No node is waited for longer than `patience_max`.
+    /// Begins the attempt of this number, with a token that no attempt has had. No node is waited for longer than `patience_max`.
     pub(super) fn start(
         call: &AcquireCall,
+        token: Token,
         number: u32,
         patience_max: Duration,
         context: &mut Context<'_>,
     ) -> Self {
         let ttl = call.ttl;
         let is_cut = patience_max < context.patience(ttl);
-        let token = Token::drawn_from(context.random);
         let subject = Subject::with_lock_delay(call.name.clone(), token, ttl, call.lock_delay);
         let terms = Terms {
             nodes: context.nodes(),

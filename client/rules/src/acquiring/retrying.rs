@@ -39,6 +39,7 @@ impl Acquiring {
         if has_changed_hands {
             self.pauses.begin_anew();
         }
+        let repeats = is_busy && self.in_line.refused(&asking.attempt, has_changed_hands);
         // A round that was cut short knows less than the one before it.
         let failure = match last {
             Some(before) if asking.is_cut && !is_busy => before,
@@ -54,6 +55,15 @@ impl Acquiring {
             self.choose_permit(context.now);
             self.ask(context);
             return Progress::GoesOn;
+        }
+        if repeats && !wait_left.is_zero() {
+            self.last = Some(failure);
+            // Its token has left the line by taking the node's lock: the next one comes before whoever is called because of that.
+            self.called_again(context);
+            return Progress::GoesOn;
+        }
+        if is_busy && !wait_left.is_zero() {
+            self.line_up(0, context);
         }
         if is_busy && !wait_left.is_zero() && !self.was_released {
             let (call, attempt) = (&self.call, self.attempts);
@@ -131,7 +141,11 @@ impl Acquiring {
         let random = fraction(context.random);
         let delay = context.settings.retry_delay;
         let pause = self.pauses.next(delay, random, known);
-        self.stage = Stage::Pausing(context.now.after(pause));
+        let until = match self.in_line.stands() {
+            true => self.line_pause_end(context),
+            false => context.now.after(pause),
+        };
+        self.stage = Stage::Pausing(until);
         if self.tells
             && let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context))
         {

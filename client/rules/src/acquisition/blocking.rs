@@ -86,7 +86,7 @@ impl Acquisition {
     }
 
     /// The token that most of the refusing nodes name.
-    pub(super) fn holder(&self) -> Option<Token> {
+    pub(crate) fn holder(&self) -> Option<Token> {
         let holders = self.votes.iter().filter_map(holder_of);
         let count = |holder: &Token| holders.clone().filter(|other| *other == holder).count();
         holders.clone().max_by_key(|holder| count(holder)).cloned()

@@ -48,6 +48,15 @@ pub(super) struct Node {
     pub(super) takes: usize,
     /// How much longer its answers take.
     pub(super) slow: Duration,
+    /// How many it says stand in a line, if it has lines.
+    pub(super) in_line: Option<u64>,
+    /// The tokens that stood in line for the lock, one after the other, and those that were tried.
+    pub(super) waits: Vec<String>,
+    pub(super) tried: Vec<String>,
+    /// The locks for which the client stands in line no longer.
+    pub(super) unwaits: Vec<String>,
+    /// All that it was asked since its login.
+    pub(super) requests: usize,
     connection: Option<ConnectionId>,
 }
 
@@ -169,6 +178,15 @@ impl Cluster {
         self.happens(Event::Timer);
     }
 
+    /// A node says that a lock is free, and that it is the turn of this token.
+    pub(super) fn push(&mut self, node: usize, name: &str, token: &str) {
+        let words = ["lock-free", name, token];
+        let words = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let id = self.nodes[node].connection.unwrap();
+        let push = format!(">3\r\n{}", words.concat());
+        self.happens(Event::Received(id, push.as_bytes()));
+    }
+
     /// What the client has written for a node, which does not get it.
     pub(super) fn take_written(&mut self, node: usize) -> String {
         let connection = self.nodes[node].connection;
@@ -278,7 +296,20 @@ impl Node {
         if self.conduct == Conduct::IsSilent {
             return String::new();
         }
+        self.requests += 1;
         match words[..] {
+            ["HELLO", "3"] | ["LOCK.WAIT", ..] if self.in_line.is_none() => {
+                format!("-ERR unknown command '{}'\r\n", words[0])
+            }
+            ["HELLO", "3"] => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
+            ["LOCK.WAIT", "a", token] => {
+                self.waits.push(token.to_owned());
+                format!(":{}\r\n", self.in_line.unwrap_or(0))
+            }
+            ["LOCK.UNWAIT", name] => {
+                self.unwaits.push(name.to_owned());
+                ":1\r\n".to_owned()
+            }
             ["INFO", ..] => {
                 let info = format!("run_id:n{index}\r\n");
                 format!("${}\r\n{info}\r\n", info.len())
@@ -286,6 +317,7 @@ impl Node {
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
             ["SET", name, token, "NX", "PX", kept_ms, ..] => {
                 self.takes += 1;
+                self.tried.push(token.to_owned());
                 match self.keys.get(name) {
                     Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
                     None => {

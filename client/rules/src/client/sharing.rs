@@ -94,6 +94,9 @@ impl Client {
                 self.waiters.leave(&wanted, waiting);
             }
         }
+        if self.waiters.first(&wanted).is_none() {
+            self.context(now, lock, actions).leave_line(&key.0);
+        }
     }
 
     /// Whether a call waits for this owner, and has asked no node for something that would have to be undone.

@@ -14,6 +14,8 @@ pub struct Size {
     pub waiting: usize,
     /// Guards of owners, and the locks that they keep.
     pub owned: usize,
+    /// Lines of nodes in which the client stands for locks.
+    pub lines: usize,
     /// Timers of operations.
     pub timers: usize,
     /// Calls that wait until what is owed is paid.
@@ -33,6 +35,7 @@ impl Size {
         self.operations
             + self.waiting
             + self.owned
+            + self.lines
             + self.timers
             + self.settling
             + self.requests
@@ -48,6 +51,7 @@ impl Client {
             operations: self.operations.len(),
             waiting: self.waiters.size(),
             owned: self.owners.size(),
+            lines: self.lines.size(),
             timers: self.timers.len() + self.watchdogs.len(),
             settling: self.settling.len(),
             requests: self.links.iter().map(Link::size).sum(),

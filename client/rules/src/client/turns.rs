@@ -11,10 +11,12 @@ use crate::action::Action;
 use crate::call::AcquireCall;
 use crate::clock::ClientInstant;
 use crate::context::{Context, round_trip};
+use crate::lines::Turn;
 use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::operation::Operation;
 use crate::permits::permit_of;
+use crate::votes::NodeIndex;
 use crate::wait::Wait;
 use crate::waiters::Wanted;
 
@@ -91,8 +93,67 @@ impl Client {
         let wanted = acquiring.wanted();
         let next = self.waiters.leave(&wanted, operation);
         self.tell_places(now, &wanted, actions);
-        if let Some(next) = next {
-            self.take_turn(now, next, actions);
+        let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
+        if acquiring.has_turn() {
+            self.leave_line(now, operation, acquiring, is_held, next.is_some(), actions);
+        }
+        match next {
+            Some(next) if is_held => {
+                self.with_acquiring(now, next, actions, Acquiring::take_turn_behind_own);
+            }
+            Some(next) => self.take_turn(now, next, actions),
+            None => {}
+        }
+    }
+
+    /// The call that stood in line for its lock has ended. The node has seen its token take the lock; else another call of this
+    /// client keeps the place, or nobody does.
+    fn leave_line(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        acquiring: &Acquiring,
+        is_held: bool,
+        has_next: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let name = &acquiring.call.name;
+        if is_held {
+            self.lines.leave(name);
+        } else if !has_next {
+            self.context(now, operation, actions).leave_line(name);
+        }
+    }
+
+    /// Takes in what a node has to say of lines: which locks are free, and that its lines have ended.
+    pub(super) fn settle_lines(
+        &mut self,
+        now: ClientInstant,
+        node: NodeIndex,
+        actions: &mut Vec<Action>,
+    ) {
+        while let Some((name, token)) = self.links[node].take_push() {
+            match self.lines.turn(&name, node, &token) {
+                Turn::Ours => {
+                    if let Some(first) = self.waiters.first(&Wanted::Lock(name)) {
+                        self.with_acquiring(now, first, actions, Acquiring::called);
+                    }
+                }
+                Turn::Past => {}
+                // Whoever is next need not wait until this turn lapses.
+                Turn::Nobodys => {
+                    let nobody = OperationId(u64::MAX);
+                    self.context(now, nobody, actions).unwait(node, &name);
+                }
+            }
+        }
+        if self.links[node].take_lost_lines() {
+            for name in self.lines.ended_at(node) {
+                match self.waiters.first(&Wanted::Lock(name.clone())) {
+                    Some(first) => self.with_acquiring(now, first, actions, Acquiring::line_ended),
+                    None => drop(self.lines.leave(&name)),
+                }
+            }
         }
     }
 

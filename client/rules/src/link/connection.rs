@@ -14,7 +14,7 @@ use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::meaning;
-use crate::protocol::reply::Replies;
+use crate::protocol::reply::{Incoming, Replies};
 use crate::votes::NodeIndex;
 
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Connection {
     state_asked: ClientInstant,
     node: NodeIndex,
     replies: Replies,
+    /// Whether the node may have lines for locks.
+    may_have_lines: bool,
     /// The shortest part of a lease for which bytes may go unacknowledged, and what the kernel was told.
     unacknowledged_max: Duration,
     unacknowledged_told: Duration,
@@ -49,6 +51,8 @@ pub(super) enum Delivered {
     Reply(Request, Content),
     /// The request was written again in another form.
     Again,
+    /// A message that answers no request.
+    Push(Vec<OwnedFrame>),
     /// Not a reply: the connection cannot be used any more.
     Broken(String),
 }
@@ -64,6 +68,7 @@ impl Connection {
             state_asked: now,
             node,
             replies: Replies::with_capacity(READ_BYTES),
+            may_have_lines: true,
             unacknowledged_max: UNACKNOWLEDGED_MAX,
             unacknowledged_told: Duration::ZERO,
             looked_at: now,
@@ -124,6 +129,9 @@ impl Connection {
     ) -> Option<Duration> {
         let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
         let state = self.state_question(now, &request);
+        if request.kind == Kind::Wait && !self.replies.may_push() {
+            self.ask_resp3(now, &request);
+        }
         self.push(now, request);
         if let Some(question) = state {
             self.push(now, question);
@@ -155,6 +163,30 @@ impl Connection {
         })
     }
 
+    /// Before the first line is joined: only RESP3 tells a message from a reply.
+    fn ask_resp3(&mut self, now: ClientInstant, request: &Request) {
+        self.replies.expect_resp3();
+        self.push(
+            now,
+            Request {
+                kind: Kind::Resp3,
+                asker: None,
+                is_repeated: true,
+                ..request.clone()
+            },
+        );
+    }
+
+    /// Whether the client may stand in a line here.
+    pub(super) fn may_have_lines(&self) -> bool {
+        self.may_have_lines
+    }
+
+    /// Whether the client may have stood in a line here.
+    pub(super) fn has_lines(&self) -> bool {
+        self.may_have_lines && self.replies.may_push()
+    }
+
     fn push(&mut self, now: ClientInstant, mut request: Request) {
         request.since = now;
         request.write(self.node, &self.peer, &mut self.out);
@@ -173,7 +205,8 @@ impl Connection {
     /// Takes the next reply and says what it means for the oldest request.
     pub(super) fn next_reply(&mut self, world: &Surroundings<'_>) -> Delivered {
         let reply = match self.replies.next() {
-            Ok(Some(reply)) => reply,
+            Ok(Some(Incoming::Reply(reply))) => reply,
+            Ok(Some(Incoming::Push(push))) => return Delivered::Push(push),
             Ok(None) => return Delivered::Nothing,
             Err(error) => return Delivered::Broken(format!("protocol error: {error}")),
         };
@@ -236,6 +269,10 @@ impl Connection {
             (Kind::Adopt(_), Ok(by)) => Content::Ceiling(meaning::adopted(reply, by)),
             (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
+            (Kind::Resp3 | Kind::Wait | Kind::Unwait, _) => {
+                self.may_have_lines &= !meaning::has_no_lines(reply);
+                Content::InLine(meaning::in_line(reply))
+            }
             (Kind::Info, _) => {
                 let round_trip = now.since(request.since);
                 Content::Info(meaning::info(reply).map(|info| Told { info, round_trip }))

@@ -24,6 +24,7 @@ use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::log_line::News;
 use crate::outcome::Cause;
+use crate::protocol::meaning;
 use crate::register::Admission;
 use crate::settings::VotesBy;
 use crate::votes::Identity;
@@ -249,6 +250,7 @@ impl Link {
             return;
         };
         let first = std::mem::replace(first, connection);
+        self.has_lost_lines |= first.has_lines();
         self.log(News::MovedOver);
         self.actions.push(LinkAction::Close(first.id));
         self.peer = match &self.state {
@@ -301,6 +303,7 @@ impl Link {
                 Delivered::Nothing => return,
                 Delivered::Broken(text) => return self.give_up(&text, world),
                 Delivered::Again => {}
+                Delivered::Push(push) => self.pushes.extend(meaning::lock_free(push)),
                 Delivered::Reply(request, content) => {
                     self.heard(&request, world.now);
                     self.learn(&request, &content, world);
@@ -337,7 +340,10 @@ impl Link {
             None => State::Resting(now.after(rest), cause.clone()),
         };
         let mut ended = match std::mem::replace(&mut self.state, state) {
-            State::Ready(connection) => connection.in_flight,
+            State::Ready(connection) => {
+                self.has_lost_lines |= connection.has_lines();
+                connection.in_flight
+            }
             _ => VecDeque::new(),
         };
         if let Some(first) = ended.front_mut() {

@@ -12,7 +12,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 use crate::address::NodeAddress;
 use crate::outcome::Cause;
 use crate::protocol::meaning;
-use crate::protocol::reply::Replies;
+use crate::protocol::reply::{Incoming, Replies};
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
 use crate::register::{LogState, Membership};
 use crate::votes::Identity;
@@ -120,11 +120,12 @@ impl Login {
         self.replies.append(bytes);
         while let Some(&what) = self.asked.front() {
             match self.replies.next() {
-                Ok(Some(OwnedFrame::Error(text))) => {
+                Ok(Some(Incoming::Reply(OwnedFrame::Error(text)))) => {
                     let text = self.address.without_secrets(&text).into_owned();
                     self.learn(what, &OwnedFrame::Error(text))?;
                 }
-                Ok(Some(reply)) => self.learn(what, &reply)?,
+                Ok(Some(Incoming::Reply(reply))) => self.learn(what, &reply)?,
+                Ok(Some(Incoming::Push(_))) => return Err(foreign("a push during the login")),
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(foreign(&format!("protocol error: {error}"))),
             }

@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::Rng;
 
 use self::connection::Connection;
@@ -43,6 +44,7 @@ use crate::log_line::{LogLine, News};
 use crate::outcome::Cause;
 use crate::register::Register;
 use crate::settings::{Settings, VotesBy};
+use crate::token::Token;
 use crate::votes::NodeIndex;
 
 /// One connection of one node; never used again for another.
@@ -135,6 +137,10 @@ pub(crate) struct Link {
     connections: u32,
     actions: Vec<LinkAction>,
     replies: VecDeque<NodeReply>,
+    /// Locks that the node says are free, with the tokens that are to try.
+    pushes: VecDeque<(Bytes, Token)>,
+    /// A connection has ended on which the client may have stood in lines.
+    has_lost_lines: bool,
 }
 
 impl Link {
@@ -163,6 +169,8 @@ impl Link {
             connections: 0,
             actions: Vec::new(),
             replies: VecDeque::new(),
+            pushes: VecDeque::new(),
+            has_lost_lines: false,
         }
     }
 
@@ -320,6 +328,25 @@ impl Link {
         self.replies.pop_front()
     }
 
+    pub(crate) fn take_push(&mut self) -> Option<(Bytes, Token)> {
+        self.pushes.pop_front()
+    }
+
+    /// Whether the lines have ended in which the client may have stood here, since this was last asked.
+    pub(crate) fn take_lost_lines(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost_lines)
+    }
+
+    /// Whether the client can stand in line here now, as far as is known.
+    pub(crate) fn may_have_lines(&self, now: ClientInstant) -> bool {
+        self.is_ready(now) && self.ready().is_some_and(Connection::may_have_lines)
+    }
+
+    /// Whether the client may stand in a line here.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.ready().is_some_and(Connection::has_lines)
+    }
+
     /// Requests that are queued, in flight, or to be sent again.
     pub(crate) fn size(&self) -> usize {
         let in_flight = self.ready().map_or(0, |ready| ready.in_flight.len());
@@ -328,7 +355,7 @@ impl Link {
 
     /// Replies and actions that nobody has taken yet.
     pub(crate) fn undelivered(&self) -> usize {
-        self.replies.len() + self.actions.len()
+        self.replies.len() + self.actions.len() + self.pushes.len()
     }
 
     /// An answer: the node is well, and a second connection is not needed.

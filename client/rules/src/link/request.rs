@@ -33,6 +33,12 @@ pub(crate) enum Kind {
     Extend,
     Release,
     TimeLeft,
+    /// Speak RESP3 from now on.
+    Resp3,
+    /// Stand in line for the lock, with the token of the next attempt.
+    Wait,
+    /// Leave the line.
+    Unwait,
     Info,
     /// The ceiling of its fences.
     Ceiling,
@@ -64,6 +70,7 @@ impl Kind {
             Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
+            Self::Resp3 | Self::Wait | Self::Unwait => Content::InLine(Err(cause)),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
         }
@@ -244,6 +251,9 @@ impl Request {
                 request::write(out, &[b"LOCK.ADOPT", ceiling.to_string().as_bytes()]);
             }
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            Kind::Resp3 => request::write(out, &[b"HELLO", b"3"]),
+            Kind::Wait => request::write(out, &[b"LOCK.WAIT", name, token]),
+            Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
             // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.
             Kind::Info if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
             Kind::Info => request::write(out, &[b"INFO"]),

@@ -167,6 +167,37 @@ pub(crate) fn time_left(reply: &OwnedFrame) -> Option<Duration> {
     }
 }
 
+/// How many stand in a line, as far as the node has lines.
+pub(crate) fn in_line(reply: &OwnedFrame) -> Result<u64, Cause> {
+    number(reply).ok_or_else(|| refusal(reply))
+}
+
+/// Whether a node that answers so to a request about lines will never answer otherwise on this connection.
+pub(crate) fn has_no_lines(reply: &OwnedFrame) -> bool {
+    let OwnedFrame::Error(text) = reply else {
+        return false;
+    };
+    let codes = [
+        "ERR unknown command",
+        "NOPERM",
+        "NOPROTO",
+        "ERR LOCK.WAIT sends",
+    ];
+    codes.iter().any(|code| text.starts_with(code))
+}
+
+/// The lock that is free and the token that is to try, if this is what a push is about.
+pub(crate) fn lock_free(push: Vec<OwnedFrame>) -> Option<(Bytes, Token)> {
+    match <[OwnedFrame; 3]>::try_from(push).ok()? {
+        [
+            OwnedFrame::BulkString(kind),
+            OwnedFrame::BulkString(name),
+            OwnedFrame::BulkString(token),
+        ] if kind == b"lock-free" => Some((Bytes::from(name), Token::from_bytes(token))),
+        _ => None,
+    }
+}
+
 pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
     let OwnedFrame::BulkString(text) = reply else {
         return Err(refusal(reply));

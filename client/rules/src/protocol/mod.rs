@@ -4,4 +4,6 @@
 
 pub(crate) mod meaning;
 pub(crate) mod reply;
+mod reply_error;
 pub(crate) mod request;
+mod resp3;

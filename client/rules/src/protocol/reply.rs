@@ -2,40 +2,39 @@
 //!
 //! Invariant: whatever a node sends, decoding takes bounded memory and stack. The decoder, which recurses, never sees an
 //! array: the short ones without arrays in them that this client asks for are put together here, and others are refused.
-//! Of a very long string only the beginning is kept. RESP3 is not spoken: this client never asks for it.
+//! Of a very long string only the beginning is kept. Of RESP3, once it was asked for, pushes are put together likewise.
 
 use bytes::{Buf as _, BytesMut};
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
-use thiserror::Error;
 
-/// Why a node's bytes are no reply. The connection cannot be used any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum ReplyError {
-    #[error("a reply begins with a byte that none of the expected kinds begins with")]
-    UnknownKind,
-    #[error("a length, a number or a text in a reply is malformed")]
-    Malformed,
-    #[error("a line of a reply is too long")]
-    LongLine,
-    #[error("a string of a reply is too long")]
-    LongString,
-    #[error("a string of a reply does not end where it should")]
-    Unterminated,
+use super::reply_error::{ReplyError, STRING_BYTES_MAX};
+use super::resp3;
+
+/// What a node has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// The reply to the oldest request.
+    Reply(OwnedFrame),
+    /// A message that no request has asked for.
+    Push(Vec<OwnedFrame>),
 }
 
-/// A node's bytes, out of which replies are taken one after the other.
+/// A node's bytes, out of which replies and pushes are taken one after the other.
 #[derive(Debug)]
 pub(crate) struct Replies {
     buffer: BytesMut,
     /// What is still to come of a string whose beginning has been taken.
     to_skip: usize,
-    /// An array whose end is still to come.
-    array: Option<Parts>,
+    /// An array or a push whose end is still to come.
+    parts: Option<Parts>,
+    /// Whether RESP3 was asked for: before that its kinds are no replies.
+    is_resp3: bool,
 }
 
 #[derive(Debug)]
 struct Parts {
+    is_push: bool,
     count: usize,
     taken: Vec<OwnedFrame>,
 }
@@ -45,8 +44,18 @@ impl Replies {
         Self {
             buffer: BytesMut::with_capacity(bytes),
             to_skip: 0,
-            array: None,
+            parts: None,
+            is_resp3: false,
         }
+    }
+
+    /// RESP3 is asked for: what comes before the reply to that is of RESP2.
+    pub(crate) fn expect_resp3(&mut self) {
+        self.is_resp3 = true;
+    }
+
+    pub(crate) fn may_push(&self) -> bool {
+        self.is_resp3
     }
 
     /// Takes in what was read.
@@ -61,38 +70,69 @@ impl Replies {
         self.buffer.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// Takes the next reply, if it is there.
-    pub(crate) fn next(&mut self) -> Result<Option<OwnedFrame>, ReplyError> {
+    /// Takes the next reply or push, if it is there. A push is told from a reply by its first byte alone.
+    pub(crate) fn next(&mut self) -> Result<Option<Incoming>, ReplyError> {
         loop {
             self.skip(0);
             if self.to_skip > 0 {
                 return Ok(None);
             }
-            if self.array.is_none() && self.buffer.first() == Some(&b'*') {
-                let Some((count, bytes)) = array_length(&self.buffer)? else {
+            if self.parts.is_none() {
+                if self.is_resp3 && self.buffer.first() == Some(&b'%') {
+                    let bytes = resp3::map_bytes(&self.buffer)?;
+                    self.skip(bytes.unwrap_or(0));
+                    return Ok(bytes.map(|_| Incoming::Reply(OwnedFrame::Array(Vec::new()))));
+                }
+                let Some(parts) = self.parts()? else {
                     return Ok(None);
                 };
-                let taken = Vec::with_capacity(count);
-                self.array = Some(Parts { count, taken });
-                self.skip(bytes);
+                self.parts = parts;
             }
-            let Some((frame, bytes)) = first(&self.buffer)? else {
+            let Some((frame, bytes)) = first(&self.buffer, self.is_resp3)? else {
                 return Ok(None);
             };
             self.skip(bytes);
-            let Some(array) = &mut self.array else {
-                return Ok(Some(frame));
+            let Some(parts) = &mut self.parts else {
+                return Ok(Some(Incoming::Reply(frame)));
             };
-            array.taken.push(frame);
-            if array.taken.len() == array.count {
-                let array = self.array.take();
-                return Ok(array.map(|array| OwnedFrame::Array(array.taken)));
+            parts.taken.push(frame);
+            if parts.taken.len() == parts.count {
+                let parts = self.parts.take();
+                return Ok(parts.map(|parts| match parts.is_push {
+                    true => Incoming::Push(parts.taken),
+                    false => Incoming::Reply(OwnedFrame::Array(parts.taken)),
+                }));
             }
         }
     }
 
+    /// Takes the beginning of an array or a push, if one comes first. None if more bytes are needed.
+    #[allow(clippy::option_option, reason = "incomplete, or none")]
+    fn parts(&mut self) -> Result<Option<Option<Parts>>, ReplyError> {
+        let is_push = match self.buffer.first() {
+            Some(b'*') => false,
+            Some(b'>') if self.is_resp3 => true,
+            _ => return Ok(Some(None)),
+        };
+        let most = if is_push {
+            PUSH_PARTS_MAX
+        } else {
+            ARRAY_PARTS_MAX
+        };
+        let Some((count, bytes)) = array_length(&self.buffer, most)? else {
+            return Ok(None);
+        };
+        self.skip(bytes);
+        let taken = Vec::with_capacity(count);
+        Ok(Some(Some(Parts {
+            is_push,
+            count,
+            taken,
+        })))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.buffer.is_empty() && self.to_skip == 0 && self.array.is_none()
+        self.buffer.is_empty() && self.to_skip == 0 && self.parts.is_none()
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -107,10 +147,13 @@ impl Replies {
 ///
 /// Of a very long string only the beginning is waited for and decoded; the bytes it takes then
 /// reach beyond the buffer.
-fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
+fn first(buffer: &[u8], is_resp3: bool) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
     let Some(kind) = buffer.first() else {
         return Ok(None);
     };
+    if is_resp3 && b"_=".contains(kind) {
+        return resp3::scalar(buffer);
+    }
     if !b"+-:$".contains(kind) {
         return Err(ReplyError::UnknownKind);
     }
@@ -129,11 +172,13 @@ fn first(buffer: &[u8]) -> Result<Option<(OwnedFrame, usize)>, ReplyError> {
     }
 }
 
-/// How many parts the array has that comes first, and how many bytes say so.
-fn array_length(buffer: &[u8]) -> Result<Option<(usize, usize)>, ReplyError> {
+/// How many parts the array or push has that comes first, and how many bytes say so.
+fn array_length(buffer: &[u8], most: u8) -> Result<Option<(usize, usize)>, ReplyError> {
+    let is_count = |digit: &u8| (b'1'..=b'0' + most).contains(digit);
     match buffer {
-        [b'*', digit @ b'1'..=b'3', b'\r', b'\n', ..] => Ok(Some((usize::from(digit - b'0'), 4))),
-        [b'*'] | [b'*', b'1'..=b'3'] | [b'*', b'1'..=b'3', b'\r'] => Ok(None),
+        [_, digit, b'\r', b'\n', ..] if is_count(digit) => Ok(Some((usize::from(digit - b'0'), 4))),
+        [_] => Ok(None),
+        [_, digit] | [_, digit, b'\r'] if is_count(digit) => Ok(None),
         _ => Err(ReplyError::UnknownKind),
     }
 }
@@ -161,12 +206,11 @@ fn long_string(buffer: &[u8]) -> Result<Option<(usize, usize)>, ReplyError> {
     Ok((bytes > STRING_BYTES_MAX).then_some((end + 2, bytes)))
 }
 
-/// `INFO` has some ten thousand bytes, and no token is longer than a thousand; but where a lock's
-/// name is that of somebody's large value, `SET ... GET` answers with all of it.
-const STRING_BYTES_MAX: usize = 256 * 1024;
 /// More than any value a node stores: Redis and Valkey end at 512 MiB unless told otherwise.
 const SKIPPED_BYTES_MAX: usize = 1 << 31;
 const LINE_BYTES_MAX: usize = 8 * 1024;
+const ARRAY_PARTS_MAX: u8 = 3;
+const PUSH_PARTS_MAX: u8 = 9;
 /// A `$`, a number of at most twenty characters, and the end of the line.
 const HEADER_BYTES_MAX: usize = 23;
 
@@ -177,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn whole(text: &str) -> OwnedFrame {
-        let (frame, used) = first(text.as_bytes()).unwrap().unwrap();
+        let (frame, used) = first(text.as_bytes(), false).unwrap().unwrap();
         assert_eq!(used, text.len());
         frame
     }
@@ -205,12 +249,12 @@ mod tests {
         ] {
             for cut in 0..reply.len() {
                 assert_eq!(
-                    first(&reply.as_bytes()[..cut]),
+                    first(&reply.as_bytes()[..cut], false),
                     Ok(None),
                     "{reply:?} at {cut}"
                 );
             }
-            assert!(first(reply.as_bytes()).unwrap().is_some());
+            assert!(first(reply.as_bytes(), false).unwrap().is_some());
         }
     }
 
@@ -237,12 +281,23 @@ mod tests {
             ("%1\r\n+a\r\n+b\r\n", ReplyError::UnknownKind),
             ("\r\n", ReplyError::UnknownKind),
         ] {
-            assert_eq!(first(reply.as_bytes()), Err(error), "{:.20}", reply);
+            assert_eq!(first(reply.as_bytes(), false), Err(error), "{:.20}", reply);
         }
     }
 
     fn read(text: &str) -> Result<Vec<OwnedFrame>, ReplyError> {
+        let reply = |incoming| match incoming {
+            Incoming::Reply(frame) => frame,
+            Incoming::Push(_) => panic!("a push"),
+        };
         let mut replies = Replies::with_capacity(16);
+        Ok(read_by(&mut replies, text)?
+            .into_iter()
+            .map(reply)
+            .collect())
+    }
+
+    fn read_by(replies: &mut Replies, text: &str) -> Result<Vec<Incoming>, ReplyError> {
         let mut taken = Vec::new();
         for byte in text.as_bytes() {
             replies.append(&[*byte]);
@@ -253,6 +308,37 @@ mod tests {
         }
         assert!(replies.is_empty(), "{text:?}");
         Ok(taken)
+    }
+
+    #[test]
+    fn a_push_is_no_reply_and_what_is_between_pushes_is_none() {
+        let bulk = |text: &str| OwnedFrame::BulkString(text.as_bytes().to_vec());
+        let push = |words: &[&str]| Incoming::Push(words.iter().map(|word| bulk(word)).collect());
+        let mut replies = Replies::with_capacity(16);
+        replies.expect_resp3();
+        let free = ">3\r\n$9\r\nlock-free\r\n$1\r\na\r\n$1\r\nt\r\n";
+        let hello = "%2\r\n$5\r\nproto\r\n:3\r\n$7\r\nmodules\r\n*1\r\n%1\r\n+a\r\n$1\r\n%\r\n";
+        let text = format!("{free}$-1\r\n{hello}_\r\n{free}*2\r\n:1\r\n_\r\n=7\r\ntxt:a\r\n\r\n");
+        let reply = |frame| Incoming::Reply(frame);
+        assert_eq!(
+            read_by(&mut replies, &text),
+            Ok(vec![
+                push(&["lock-free", "a", "t"]),
+                reply(OwnedFrame::Null),
+                reply(OwnedFrame::Array(vec![])),
+                reply(OwnedFrame::Null),
+                push(&["lock-free", "a", "t"]),
+                reply(OwnedFrame::Array(vec![
+                    OwnedFrame::Integer(1),
+                    OwnedFrame::Null
+                ])),
+                reply(bulk("a\r\n")),
+            ])
+        );
+        // Nobody has asked for RESP3.
+        for text in [free, hello, "_\r\n", "=5\r\ntxt:a\r\n"] {
+            assert_eq!(read(text), Err(ReplyError::UnknownKind), "{text}");
+        }
     }
 
     #[test]
@@ -299,9 +385,10 @@ mod tests {
             largest = largest.max(replies.buffer.len());
         }
         assert!(
-            matches!(&taken[0], OwnedFrame::BulkString(text) if text.len() == STRING_BYTES_MAX)
+            matches!(&taken[0], Incoming::Reply(OwnedFrame::BulkString(text)) if text.len() == STRING_BYTES_MAX)
         );
-        assert_eq!(taken[1..], [OwnedFrame::Integer(7), OwnedFrame::Null]);
+        let rest = [OwnedFrame::Integer(7), OwnedFrame::Null].map(Incoming::Reply);
+        assert_eq!(taken[1..], rest);
         assert!(
             replies.is_empty() && largest <= STRING_BYTES_MAX,
             "{largest}"
@@ -311,9 +398,13 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(
-            prop_oneof![Just(b'*'), Just(b'$'), Just(b'\r'), Just(b'\n'), Just(b':'), Just(b'-'),
+            prop_oneof![Just(b'*'), Just(b'$'), Just(b'>'), Just(b'%'), Just(b'='), Just(b'\r'), Just(b'\n'), Just(b':'), Just(b'-'),
                         b'0'..=b'9', any::<u8>()], 0..200)) {
-            let _decoded = first(&bytes);
+            let _decoded = first(&bytes, false);
+            let mut replies = Replies::with_capacity(16);
+            replies.expect_resp3();
+            replies.append(&bytes);
+            while let Ok(Some(_)) = replies.next() {}
         }
     }
 }

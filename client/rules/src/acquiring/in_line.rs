@@ -1,0 +1,272 @@
+//! Standing in line for a busy lock, at the first node in the order of the list that can be reached and has lines: all
+//! clients that have the same list stand in the same line.
+//!
+//! Invariants: votes decide. A message of the line only ends a pause, and what the line is not told is found by asking
+//! again. The token in the line is that of the next attempt.
+//!
+//! When the connection to the node ends, the call stands in line at the next node that can be reached, with the same token.
+//! When an earlier node comes back, those who begin to wait and those whose attempt has failed stand in line there. Who waits
+//! at a later node all that time has its turn there, and asks again in any case when its pause is over.
+
+use std::time::Duration;
+
+use super::{Acquiring, Stage};
+use crate::acquisition::{Acquisition, Vote};
+use crate::answer::{Answer, Content};
+use crate::clock::ClientInstant;
+use crate::context::Context;
+use crate::link::fraction;
+use crate::link::request::{Kind, Subject};
+use crate::outcome::Cause;
+use crate::step::Input;
+use crate::token::Token;
+use crate::votes::{NodeIndex, NodeSet};
+use crate::wait::Wait;
+
+/// What a call knows of its line.
+#[derive(Debug, Default)]
+pub(super) struct InLine {
+    /// Nodes that were free although the lock is held, or taken by another one than its holder: their line says nothing.
+    others: NodeSet,
+    /// How many came first when the line was joined, once the node has answered.
+    ahead: Option<u64>,
+    /// When the line was joined.
+    since: Option<ClientInstant>,
+    /// When the nodes are asked although the line says nothing.
+    asks_at: Option<ClientInstant>,
+    /// The attempt under way was begun because it was this call's turn.
+    is_called: bool,
+    /// Attempts that were begun so in a row and failed.
+    failures: u32,
+}
+
+impl InLine {
+    /// Takes in an attempt that was refused. Says whether it is repeated at once: it was this call's turn, and the lock is
+    /// held by the same one still, whose release may be on its way to the other nodes.
+    pub(super) fn refused(&mut self, attempt: &Acquisition, has_changed_hands: bool) -> bool {
+        self.ahead = None;
+        if !attempt.is_split() {
+            let holder = attempt.holder();
+            for (node, vote) in attempt.votes().iter().enumerate() {
+                match vote {
+                    Vote::Told(Answer::Busy { holder: by, .. })
+                        if by.is_none() || *by == holder =>
+                    {
+                        self.others.remove(node);
+                    }
+                    Vote::Told(Answer::Granted(_) | Answer::Busy { .. }) => {
+                        self.others.insert(node);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if has_changed_hands {
+            self.failures = 0;
+        }
+        if !std::mem::take(&mut self.is_called) {
+            return false;
+        }
+        self.failures = self.failures.saturating_add(1);
+        !has_changed_hands && !attempt.is_split() && self.failures < FAILURES_MAX
+    }
+
+    pub(super) fn stands(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Whether the call may begin an attempt because it is its turn. Not where one after the other has failed.
+    fn may_be_called(&mut self, now: ClientInstant) -> bool {
+        if self.since.is_some_and(|since| now.since(since) >= PATIENT) {
+            self.failures = 0;
+        }
+        self.failures < FAILURES_MAX
+    }
+}
+
+impl Acquiring {
+    /// Whether the call stands in lines: it waits, it is the one of this client that asks, and what it asks for is one lock.
+    fn may_stand_in_line(&self) -> bool {
+        self.has_turn && self.permits.is_none() && self.call.wait != Wait::None
+    }
+
+    /// The token that this call's next attempt has in the line, if it stands in one.
+    pub(super) fn token_in_line(&self, context: &mut Context<'_>) -> Option<Token> {
+        let is_mine = self.may_stand_in_line();
+        is_mine.then(|| context.lines.take_token(&self.call.name))?
+    }
+
+    /// Stands in line with a new token, at the first node from this one on that has lines.
+    pub(super) fn line_up(&mut self, from: NodeIndex, context: &mut Context<'_>) {
+        if !self.may_stand_in_line() {
+            return;
+        }
+        let now = context.now;
+        let asks_in = ASKS_EVERY.mul_f64(0.75 + 0.5 * fraction(context.random));
+        self.in_line.since = Some(now);
+        self.in_line.asks_at = Some(now.after(asks_in));
+        let untried = context.lines.untried(&self.call.name);
+        let token = untried.map_or_else(|| Token::drawn_from(context.random), |(_, token)| token);
+        self.stand_at(from, token, context);
+    }
+
+    fn stand_at(&mut self, from: NodeIndex, token: Token, context: &mut Context<'_>) {
+        self.in_line.ahead = None;
+        let (name, now) = (&self.call.name, context.now);
+        let has_line = |node: &NodeIndex| {
+            !self.in_line.others.contains(*node) && context.links[*node].may_have_lines(now)
+        };
+        let Some(node) = (from..context.nodes()).find(has_line) else {
+            // The call asks now and then, as where no node has lines.
+            return context.leave_line(name);
+        };
+        if let Some(before) = context.lines.join(name, node, token.clone()) {
+            context.unwait(before, name);
+        }
+        let subject = Subject::new(name.clone(), token, self.call.ttl);
+        context.ask(node, Kind::Wait, &subject, self.attempts);
+    }
+
+    /// A node has answered how many stand in the line. None if the input is something else.
+    pub(super) fn answered_in_line(
+        &mut self,
+        input: &Input,
+        context: &mut Context<'_>,
+    ) -> Option<()> {
+        let Input::Reply(reply) = input else {
+            return None;
+        };
+        let Content::InLine(answer) = &reply.content else {
+            return None;
+        };
+        let (node, token) = context.lines.untried(&self.call.name)?;
+        let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
+        if is_pausing && reply.round == self.attempts && node == reply.node {
+            self.place_told(node, answer, token, context);
+        }
+        Some(())
+    }
+
+    fn place_told(
+        &mut self,
+        node: NodeIndex,
+        answer: &Result<u64, Cause>,
+        token: Token,
+        context: &mut Context<'_>,
+    ) {
+        match answer {
+            Ok(0) if self.is_split() => {}
+            Ok(0) => self.called(context),
+            Ok(waiting) => {
+                let ahead = waiting.saturating_sub(1);
+                self.in_line.ahead = Some(ahead);
+                if matches!(self.stage, Stage::Pausing(_)) {
+                    self.stage = Stage::Pausing(self.line_pause_end(context));
+                }
+            }
+            Err(_) => self.stand_at(node + 1, token, context),
+        }
+    }
+
+    fn is_split(&self) -> bool {
+        self.last
+            .as_ref()
+            .is_some_and(|last| last.attempt.is_split())
+    }
+
+    /// It is this call's turn: it asks at once.
+    pub(crate) fn called(&mut self, context: &mut Context<'_>) {
+        let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
+        if !is_pausing {
+            return;
+        }
+        if !self.in_line.may_be_called(context.now) {
+            let (now, random) = (context.now, fraction(context.random));
+            let delay = context.settings.retry_delay;
+            let pause = delay.pause(self.in_line.failures, random, None);
+            self.in_line.ahead = None;
+            self.stage = match self.stage {
+                Stage::Pausing(until) => Stage::Pausing(until.earlier(now.after(pause))),
+                _ => Stage::Pausing(now.after(pause)),
+            };
+            return;
+        }
+        self.called_again(context);
+    }
+
+    /// All nodes are asked at once: they are free, as far as is known.
+    pub(super) fn called_again(&mut self, context: &mut Context<'_>) {
+        self.in_line.is_called = true;
+        context.refusals.forget(&self.call.name);
+        self.ask(context);
+    }
+
+    /// This client has released the lock: whoever came first has its turn.
+    pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
+        if self.in_line.ahead == Some(0) {
+            self.called(context);
+        }
+    }
+
+    /// The connection has ended on which the call stood in line: the next node has the line now.
+    pub(crate) fn line_ended(&mut self, context: &mut Context<'_>) {
+        let Some((_, token)) = context.lines.untried(&self.call.name) else {
+            // The attempt is under way, and stands in line anew if it fails.
+            context.leave_line(&self.call.name);
+            return;
+        };
+        self.stand_at(0, token, context);
+        if let Stage::Pausing(until) = self.stage {
+            // As long as nobody has answered, the call asks again soon.
+            let random = fraction(context.random);
+            let pause = context.settings.retry_delay.pause(u32::MAX, random, None);
+            self.stage = Stage::Pausing(until.earlier(context.now.after(pause)));
+        }
+    }
+
+    /// The pause is over. Says whether the line is asked for first, whether it is still there: one request, where an attempt
+    /// is many.
+    pub(super) fn checks_line(&mut self, context: &mut Context<'_>) -> bool {
+        let now = context.now;
+        let has_time = self.in_line.asks_at.is_some_and(|at| !now.has_reached(at));
+        let patience = context.patience(self.call.ttl);
+        let wait_left = self.limit.left(now).saturating_sub(context.round_trip());
+        if !self.in_line.stands() || !has_time || wait_left <= patience {
+            return false;
+        }
+        let Some((node, token)) = context.lines.untried(&self.call.name) else {
+            return false;
+        };
+        self.in_line.ahead = None;
+        self.stage = Stage::Pausing(now.after(patience));
+        let subject = Subject::new(self.call.name.clone(), token, self.call.ttl);
+        context.ask(node, Kind::Wait, &subject, self.attempts);
+        true
+    }
+
+    /// Until when the call waits for its turn without a word.
+    pub(super) fn line_pause_end(&self, context: &mut Context<'_>) -> ClientInstant {
+        let now = context.now;
+        let random = 0.75 + 0.5 * fraction(context.random);
+        let left = self.last.as_ref().and_then(|last| last.time_left(now));
+        let spread = context.settings.retry_delay.first.mul_f64(random);
+        let check = CHECKS_EVERY.mul_f64(random);
+        let pause = left.map_or(check, |left| check.min(left.saturating_add(spread)));
+        let wait_left = self.limit.left(now);
+        let last_start = wait_left.saturating_sub(context.round_trip());
+        let until = now.after(match last_start.is_zero() {
+            true => pause.min(wait_left),
+            false => pause.min(last_start),
+        });
+        self.in_line.asks_at.map_or(until, |at| until.earlier(at))
+    }
+}
+
+/// How often all nodes are asked although it is not this call's turn, and how often the line is: with five nodes an attempt that
+/// is refused comes to some thirteen requests.
+const ASKS_EVERY: Duration = Duration::from_secs(120);
+const CHECKS_EVERY: Duration = Duration::from_secs(15);
+/// Attempts of one turn: the others wait for it.
+const FAILURES_MAX: u32 = 4;
+/// Who has waited so long has not failed just now.
+const PATIENT: Duration = Duration::from_secs(1);

@@ -87,6 +87,7 @@ publish = false
 [dependencies]
 quorlock-client = {{ path = "{root}/client" }}
 quorlock-server = {{ path = "{root}/server" }}
+quorlock-test = {{ path = "{root}/quorlock-test" }}
 tokio = {{ version = "1", features = ["rt-multi-thread", "macros", "time"] }}
 
 [profile.dev]

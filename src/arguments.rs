@@ -64,8 +64,9 @@ Examples:
   quorlock server --port 6379                 one node, as redis-server would be started
 
 Which nodes:
-  --nodes host:7001,host:7002,...  first, then the variable QUORLOCK_NODES, then the cluster
-  last started in this directory or the nearest one above it (.quorlock/current).
+  --nodes host:7001,host:7002,...  or --nodes-file FILE first, then the variable QUORLOCK_NODES, then
+  the cluster last started in this directory or the nearest one above it (.quorlock/current), then
+  ~/.config/quorlock/nodes.conf, then /etc/quorlock/nodes.conf.
 
 Exit codes:
   75 busy, 69 no majority of nodes answered, 70 the lock was lost, 64 wrong usage,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use quorlock_client::{Redlock, Release, Token, VotesBy, Wait};
 
@@ -15,12 +16,15 @@ use crate::nodes;
 /// Which nodes hold the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeOptions {
-    /// The nodes, host:port or redis://..., separated by commas (default: QUORLOCK_NODES, then .quorlock/current)
+    /// The nodes, host:port or redis://..., separated by commas (default: QUORLOCK_NODES, .quorlock/current, nodes.conf)
     ///
     /// Put passwords into the variable QUORLOCK_NODES and not here: others on this machine can
     /// read a command line.
     #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
     pub(crate) nodes: Vec<String>,
+    /// A file that names the nodes, such as /etc/quorlock/nodes.conf
+    #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
+    pub(crate) nodes_file: Option<PathBuf>,
     /// Count votes by address, for servers that hide or zero their run_id (proxies, managed services)
     ///
     /// It is then yours to know that no two of these addresses lead to one server: one that votes twice lets two
@@ -34,24 +38,25 @@ pub(crate) struct NodeOptions {
 pub(crate) struct VoteOptions {
     /// Nodes that must agree besides a majority: so many may forget the lock at once and nothing happens
     ///
-    /// As many nodes fewer may be away.
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub(crate) spare_votes: usize,
+    /// As many nodes fewer may be away. 0, unless nodes.conf says otherwise.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) spare_votes: Option<usize>,
 }
 
 impl NodeOptions {
-    /// A client for these nodes, of which so many must agree besides a majority.
-    pub(crate) fn client(&self, spare_votes: usize) -> Result<Redlock, Failure> {
-        let nodes = nodes::resolve(&self.nodes)?;
-        let votes_by = if self.votes_by_address {
+    /// A client for these nodes, of which so many must agree besides a majority: as the file of the nodes says where no
+    /// number is given.
+    pub(crate) fn client(&self, spare_votes: Option<usize>) -> Result<Redlock, Failure> {
+        let list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
+        let votes_by = if self.votes_by_address || list.votes_by_address {
             VotesBy::Address
         } else {
             VotesBy::Identity
         };
         Redlock::builder()
-            .nodes(nodes)
+            .nodes(list.nodes)
             .votes_by(votes_by)
-            .spare_votes(spare_votes)
+            .spare_votes(spare_votes.unwrap_or(list.spare_votes))
             .build()
             .map_err(Failure::usage)
     }

@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         ));
     }
     let token = lock_options::token(&arguments.token)?;
-    let redlock = arguments.nodes.client(0)?;
+    let redlock = arguments.nodes.client(Some(0))?;
     runtime::block_on(async {
         let release = redlock.release(arguments.name.as_bytes(), &token).await;
         settle_released(&redlock, &release).await;

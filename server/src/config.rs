@@ -7,5 +7,5 @@ mod files;
 mod password_tests;
 
 pub(crate) use files::SystemFiles;
-pub use files::parse_command_line;
+pub use files::{parse_command_line, read_password_file};
 pub use quorlock_node::config::*;

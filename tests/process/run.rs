@@ -330,3 +330,33 @@ fn nodes_may_come_from_the_variable_and_from_above() {
     assert_eq!(ended.code, Some(64), "not the cluster's nodes instead");
     assert!(ended.stderr.contains("names no node"), "{}", ended.stderr);
 }
+
+#[test]
+fn nodes_may_come_from_a_file_of_the_user_s_or_one_that_is_named() {
+    let shell = cluster();
+    let status = shell.quorlock(&["cluster", "status", "--json"]).json();
+    let nodes = status["nodes"].as_array().unwrap().iter();
+    let lines = nodes.map(|node| format!("node {}\n", node["url"].as_str().unwrap()));
+    fs::create_dir_all(shell.file("config/quorlock")).unwrap();
+    fs::write(
+        shell.file("config/quorlock/nodes.conf"),
+        lines.collect::<String>(),
+    )
+    .unwrap();
+    // Elsewhere no cluster was started.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        let mut command = shell.command(words);
+        Ended::of(command.current_dir(elsewhere.path()).output().unwrap())
+    };
+    let ended = run(&["run", "a", "-n", "--", "true"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    fs::write(elsewhere.path().join("none.conf"), "# none yet\n").unwrap();
+    let ended = run(&["run", "--nodes-file", "none.conf", "a", "--", "true"]);
+    assert_eq!(ended.code, Some(64), "not the user's file instead");
+    assert!(
+        ended.stderr.contains("none.conf names no node"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -63,6 +63,7 @@ impl Shell {
         command
             .args(words)
             .current_dir(self.path())
+            .env("XDG_CONFIG_HOME", self.file("config"))
             .env_remove("QUORLOCK_NODES")
             .env_remove("QUORLOCK_POSTGRESQL_URL");
         command

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use quorlock_node::config::{self, ConfigError, Files, Invocation};
+use quorlock_node::config::{self, Config, ConfigError, Files, Invocation, Problem};
 
 /// The files of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,14 @@ impl Files for SystemFiles {
     fn is_public(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
     }
+}
+
+/// Reads the file of this machine that `requirepass-file` names.
+///
+/// # Errors
+/// When it cannot be read, or is no password.
+pub fn read_password_file(config: &mut Config) -> Result<(), Problem> {
+    config.read_password(&SystemFiles)
 }
 
 /// Reads the arguments after `quorlock server`. `-` reads more lines from `stdin`.

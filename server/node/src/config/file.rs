@@ -11,7 +11,6 @@ use super::directive::INCLUDE;
 use super::error::{ConfigError, Origin, Problem};
 use super::password::IN_ARGUMENTS;
 use super::{Config, Files, value};
-use quorlock_engine::words;
 
 /// Applies the lines of text to a configuration, within bounds that hold for all texts together.
 pub(super) struct Reader<'a> {
@@ -71,7 +70,7 @@ impl<'a> Reader<'a> {
             text: shown(line),
             problem,
         };
-        let words = split(line).map_err(refuse)?;
+        let words = words(line).map_err(refuse)?;
         let Some((name, values)) = words.split_first() else {
             return Ok(());
         };
@@ -179,7 +178,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn split(line: &[u8]) -> Result<Vec<String>, Problem> {
+/// The words of a line of a configuration file, in quotes or not.
+///
+/// # Errors
+/// When it is too long, is no text, or has a quote that does not end.
+pub fn words(line: &[u8]) -> Result<Vec<String>, Problem> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Problem::new(format!(
             "the line has more than {LINE_BYTES_MAX} bytes"
@@ -190,7 +193,7 @@ fn split(line: &[u8]) -> Result<Vec<String>, Problem> {
             "the line contains a NUL byte; is this a text file?",
         ));
     }
-    words::split_owned(line)
+    quorlock_engine::words::split_owned(line)
         .map_err(|_| Problem::new("Unbalanced quotes in configuration line"))?
         .into_iter()
         .map(|word| String::from_utf8(word).map_err(|_| Problem::new("the line is not UTF-8")))

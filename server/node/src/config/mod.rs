@@ -41,6 +41,7 @@ pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
+pub use file::words;
 pub use password::Password;
 pub use settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,

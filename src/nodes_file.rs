@@ -1,0 +1,272 @@
+//! The file that names the nodes for every program of a machine: `nodes.conf`.
+//!
+//! One directive per line, as in a node's configuration. Whoever reads a password in it can take and release every lock,
+//! and whoever writes it decides where locks are taken: so it is refused where others may do that.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use quorlock_server::config::{self, Config};
+
+use crate::exit_code::{Failure, NO_INPUT};
+
+/// The nodes, and how their votes are counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeList {
+    /// Addresses, each with its login.
+    pub(crate) nodes: Vec<String>,
+    /// Whether votes are counted by address.
+    pub(crate) votes_by_address: bool,
+    /// Nodes that must agree besides a majority.
+    pub(crate) spare_votes: usize,
+}
+
+/// What its lines say, before addresses and login are put together.
+#[derive(Default)]
+struct Lines {
+    file: NodeList,
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl NodeList {
+    /// The user's file if there is one, else the machine's, else none.
+    pub(crate) fn of_machine() -> Result<Option<NodeList>, Failure> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+        let config = config.or_else(|| Some(Path::new(&variable("HOME")?).join(".config")));
+        let own = config.map(|folder| folder.join(NAME));
+        let all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
+        for path in all {
+            if fs::exists(&path).unwrap_or(true) {
+                return NodeList::read(&path).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, says something else than nodes, or is not safe from other users.
+    pub(crate) fn read(path: &Path) -> Result<NodeList, Failure> {
+        let shown = path.display();
+        let unreadable = |error| Failure::new(NO_INPUT, format!("cannot read {shown}: {error}"));
+        let file = File::open(path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+        if mode & 0o002 != 0 {
+            let what = format!(
+                "every user of this machine can write {shown}, and with it decide where locks are taken"
+            );
+            return Err(Failure::usage(what).remedy(format!("chmod o-w {shown}")));
+        }
+        let mut text = Vec::new();
+        let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
+        read.map_err(unreadable)?;
+        if text.len() as u64 > BYTES_MAX {
+            let what = format!("{shown} has more than {} KiB", BYTES_MAX / 1024);
+            return Err(Failure::usage(what));
+        }
+        let lines = Lines::parse(path, &text)?;
+        let has_password = lines.file.nodes.iter().any(|node| node.contains('@'));
+        if has_password && mode & 0o004 != 0 {
+            return Err(public(path));
+        }
+        let nodes = &lines.file.nodes;
+        if nodes.is_empty() {
+            let what = format!("{shown} names no node");
+            return Err(Failure::usage(what).remedy("add a line for each: node db1:7001"));
+        }
+        let nodes = nodes.iter().map(|node| lines.with_login(node)).collect();
+        Ok(NodeList {
+            nodes,
+            ..lines.file
+        })
+    }
+}
+
+impl Lines {
+    fn parse(path: &Path, text: &[u8]) -> Result<Lines, Failure> {
+        let mut lines = Lines::default();
+        for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let refuse = |why: String| {
+                Failure::usage(format!("{}, line {number}: {why}", path.display()))
+                    .remedy(format!("the directives are: {}", DIRECTIVES.join(", ")))
+            };
+            let words = config::words(line).map_err(|problem| refuse(problem.to_string()))?;
+            let [name, value] = &words[..] else {
+                return Err(refuse(
+                    "a line has the name of a directive and one value".to_owned(),
+                ));
+            };
+            match name.as_str() {
+                "password-file" => lines.password = Some(password(Path::new(value))?),
+                _ => lines.set(name, value).map_err(refuse)?,
+            }
+        }
+        Ok(lines)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("node", _) => {
+                let node = crate::node_address::complete(value.to_owned());
+                self.file.nodes.push(node.map_err(|failure| failure.what)?);
+            }
+            ("user", _) => self.user = Some(value.to_owned()),
+            ("votes-by-address", "yes") => self.file.votes_by_address = true,
+            ("votes-by-address", "no") => self.file.votes_by_address = false,
+            ("votes-by-address", _) => return Err("the value is yes or no".to_owned()),
+            ("spare-votes", _) => {
+                let votes = value.parse();
+                self.file.spare_votes = votes.map_err(|_| "the value is a number".to_owned())?;
+            }
+            _ => return Err(format!("'{name}' is no directive of this file")),
+        }
+        Ok(())
+    }
+
+    /// The address with the file's user and password, unless it has its own.
+    fn with_login(&self, node: &str) -> String {
+        match (&self.password, node.split_once("://")) {
+            (Some(password), Some((scheme, rest))) if !rest.contains('@') => {
+                let user = self.user.as_deref().map(encoded).unwrap_or_default();
+                format!("{scheme}://{user}:{}@{rest}", encoded(password))
+            }
+            _ => node.to_owned(),
+        }
+    }
+}
+
+/// The only line of a file, read as a node reads its own.
+fn password(path: &Path) -> Result<String, Failure> {
+    let mut config = Config::default();
+    let name = path.to_string_lossy();
+    let problem = |problem: config::Problem| {
+        Failure::usage(format!("password-file {}: {problem}", path.display()))
+    };
+    config.set("requirepass-file", &[name]).map_err(problem)?;
+    config::read_password_file(&mut config).map_err(problem)?;
+    if !config.notices().is_empty() {
+        return Err(public(path));
+    }
+    let password = config.requirepass.as_ref();
+    Ok(password.map_or_else(String::new, |password| password.as_str().to_owned()))
+}
+
+fn public(path: &Path) -> Failure {
+    let shown = path.display();
+    Failure::usage(format!(
+        "{shown} holds a password that every user of this machine can read, and with it take or release every lock"
+    ))
+    .remedy(format!("chmod o-r {shown}"))
+}
+
+/// Percent encoding, as addresses have it.
+fn encoded(text: &str) -> String {
+    let mut url = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                url.push(char::from(byte));
+            }
+            _ => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
+}
+
+const NAME: &str = "quorlock/nodes.conf";
+const BYTES_MAX: u64 = 64 << 10;
+const DIRECTIVES: [&str; 5] = [
+    "node",
+    "user",
+    "password-file",
+    "votes-by-address",
+    "spare-votes",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(mode: u32, text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("nodes.conf");
+        fs::write(&path, text).expect("it is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        (folder, path)
+    }
+
+    #[test]
+    fn nodes_get_the_login_of_the_file_unless_they_have_their_own() {
+        let (folder, path) = file(0o600, "");
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "p@ss/word\n").expect("it is written");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let text = format!(
+            "# all of them\nnode db1:7001\n\nnode redis://a:b@db2:7001\nnode /run/node.sock\n\
+             user locks\npassword-file \"{}\"\nspare-votes 1\nvotes-by-address yes\n",
+            secret.display()
+        );
+        fs::write(&path, text).expect("it is written");
+        let read = NodeList::read(&path).expect("a file of nodes");
+        assert_eq!(
+            read.nodes,
+            [
+                "redis://locks:p%40ss%2Fword@db1:7001",
+                "redis://a:b@db2:7001",
+                "unix://locks:p%40ss%2Fword@/run/node.sock"
+            ]
+        );
+        assert!(read.votes_by_address && read.spare_votes == 1);
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        let failure = NodeList::read(&path).expect_err("others can read the password");
+        assert!(failure.what.contains("holds a password"), "{failure:?}");
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_with_the_file_and_its_number() {
+        for (text, part) in [
+            ("node db1:7001\nport 7", "line 2: 'port' is no directive"),
+            ("node", "line 1: a line has the name"),
+            ("node a b", "line 1: a line has the name"),
+            ("\n\nspare-votes some", "line 3: the value is a number"),
+            ("votes-by-address maybe", "line 1: the value is yes or no"),
+            ("node 7001", "line 1: '7001' is not a node's address"),
+            ("node \"a", "line 1: Unbalanced quotes"),
+            ("# nothing", "names no node"),
+            ("node a\0b", "line 1: the line contains a NUL byte"),
+        ] {
+            let (_folder, path) = file(0o644, text);
+            let failure = NodeList::read(&path).expect_err(text);
+            assert!(failure.what.contains(part), "{text:?}: {}", failure.what);
+            assert!(failure.what.contains("nodes.conf"), "{}", failure.what);
+        }
+        let (_folder, path) = file(0o644, &"#".repeat(70_000));
+        let failure = NodeList::read(&path).expect_err("it is too long");
+        assert!(failure.what.contains("64 KiB"), "{}", failure.what);
+    }
+
+    #[test]
+    fn others_may_neither_read_a_password_in_it_nor_write_it() {
+        let (_folder, path) = file(0o644, "node redis://:secret@db1:7001");
+        let failure = NodeList::read(&path).expect_err("others can read it");
+        assert!(!failure.what.contains("secret") && failure.remedy.contains("chmod o-r"));
+        let (_folder, path) = file(0o606, "node db1:7001");
+        let failure = NodeList::read(&path).expect_err("others can write it");
+        assert!(failure.remedy.contains("chmod o-w"));
+        let (_folder, path) = file(0o644, "node db1:7001");
+        assert!(NodeList::read(&path).is_ok(), "it holds no secret");
+        assert_eq!(
+            NodeList::read(Path::new("/nonexistent")).map_err(|failure| failure.code),
+            Err(NO_INPUT)
+        );
+    }
+}

@@ -121,7 +121,7 @@ impl Flags {
     pub const WHILE_LISTENING: Flags = Flags(1 << 26);
     /// Scripts are told that there is no such command. They may not call the others that are not the engine's.
     pub const UNKNOWN_TO_SCRIPTS: Flags = Flags(1 << 27);
-    /// Answers a number, a text, OK, nothing, or an error, whatever its arguments: a script without a loop that calls no other
+    /// Answers a number, a text, OK, nothing, or an error, whatever its arguments: a script that calls no other
     /// commands runs natively.
     pub const SIMPLE: Flags = Flags(1 << 28);
     /// May put another ceiling of fences on record, also on a node that logs no keys.

@@ -1,8 +1,8 @@
 //! Scripts that run without the interpreter: those made of conditions and calls alone, as most lock libraries send them.
 //!
-//! A small part of Lua is read into a tree: `if`, `local`, `return`, calls of commands with simple replies, and comparisons
-//! for equality. Such a script cannot loop, makes no tables and no texts of its own, and can fail in a command only, so
-//! that what the interpreter would do is known to the last byte: replies, effects, counts and the line of an error. A
+//! A small part of Lua is read into a tree: `if`, `local`, `return`, calls of commands with simple replies, comparisons for
+//! equality, and loops over the keys that are not in each other. Such a script makes no tables and no texts of its own, and
+//! can fail in a command only, so that what the interpreter would do is known to the last byte: replies, effects, counts and the line of an error. A
 //! test runs both on the same scripts. A text with anything else in it is left to the interpreter, which has checked all
 //! of them before.
 
@@ -33,7 +33,7 @@ type Block = Vec<Statement>;
 
 #[derive(Debug)]
 enum Statement {
-    /// A local's first and only value.
+    /// A local's value, the first or another one.
     Local(usize, Expression),
     /// A call whose value nobody wants.
     Call(Call),
@@ -41,6 +41,12 @@ enum Statement {
         /// `if` and each `elseif`.
         branches: Vec<(Expression, Block)>,
         otherwise: Block,
+    },
+    /// `for index, key in ipairs(KEYS)`, with two locals.
+    ForKeys {
+        index: usize,
+        key: usize,
+        block: Block,
     },
     Return(Expression),
 }

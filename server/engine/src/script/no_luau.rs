@@ -16,7 +16,11 @@ pub const HAS_INTERPRETER: bool = false;
 
 /// The text that is tried natively in the place of this one, with the same replies and effects.
 pub(super) fn native_form(text: &[u8]) -> &[u8] {
-    if text == EXTEND { EXTEND_NATIVE } else { text }
+    match text {
+        EXTEND => EXTEND_NATIVE,
+        EXTEND_ALL => EXTEND_ALL_NATIVE,
+        _ => text,
+    }
 }
 
 #[derive(Debug)]
@@ -89,6 +93,16 @@ const EXTEND_NATIVE: &[u8] = b"local v = redis.call('GET', KEYS[1]) \
 if not v then return 0 end if v ~= ARGV[1] then return -1 end \
 redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') return 1";
 
+/// The same for several locks, all or none.
+const EXTEND_ALL: &[u8] = b"for _, k in ipairs(KEYS) do local v = redis.call('GET', k) \
+if not v then return 0 end if v ~= ARGV[1] then return -1 end end \
+for _, k in ipairs(KEYS) do local t = redis.call('PTTL', k) \
+if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', k, ARGV[2]) end end return 1";
+
+const EXTEND_ALL_NATIVE: &[u8] = b"for _, k in ipairs(KEYS) do local v = redis.call('GET', k) \
+if not v then return 0 end if v ~= ARGV[1] then return -1 end end \
+for _, k in ipairs(KEYS) do redis.call('PEXPIRE', k, ARGV[2], 'GT') end return 1";
+
 const NO_INTERPRETER: ErrorReply = ErrorReply::fixed(
     "ERR this node was built without scripts: it has no interpreter of Lua, and runs the scripts of conditions and calls \
      alone that most lock libraries send. This script needs more. Nothing of it was executed: no lock was taken, extended \
@@ -117,6 +131,23 @@ mod tests {
         effects.begin(LogPosition::from_raw(1));
         let command = Command::parse(&words).unwrap();
         engine.execute(now, &Caller::default(), &command, &mut effects)
+    }
+
+    #[test]
+    fn the_extend_of_several_locks_is_of_all_or_none_and_never_shortens() {
+        let mut engine = Engine::new(EngineOptions::default());
+        let text = std::str::from_utf8(super::EXTEND_ALL).unwrap();
+        let extend =
+            |engine: &mut Engine, ttl_ms| run(engine, &["EVAL", text, "2", "a", "b", "t1", ttl_ms]);
+        let left = |engine: &mut Engine| ["a", "b"].map(|key| run(engine, &["PTTL", key]));
+        run(&mut engine, &["SET", "a", "t1", "PX", "2000"]);
+        assert_eq!(extend(&mut engine, "5000"), Reply::Integer(0));
+        run(&mut engine, &["SET", "b", "t2", "PX", "2000"]);
+        assert_eq!(extend(&mut engine, "5000"), Reply::Integer(-1));
+        assert_eq!(left(&mut engine), [2000, 2000].map(Reply::Integer));
+        run(&mut engine, &["SET", "b", "t1", "PX", "9000"]);
+        assert_eq!(extend(&mut engine, "5000"), Reply::Integer(1));
+        assert_eq!(left(&mut engine), [5000, 9000].map(Reply::Integer));
     }
 
     fn is_refused(reply: &Reply) -> bool {

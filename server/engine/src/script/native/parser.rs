@@ -17,6 +17,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<NativeScript> {
         scope: Vec::new(),
         locals: 0,
         depth: 0,
+        is_in_loop: false,
     };
     let block = parser.block()?;
     parser.is_at_end().then(|| NativeScript {
@@ -35,6 +36,7 @@ struct Parser<'a> {
     scope: Vec<&'a [u8]>,
     locals: usize,
     depth: usize,
+    is_in_loop: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -115,25 +117,64 @@ impl<'a> Parser<'a> {
                 false => self.expression()?,
             }));
         }
-        // Nothing else begins a statement. In brackets it would be a call of what stands before them.
+        if self.takes_name("for") {
+            return self.loop_over_keys();
+        }
         let placed = self.take()?;
+        if let Word::Name(name) = placed.word
+            && self.takes(Word::Symbol("="))
+        {
+            let place = self.scope.iter().rposition(|seen| *seen == name)?;
+            return Some(Statement::Local(place, self.expression()?));
+        }
+        // Nothing else begins a statement. In brackets it would be a call of what stands before them.
         let is_call = matches!(placed.word, Word::Name(b"redis" | b"server"));
         is_call.then(|| self.call(placed.line).map(Statement::Call))?
     }
 
     fn local(&mut self) -> Option<Statement> {
-        let Word::Name(name) = self.take()?.word else {
-            return None;
-        };
-        if WITH_A_MEANING.contains(&name) {
-            return None;
-        }
+        let name = self.new_name()?;
         self.expect("=")?;
         let value = self.expression()?;
         // It is not seen by its own value.
+        Some(Statement::Local(self.declare(name), value))
+    }
+
+    /// What may be the name of a local.
+    fn new_name(&mut self) -> Option<&'a [u8]> {
+        let Word::Name(name) = self.take()?.word else {
+            return None;
+        };
+        (!WITH_A_MEANING.contains(&name)).then_some(name)
+    }
+
+    /// The place of a local that can be seen from now on.
+    fn declare(&mut self, name: &'a [u8]) -> usize {
+        let place = self.scope.len();
         self.scope.push(name);
         self.locals = self.locals.max(self.scope.len());
-        Some(Statement::Local(self.scope.len().saturating_sub(1), value))
+        place
+    }
+
+    /// `index, key in ipairs(KEYS) do ... end`, outside of other loops.
+    fn loop_over_keys(&mut self) -> Option<Statement> {
+        let index = self.new_name()?;
+        self.expect(",")?;
+        let key = self.new_name()?;
+        (self.takes_name("in") && self.takes_name("ipairs")).then_some(())?;
+        self.expect("(")?;
+        self.takes_name("KEYS").then_some(())?;
+        self.expect(")")?;
+        let begins = self.takes_name("do") && !self.is_in_loop;
+        begins.then_some(())?;
+        self.is_in_loop = true;
+        let visible = self.scope.len();
+        let (index, key) = (self.declare(index), self.declare(key));
+        let block = self.block()?;
+        self.scope.truncate(visible);
+        self.is_in_loop = false;
+        self.takes_name("end")
+            .then_some(Statement::ForKeys { index, key, block })
     }
 
     fn condition(&mut self) -> Option<Statement> {
@@ -284,6 +325,7 @@ const WITH_A_MEANING: &[&[u8]] = &[
     b"ARGV",
     b"redis",
     b"server",
+    b"ipairs",
     b"and",
     b"break",
     b"do",

@@ -94,7 +94,16 @@ fn block(depth: u32) -> BoxedStrategy<String> {
     });
     let local =
         |name: &'static str| expression().prop_map(move |value| format!("local {name} = {value}"));
-    let simple = prop_oneof![call, local("one"), local("two")].boxed();
+    let assigned =
+        |name: &'static str| expression().prop_map(move |value| format!("{name} = {value}"));
+    let simple = prop_oneof![
+        2 => call,
+        2 => local("one"),
+        2 => local("two"),
+        1 => assigned("one"),
+        1 => assigned("two"),
+    ]
+    .boxed();
     let statement = match depth {
         0 => simple,
         _ => {
@@ -114,7 +123,13 @@ fn block(depth: u32) -> BoxedStrategy<String> {
                     ),
                 },
             );
-            prop_oneof![2 => simple, 3 => condition].boxed()
+            // Within one of them another one is none, and the text no question.
+            let over_keys =
+                (block(0), any::<bool>()).prop_map(|(block, is_named)| match is_named {
+                    true => format!("for one, two in ipairs(KEYS) do {block} end"),
+                    false => format!("for _, two in ipairs( KEYS )\ndo\n{block}\nend"),
+                });
+            prop_oneof![2 => simple, 3 => condition, 1 => over_keys].boxed()
         }
     };
     let returned = proptest::option::of(expression());

@@ -81,6 +81,30 @@ impl<'a> Run<'a, '_, '_> {
                         return Ok(Some(returned));
                     }
                 }
+                Statement::ForKeys { index, key, block } => {
+                    if let Some(returned) = self.for_keys(*index, *key, block)? {
+                        return Ok(Some(returned));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn for_keys(
+        &mut self,
+        index: usize,
+        key: usize,
+        block: &'a Block,
+    ) -> Result<Option<Value<'a>>, Failed> {
+        let mut number = 0.0;
+        for given in self.invocation.keys {
+            self.budget.step().map_err(|_| Failed::Ended)?;
+            number += 1.0;
+            self.locals[index] = Value::Number(number);
+            self.locals[key] = Value::Given(given);
+            if let Some(returned) = self.block(block)? {
+                return Ok(Some(returned));
             }
         }
         Ok(None)

@@ -127,7 +127,16 @@ pub(super) const OF_LIBRARIES: &[&str] = &[
     "if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then \
      redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; \
      return redis.call('pttl', KEYS[1]);",
+    ACQUIRE_ALL,
+    RELEASE_ALL,
 ];
+
+/// As Quorlock's own client sends them about several keys.
+const ACQUIRE_ALL: &str = "for _, k in ipairs(KEYS) do local v = redis.call('GET', k) \
+if v and v ~= ARGV[1] then return v end end \
+for _, k in ipairs(KEYS) do redis.call('SET', k, ARGV[1], 'PX', ARGV[2]) end return 1";
+const RELEASE_ALL: &str = "local all = 1 for _, k in ipairs(KEYS) do \
+if redis.call('GET', k) == ARGV[1] then redis.call('DEL', k) else all = 0 end end return all";
 
 #[test]
 fn scripts_of_libraries_run_natively() {
@@ -150,9 +159,50 @@ fn scripts_of_libraries_run_natively() {
 }
 
 #[test]
+fn scripts_about_several_keys_run_natively() {
+    let values = ["t", "u"];
+    for body in [
+        ACQUIRE_ALL,
+        RELEASE_ALL,
+        "local n = 0 for i, k in ipairs(KEYS) do if redis.call('get', k) then n = i end end return n",
+        "local k = 'x' for i, k in ipairs(KEYS) do i = k k = 'y' redis.call('append', i, k) end return k",
+        "for i, k in ipairs(KEYS) do redis.call('incrby', k, i) end",
+        "for k, k in ipairs(KEYS) do redis.call('append', k, 'z') end",
+        "for i, k in ipairs(KEYS) do if redis.call('get', k) == ARGV[1] then return i end end",
+    ] {
+        assert!(parse(body.as_bytes()).is_some(), "{body}");
+        // Each of three keys is absent, has the token, or has another one.
+        for state in 0..27_usize {
+            let mut both = Both::new(ScriptLimits::default());
+            for (key, digit) in [("a", 1), ("b", 3), ("c", 9)] {
+                if let Some(value) = values.get(state / digit % 3) {
+                    both.run(&format!("SET {key} {value} PX 9000"));
+                }
+            }
+            both.eval(body, &["a", "b", "c"], &["t", "5000"]);
+            for key in ["a", "b", "c"] {
+                both.run(&format!("GET {key}"));
+                both.run(&format!("PTTL {key}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn what_needs_the_interpreter_is_left_to_it() {
     for body in [
         "for i = 1, 2 do redis.call('del', KEYS[i]) end",
+        "for i, k in ipairs(ARGV) do redis.call('del', k) end",
+        "for i, k in pairs(KEYS) do redis.call('del', k) end",
+        "for i, k in ipairs(KEYS) do for j, l in ipairs(KEYS) do redis.call('del', l) end end",
+        "for i, k in ipairs(KEYS) do break end",
+        "for k in ipairs(KEYS) do redis.call('del', KEYS[1]) end",
+        "for i, KEYS in ipairs(KEYS) do redis.call('del', KEYS) end",
+        "local ipairs = 1 return ipairs",
+        "for i, k in ipairs(KEYS) do redis.call('del', k) end return k",
+        "unknown = 1 return 1",
+        "KEYS = 1 return 1",
+        "local a = 1 local b = 2 a, b = b, a return a",
         "return {1, 2}",
         "return redis.pcall('get', KEYS[1])",
         "return redis.call('mget', KEYS[1])",
@@ -271,6 +321,8 @@ fn a_native_script_takes_steps_and_time() {
     let many = "redis.call('get', KEYS[1]) ".repeat(17);
     assert!(ended(steps, &many).contains("limit of 2 steps"));
     assert_eq!(ended(ScriptLimits::default(), &many), "");
+    let looping = "for i, k in ipairs(KEYS) do end ".repeat(17);
+    assert!(ended(steps, &looping).contains("limit of 2 steps"));
     let time = ScriptLimits {
         time: Duration::from_millis(1),
         ..ScriptLimits::default()

@@ -72,6 +72,13 @@ impl Redlock {
         }
     }
 
+    /// Several locks, to be acquired together; see [`Redlock::locks`](crate::Redlock::locks).
+    pub fn locks(&self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> LockRequest {
+        LockRequest {
+            request: self.redlock.locks(names),
+        }
+    }
+
     /// One of so many permits of this name, to be acquired; see [`Redlock::semaphore`](crate::Redlock::semaphore).
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
         LockRequest {
@@ -246,6 +253,11 @@ impl Guard {
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.guard.name()
+    }
+
+    /// All names of the lock; see [`Guard::names`](crate::Guard::names).
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.guard.names()
     }
 
     /// Which permit this is of a semaphore; see [`Guard::permit`](crate::Guard::permit).

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use quorlock_client_rules::call::Call;
-use quorlock_client_rules::name::shown;
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, Release};
 use quorlock_client_rules::token::Token;
 use quorlock_client_rules::unasked;
@@ -45,7 +44,7 @@ use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 /// ```
 #[must_use = "a dropped guard releases its lock"]
 pub struct Guard {
-    name: Bytes,
+    name: LockName,
     token: Token,
     fence: Option<u64>,
     permit: Option<u32>,
@@ -61,7 +60,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(
-        name: Bytes,
+        name: LockName,
         nodes: Arc<[Arc<str>]>,
         pending: Pending,
         acquired: Acquired,
@@ -84,9 +83,18 @@ impl Guard {
     }
 
     /// The lock's name; of a [semaphore](crate::Redlock::semaphore) the name of the permit, under which it is extended and
-    /// released by its token.
+    /// released by its token; of [several locks](crate::Redlock::locks) the first of [`names`](Self::names).
     #[must_use]
     pub fn name(&self) -> &[u8] {
+        self.name.first()
+    }
+
+    /// All names of the lock, in ascending order: of [several locks](crate::Redlock::locks) each of them, otherwise one.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.name.parts().iter().map(|name| &name[..])
+    }
+
+    pub(crate) fn lock_name(&self) -> &LockName {
         &self.name
     }
 
@@ -407,7 +415,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Guard")
-            .field("name", &shown(&self.name))
+            .field("name", &self.name.shown())
             .field("token", &self.token)
             .field("lease", &self.watch)
             .finish_non_exhaustive()

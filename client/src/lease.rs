@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::{ClientInstant, Clock};
 
@@ -26,7 +26,7 @@ use quorlock_clock::{ClientInstant, Clock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lease {
-    name: Bytes,
+    name: LockName,
     token: Token,
     fence: Option<u64>,
     ttl: Duration,
@@ -37,7 +37,7 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(
-        name: Bytes,
+        name: LockName,
         token: Token,
         ttl: Duration,
         valid_until: ClientInstant,
@@ -64,10 +64,16 @@ impl Lease {
         Self { kept_until, ..self }
     }
 
-    /// The lock's name.
+    /// The lock's name; of [several locks](crate::Redlock::locks) the first of [`names`](Self::names).
     #[must_use]
     pub fn name(&self) -> &[u8] {
-        &self.name
+        self.name.first()
+    }
+
+    /// All names of the lock, in ascending order: of [several locks](crate::Redlock::locks) each of them, otherwise one. Each
+    /// is extended and released by itself under the token.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.name.parts().iter().map(|name| &name[..])
     }
 
     /// The token that extends and releases it.

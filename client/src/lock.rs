@@ -6,9 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use quorlock_client_rules::call::{AcquireCall, Call};
-use quorlock_client_rules::name::{check_name, shown};
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::AcquireError;
 use quorlock_client_rules::permits::{check_permits, permit_name};
 use quorlock_client_rules::settings::{LIFETIME, outlives};
@@ -22,8 +21,8 @@ use crate::limits::{check_lock_delay, check_reserve, check_ttl, whole_millisecon
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 
-/// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock), and, of a semaphore, by
-/// [`Redlock::semaphore`](crate::Redlock::semaphore).
+/// A lock that can be acquired. Made by [`Redlock::lock`](crate::Redlock::lock), of several names by
+/// [`Redlock::locks`](crate::Redlock::locks), and of a semaphore by [`Redlock::semaphore`](crate::Redlock::semaphore).
 ///
 /// # Example
 /// ```
@@ -44,7 +43,7 @@ use crate::shared::Shared;
 #[must_use = "call acquire()"]
 pub struct LockRequest {
     shared: Arc<Shared>,
-    name: Bytes,
+    name: LockName,
     permits: Option<u32>,
     owner: Option<Arc<[u8]>>,
     ttl: Duration,
@@ -62,7 +61,7 @@ pub struct LockRequest {
 struct OnWait(Arc<dyn Fn(&Waiting) + Send + Sync>);
 
 impl LockRequest {
-    pub(crate) fn new(shared: Arc<Shared>, name: Bytes) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, name: LockName) -> Self {
         let min_validity = shared.settings.min_validity;
         let max_lifetime = shared.settings.max_lifetime;
         Self {
@@ -107,7 +106,7 @@ impl LockRequest {
     ///
     /// An owner is known to this client and its clones alone, and tells nodes nothing: another client, in this process or
     /// another one, waits whatever owner it names. The guards' token is one, so what is released by its token is lost for all of them.
-    /// Not for leases, permits, and locks with a lock delay or a fence.
+    /// Not for leases, permits, several names, and locks with a lock delay or a fence.
     ///
     /// # Example
     /// ```
@@ -193,7 +192,7 @@ impl LockRequest {
     /// sends it along with what it writes, and the resource refuses a write whose fence is smaller than the largest it has
     /// seen, so that a holder which was paused beyond its lease changes nothing. [`Guard::fence`] tells it.
     ///
-    /// All nodes must be Quorlock nodes: others do not vote for such a lock. It takes one round trip where this client knows the
+    /// Of one name. All nodes must be Quorlock nodes: others do not vote for such a lock. It takes one round trip where this client knows the
     /// last fence of the name, and two otherwise. Callers of a name that ask for no fence exclude this one as usual, and have
     /// no number to show.
     ///
@@ -308,9 +307,14 @@ impl LockRequest {
     fn check(&self, renews: bool) -> Result<(), Arc<str>> {
         let drift = self.shared.settings.drift;
         self.shared.handle.process().check()?;
-        check_name(&self.name)?;
+        self.name.check()?;
         if let Some(permits) = self.permits {
-            check_permits(&self.name, permits)?;
+            check_permits(self.name.first(), permits)?;
+        }
+        if self.is_fenced && self.name.single().is_none() {
+            return Err(Arc::from(
+                "several names have no fence in common: a fence is taken with one lock",
+            ));
         }
         if self.owner.is_some() {
             self.check_owned(renews)?;
@@ -330,6 +334,7 @@ impl LockRequest {
     fn check_owned(&self, renews: bool) -> Result<(), Arc<str>> {
         let what = match renews {
             false => "a lease, which nobody renews",
+            true if self.name.single().is_none() => "a set of several names",
             true if self.permits.is_some() => "a permit",
             true if !self.lock_delay.is_zero() => "a lock with a lock delay",
             true if self.is_fenced => "a lock with a fence",
@@ -364,7 +369,7 @@ impl LockRequest {
         let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();
         let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply, news));
         let cancelled = || AcquireError::Cancelled {
-            name: shown(&self.name),
+            name: self.name.shown(),
         };
         let answered = match (&self.on_wait, &mut told) {
             (Some(on_wait), Some(told)) => on_wait.follow(answer, told).await,
@@ -375,7 +380,7 @@ impl LockRequest {
         let clock = Arc::clone(clock);
         let (ttl, has_lock_delay) = (self.ttl, !self.lock_delay.is_zero());
         let name = match acquired.permit {
-            Some(index) => permit_name(&self.name, index),
+            Some(index) => permit_name(self.name.first(), index).into(),
             None => self.name,
         };
         let guard = Guard::new(name, nodes, pending, acquired, clock, ttl, has_lock_delay);
@@ -383,7 +388,7 @@ impl LockRequest {
         let remaining = guard.remaining();
         if remaining.is_zero() || remaining < self.min_validity {
             let waited = self.shared.clock.now().since(began);
-            let late = unasked::taken_late(guard.name(), waited);
+            let late = unasked::taken_late(guard.lock_name(), waited);
             guard.free_unused();
             return Err(late);
         }

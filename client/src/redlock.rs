@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
-use quorlock_client_rules::name::check_name;
+use quorlock_client_rules::name::{LockName, check_name};
 use quorlock_client_rules::outcome::{Cause, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
@@ -60,10 +60,37 @@ impl Redlock {
     /// A lock with this name, to be acquired: any bytes, at least one and fewer than 64 KiB. Nothing is checked or sent
     /// before that.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        LockRequest::new(
-            Arc::clone(&self.shared),
-            Bytes::copy_from_slice(name.as_ref()),
-        )
+        let name = Bytes::copy_from_slice(name.as_ref());
+        LockRequest::new(Arc::clone(&self.shared), name.into())
+    }
+
+    /// Several locks, to be acquired together: all of these names or none. A node grants all of them at once or refuses, and
+    /// a majority that grants them makes one lock with one token, one guard and one loss. It takes as many round trips as one
+    /// name does. Whoever wants one of the names is excluded, alone or with others.
+    ///
+    /// 1 to 64 names, with fewer than 64 KiB in all; one that is there twice counts once. Callers that name the same locks in
+    /// different orders do not wait for each other without end: nothing is held while a call waits. A call that waits for
+    /// `a` and `b` holds up nobody who wants one of them, so it can wait long where they are hardly ever free at the same time.
+    /// Not with an owner or a fence.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::{AcquireError, Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.locks(["account:2", "account:1"]).acquire().await?;
+    /// let one = redlock.lock("account:1").wait(Wait::None).acquire().await;
+    /// assert!(matches!(one, Err(AcquireError::Busy { .. })));
+    /// assert!(guard.release().await.is_free());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn locks(&self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> LockRequest {
+        let names = names.into_iter();
+        let names = names.map(|name| Bytes::copy_from_slice(name.as_ref()));
+        LockRequest::new(Arc::clone(&self.shared), LockName::of_all(names))
     }
 
     /// One of so many permits of this name, to be acquired: as many callers as there are permits have one at a time. Each
@@ -146,7 +173,7 @@ impl Redlock {
         let extended = self.shared.handle.ask(call, ReplyTo::Extend).await;
         let extended = extended.ok_or(ExtendError::Lost(Loss::ClientStopped))??;
         let clock = Arc::clone(&self.shared.clock);
-        let lease = Lease::new(name, token.clone(), ttl, extended.valid_until, clock);
+        let lease = Lease::new(name.into(), token.clone(), ttl, extended.valid_until, clock);
         Ok(lease.kept_until(extended.kept_until))
     }
 
@@ -179,7 +206,7 @@ impl Redlock {
         }
         let call = Call::Release {
             held: None,
-            name: Bytes::copy_from_slice(name),
+            name: Bytes::copy_from_slice(name).into(),
             token: token.clone(),
             waits_for_all: true,
             keeps_lost: false,

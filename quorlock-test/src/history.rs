@@ -41,9 +41,22 @@ impl History {
     /// A client has acquired a lock. One that it does not renew has no guard: whether it is held only the nodes know.
     pub(crate) fn acquired(&self, at: Duration, client: usize, guard: &Guard, is_renewed: bool) {
         self.look(at);
+        for name in guard.names() {
+            self.acquired_name(at, client, name, guard, is_renewed);
+        }
+    }
+
+    fn acquired_name(
+        &self,
+        at: Duration,
+        client: usize,
+        name: &[u8],
+        guard: &Guard,
+        is_renewed: bool,
+    ) {
         let new = Believed {
             client,
-            name: guard.name().to_vec(),
+            name: name.to_vec(),
             token: guard.token().to_string(),
             watch: guard.watch(),
         };

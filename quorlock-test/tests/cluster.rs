@@ -31,6 +31,33 @@ async fn a_lock_is_renewed_as_long_as_the_time_is_moved() {
     cluster.assert_free("job").await;
 }
 
+/// Also where the nodes are built without scripts: what the client sends about several names needs no interpreter.
+#[tokio::test]
+async fn a_lock_is_renewed_and_released_with_all_its_names() {
+    let cluster = TestCluster::five().await;
+    let redlock = cluster.client();
+    let locks = redlock.locks(["from", "to"]).ttl(10 * SECOND);
+    let guard = locks.acquire().await.unwrap();
+    cluster.advance(600 * SECOND).await;
+    assert!(guard.is_valid(), "{}", cluster.history());
+    for name in ["from", "to"] {
+        let holder = cluster.holder(name).await.unwrap();
+        assert_eq!((holder.client, holder.nodes.len()), (Some(0), 5));
+    }
+    let other = cluster.client();
+    let busy = other
+        .locks(["to", "third"])
+        .wait(Wait::None)
+        .acquire()
+        .await;
+    assert!(matches!(busy, Err(AcquireError::Busy { .. })), "{busy:?}");
+    cluster.assert_at_most_one_holder().await;
+    assert!(guard.release().await.released());
+    for name in ["from", "to", "third"] {
+        cluster.assert_free(name).await;
+    }
+}
+
 #[tokio::test]
 async fn a_waiter_gets_the_lock_while_the_time_is_moved() {
     let cluster = TestCluster::three().await;

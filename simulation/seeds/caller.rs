@@ -1,8 +1,8 @@
 //! Somebody who takes a lock, holds it for a while, gives it back, and does so again.
 
-use bytes::Bytes;
 use quorlock_client::ClientInstant;
 use quorlock_client_rules::OperationId;
+use quorlock_client_rules::name::LockName;
 
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
@@ -31,8 +31,8 @@ pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) held: OperationId,
     pub(super) name: u64,
-    /// The name that nodes know: a permit has one of its own.
-    pub(super) lock: Bytes,
+    /// What nodes know it by: a permit has a name of its own.
+    pub(super) lock: LockName,
     pub(super) token: quorlock_client::Token,
     pub(super) began_ns: u64,
     /// As the client told it last.

@@ -18,7 +18,8 @@ impl World {
         match state {
             State::Idle if self.is_over => {}
             State::Idle => {
-                let name = self.cluster.random.below(self.plan.names);
+                let wishes = self.plan.wishes();
+                let name = wishes.start + self.cluster.random.below(wishes.end - wishes.start);
                 self.ask(number, client, name);
             }
             // Some do not wait for their answer.
@@ -98,7 +99,7 @@ impl World {
             _ => Wait::For(Duration::from_nanos(WAIT_NS)),
         };
         let call = AcquireCall {
-            name: lock_name(name),
+            name: self.plan.lock(name),
             permits: self.plan.permits,
             owner: None,
             ttl: Duration::from_millis(self.plan.ttl_ms),
@@ -145,7 +146,7 @@ impl World {
                 client,
                 state: State::Idle,
             });
-            self.ask(self.callers.len() - 1, client, name);
+            self.ask(self.callers.len() - 1, client, self.plan.wish_for(name));
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the truth is what nodes store and what callers were given, never what a client believes.
 
-use bytes::Bytes;
 use quorlock_client_rules::OperationId;
+use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
 use super::caller::{Hold, OpenCall, State};
@@ -61,7 +61,7 @@ impl World {
     }
 
     fn check_everywhere(&mut self) {
-        for name in 0..self.plan.names {
+        for name in (0..self.plan.names).map(|name| self.plan.wish_for(name)) {
             let is_valid = |hold: &&Hold| hold.name == name && hold.until_ns > self.cluster.now_ns;
             let hold = self.holds.iter().find(is_valid);
             let is_held =
@@ -71,10 +71,8 @@ impl World {
                 self.violation = Some(format!("{name} cannot be taken once all is well"));
                 return;
             };
-            let expected = (
-                hold.lock.to_vec(),
-                StoredValue::String(hold.token.as_bytes().to_vec()),
-            );
+            let token = StoredValue::String(hold.token.as_bytes().to_vec());
+            let expected = (hold.lock.first().to_vec(), token);
             for (node, server) in self.cluster.servers.iter().enumerate() {
                 if !server.keys().contains(&expected) {
                     let until_ms = hold.until_ns / 1_000_000;
@@ -128,6 +126,7 @@ impl World {
             let is_more = size.operations > operations
                 || size.timers > operations
                 || size.waiting > waiting
+                || size.sets > waiting * 3
                 || size.settling > 0
                 || size.undelivered > 0
                 || size.remembered as u64 > REMEMBERED_MAX + self.plan.names
@@ -145,16 +144,16 @@ impl World {
     pub(super) fn check_holders(
         &self,
         name: u64,
-        lock: &Bytes,
+        lock: &LockName,
         held: (usize, OperationId),
     ) -> Option<&Hold> {
         let is_other = |hold: &&Hold| {
-            hold.name == name
+            (hold.name == name || overlaps(&hold.lock, lock))
                 && hold.until_ns > self.cluster.now_ns
                 && (hold.client, hold.held) != held
         };
         let others: Vec<&Hold> = self.holds.iter().filter(is_other).collect();
-        let same = others.iter().find(|hold| hold.lock == *lock);
+        let same = others.iter().find(|hold| overlaps(&hold.lock, lock));
         let is_one_too_many = others.len() >= self.plan.holders_max();
         same.or(others.first().filter(|_| is_one_too_many)).copied()
     }
@@ -212,8 +211,10 @@ impl World {
         if waited_ns < WAIT_NS / 1_000 * 995 {
             self.violation = Some(format!("a wait of 20 s is over after {ms} ms: {error}"));
         }
-        let index = usize::try_from(name).unwrap_or(usize::MAX);
-        if let Some(freed_ns) = self.freed_ns[index]
+        if self.plan.is_several && self.plan.is_in_step {
+            self.violation = Some(format!("not every caller had its locks: {error}"));
+        }
+        if let Some(freed_ns) = self.freed(name)
             && self.plan.tells_when_free()
         {
             let free_ms = (self.cluster.now_ns - freed_ns.max(asked_ns)) / 1_000_000;
@@ -232,8 +233,10 @@ impl World {
 
     /// A caller has a lock: how long that took from when the lock was free.
     pub(super) fn check_turn(&mut self, name: u64, asked_ns: u64) {
-        let index = usize::try_from(name).unwrap_or(usize::MAX);
-        let freed_ns = self.freed_ns[index].take();
+        let freed_ns = self.freed(name);
+        for name in self.plan.names_of(name) {
+            self.freed_ns.insert(name, None);
+        }
         if !self.plan.tells_when_free() {
             return;
         }
@@ -260,6 +263,10 @@ impl World {
             }
         }
     }
+}
+
+fn overlaps(one: &LockName, other: &LockName) -> bool {
+    one.parts().iter().any(|part| other.parts().contains(part))
 }
 
 const CONNECTS_FIRST: u64 = 10;

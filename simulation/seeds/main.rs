@@ -73,6 +73,9 @@ struct Arguments {
     /// A semaphore of so many permits, and more callers than permits.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay"])]
     permits: Option<u32>,
+    /// Callers that want several locks at once, and some of them one alone.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits"])]
+    several: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -82,6 +85,22 @@ struct Arguments {
     /// Threads that run seeds.
     #[arg(long, default_value_t = 2)]
     threads: u64,
+}
+
+impl Arguments {
+    fn plan(&self, seed: u64) -> Plan {
+        match (self.forgetful, self.permits) {
+            (Some(spare_votes), _) => Plan::forgetful(seed, spare_votes),
+            _ if self.rolled_back => Plan::rolled_back(seed),
+            _ if self.stopped_clocks => Plan::stopped_clocks(seed),
+            _ if self.silence => Plan::silence(seed),
+            _ if self.lock_delay => Plan::of(seed).delayed(),
+            _ if self.several => Plan::of(seed).of_several(),
+            _ if self.fences => Plan::of(seed).fenced(),
+            (None, Some(permits)) => Plan::of(seed).of_permits(permits),
+            (None, None) => Plan::of(seed),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -113,23 +132,14 @@ fn check(arguments: &Arguments) -> Result<bool, String> {
         let (done, outcomes) = mpsc::channel();
         for _ in 0..arguments.threads.clamp(1, seeds.max(1)) {
             let (done, next) = (done.clone(), &next);
-            let plan = |seed| match arguments.forgetful {
-                Some(spare_votes) => Plan::forgetful(seed, spare_votes),
-                None if arguments.rolled_back => Plan::rolled_back(seed),
-                None if arguments.stopped_clocks => Plan::stopped_clocks(seed),
-                None if arguments.silence => Plan::silence(seed),
-                None if arguments.lock_delay => Plan::of(seed).delayed(),
-                None if arguments.fences => Plan::of(seed).fenced(),
-                None => match arguments.permits {
-                    Some(permits) => Plan::of(seed).of_permits(permits),
-                    None => Plan::of(seed),
-                },
-            };
             scope.spawn(move || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    let is_wanted = seed < end;
-                    if !is_wanted || done.send((seed, run(&plan(seed), is_shown))).is_err() {
+                    if seed >= end {
+                        break;
+                    }
+                    let outcome = run(&arguments.plan(seed), is_shown);
+                    if done.send((seed, outcome)).is_err() {
                         break;
                     }
                 }

@@ -112,8 +112,8 @@ impl World {
         self.cluster
             .note(|| format!("client {client} holds {name} as {held:?}"));
         let lock = match permit {
-            Some(index) => permit_name(&lock_name(name), index),
-            None => lock_name(name),
+            Some(index) => permit_name(&lock_name(name), index).into(),
+            None => self.plan.lock(name),
         };
         let other = self.check_holders(name, &lock, (client, held));
         if let Some(other) = other.filter(|_| !is_misled) {
@@ -225,8 +225,16 @@ impl World {
 
     /// Nobody holds this name any more, as far as callers know.
     pub(super) fn free(&mut self, name: u64) {
-        let index = usize::try_from(name).unwrap_or(usize::MAX);
-        self.freed_ns[index] = Some(self.cluster.now_ns);
+        for name in self.plan.names_of(name) {
+            self.freed_ns.insert(name, Some(self.cluster.now_ns));
+        }
+    }
+
+    /// Since when this is free, all of it.
+    pub(super) fn freed(&self, name: u64) -> Option<u64> {
+        let names = self.plan.names_of(name);
+        let freed: Option<Vec<u64>> = names.map(|name| self.freed_ns[&name]).collect();
+        freed?.into_iter().max()
     }
 
     /// When a call has to have its outcome. A machine that slept has some time more.

@@ -1,7 +1,12 @@
 //! What a seed stands for.
 
-use super::faults::Fault;
+use std::ops::Range;
+
+use quorlock_client_rules::name::LockName;
 use quorlock_simulation::Random;
+
+use super::calls::lock_name;
+use super::faults::Fault;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +161,8 @@ pub(crate) struct Plan {
     pub(crate) is_in_step: bool,
     /// Some locks are handed over to a client that knows their token, or are released by another client.
     pub(crate) is_by_token: bool,
+    /// Callers want one of the names, or some of them together.
+    pub(crate) is_several: bool,
 }
 
 impl Plan {
@@ -208,6 +215,7 @@ impl Plan {
             is_in_step: false,
             is_by_token: apart != Some(FaultClass::StoppedClocks)
                 && Random::of(&[seed, 7]).chance(1, 3),
+            is_several: false,
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -219,6 +227,7 @@ impl Plan {
             0 => plan.delayed(),
             1 | 2 => plan.fenced(),
             3 => plan.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
+            4 => plan.of_several(),
             _ => plan,
         }
     }
@@ -236,6 +245,7 @@ impl Plan {
         );
         Plan {
             permits: None,
+            is_several: false,
             is_fenced: is_known,
             trusts_fsync: is_known && Random::of(&[self.seed, 15]).chance(1, 2),
             ..self
@@ -253,10 +263,52 @@ impl Plan {
             permits: Some(permits),
             callers: self.callers.max(wanted.div_ceil(self.clients)),
             lock_delay_ms: 0,
+            is_several: false,
             is_fenced: false,
             trusts_fsync: false,
             ..self
         }
+    }
+
+    /// The same seed with callers that want several locks at once, of three, or one of them.
+    pub(crate) fn of_several(self) -> Plan {
+        Plan {
+            names: 3,
+            permits: None,
+            lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
+            is_by_token: false,
+            is_several: true,
+            ..self
+        }
+    }
+
+    /// What a caller may want. Where that is several names, the bits of a number are the names.
+    pub(super) fn wishes(&self) -> Range<u64> {
+        match self.is_several {
+            true => 1..1 << self.names,
+            false => 0..self.names,
+        }
+    }
+
+    /// The wish for one name alone.
+    pub(super) fn wish_for(&self, name: u64) -> u64 {
+        if self.is_several { 1 << name } else { name }
+    }
+
+    /// The names of a wish.
+    pub(super) fn names_of(&self, wish: u64) -> impl Iterator<Item = u64> + use<> {
+        let is_several = self.is_several;
+        (0..self.names).filter(move |name| match is_several {
+            true => wish >> name & 1 == 1,
+            false => *name == wish,
+        })
+    }
+
+    /// The lock that is wished for.
+    pub(super) fn lock(&self, wish: u64) -> LockName {
+        LockName::of_all(self.names_of(wish).map(lock_name))
     }
 
     /// How many may hold the same name at once.
@@ -272,6 +324,7 @@ impl Plan {
         let part = Random::of(&[self.seed, 14]).pick(&[1, 2, 4]);
         Plan {
             permits: None,
+            is_several: false,
             lock_delay_ms: self.ttl_ms / part,
             is_by_token: false,
             ..self
@@ -300,6 +353,7 @@ impl Plan {
             is_in_step: false,
             // No client heals a lock that is held under a token alone.
             is_by_token: true,
+            is_several: false,
             ..Plan::of(seed)
         }
     }
@@ -326,6 +380,7 @@ impl Plan {
             is_crowded: false,
             is_in_step: false,
             is_by_token: false,
+            is_several: false,
             ..Plan::of(seed)
         }
     }
@@ -349,6 +404,7 @@ impl Plan {
             length_s: 60,
             is_crowded: false,
             is_in_step: false,
+            is_several: false,
             ..plan
         }
     }

@@ -95,6 +95,23 @@ fn no_more_callers_hold_a_permit_than_there_are_permits() {
 }
 
 #[test]
+fn of_locks_that_have_a_name_in_common_one_is_held_and_each_caller_has_its_turn() {
+    let (mut acquired, mut renewed, mut faults) = (0, 0, 0);
+    for seed in 0..2 * SEEDS {
+        let report = run(&Plan::of(seed).of_several(), false);
+        let report = report.unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --several --seed {seed}")
+        });
+        acquired += report.acquired;
+        renewed += report.renewed;
+        faults += report.faults.values().sum::<u64>();
+    }
+    assert!(acquired > SEEDS * 16, "{acquired} acquisitions");
+    assert!(renewed > SEEDS * 40, "{renewed} renewals");
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

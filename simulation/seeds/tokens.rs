@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quorlock_client::{NodeRelease, Release, Token};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended};
+use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
 use super::caller::Hold;
@@ -92,7 +93,7 @@ impl World {
         if use_number > 0 {
             let client = self.any_client();
             let call = Call::Extend {
-                name: lock.clone(),
+                name: Bytes::copy_from_slice(lock.first()),
                 token: token.clone(),
                 ttl: Duration::from_millis(self.plan.ttl_ms),
             };
@@ -121,7 +122,7 @@ impl World {
         usize::try_from(self.cluster.random.below(self.plan.clients as u64)).unwrap_or(0)
     }
 
-    fn release_by_token(&mut self, name: u64, lock: Bytes, token: &Token) {
+    fn release_by_token(&mut self, name: u64, lock: LockName, token: &Token) {
         self.holds.retain(|hold| hold.token != *token);
         self.free(name);
         let client = self.any_client();

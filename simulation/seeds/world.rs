@@ -9,7 +9,6 @@ use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 
 use super::caller::{Caller, Hold, OpenCall, State};
-use super::calls::lock_name;
 use super::checks::FinalPhase;
 use super::delays::Delays;
 use super::faults::Fault;
@@ -81,7 +80,7 @@ pub(super) struct World {
     pub(super) is_over: bool,
     pub(super) is_finished: bool,
     /// Of each name: since when it is free.
-    pub(super) freed_ns: Vec<Option<u64>>,
+    pub(super) freed_ns: BTreeMap<u64, Option<u64>>,
     pub(super) listeners: Option<SimulatedListeners>,
     /// No publisher counts any more.
     pub(super) is_counted: bool,
@@ -141,7 +140,7 @@ impl World {
             plan: plan.clone(),
             is_over: false,
             is_finished: false,
-            freed_ns: vec![Some(0); usize::try_from(plan.names).unwrap_or(0)],
+            freed_ns: (0..plan.names).map(|name| (name, Some(0))).collect(),
             listeners: None,
             is_counted: false,
         }
@@ -254,14 +253,13 @@ impl World {
             Wait::For(wait) => u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX),
             _ => 0,
         };
-        let names = 0..self.plan.names;
         let open = OpenCall {
             asked_ns: self.cluster.now_ns,
             wait_ns,
             tells: matches!(call, Call::AcquireTelling(_)),
-            name: names
+            name: (self.plan.wishes())
                 .filter(|_| wait_ns > 0)
-                .find(|one| name == Some(&lock_name(*one))),
+                .find(|one| name == Some(&self.plan.lock(*one))),
         };
         self.expect(client, operation, open);
         self.cluster.call(client, call);

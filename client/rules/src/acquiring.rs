@@ -33,6 +33,7 @@ use crate::context::Context;
 use crate::held::Held;
 use crate::link::fraction;
 use crate::link::request::Subject;
+use crate::name::LockName;
 use crate::step::Input;
 use crate::token::Token;
 use crate::wait::{Wait, Waiting};
@@ -86,11 +87,11 @@ impl Acquiring {
         ahead: usize,
         context: &mut Context<'_>,
     ) -> Self {
-        let permits = call
-            .permits
-            .map(|permits| PermitChoice::start(call.name.clone(), permits, context.random));
+        let semaphore = call.permits.zip(call.name.single());
+        let permits = semaphore
+            .map(|(permits, name)| PermitChoice::start(name.clone(), permits, context.random));
         if let Some(permits) = &permits {
-            call.name = permits.name();
+            call.name = permits.name().into();
         }
         let mut acquiring = Self {
             limit: Limit::new(call.wait, context.now),
@@ -254,7 +255,7 @@ impl Acquiring {
     fn choose_permit(&mut self, now: ClientInstant) {
         if let Some(permits) = &mut self.permits {
             permits.choose(now);
-            self.call.name = permits.name();
+            self.call.name = permits.name().into();
         }
     }
 
@@ -267,7 +268,7 @@ impl Acquiring {
             .is_some_and(|mean| mean < TIMER_STEP);
         let pause = if is_near { Duration::ZERO } else { pause };
         let now = context.now;
-        let name = self.free_permit(now);
+        let name = self.free_permit(now).map(LockName::from);
         let name = name.as_ref().unwrap_or(&self.call.name);
         let stands_back = context.refusals.stands_back_until(name, now);
         let soon = stands_back.unwrap_or(now.after(pause));
@@ -352,7 +353,9 @@ impl Acquiring {
 
     /// The next caller of the name can ask for its fence together with the lock.
     fn note_fence(&self, context: &mut Context<'_>) {
-        let name = &self.call.name;
+        let Some(name) = self.call.name.single() else {
+            return;
+        };
         match &self.stage {
             Stage::Asking(asking) if self.call.is_fenced => match asking.attempt.known_fence() {
                 Some(fence) => context.fences.note(name, fence),

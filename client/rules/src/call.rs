@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::OperationId;
 use crate::clock::ClientInstant;
+use crate::name::LockName;
 use crate::outcome::{AcquireError, ExtendError, NodeFences, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
@@ -17,7 +18,7 @@ use crate::wait::Wait;
 #[derive(Clone, Debug)]
 pub struct AcquireCall {
     /// The lock's name, or the semaphore's.
-    pub name: Bytes,
+    pub name: LockName,
     /// How many permits the semaphore has, if it is one: one of them is to be acquired.
     pub permits: Option<u32>,
     /// Whose further calls for the lock have it at once, as long as it is held.
@@ -62,7 +63,7 @@ pub enum Call {
         /// The call that acquired it.
         held: Option<OperationId>,
         /// The lock's name.
-        name: Bytes,
+        name: LockName,
         /// Under which it is held.
         token: Token,
         /// Whether all nodes are waited for, or only a majority that has freed it.

@@ -20,6 +20,8 @@ mod line_tests;
 mod owner_tests;
 #[cfg(test)]
 mod permit_tests;
+#[cfg(test)]
+mod several_tests;
 mod sharing;
 
 use std::collections::{HashMap, VecDeque};
@@ -41,6 +43,7 @@ use crate::link::request::Subject;
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
 use crate::outcome::{ExtendError, Loss, Release};
+use crate::overlaps::Overlaps;
 use crate::owners::Owners;
 use crate::probing::Probing;
 use crate::refusals::Refusals;
@@ -76,6 +79,7 @@ pub struct Client {
     /// Of locks that are held: none of them is behind those of callers.
     watchdogs: Timers<OperationId>,
     waiters: Waiters,
+    overlaps: Overlaps,
     refusals: Refusals,
     fences: KnownFences,
     lines: Lines,
@@ -109,6 +113,7 @@ impl Client {
             timers: Timers::new(),
             watchdogs: Timers::new(),
             waiters: Waiters::new(),
+            overlaps: Overlaps::default(),
             refusals: Refusals::default(),
             fences: KnownFences::default(),
             lines: Lines::default(),
@@ -216,7 +221,7 @@ impl Client {
             }
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { name, token, ttl } => {
-                let subject = Subject::new(name, token, ttl);
+                let subject = Subject::new(name.into(), token, ttl);
                 let mut context = self.context(now, operation, actions);
                 let extending = Extending::start(subject, &mut context);
                 self.operations

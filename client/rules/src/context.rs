@@ -129,7 +129,11 @@ impl Context<'_> {
         if !self.links[node].has_lines() {
             return;
         }
-        let subject = Subject::new(name.clone(), Token::from_bytes(Bytes::new()), UNWAIT_TTL);
+        let subject = Subject::new(
+            name.clone().into(),
+            Token::from_bytes(Bytes::new()),
+            UNWAIT_TTL,
+        );
         let request = self.request(Kind::Unwait, &subject, None);
         // A line that is not left costs the others the turn of this client, which lapses.
         let _not_queued = self.links[node].submit(self.now, request);

@@ -31,6 +31,7 @@ pub mod log_line;
 pub mod name;
 mod operation;
 pub mod outcome;
+mod overlaps;
 mod owners;
 pub mod permits;
 mod place;
@@ -53,7 +54,9 @@ mod waiters;
 
 pub use answer::{Answer, ExtendAnswer, FenceAnswer, NodeFence};
 pub use link::ConnectionId;
-pub use protocol::request::{EXTEND_SCRIPT, RELEASE_SCRIPT};
+pub use protocol::request::{
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
+};
 
 /// One call of a handle; a lock that is held keeps the number of the call that acquired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

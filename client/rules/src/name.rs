@@ -1,7 +1,98 @@
-//! A lock's name: what may be one, and how it is shown to people.
+//! A lock's name, or the names of several locks that are taken together: what may be one, and how it is shown to people.
 
 use std::fmt;
 use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// What is locked: one name as a rule, or several that are locked together, all or none.
+///
+/// Invariant: several are in ascending order, and each is there once. So whoever names the same ones, in whichever order,
+/// means the same lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LockName(Parts);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Parts {
+    One(Bytes),
+    /// Two at least, or none.
+    Several(Arc<[Bytes]>),
+}
+
+impl LockName {
+    /// All these names together. One that is there twice counts once.
+    pub fn of_all(names: impl IntoIterator<Item = Bytes>) -> Self {
+        let mut names: Vec<Bytes> = names.into_iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        match <[Bytes; 1]>::try_from(names) {
+            Ok([name]) => Self(Parts::One(name)),
+            Err(names) => Self(Parts::Several(names.into())),
+        }
+    }
+
+    /// The names.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
+        match &self.0 {
+            Parts::One(name) => std::slice::from_ref(name),
+            Parts::Several(names) => names,
+        }
+    }
+
+    /// The name, if it is one.
+    #[must_use]
+    pub fn single(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Parts::One(name) => Some(name),
+            Parts::Several(_) => None,
+        }
+    }
+
+    /// The first of them; nothing where there is none.
+    #[must_use]
+    pub fn first(&self) -> &[u8] {
+        self.parts().first().map_or(&[], |name| &name[..])
+    }
+
+    /// Whether a lock may have this name.
+    ///
+    /// # Errors
+    /// When there is none or too many of them, one is empty, or all together are too long.
+    pub fn check(&self) -> Result<(), Arc<str>> {
+        let names = self.parts();
+        if let [name] = names {
+            return check_name(name);
+        }
+        if !(1..=NAMES_MAX).contains(&names.len()) {
+            let count = names.len();
+            let text = format!("1 to {NAMES_MAX} names are locked together, not {count}");
+            return Err(Arc::from(text));
+        }
+        names.iter().try_for_each(|name| check_name(name))?;
+        match names.iter().map(Bytes::len).sum::<usize>() {
+            NAME_BYTES_MAX.. => Err(Arc::from(format!(
+                "names that are locked together have fewer than {NAME_BYTES_MAX} bytes in all"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// As it is shown to people.
+    #[must_use]
+    pub fn shown(&self) -> Arc<str> {
+        match &self.0 {
+            Parts::One(name) => shown(name),
+            Parts::Several(names) => shown(&names.join(&b", "[..])),
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for LockName {
+    fn from(name: T) -> Self {
+        Self(Parts::One(name.into()))
+    }
+}
 
 /// Whether a lock may have this name.
 ///
@@ -43,6 +134,9 @@ pub fn shown(name: &[u8]) -> Arc<str> {
 
 const NAME_BYTES_MAX: usize = 64 * 1024;
 
+/// The most names that are locked together. A node looks at all of them at once.
+pub const NAMES_MAX: usize = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +148,35 @@ mod tests {
         assert!(check_name(&[b'x'; NAME_BYTES_MAX - 1]).is_ok());
         assert_eq!(&*shown(b"a\r\nb\x1b"), "a\\r\\nb\\u{1b}");
         assert!(shown(&[b'x'; 1000]).len() < 210);
+    }
+
+    #[test]
+    fn several_names_are_the_same_in_any_order_and_however_often_they_are_said() {
+        let all = |names: &[&'static str]| LockName::of_all(names.iter().copied().map(Bytes::from));
+        assert_eq!(all(&["b", "a", "b"]), all(&["a", "b"]));
+        assert_eq!(all(&["a", "a"]), LockName::from("a"));
+        assert_eq!(&*all(&["b", "a\n"]).shown(), "a\\n, b");
+        assert_eq!(all(&["a", "b"]).single(), None);
+        assert_eq!(LockName::from("a").parts(), ["a"]);
+    }
+
+    #[test]
+    fn names_that_are_locked_together_are_bounded_in_number_and_length() {
+        let counted = |count: usize| {
+            LockName::of_all((0..count).map(|number| Bytes::from(number.to_string())))
+        };
+        for (count, good) in [
+            (0, false),
+            (1, true),
+            (2, true),
+            (NAMES_MAX, true),
+            (NAMES_MAX + 1, false),
+        ] {
+            assert_eq!(counted(count).check().is_ok(), good, "{count}");
+        }
+        let long = |bytes| LockName::of_all([Bytes::from("a"), Bytes::from(vec![b'x'; bytes])]);
+        assert!(long(NAME_BYTES_MAX - 2).check().is_ok());
+        assert!(long(NAME_BYTES_MAX - 1).check().is_err());
+        assert!(long(0).check().is_err());
     }
 }

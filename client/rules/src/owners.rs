@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::OperationId;
+use crate::name::LockName;
 
 #[derive(Debug, Default)]
 pub(super) struct Owners {
@@ -21,7 +20,7 @@ pub(super) struct Owners {
 }
 
 /// A name, and who wants the lock of that name.
-pub(super) type Key = (Bytes, Arc<[u8]>);
+pub(super) type Key = (LockName, Arc<[u8]>);
 
 /// A lock, and the guards that keep it.
 #[derive(Debug)]
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     fn key(number: u8) -> Key {
-        let name = Bytes::from(vec![number]);
+        let name = LockName::from(vec![number]);
         (name, Arc::from(*b"owner"))
     }
 

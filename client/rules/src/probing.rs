@@ -91,7 +91,7 @@ fn status(context: &Context<'_>, node: usize, told: Result<Told, Cause>) -> Node
 /// A question about no lock.
 fn nothing() -> Rc<Subject> {
     let token = Token::from_bytes(Bytes::new());
-    Subject::new(Bytes::new(), token, QUESTION_LASTS)
+    Subject::new(Bytes::new().into(), token, QUESTION_LASTS)
 }
 
 const QUESTION_LASTS: Duration = Duration::from_secs(5);

@@ -6,15 +6,14 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-
 use crate::clock::ClientInstant;
+use crate::name::LockName;
 use crate::token::Token;
 use crate::votes::NodeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    by_name: HashMap<Bytes, Refused>,
+    by_name: HashMap<LockName, Refused>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ struct Refused {
 
 impl Refusals {
     /// The nodes to ask first.
-    pub(super) fn first(&self, name: &Bytes, now: ClientInstant) -> Option<NodeSet> {
+    pub(super) fn first(&self, name: &LockName, now: ClientInstant) -> Option<NodeSet> {
         let refused = self.by_name.get(name)?;
         refused.nodes.filter(|_| !now.has_reached(refused.until))
     }
@@ -41,7 +40,7 @@ impl Refusals {
     /// is forgotten in the end.
     pub(super) fn note(
         &mut self,
-        name: &Bytes,
+        name: &LockName,
         nodes: Option<NodeSet>,
         holder: Option<Token>,
         until: ClientInstant,
@@ -73,7 +72,12 @@ impl Refusals {
     }
 
     /// This client releases the lock that it held under `token`. Says whether others have had it a while ago.
-    pub(super) fn is_contended(&mut self, name: &Bytes, token: &Token, now: ClientInstant) -> bool {
+    pub(super) fn is_contended(
+        &mut self,
+        name: &LockName,
+        token: &Token,
+        now: ClientInstant,
+    ) -> bool {
         let Some(refused) = self.by_name.get_mut(name) else {
             return false;
         };
@@ -89,7 +93,7 @@ impl Refusals {
 
     /// This client has released the lock, which others want, and does not ask again before `until`:
     /// they ask now and then only, and would never find it free between two turns of one client.
-    pub(super) fn stand_back(&mut self, name: &Bytes, until: ClientInstant) {
+    pub(super) fn stand_back(&mut self, name: &LockName, until: ClientInstant) {
         if let Some(refused) = self.by_name.get_mut(name) {
             refused.stands_back_until = Some(until);
         }
@@ -98,7 +102,7 @@ impl Refusals {
     /// Before when this client lets others have the lock that it has just released.
     pub(super) fn stands_back_until(
         &self,
-        name: &Bytes,
+        name: &LockName,
         now: ClientInstant,
     ) -> Option<ClientInstant> {
         let until = self.by_name.get(name)?.stands_back_until;
@@ -106,7 +110,7 @@ impl Refusals {
     }
 
     /// The lock was acquired: which nodes refused before says nothing any more.
-    pub(super) fn forget(&mut self, name: &Bytes) {
+    pub(super) fn forget(&mut self, name: &LockName) {
         if let Some(refused) = self.by_name.get_mut(name) {
             refused.nodes = None;
         }
@@ -135,7 +139,7 @@ mod tests {
         let mut set = NodeSet::default();
         set.insert(3);
         let nodes = Some(set);
-        let name = |number: usize| Bytes::from(format!("lock-{number}"));
+        let name = |number: usize| LockName::from(format!("lock-{number}"));
         let until = START.after(Duration::from_secs(10));
         for number in 0..2 * NAMES_MAX {
             refusals.note(&name(number), nodes, None, until, START);
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn whoever_released_a_lock_stands_back_only_where_others_wanted_it() {
         let mut refusals = Refusals::default();
-        let name = Bytes::from_static(b"a");
+        let name = LockName::from("a");
         let [ours, other] = ["ours", "other"].map(Token::from);
         assert!(!refusals.is_contended(&name, &ours, START));
         let until = START.after(Duration::from_secs(10));

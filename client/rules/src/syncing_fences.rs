@@ -212,7 +212,7 @@ fn is_uncertain(answer: &Answer) -> bool {
 
 fn ask(questions: &[(NodeIndex, Kind)], stage: Stage, context: &mut Context<'_>) -> Round<Answer> {
     let token = Token::from_bytes(Bytes::new());
-    let subject: Rc<Subject> = Subject::new(Bytes::new(), token, QUESTION_LASTS);
+    let subject: Rc<Subject> = Subject::new(Bytes::new().into(), token, QUESTION_LASTS);
     let deadline = context.now.after(context.settings.node_deadline_max);
     let mut round = Round::start(context.nodes(), deadline);
     for (node, kind) in questions {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::name::shown;
+use crate::name::LockName;
 use crate::outcome::{AcquireError, Cause, FenceState, NodeFences, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
@@ -45,9 +45,9 @@ pub fn statistics(nodes: &[Arc<str>]) -> Statistics {
 
 /// A lock that was acquired, and of whose validity too little is left when its caller takes it.
 #[must_use]
-pub fn taken_late(name: &[u8], waited: Duration) -> AcquireError {
+pub fn taken_late(name: &LockName, waited: Duration) -> AcquireError {
     AcquireError::TimedOut {
-        name: shown(name),
+        name: name.shown(),
         nodes: Vec::new(),
         waited,
         too_short: None,

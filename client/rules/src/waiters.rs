@@ -11,12 +11,13 @@ use bytes::Bytes;
 use crate::OperationId;
 use crate::clock::{ClientInstant, Timers};
 use crate::link::earlier;
+use crate::name::LockName;
 use crate::place::Place;
 
 /// What calls of one client wait for together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
-    Lock(Bytes),
+    Lock(LockName),
     /// Any permit of a semaphore, however many a call says that there are.
     PermitOf(Bytes),
 }
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn a_long_queue_is_told_in_parts_and_all_of_it() {
         let mut waiters = Waiters::new();
-        let name = Wanted::Lock(Bytes::from_static(b"a"));
+        let name = Wanted::Lock(LockName::from("a"));
         let calls = 5 * NEWS_MAX as u64;
         for number in 0..calls {
             waiters.join(&name, OperationId(number), Some(EVERY), START);
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn turns_are_passed_on_in_order_whoever_leaves() {
         let mut waiters = Waiters::new();
-        let name = Wanted::Lock(Bytes::from_static(b"a"));
+        let name = Wanted::Lock(LockName::from("a"));
         let [first, second, third] = [1, 2, 3].map(OperationId);
         assert_eq!(waiters.join(&name, first, None, START), 0);
         assert_eq!(waiters.join(&name, second, Some(EVERY), START), 1);

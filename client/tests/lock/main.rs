@@ -17,6 +17,7 @@ mod membership;
 mod owners;
 mod permits;
 mod secrets;
+mod several;
 mod statistics;
 mod threads;
 mod waiting;

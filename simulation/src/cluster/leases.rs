@@ -20,7 +20,7 @@ impl<Step> Cluster<Step> {
         is_fenced: bool,
     ) -> OperationId {
         let call = AcquireCall {
-            name: Bytes::copy_from_slice(lock.as_bytes()),
+            name: Bytes::copy_from_slice(lock.as_bytes()).into(),
             permits: None,
             owner: None,
             ttl,
@@ -56,7 +56,7 @@ impl<Step> Cluster<Step> {
     pub fn release(&mut self, client: usize, lock: &str, token: Token) -> OperationId {
         let call = Call::Release {
             held: None,
-            name: Bytes::copy_from_slice(lock.as_bytes()),
+            name: Bytes::copy_from_slice(lock.as_bytes()).into(),
             token,
             waits_for_all: false,
             keeps_lost: false,

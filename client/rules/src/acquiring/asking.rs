@@ -66,7 +66,8 @@ impl Asking {
         let first = first.filter(|_| context.round_trip().saturating_mul(3) < ttl);
         let is_first = |node| first.is_none_or(|first| first.contains(node));
         let mut attempt = Acquisition::start_with(terms, now, is_first, patience, &mut actions);
-        let guess = context.fences.guess(&call.name);
+        let name = call.name.single();
+        let guess = name.and_then(|name| context.fences.guess(name));
         if call.is_fenced {
             attempt.ask_fence(guess);
         }

@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
 use crate::answer::{Answer, Content};
@@ -85,34 +87,37 @@ impl InLine {
 }
 
 impl Acquiring {
-    /// Whether the call stands in lines: it waits, it is the one of this client that asks, and what it asks for is one lock.
-    fn may_stand_in_line(&self) -> bool {
-        self.has_turn && self.permits.is_none() && self.call.wait != Wait::None
+    /// The name in whose line the call stands, if it does: it waits, it is the one of this client that asks, and what it asks
+    /// for is one lock.
+    fn name_in_line(&self) -> Option<Bytes> {
+        let may_stand = self.has_turn && self.permits.is_none() && self.call.wait != Wait::None;
+        self.call.name.single().filter(|_| may_stand).cloned()
     }
 
     /// The token that this call's next attempt has in the line, if it stands in one.
     pub(super) fn token_in_line(&self, context: &mut Context<'_>) -> Option<Token> {
-        let is_mine = self.may_stand_in_line();
-        is_mine.then(|| context.lines.take_token(&self.call.name))?
+        context.lines.take_token(&self.name_in_line()?)
     }
 
     /// Stands in line with a new token, at the first node from this one on that has lines.
     pub(super) fn line_up(&mut self, from: NodeIndex, context: &mut Context<'_>) {
-        if !self.may_stand_in_line() {
+        let Some(name) = self.name_in_line() else {
             return;
-        }
+        };
         let now = context.now;
         let asks_in = ASKS_EVERY.mul_f64(0.75 + 0.5 * fraction(context.random));
         self.in_line.since = Some(now);
         self.in_line.asks_at = Some(now.after(asks_in));
-        let untried = context.lines.untried(&self.call.name);
+        let untried = context.lines.untried(&name);
         let token = untried.map_or_else(|| Token::drawn_from(context.random), |(_, token)| token);
         self.stand_at(from, token, context);
     }
 
     fn stand_at(&mut self, from: NodeIndex, token: Token, context: &mut Context<'_>) {
         self.in_line.ahead = None;
-        let (name, now) = (&self.call.name, context.now);
+        let (Some(name), now) = (self.call.name.single(), context.now) else {
+            return;
+        };
         let has_line = |node: &NodeIndex| {
             !self.in_line.others.contains(*node) && context.links[*node].may_have_lines(now)
         };
@@ -123,7 +128,7 @@ impl Acquiring {
         if let Some(before) = context.lines.join(name, node, token.clone()) {
             context.unwait(before, name);
         }
-        let subject = Subject::new(name.clone(), token, self.call.ttl);
+        let subject = Subject::new(name.clone().into(), token, self.call.ttl);
         context.ask(node, Kind::Wait, &subject, self.attempts);
     }
 
@@ -139,7 +144,7 @@ impl Acquiring {
         let Content::InLine(answer) = &reply.content else {
             return None;
         };
-        let (node, token) = context.lines.untried(&self.call.name)?;
+        let (node, token) = context.lines.untried(self.call.name.single()?)?;
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
         if is_pausing && reply.round == self.attempts && node == reply.node {
             self.place_told(node, answer, token, context);
@@ -210,9 +215,12 @@ impl Acquiring {
 
     /// The connection has ended on which the call stood in line: the next node has the line now.
     pub(crate) fn line_ended(&mut self, context: &mut Context<'_>) {
-        let Some((_, token)) = context.lines.untried(&self.call.name) else {
+        let Some(name) = self.call.name.single() else {
+            return;
+        };
+        let Some((_, token)) = context.lines.untried(name) else {
             // The attempt is under way, and stands in line anew if it fails.
-            context.leave_line(&self.call.name);
+            context.leave_line(name);
             return;
         };
         self.stand_at(0, token, context);
@@ -234,7 +242,8 @@ impl Acquiring {
         if !self.in_line.stands() || !has_time || wait_left <= patience {
             return false;
         }
-        let Some((node, token)) = context.lines.untried(&self.call.name) else {
+        let name = self.call.name.single();
+        let Some((node, token)) = name.and_then(|name| context.lines.untried(name)) else {
             return false;
         };
         self.in_line.ahead = None;

@@ -65,7 +65,9 @@ impl Acquiring {
         if is_busy && !wait_left.is_zero() {
             self.line_up(0, context);
         }
-        if is_busy && !wait_left.is_zero() && !self.was_released {
+        // Of several names it is not known which one another has.
+        let has_one_name = self.call.name.single().is_some();
+        if is_busy && has_one_name && !wait_left.is_zero() && !self.was_released {
             let (call, attempt) = (&self.call, self.attempts);
             let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
             self.last = Some(failure);
@@ -162,8 +164,10 @@ impl Acquiring {
 
     fn error(&self, context: &Context<'_>) -> AcquireError {
         let permits = self.permits.as_ref();
-        let name = permits.map_or(&self.call.name, PermitChoice::semaphore);
-        let name = shown(name);
+        let name = match permits {
+            Some(permits) => shown(permits.semaphore()),
+            None => self.call.name.shown(),
+        };
         match &self.last {
             None => AcquireError::Cancelled { name },
             Some(last) => last.error(name, self.limit.waited(context.now), context),

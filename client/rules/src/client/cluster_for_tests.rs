@@ -4,7 +4,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use bytes::Bytes;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -104,7 +103,7 @@ impl Cluster {
 
     pub(super) fn acquisition(wait: Wait) -> AcquireCall {
         AcquireCall {
-            name: Bytes::from_static(b"a"),
+            name: "a".into(),
             permits: None,
             owner: None,
             ttl: TTL,
@@ -341,8 +340,44 @@ impl Node {
                 }
                 format!(":{reply}\r\n")
             }
+            ["EVAL", script, count, ref rest @ ..] if count != "0" => {
+                let (names, rest) = rest.split_at(count.parse().unwrap());
+                self.reply_for_all(script, names, rest[0])
+            }
             ["EVAL", ..] => ":1\r\n".to_owned(),
             _ => "+OK\r\n".to_owned(),
+        }
+    }
+}
+
+impl Node {
+    /// What the scripts about several names answer.
+    fn reply_for_all(&mut self, script: &str, names: &[&str], token: &str) -> String {
+        let holders = names.iter().map(|name| self.keys.get(*name));
+        let others = holders.clone().flatten().find(|holder| *holder != token);
+        let has_all = holders
+            .clone()
+            .all(|holder| holder.is_some_and(|it| it == token));
+        if script.contains("SET") {
+            self.takes += 1;
+            if let Some(other) = others {
+                return format!("${}\r\n{other}\r\n", other.len());
+            }
+            let taken = names
+                .iter()
+                .map(|name| ((*name).to_owned(), token.to_owned()));
+            self.keys.extend(taken);
+            return ":1\r\n".to_owned();
+        }
+        if script.contains("DEL") {
+            let is_ours = |name: &str, holder: &str| names.contains(&name) && holder == token;
+            self.keys.retain(|name, holder| !is_ours(name, holder));
+            return format!(":{}\r\n", u8::from(has_all));
+        }
+        match (has_all, others) {
+            (true, _) => ":1\r\n".to_owned(),
+            (false, Some(_)) => ":-1\r\n".to_owned(),
+            (false, None) => ":0\r\n".to_owned(),
         }
     }
 }

@@ -6,14 +6,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::Client;
 use crate::OperationId;
 use crate::action::Action;
 use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::link::request::Subject;
+use crate::name::LockName;
 use crate::operation::Operation;
 use crate::releasing::{Releasing, WaitsFor};
 use crate::step::Step;
@@ -43,7 +42,7 @@ impl Client {
         &mut self,
         now: ClientInstant,
         held: Option<OperationId>,
-        name: Bytes,
+        name: LockName,
         token: Token,
         keeps_lost: bool,
         actions: &mut Vec<Action>,

@@ -32,7 +32,7 @@ fn had(cluster: &mut Cluster, call: OperationId) -> (u32, Token) {
 fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token)) {
     cluster.call(Call::Release {
         held: Some(held),
-        name: permit_name(b"a", index),
+        name: permit_name(b"a", index).into(),
         token,
         waits_for_all: false,
         keeps_lost: false,

@@ -12,6 +12,8 @@ pub struct Size {
     pub operations: usize,
     /// Calls in the queues of those that wait for a lock of the same name.
     pub waiting: usize,
+    /// Names of the sets that are waited for.
+    pub sets: usize,
     /// Guards of owners, and the locks that they keep.
     pub owned: usize,
     /// Lines of nodes in which the client stands for locks.
@@ -34,6 +36,7 @@ impl Size {
     pub fn of_calls(&self) -> usize {
         self.operations
             + self.waiting
+            + self.sets
             + self.owned
             + self.lines
             + self.timers
@@ -50,6 +53,7 @@ impl Client {
         Size {
             operations: self.operations.len(),
             waiting: self.waiters.size(),
+            sets: self.overlaps.size(),
             owned: self.owners.size(),
             lines: self.lines.size(),
             timers: self.timers.len() + self.watchdogs.len(),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: whoever comes first asks the nodes, and its turn is passed on whatever becomes of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Client;
@@ -36,11 +37,15 @@ impl Client {
             Wait::None => 0,
             _ => {
                 let tells = tells.then(|| self.words_every());
-                let wanted = match call.permits {
-                    Some(_) => Wanted::PermitOf(call.name.clone()),
-                    None => Wanted::Lock(call.name.clone()),
+                let wanted = match (call.permits, call.name.single()) {
+                    (Some(_), Some(name)) => Wanted::PermitOf(name.clone()),
+                    _ => Wanted::Lock(call.name.clone()),
                 };
-                self.waiters.join(&wanted, operation, tells, now)
+                let ahead = self.waiters.join(&wanted, operation, tells, now);
+                if ahead == 0 {
+                    self.overlaps.add(&wanted);
+                }
+                ahead
             }
         };
         let mut context = self.context(now, operation, actions);
@@ -67,12 +72,27 @@ impl Client {
             let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
             self.refusals.stand_back(name, now.after(pause));
         }
-        if let Some(first) = self.waiters.first(&Wanted::Lock(name.clone())) {
-            self.take_turn(now, first, actions);
+        match name.single() {
+            Some(_) if self.overlaps.is_empty() => {
+                if let Some(first) = self.waiters.first(&Wanted::Lock(name.clone())) {
+                    self.take_turn(now, first, actions);
+                }
+            }
+            // Whoever waits for any of the names may have it now: the first of them asks first.
+            _ => {
+                let wanted = self.overlaps.wanted(name);
+                let first = wanted
+                    .iter()
+                    .filter_map(|wanted| self.waiters.first(wanted));
+                for operation in BTreeSet::from_iter(first) {
+                    self.take_turn(now, operation, actions);
+                }
+            }
         }
-        if let Some((semaphore, index)) = permit_of(name)
-            && let Some(first) = self.waiters.first(&Wanted::PermitOf(semaphore))
-        {
+        for (semaphore, index) in name.parts().iter().filter_map(permit_of) {
+            let Some(first) = self.waiters.first(&Wanted::PermitOf(semaphore)) else {
+                continue;
+            };
             self.with_acquiring(now, first, actions, |one, context| {
                 one.permit_released(index);
                 one.take_turn(context);
@@ -92,6 +112,9 @@ impl Client {
         }
         let wanted = acquiring.wanted();
         let next = self.waiters.leave(&wanted, operation);
+        if self.waiters.first(&wanted).is_none() {
+            self.overlaps.remove(&wanted);
+        }
         self.tell_places(now, &wanted, actions);
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
         if acquiring.has_turn() {
@@ -117,7 +140,9 @@ impl Client {
         has_next: bool,
         actions: &mut Vec<Action>,
     ) {
-        let name = &acquiring.call.name;
+        let Some(name) = acquiring.call.name.single() else {
+            return;
+        };
         if is_held {
             self.lines.leave(name);
         } else if !has_next {
@@ -135,7 +160,7 @@ impl Client {
         while let Some((name, token)) = self.links[node].take_push() {
             match self.lines.turn(&name, node, &token) {
                 Turn::Ours => {
-                    if let Some(first) = self.waiters.first(&Wanted::Lock(name)) {
+                    if let Some(first) = self.waiters.first(&Wanted::Lock(name.into())) {
                         self.with_acquiring(now, first, actions, Acquiring::called);
                     }
                 }
@@ -149,7 +174,7 @@ impl Client {
         }
         if self.links[node].take_lost_lines() {
             for name in self.lines.ended_at(node) {
-                match self.waiters.first(&Wanted::Lock(name.clone())) {
+                match self.waiters.first(&Wanted::Lock(name.clone().into())) {
                     Some(first) => self.with_acquiring(now, first, actions, Acquiring::line_ended),
                     None => drop(self.lines.leave(&name)),
                 }

@@ -234,6 +234,9 @@ impl Connection {
         let not = |cause: &Cause| request.kind.without_answer(cause.clone());
         let identity = &self.peer.identity;
         Some(match (request.kind, identity) {
+            (Kind::Take, Ok(by)) if request.subject.name.single().is_none() => {
+                Content::Taken(meaning::taken_all(reply, by), None)
+            }
             (Kind::Take, Ok(by)) => {
                 let token = &request.subject.token;
                 match meaning::taken(reply, by, token, is_preferred) {

@@ -8,13 +8,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::OperationId;
 use crate::answer::{Answer, Content, ExtendAnswer, FenceAnswer};
 use crate::clock::ClientInstant;
+use crate::name::LockName;
 use crate::outcome::{Cause, NodeRelease};
-use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
+use crate::protocol::request::{
+    self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
+    ScriptHash,
+};
 use crate::token::Token;
 use crate::votes::{Identity, NodeIndex};
 
@@ -77,10 +79,10 @@ impl Kind {
     }
 }
 
-/// The lock that requests are about: a name under a token.
+/// The lock that requests are about: a name, or several, under a token.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    pub(crate) name: Bytes,
+    pub(crate) name: LockName,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
     /// How long a node keeps the lock: the ttl, and the lock delay behind it.
@@ -99,13 +101,13 @@ struct Holder {
 
 impl Subject {
     /// A lock that no node was asked for yet.
-    pub(crate) fn new(name: Bytes, token: Token, ttl: Duration) -> Rc<Self> {
+    pub(crate) fn new(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
         Self::with_lock_delay(name, token, ttl, Duration::ZERO)
     }
 
     /// The same, which nodes keep for a lock delay more than the lease that its holder counts with.
     pub(crate) fn with_lock_delay(
-        name: Bytes,
+        name: LockName,
         token: Token,
         ttl: Duration,
         lock_delay: Duration,
@@ -121,7 +123,7 @@ impl Subject {
 
     /// A lock that somebody else may have taken, on any of the nodes.
     pub(crate) fn of_unknown_past(
-        name: Bytes,
+        name: LockName,
         token: Token,
         ttl: Duration,
         nodes: usize,
@@ -218,7 +220,9 @@ impl Request {
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
         let mut digits = [0; 20];
         let kept = decimal(&mut digits, self.subject.kept.as_millis());
-        let name = &self.subject.name;
+        let Some(name) = self.subject.name.single() else {
+            return self.write_for_all(node, peer, out);
+        };
         let token = self.subject.token.as_bytes();
         let is_preferred = self.form == Form::Preferred;
         let by_hash = |hash: Option<ScriptHash>| hash.filter(|_| is_preferred);
@@ -246,17 +250,51 @@ impl Request {
                 let hash = by_hash(peer.release_hash);
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
+            Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            Kind::Wait => request::write(out, &[b"LOCK.WAIT", name, token]),
+            Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
+            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
+                self.write_about_node(out);
+            }
+        }
+    }
+
+    /// The same about several names: each node takes, extends and frees them at once.
+    fn write_for_all(&self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
+        let mut digits = [0; 20];
+        let kept = decimal(&mut digits, self.subject.kept.as_millis());
+        let names = self.subject.name.parts();
+        let token = self.subject.token.as_bytes();
+        match self.kind {
+            Kind::Take => {
+                request::script_on_all(out, ACQUIRE_ALL_SCRIPT, names, &[token, kept]);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
+            Kind::Extend => request::script_on_all(out, EXTEND_ALL_SCRIPT, names, &[token, kept]),
+            Kind::Release => request::script_on_all(out, RELEASE_ALL_SCRIPT, names, &[token]),
+            Kind::TakeFenced { .. }
+            | Kind::Fence(_)
+            | Kind::TimeLeft
+            | Kind::Wait
+            | Kind::Unwait => {
+                unreachable!("for several names no fence, no time left and no line is asked for")
+            }
+            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
+                self.write_about_node(out);
+            }
+        }
+    }
+
+    fn write_about_node(&self, out: &mut Vec<u8>) {
+        match self.kind {
             Kind::Ceiling => request::write(out, &[b"LOCK.CEILING"]),
             Kind::Adopt(ceiling) => {
                 request::write(out, &[b"LOCK.ADOPT", ceiling.to_string().as_bytes()]);
             }
-            Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             Kind::Resp3 => request::write(out, &[b"HELLO", b"3"]),
-            Kind::Wait => request::write(out, &[b"LOCK.WAIT", name, token]),
-            Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
             // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.
-            Kind::Info if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
-            Kind::Info => request::write(out, &[b"INFO"]),
+            _ if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
+            _ => request::write(out, &[b"INFO"]),
         }
     }
 }

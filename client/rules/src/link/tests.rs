@@ -227,7 +227,7 @@ fn nobody_waits_for_a_node_that_was_not_reached_a_moment_ago() {
 #[test]
 fn a_take_is_not_repeated_behind_its_own_release() {
     let mut node = Node::ready();
-    let subject = Subject::new(Bytes::from_static(b"a"), Token::from("t"), TTL);
+    let subject = Subject::new("a".into(), Token::from("t"), TTL);
     node.submit_for(Kind::Take, &subject).unwrap();
     node.submit_for(Kind::Release, &subject).unwrap();
     let id = node.id().unwrap();
@@ -438,7 +438,7 @@ fn what_is_known_of_a_node_that_was_not_waited_for() {
 #[test]
 fn a_release_on_which_a_node_closes_is_sent_once_more_and_spoils_no_third_connection() {
     let mut node = Node::ready();
-    let lock = |name| Subject::of_unknown_past(Bytes::from_static(name), "t".into(), TTL, 1);
+    let lock = |name| Subject::of_unknown_past(Bytes::from_static(name).into(), "t".into(), TTL, 1);
     // The node closes at the first that it has not answered; the other one is only behind it.
     node.submit_for(Kind::Release, &lock(b"unwelcome")).unwrap();
     node.submit_for(Kind::Release, &lock(b"other")).unwrap();

@@ -36,6 +36,15 @@ pub(crate) fn taken(
     })
 }
 
+/// What a reply to a request for several names means.
+pub(crate) fn taken_all(reply: &OwnedFrame, by: &Identity) -> Answer {
+    match reply {
+        OwnedFrame::Integer(1) => Answer::Granted(by.clone()),
+        OwnedFrame::BulkString(holder) => busy(by, Some(holder)),
+        other => Answer::Not(refusal(other)),
+    }
+}
+
 /// What a reply to a request for a lock with a fence means.
 pub(crate) fn taken_fenced(
     reply: &OwnedFrame,
@@ -376,6 +385,26 @@ mod tests {
                 matches!(answer, Some(Answer::Not(_))),
                 "{odd:?}: {answer:?}"
             );
+        }
+    }
+
+    #[test]
+    fn of_several_names_only_one_is_a_grant() {
+        assert_eq!(
+            taken_all(&OwnedFrame::Integer(1), &by()),
+            Answer::Granted(by())
+        );
+        let holder = Some(Token::from("other"));
+        let other = OwnedFrame::BulkString(b"other".to_vec());
+        assert_eq!(taken_all(&other, &by()), Answer::Busy { by: by(), holder });
+        for odd in [
+            OwnedFrame::Integer(0),
+            OwnedFrame::Integer(2),
+            OwnedFrame::Null,
+            OwnedFrame::SimpleString(b"OK".to_vec()),
+            error("OOM command not allowed"),
+        ] {
+            assert!(matches!(taken_all(&odd, &by()), Answer::Not(_)), "{odd:?}");
         }
     }
 

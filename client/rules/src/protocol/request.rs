@@ -1,9 +1,11 @@
-//! What this client says to a node: RESP arrays, and the two scripts.
+//! What this client says to a node: RESP arrays, and the scripts: two about one key, three about several.
 //!
 //! Invariant: every request gets exactly one reply. A node that lacks an option or a script gets
 //! the plain form; nothing here decides that, the connection does.
 
 use std::io::Write as _;
+
+use bytes::Bytes;
 
 /// Frees the lock if, and only if, it is held under the token.
 pub const RELEASE_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
@@ -16,17 +18,31 @@ if not v then return 0 end if v ~= ARGV[1] then return -1 end \
 local t = redis.call('PTTL', KEYS[1]) \
 if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 1";
 
+/// Takes several locks if each of them is free or held under the token: 1 taken, the holder's token otherwise. None is
+/// taken where another is held, and none that is ours ends sooner.
+pub const ACQUIRE_ALL_SCRIPT: &[u8] =
+    b"for _, k in ipairs(KEYS) do local v = redis.call('GET', k) \
+if v and v ~= ARGV[1] then return v end end \
+for _, k in ipairs(KEYS) do redis.call('SET', k, ARGV[1], 'PX', ARGV[2]) end return 1";
+
+/// Extends several locks if all are held under the token, and never shortens one: 1 extended, 0 one is not there, -1 one is
+/// somebody else's.
+pub const EXTEND_ALL_SCRIPT: &[u8] = b"for _, k in ipairs(KEYS) do local v = redis.call('GET', k) \
+if not v then return 0 end if v ~= ARGV[1] then return -1 end end \
+for _, k in ipairs(KEYS) do local t = redis.call('PTTL', k) \
+if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', k, ARGV[2]) end end return 1";
+
+/// Frees those of several locks that are held under the token: 1 if that was each of them, 0 otherwise.
+pub const RELEASE_ALL_SCRIPT: &[u8] = b"local all = 1 for _, k in ipairs(KEYS) do \
+if redis.call('GET', k) == ARGV[1] then redis.call('DEL', k) else all = 0 end end return all";
+
 /// The name a node gave to a script it has loaded.
 pub(crate) type ScriptHash = [u8; 40];
 
 /// Writes a request of these arguments.
 pub(crate) fn write(out: &mut Vec<u8>, arguments: &[&[u8]]) {
     header(out, b'*', arguments.len());
-    for argument in arguments {
-        header(out, b'$', argument.len());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
+    arguments.iter().for_each(|one| argument(out, one));
 }
 
 /// Takes the lock if it is free. With `tells_holder` the reply is nil, or the holder's token.
@@ -80,11 +96,29 @@ pub(crate) fn script(
         Some(hash) => (b"EVALSHA", hash),
         None => (b"EVAL", body),
     };
-    for argument in [command, script, b"1", name].iter().chain(arguments) {
-        header(out, b'$', argument.len());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
+    let all = [command, script, b"1", name];
+    all.iter()
+        .chain(arguments)
+        .for_each(|one| argument(out, one));
+}
+
+/// Runs a script on several keys, by its text: that is one round trip, whether the node has seen it or not.
+pub(crate) fn script_on_all(out: &mut Vec<u8>, body: &[u8], names: &[Bytes], arguments: &[&[u8]]) {
+    let count = names.len().to_string();
+    let names = names.iter().map(|name| &name[..]);
+    header(out, b'*', 3 + names.len() + arguments.len());
+    let first: [&[u8]; 3] = [b"EVAL", body, count.as_bytes()];
+    let all = first
+        .into_iter()
+        .chain(names)
+        .chain(arguments.iter().copied());
+    all.for_each(|one| argument(out, one));
+}
+
+fn argument(out: &mut Vec<u8>, argument: &[u8]) {
+    header(out, b'$', argument.len());
+    out.extend_from_slice(argument);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
@@ -122,6 +156,11 @@ mod tests {
             format!("*5 $7 EVALSHA $40 {} $1 1 $1 a $1 t ", "f".repeat(40))
         );
         assert!(text(|out| script(out, None, b"x", b"a", &[])).starts_with("*4 $4 EVAL $1 x"));
+        let names = ["a", "b"].map(Bytes::from);
+        assert_eq!(
+            text(|out| script_on_all(out, b"x", &names, &[b"t"])),
+            "*6 $4 EVAL $1 x $1 2 $1 a $1 b $1 t "
+        );
         // Binary names need no quoting.
         assert_eq!(text(|out| write(out, &[b"a\r\nb", b""])), "*2 $4 a b $0  ");
     }

@@ -1,0 +1,242 @@
+//! Calls for several names at once: what nodes grant and keep, and what becomes of calls for some of the same names.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::cluster_for_tests::{Cluster, TTL};
+use crate::OperationId;
+use crate::call::{AcquireCall, Call, Outcome};
+use crate::name::LockName;
+use crate::outcome::AcquireError;
+use crate::token::Token;
+use crate::wait::Wait;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn all(names: &[&'static str]) -> LockName {
+    LockName::of_all(names.iter().copied().map(Bytes::from))
+}
+
+fn ask(cluster: &mut Cluster, names: &[&'static str], wait: Wait) -> OperationId {
+    let call = AcquireCall {
+        name: all(names),
+        ..Cluster::acquisition(wait)
+    };
+    cluster.call(Call::Acquire(call))
+}
+
+fn had(cluster: &mut Cluster, call: OperationId) -> Token {
+    match cluster.outcome(call) {
+        Some(Outcome::Acquired { token, .. }) => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn release(cluster: &mut Cluster, held: OperationId, names: &[&'static str], token: Token) {
+    cluster.call(Call::Release {
+        held: Some(held),
+        name: all(names),
+        token,
+        waits_for_all: false,
+        keeps_lost: false,
+    });
+}
+
+/// Somebody else holds a lock on some nodes.
+fn take_away(cluster: &mut Cluster, name: &str, nodes: std::ops::Range<usize>) {
+    for node in &mut cluster.nodes[nodes] {
+        node.keys.insert(name.to_owned(), "somebody".to_owned());
+    }
+}
+
+/// Which locks each node has.
+fn kept(cluster: &Cluster) -> Vec<Vec<&str>> {
+    cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            let mut names: Vec<&str> = node.keys.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            names
+        })
+        .collect()
+}
+
+#[test]
+fn a_node_votes_for_all_names_or_for_none() {
+    let mut cluster = Cluster::new(3);
+    take_away(&mut cluster, "b", 0..1);
+    let call = ask(&mut cluster, &["c", "a", "b"], Wait::None);
+    let token = had(&mut cluster, call);
+    let everything = vec!["a", "b", "c"];
+    assert_eq!(kept(&cluster), [vec!["b"], everything.clone(), everything]);
+    // One of the names is enough to keep everybody else out.
+    for names in [&["c"][..], &["c", "d"], &["a", "b", "c"]] {
+        let call = ask(&mut cluster, names, Wait::None);
+        let told = cluster.outcome(call);
+        let Some(Outcome::NotAcquired(AcquireError::Busy { holder, .. })) = told else {
+            panic!("{names:?}: {told:?}");
+        };
+        assert_eq!(holder.as_ref(), Some(&token), "{names:?}");
+    }
+    release(&mut cluster, call, &["a", "b", "c"], token);
+    assert_eq!(kept(&cluster), [vec!["b"], vec![], vec![]]);
+}
+
+#[test]
+fn an_attempt_that_fails_leaves_no_name_anywhere() {
+    let mut cluster = Cluster::new(5);
+    // Each name is free on a majority, and no majority has both free.
+    take_away(&mut cluster, "a", 0..2);
+    take_away(&mut cluster, "b", 2..4);
+    let call = ask(&mut cluster, &["a", "b"], Wait::None);
+    let told = cluster.outcome(call);
+    let Some(Outcome::NotAcquired(AcquireError::Busy { name, .. })) = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!(&*name, "a, b");
+    let nothing = vec![];
+    assert_eq!(
+        kept(&cluster),
+        [
+            ["a"].to_vec(),
+            ["a"].to_vec(),
+            ["b"].to_vec(),
+            ["b"].to_vec(),
+            nothing
+        ]
+    );
+    assert_eq!(cluster.client.size().of_calls(), 0);
+}
+
+#[test]
+fn what_is_asked_is_one_request_about_all_names() {
+    let mut cluster = Cluster::new(1);
+    cluster.held();
+    let written = |cluster: &mut Cluster, names: &[&'static str]| {
+        let call = AcquireCall {
+            name: all(names),
+            ..Cluster::acquisition(Wait::None)
+        };
+        let mut actions = Vec::new();
+        let event = crate::action::Event::Call(OperationId(77), Call::Acquire(call));
+        cluster.client.handle(cluster.now, event, &mut actions);
+        cluster.take_written(0)
+    };
+    let request = written(&mut cluster, &["d", "b"]);
+    assert!(request.starts_with("*7\r\n$4\r\nEVAL\r\n"), "{request}");
+    assert!(
+        request.contains("\r\n$1\r\n2\r\n$1\r\nb\r\n$1\r\nd\r\n"),
+        "{request}"
+    );
+    assert_eq!(request.matches('*').count(), 1, "{request}");
+    // One name is asked for as ever, however often it is said.
+    let request = written(&mut cluster, &["d", "d"]);
+    assert!(
+        request.starts_with("*7\r\n$3\r\nSET\r\n$1\r\nd\r\n"),
+        "{request}"
+    );
+}
+
+#[test]
+fn the_loss_of_one_name_on_a_majority_is_the_loss_of_all() {
+    for (gone, is_lost) in [(1, false), (2, true)] {
+        let mut cluster = Cluster::new(3);
+        let held = ask(&mut cluster, &["a", "b"], Wait::None);
+        had(&mut cluster, held);
+        take_away(&mut cluster, "b", 0..gone);
+        cluster.pass(TTL);
+        assert_eq!(cluster.lost == [held], is_lost, "{gone}");
+        let kept = kept(&cluster);
+        match is_lost {
+            // What was left of it is free for others.
+            true => assert_eq!(kept, [vec!["b"], vec!["b"], vec![]]),
+            false => assert_eq!(kept, [["a", "b"]; 3]),
+        }
+    }
+}
+
+#[test]
+fn a_node_that_has_lost_one_of_the_names_takes_it_again() {
+    let mut cluster = Cluster::new(3);
+    let held = ask(&mut cluster, &["a", "b"], Wait::None);
+    let token = had(&mut cluster, held).to_string();
+    cluster.nodes[0].keys.clear();
+    cluster.nodes[0].keys.insert("b".to_owned(), token.clone());
+    cluster.pass(2 * TTL);
+    assert!(cluster.lost.is_empty());
+    assert!(
+        cluster
+            .nodes
+            .iter()
+            .all(|node| node.keys.len() == 2 && node.keys["a"] == token)
+    );
+}
+
+#[test]
+fn a_call_that_waits_for_several_names_keeps_nobody_from_one_that_is_free() {
+    let mut cluster = Cluster::new(3);
+    take_away(&mut cluster, "a", 0..3);
+    let both = ask(&mut cluster, &["a", "b"], Wait::Forever);
+    cluster.pass(500 * MS);
+    let one = ask(&mut cluster, &["b"], Wait::Forever);
+    let token = had(&mut cluster, one);
+    for node in &mut cluster.nodes {
+        node.keys.remove("a");
+    }
+    cluster.pass(500 * MS);
+    assert!(
+        cluster.outcome(both).is_none(),
+        "the other call has one of the names"
+    );
+    release(&mut cluster, one, &["b"], token);
+    cluster.pass(MS);
+    had(&mut cluster, both);
+}
+
+/// Whoever came first of those that can have what was released has it, alone or with other names.
+#[test]
+fn a_release_is_passed_on_to_all_who_wait_for_one_of_the_names() {
+    let mut cluster = Cluster::new(3);
+    let orders: [&[&'static str]; 5] = [
+        &["a", "b"],
+        &["b"],
+        &["b", "a"],
+        &["b", "c"],
+        &["a", "b", "c"],
+    ];
+    let first = ask(&mut cluster, &["b", "c"], Wait::None);
+    let mut token = had(&mut cluster, first);
+    let waiting = orders.map(|names| ask(&mut cluster, names, Wait::Forever));
+    let (mut held, mut names) = (first, &["b", "c"][..]);
+    let mut served = Vec::new();
+    for _ in orders {
+        cluster.pass(300 * MS);
+        assert!(cluster.told.is_empty());
+        release(&mut cluster, held, names, token);
+        cluster.pass(MS);
+        let is_told = |told: &(OperationId, Outcome)| waiting.contains(&told.0);
+        let at = cluster
+            .told
+            .iter()
+            .position(is_told)
+            .expect("it is asked for at once");
+        let (call, outcome) = cluster.told.remove(at);
+        cluster.told.clear();
+        let Outcome::Acquired { token: next, .. } = outcome else {
+            panic!("{outcome:?}");
+        };
+        let index = waiting
+            .iter()
+            .position(|one| *one == call)
+            .expect("it waits");
+        served.push(index);
+        (held, names, token) = (call, orders[index], next);
+    }
+    served.sort_unstable();
+    assert_eq!(served, [0, 1, 2, 3, 4], "each has its turn");
+    release(&mut cluster, held, names, token);
+    cluster.pass(TTL);
+    assert_eq!(cluster.client.size().of_calls(), 0);
+}

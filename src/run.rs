@@ -1,4 +1,4 @@
-//! `quorlock run`: a command that runs only while its lock is held.
+//! `quorlock run`: a command that runs only while its lock is held, or several locks together.
 //!
 //! The lock is renewed while the command runs. If it is lost, the command is asked to end and is
 //! killed before the lease is over, so before anybody else can hold the lock. Nothing is taken
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use quorlock_client::{Clock, Guard, LockRequest, Loss, SystemClock};
+use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
@@ -40,8 +40,9 @@ use terminal::Terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Name of the lock
-    name: OsString,
+    /// Name of the lock, or of several locks that are taken together, all or none
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<OsString>,
     /// Length of the lease; the lock is renewed at a third of it, and is free again this long
     /// after this process died
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
@@ -85,6 +86,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+    arguments.check_names()?;
     let rules = arguments.loss.rules(arguments.ttl)?;
     let program = match arguments.command.as_slice() {
         [] => None,
@@ -93,12 +95,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
-        let name = arguments.name.as_bytes();
-        let lock = match arguments.permits {
-            Some(permits) => redlock.semaphore(name, permits),
-            None => redlock.lock(name),
-        };
-        let mut lock = lock
+        let mut lock = arguments
+            .lock(&redlock)
             .ttl(arguments.ttl)
             .lock_delay(arguments.end.lock_delay)
             .wait(arguments.wait.wait());
@@ -114,7 +112,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         }
         let acquire = LockRequest::acquire;
         let acquired =
-            waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await;
+            waiting::acquire(&arguments.shown(), lock, &redlock, &mut signals, acquire).await;
         let guard = match acquired {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 return Ok(ExitCode::SUCCESS);
@@ -134,6 +132,44 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     })
 }
 
+impl Arguments {
+    fn check_names(&self) -> Result<(), Failure> {
+        let [_, .., last] = self.names.as_slice() else {
+            return Ok(());
+        };
+        if self.command.is_empty() {
+            let last = last.display();
+            return Err(Failure::usage(format!(
+                "'{last}' is read as a second name, and several names are held for a command only; nothing was sent"
+            ))
+            .remedy("the command to run stands after --: quorlock run NAME... -- COMMAND..."));
+        }
+        match self.permits {
+            Some(_) => Err(Failure::usage("--permits is of one name; nothing was sent")),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self, redlock: &Redlock) -> LockRequest {
+        let names = self.names.iter().map(|name| name.as_bytes());
+        match self.permits {
+            Some(permits) => redlock.semaphore(self.names[0].as_bytes(), permits),
+            None => redlock.locks(names),
+        }
+    }
+
+    /// The names, for people.
+    fn shown(&self) -> OsString {
+        self.names.join(OsStr::new(", "))
+    }
+}
+
+/// What the command sees as the name: of several each on a line of its own.
+fn name_of(guard: &Guard) -> OsString {
+    let names: Vec<&OsStr> = guard.names().map(OsStr::from_bytes).collect();
+    names.join(OsStr::new("\n"))
+}
+
 /// Holds the lock without a command, until somebody sends a signal.
 async fn hold_open(
     arguments: &Arguments,
@@ -143,8 +179,8 @@ async fn hold_open(
     end: &LockEnd<'_>,
 ) -> Result<ExitCode, Failure> {
     // Of a permit it is the permit's.
-    let name = OsStr::from_bytes(guard.name());
-    let variables = lock_variables::of(name, &guard);
+    let name = name_of(&guard);
+    let variables = lock_variables::of(&name, &guard);
     let mut value = json!({
         "name": name.to_string_lossy(),
         "token": guard.token().to_string(),
@@ -164,7 +200,8 @@ async fn hold_open(
         },
         Err(_) => None,
     };
-    let shown = arguments.name.display();
+    let shown = arguments.shown();
+    let shown = shown.display();
     if let Err(error) = printed {
         let _not_used = guard.release_everywhere().await;
         return Err(Failure::failed(format!(
@@ -192,7 +229,7 @@ async fn hold_and_release(
 ) -> Result<ExitCode, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = lock_variables::of(OsStr::from_bytes(guard.name()), &guard);
+    let environment = lock_variables::of(&name_of(&guard), &guard);
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,
@@ -261,7 +298,8 @@ fn counted(processes: &[Process]) -> String {
 
 /// What the loss of the lock meant for the command.
 fn lost(arguments: &Arguments, loss: &Loss, fate: &CommandEnd, escaped: &[Process]) -> Failure {
-    let shown = arguments.name.display();
+    let shown = arguments.shown();
+    let shown = shown.display();
     let in_time = |in_time: &bool| {
         if *in_time {
             "before the lease was over"
@@ -311,11 +349,12 @@ Examples:
   quorlock run nightly -n --busy-ok -- ./nightly.sh    a cron job that one of many machines does
   quorlock run nightly -n --busy-ok --hold-at-least 5m -- ./nightly.sh    also where their clocks differ
   quorlock run upload --permits 4 -- ./upload.sh   at most four at once, on all machines
+  quorlock run account:1 account:2 -- ./transfer.sh    both locks or none, without a deadlock
   quorlock run backup                              hold the lock until Ctrl-C
 
-The command sees QUORLOCK_NAME, QUORLOCK_TOKEN and QUORLOCK_DEADLINE (the end of the first lease,
-in ms since 1970; the lease is renewed), QUORLOCK_FENCE with --fence and
-QUORLOCK_PERMIT with --permits. Without a command the same is printed for a shell. It runs
+The command sees QUORLOCK_NAME (of several names each on a line of its own), QUORLOCK_TOKEN and
+QUORLOCK_DEADLINE (the end of the first lease, in ms since 1970; the lease is renewed), QUORLOCK_FENCE
+with --fence and QUORLOCK_PERMIT with --permits. Without a command the same is printed for a shell. It runs
 in a process group of its own and gets this command's input, output, terminal and signals. If the
 lock is lost, it and all its descendants are ended before the lease is. What it leaves behind is
 ended with it. If this process is killed, so is the command.

@@ -85,15 +85,19 @@ impl<'a> LockEnd<'a> {
     }
 
     async fn keep(&self, guard: Guard, left: Duration) -> Result<(), Failure> {
-        let name = guard.name().to_vec();
         let lease = guard.into_lease();
-        match self.redlock.extend(name, lease.token(), left).await {
-            Ok(_) if self.arguments.verbose => remark(format_args!(
+        let mut kept = Ok(());
+        for name in lease.names() {
+            let extended = self.redlock.extend(name, lease.token(), left).await;
+            kept = kept.and(extended.map(drop));
+        }
+        match kept {
+            Ok(()) if self.arguments.verbose => remark(format_args!(
                 "'{}' stays on the nodes for another {}, as --hold-at-least says",
-                self.arguments.name.display(),
+                self.arguments.shown().display(),
                 show_duration(left)
             )),
-            Ok(_) => {}
+            Ok(()) => {}
             Err(ExtendError::Lost(Loss::BelowMajority)) => {
                 return Err(self.lost_unnoticed("fewer than a majority of the nodes hold it"));
             }
@@ -105,7 +109,7 @@ impl<'a> LockEnd<'a> {
     fn tell_not_kept(&self, why: impl std::fmt::Display) {
         remark(format_args!(
             "'{}' may be free before --hold-at-least is over: {why}",
-            self.arguments.name.display()
+            self.arguments.shown().display()
         ));
     }
 
@@ -114,7 +118,8 @@ impl<'a> LockEnd<'a> {
         if release.was_lost() {
             return Err(self.lost_unnoticed(release));
         }
-        let shown = self.arguments.name.display();
+        let shown = self.arguments.shown();
+        let shown = shown.display();
         let kept = self
             .arguments
             .ttl
@@ -134,7 +139,8 @@ impl<'a> LockEnd<'a> {
     }
 
     fn lost_unnoticed(&self, what: impl std::fmt::Display) -> Failure {
-        let shown = self.arguments.name.display();
+        let shown = self.arguments.shown();
+        let shown = shown.display();
         Failure::new(
             LOST,
             format!(

@@ -32,6 +32,7 @@ mod run_end;
 mod run_far;
 mod run_kept;
 mod run_permits;
+mod run_several;
 mod run_wait;
 mod scripts;
 mod server;

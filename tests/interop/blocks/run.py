@@ -28,7 +28,7 @@ ROOT = os.path.normpath(os.path.join(HERE, "../../.."))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Text and what is shown of data is no block to run.
 DATA = {"text", "json"}
-PROGRAMS = ["backup.sh", "report.sh", "deploy.sh", "nightly.sh", "run-tests", "dump"]
+PROGRAMS = ["backup.sh", "report.sh", "deploy.sh", "nightly.sh", "transfer.sh", "run-tests", "dump"]
 BLOCK_TAKES = 240
 NODES = 5
 

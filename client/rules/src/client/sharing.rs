@@ -94,8 +94,10 @@ impl Client {
                 self.waiters.leave(&wanted, waiting);
             }
         }
-        if self.waiters.first(&wanted).is_none() {
-            self.context(now, lock, actions).leave_line(&key.0);
+        if let Some(name) = key.0.single()
+            && self.waiters.first(&wanted).is_none()
+        {
+            self.context(now, lock, actions).leave_line(name);
         }
     }
 

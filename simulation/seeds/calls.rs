@@ -9,7 +9,7 @@ use quorlock_client_rules::call::{AcquireCall, Call};
 
 use super::caller::{Caller, OpenCall, State};
 use super::step::Step;
-use super::world::{SECOND_NS, WAIT_NS, World};
+use super::world::{SECOND_NS, World};
 
 impl World {
     /// It is a caller's turn.
@@ -93,10 +93,10 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, number: usize, client: usize, name: u64) {
-        let is_patient = self.is_over || self.plan.is_in_step;
+        let is_patient = self.is_over || self.plan.is_in_step || self.plan.is_waiting;
         let wait = match self.cluster.random.below(4) {
             0 if !is_patient => Wait::None,
-            _ => Wait::For(Duration::from_nanos(WAIT_NS)),
+            _ => Wait::For(Duration::from_nanos(self.plan.wait_ns())),
         };
         let call = AcquireCall {
             name: self.plan.lock(name),
@@ -125,10 +125,15 @@ impl World {
             waits: wait != Wait::None,
         };
         self.call(client, call);
-        if self.cluster.random.chance(1, 8) && !is_patient {
+        if self.cluster.random.chance(1, 8)
+            && (!is_patient || self.plan.is_waiting && !self.is_over)
+        {
             // Also when the answer is on its way.
             let ways_ns = self.plan.latency_us * 8_000;
-            let most_ns = self.cluster.random.pick(&[SECOND_NS, ways_ns, WAIT_NS]);
+            let most_ns = self
+                .cluster
+                .random
+                .pick(&[SECOND_NS, ways_ns, self.plan.wait_ns()]);
             let patience_ns = self.cluster.random.below(most_ns);
             let is_asking = matches!(self.callers[number].state, State::Asking { .. });
             if is_asking {

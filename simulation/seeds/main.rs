@@ -76,6 +76,9 @@ struct Arguments {
     /// Callers that want several locks at once, and some of them one alone.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits"])]
     several: bool,
+    /// Callers of three clients that stand in line for one lock.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several"])]
+    waiters: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -88,6 +91,7 @@ struct Arguments {
 }
 
 impl Arguments {
+    /// The plan of a seed, as the options want it.
     fn plan(&self, seed: u64) -> Plan {
         match (self.forgetful, self.permits) {
             (Some(spare_votes), _) => Plan::forgetful(seed, spare_votes),
@@ -97,6 +101,7 @@ impl Arguments {
             _ if self.lock_delay => Plan::of(seed).delayed(),
             _ if self.several => Plan::of(seed).of_several(),
             _ if self.fences => Plan::of(seed).fenced(),
+            _ if self.waiters => Plan::of(seed).waiting(),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),
         }

@@ -154,6 +154,9 @@ impl World {
         if self.plan.is_crowded || self.plan.is_in_step {
             return self.cluster.random.below(ttl_ns / 100);
         }
+        if self.plan.is_waiting {
+            return self.cluster.random.below(ttl_ns);
+        }
         // Some hold it while many nodes go and come back.
         match self.cluster.random.below(4) {
             0 => self.cluster.random.below(ttl_ns * 40),

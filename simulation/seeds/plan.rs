@@ -163,6 +163,8 @@ pub(crate) struct Plan {
     pub(crate) is_by_token: bool,
     /// Callers want one of the names, or some of them together.
     pub(crate) is_several: bool,
+    /// Callers of three clients want one lock, and all of them wait for it, for a minute.
+    pub(crate) is_waiting: bool,
 }
 
 impl Plan {
@@ -216,6 +218,7 @@ impl Plan {
             is_by_token: apart != Some(FaultClass::StoppedClocks)
                 && Random::of(&[seed, 7]).chance(1, 3),
             is_several: false,
+            is_waiting: false,
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -228,6 +231,7 @@ impl Plan {
             1 | 2 => plan.fenced(),
             3 => plan.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
             4 => plan.of_several(),
+            5 => plan.waiting(),
             _ => plan,
         }
     }
@@ -260,6 +264,7 @@ impl Plan {
         let wanted = permits as usize + 2;
         Plan {
             names: 1,
+            is_waiting: false,
             permits: Some(permits),
             callers: self.callers.max(wanted.div_ceil(self.clients)),
             lock_delay_ms: 0,
@@ -316,6 +321,37 @@ impl Plan {
         self.permits.unwrap_or(1) as usize
     }
 
+    /// The same seed with callers of three clients that stand in line for one lock, where callers do not ask in step.
+    pub(crate) fn waiting(self) -> Plan {
+        if self.is_crowded || self.is_in_step {
+            return self;
+        }
+        Plan {
+            clients: 3,
+            callers: self.callers.min(2),
+            names: 1,
+            permits: None,
+            lock_delay_ms: 0,
+            is_by_token: false,
+            is_waiting: true,
+            ..self
+        }
+    }
+
+    /// How long callers wait that do.
+    pub(super) fn wait_ns(&self) -> u64 {
+        match self.is_waiting {
+            true => 3 * WAIT_NS,
+            false => WAIT_NS,
+        }
+    }
+
+    /// Whether callers that stand in line have a lock a while after its holder has done with it, whatever goes wrong: at one
+    /// node after the other.
+    pub(super) fn serves_lines(&self) -> bool {
+        self.is_waiting && self.keeps_a_majority() && self.faults != FaultClass::Entries
+    }
+
     /// The same seed with a lock delay, where its holders are told of a loss in time and nobody releases each other's locks.
     pub(crate) fn delayed(self) -> Plan {
         if self.is_crowded || self.is_in_step || self.faults == FaultClass::StoppedClocks {
@@ -327,6 +363,7 @@ impl Plan {
             is_several: false,
             lock_delay_ms: self.ttl_ms / part,
             is_by_token: false,
+            is_waiting: false,
             ..self
         }
     }
@@ -354,6 +391,7 @@ impl Plan {
             // No client heals a lock that is held under a token alone.
             is_by_token: true,
             is_several: false,
+            is_waiting: false,
             ..Plan::of(seed)
         }
     }
@@ -381,6 +419,7 @@ impl Plan {
             is_in_step: false,
             is_by_token: false,
             is_several: false,
+            is_waiting: false,
             ..Plan::of(seed)
         }
     }
@@ -405,6 +444,7 @@ impl Plan {
             is_crowded: false,
             is_in_step: false,
             is_several: false,
+            is_waiting: false,
             ..plan
         }
     }
@@ -490,3 +530,5 @@ impl Plan {
         2 * self.away >= self.nodes
     }
 }
+
+const WAIT_NS: u64 = 20_000_000_000;

@@ -112,6 +112,23 @@ fn of_locks_that_have_a_name_in_common_one_is_held_and_each_caller_has_its_turn(
 }
 
 #[test]
+fn who_stands_in_line_has_a_free_lock_soon_whatever_becomes_of_a_node() {
+    let (mut acquired, mut turns, mut faults) = (0, Vec::new(), 0);
+    for seed in 0..2 * SEEDS {
+        let plan = Plan::of(seed).waiting();
+        let report = run(&plan, false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --waiters --seed {seed}")
+        });
+        acquired += report.acquired;
+        faults += report.faults.values().sum::<u64>();
+        turns.extend(report.turns_ms);
+    }
+    assert!(acquired > SEEDS * 20, "{acquired} acquisitions");
+    assert!(faults > SEEDS, "{faults} faults");
+    assert!(turns.len() as u64 > SEEDS, "{} turns", turns.len());
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);
@@ -123,7 +140,7 @@ const SEEDS: u64 = 16;
 /// A lock was lost in these although a majority was well.
 const SILENCE: [u64; 1] = [1_021_834];
 /// Two holders are found with these: others where the client's rules or the simulation change, by `cluster-seeds --forgetful 0`.
-const FORGETFUL: [u64; 2] = [282, 862];
+const FORGETFUL: [u64; 2] = [10, 282];
 /// Two holders are found with these where clients let a node vote that has gone back.
 const ROLLED_BACK: [u64; 3] = [97, 393, 1199];
 

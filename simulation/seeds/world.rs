@@ -170,7 +170,7 @@ impl World {
     /// When the end begins: restart delays, leases, and the waits of all callers are over.
     pub(super) fn last_ns(&self) -> u64 {
         let lasts_ns = self.plan.length_s * SECOND_NS + 31 * SECOND_NS;
-        lasts_ns + 3 * self.plan.kept_ms() * 1_000_000 + WAIT_NS
+        lasts_ns + 3 * self.plan.kept_ms() * 1_000_000 + self.plan.wait_ns()
     }
 
     /// Takes every event that there is.
@@ -332,4 +332,3 @@ pub(super) const CLUSTER: &str = "blue";
 const TICK_NS: u64 = 50_000_000;
 /// How often nodes are searched for keys that no client holds.
 const LOOK_EVERY_NS: u64 = SECOND_NS / 2;
-pub(super) const WAIT_NS: u64 = 20 * SECOND_NS;

@@ -181,6 +181,20 @@ fn the_callers_of_one_client_stand_in_line_as_one() {
     assert_eq!(acquired(&mut cluster, third), Some(token));
 }
 
+#[test]
+fn the_last_that_wants_a_lock_leaves_the_line_also_where_it_has_asked_for_itself() {
+    let (mut cluster, first) = waiting(3);
+    cluster.round_trip = 20 * MS;
+    let wait = Wait::For(100 * MS);
+    let second = cluster.call(Call::Acquire(Cluster::acquisition(wait)));
+    // Its wait is over before its turn has come: it asks once, and meanwhile the first is gone.
+    cluster.pass(110 * MS);
+    cluster.happens(Event::Gone(first));
+    cluster.pass(100 * MS);
+    assert!(cluster.outcome(second).is_some());
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
 fn release(cluster: &mut Cluster, held: OperationId, token: &str) {
     cluster.call(Call::Release {
         held: Some(held),

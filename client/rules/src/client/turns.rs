@@ -117,8 +117,13 @@ impl Client {
         }
         self.tell_places(now, &wanted, actions);
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
-        if acquiring.has_turn() {
-            self.leave_line(now, operation, acquiring, is_held, next.is_some(), actions);
+        // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
+        if let Some(name) = acquiring.call.name.single() {
+            if is_held && acquiring.has_turn() {
+                self.lines.leave(name);
+            } else if self.waiters.first(&wanted).is_none() {
+                self.context(now, operation, actions).leave_line(name);
+            }
         }
         match next {
             Some(next) if is_held => {
@@ -126,27 +131,6 @@ impl Client {
             }
             Some(next) => self.take_turn(now, next, actions),
             None => {}
-        }
-    }
-
-    /// The call that stood in line for its lock has ended. The node has seen its token take the lock; else another call of this
-    /// client keeps the place, or nobody does.
-    fn leave_line(
-        &mut self,
-        now: ClientInstant,
-        operation: OperationId,
-        acquiring: &Acquiring,
-        is_held: bool,
-        has_next: bool,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(name) = acquiring.call.name.single() else {
-            return;
-        };
-        if is_held {
-            self.lines.leave(name);
-        } else if !has_next {
-            self.context(now, operation, actions).leave_line(name);
         }
     }
 

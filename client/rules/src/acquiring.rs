@@ -329,6 +329,7 @@ impl Acquiring {
         }
         self.attempts += 1;
         self.was_released = false;
+        self.in_line.begin_attempt();
         let token = self.token_in_line(context);
         let token = token.unwrap_or_else(|| Token::drawn_from(context.random));
         let asking = Asking::start(&self.call, token, self.attempts, patience_max, context);

@@ -170,6 +170,8 @@ pub struct Settings {
     pub votes_by: VotesBy,
     /// How many nodes more than a majority must agree.
     pub spare_votes: usize,
+    /// Whether callers stand in line for a lock that is held, where nodes have lines.
+    pub stands_in_line: bool,
     /// The cluster that the nodes are of, where the client was told.
     pub cluster_id: Option<Arc<str>>,
 }
@@ -233,6 +235,7 @@ impl Default for Settings {
             client_name: Arc::from("quorlock-client"),
             votes_by: VotesBy::Identity,
             spare_votes: 0,
+            stands_in_line: true,
             cluster_id: None,
         }
     }

@@ -195,6 +195,14 @@ impl RedlockBuilder {
         self
     }
 
+    /// Whether calls stand in line for a lock that is held, on nodes that have lines; they do by default. A call that does not
+    /// asks again after the pauses of [`retry_delay`](Self::retry_delay), as on Redis and Valkey.
+    #[must_use]
+    pub fn stand_in_line(mut self, stands: bool) -> Self {
+        self.settings.stands_in_line = stands;
+        self
+    }
+
     /// The cluster that the client is for: a Quorlock node that names another (`cluster-id`) does not vote. By default
     /// votes of nodes that name different clusters are not counted together, and once a majority of the listed nodes
     /// has named one, the others do not vote. A node that says how many nodes its cluster has (`cluster-size`) votes

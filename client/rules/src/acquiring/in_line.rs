@@ -46,7 +46,6 @@ impl InLine {
     /// Takes in an attempt that was refused. Says whether it is repeated at once: it was this call's turn, and the lock is
     /// held by the same one still, whose release may be on its way to the other nodes.
     pub(super) fn refused(&mut self, attempt: &Acquisition, has_changed_hands: bool) -> bool {
-        self.ahead = None;
         if !attempt.is_split() {
             let holder = attempt.holder();
             for (node, vote) in attempt.votes().iter().enumerate() {
@@ -71,6 +70,17 @@ impl InLine {
         }
         self.failures = self.failures.saturating_add(1);
         !has_changed_hands && !attempt.is_split() && self.failures < FAILURES_MAX
+    }
+
+    /// An attempt begins: its token leaves the line, or stands there for it.
+    pub(super) fn begin_attempt(&mut self) {
+        self.ahead = None;
+    }
+
+    /// An attempt has failed for another reason than that the lock is held: it is not repeated at once.
+    pub(super) fn not_refused(&mut self) -> bool {
+        self.is_called = false;
+        false
     }
 
     pub(super) fn stands(&self) -> bool {
@@ -101,6 +111,9 @@ impl Acquiring {
 
     /// Stands in line with a new token, at the first node from this one on that has lines.
     pub(super) fn line_up(&mut self, from: NodeIndex, context: &mut Context<'_>) {
+        if !context.settings.stands_in_line {
+            return;
+        }
         let Some(name) = self.name_in_line() else {
             return;
         };

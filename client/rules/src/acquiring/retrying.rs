@@ -39,7 +39,10 @@ impl Acquiring {
         if has_changed_hands {
             self.pauses.begin_anew();
         }
-        let repeats = is_busy && self.in_line.refused(&asking.attempt, has_changed_hands);
+        let repeats = match is_busy {
+            true => self.in_line.refused(&asking.attempt, has_changed_hands),
+            false => self.in_line.not_refused(),
+        };
         // A round that was cut short knows less than the one before it.
         let failure = match last {
             Some(before) if asking.is_cut && !is_busy => before,

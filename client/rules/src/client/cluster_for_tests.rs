@@ -33,6 +33,8 @@ pub(super) enum Conduct {
     IsSilent,
     /// It answers nothing from the next request with this command on.
     IsSilentFrom(&'static str),
+    /// It closes the connection upon this command.
+    Closes(&'static str),
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +56,8 @@ pub(super) struct Node {
     pub(super) tried: Vec<String>,
     /// The locks for which the client stands in line no longer.
     pub(super) unwaits: Vec<String>,
+    /// How often it has closed a connection.
+    pub(super) closures: usize,
     /// All that it was asked since its login.
     pub(super) requests: usize,
     connection: Option<ConnectionId>,
@@ -259,6 +263,15 @@ impl Cluster {
                 continue;
             };
             let requests = String::from_utf8(std::mem::take(output)).unwrap();
+            if let Conduct::Closes(command) = node.conduct
+                && requests.contains(command)
+            {
+                node.closures += 1;
+                node.connection = None;
+                let closed = Event::Closed(id, refused());
+                self.client.handle(self.now, closed, actions);
+                return true;
+            }
             let replies: String = requests
                 .split('*')
                 .skip(1)

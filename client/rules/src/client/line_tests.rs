@@ -297,3 +297,35 @@ fn nodes_without_lines_are_asked_now_and_then() {
     cluster.pass(3_000 * MS);
     assert_eq!((tried(&cluster), cluster.nodes[0].requests), (tries, asked));
 }
+
+#[test]
+fn what_closes_a_connection_upon_a_request_about_lines_is_not_asked_again_and_again() {
+    let mut cluster = Cluster::new(3);
+    for node in &mut cluster.nodes {
+        node.conduct = Conduct::Closes("HELLO");
+    }
+    cluster.take_away();
+    let call = wait(&mut cluster);
+    cluster.pass(Duration::from_secs(300));
+    let closures = cluster.nodes.iter().map(|node| node.closures);
+    assert_eq!(closures.collect::<Vec<_>>(), [2, 2, 2]);
+    set_free(&mut cluster);
+    cluster.pass(1_000 * MS);
+    assert!(acquired(&mut cluster, call).is_some());
+}
+
+#[test]
+fn a_turn_in_which_too_few_nodes_vote_is_no_place_in_line() {
+    let (mut cluster, call) = waiting(3);
+    let token = token(&cluster, 0);
+    cluster.conduct(1, Conduct::IsAway);
+    cluster.conduct(2, Conduct::IsAway);
+    cluster.push(0, "a", &token);
+    set_free(&mut cluster);
+    cluster.pass(100 * MS);
+    assert!(acquired(&mut cluster, call).is_none());
+    cluster.conduct(1, Conduct::Serves);
+    cluster.conduct(2, Conduct::Serves);
+    cluster.pass(2_000 * MS);
+    assert!(acquired(&mut cluster, call).is_some());
+}

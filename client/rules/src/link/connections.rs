@@ -349,6 +349,7 @@ impl Link {
         if let Some(first) = ended.front_mut() {
             first.closures += 1;
         }
+        self.note_closure(&ended, now);
         self.tell_connected(false);
         self.round_trip.forget();
         self.next_deferred = None;

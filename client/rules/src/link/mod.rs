@@ -141,6 +141,9 @@ pub(crate) struct Link {
     pushes: VecDeque<(Bytes, Token)>,
     /// A connection has ended on which the client may have stood in lines.
     has_lost_lines: bool,
+    /// Connections that ended in a row upon a request about lines, and when the last one did.
+    line_closures: u32,
+    lines_closed: Option<ClientInstant>,
 }
 
 impl Link {
@@ -171,6 +174,8 @@ impl Link {
             replies: VecDeque::new(),
             pushes: VecDeque::new(),
             has_lost_lines: false,
+            line_closures: 0,
+            lines_closed: None,
         }
     }
 
@@ -339,7 +344,20 @@ impl Link {
 
     /// Whether the client can stand in line here now, as far as is known.
     pub(crate) fn may_have_lines(&self, now: ClientInstant) -> bool {
-        self.is_ready(now) && self.ready().is_some_and(Connection::may_have_lines)
+        let is_recent = |at| now.since(at) < LINES_CLOSED_MEMORY;
+        let is_closed =
+            self.line_closures >= LINE_CLOSURES_MAX && self.lines_closed.is_some_and(is_recent);
+        !is_closed && self.is_ready(now) && self.ready().is_some_and(Connection::may_have_lines)
+    }
+
+    /// The connection has ended before these requests were answered: something on the way may know none about lines, and close
+    /// upon them. What else is on the connection suffers each time.
+    fn note_closure(&mut self, unanswered: &VecDeque<Request>, now: ClientInstant) {
+        let is_about_lines = |request: &Request| matches!(request.kind, Kind::Resp3 | Kind::Wait);
+        if unanswered.iter().any(is_about_lines) {
+            self.line_closures = self.line_closures.saturating_add(1);
+            self.lines_closed = Some(now);
+        }
     }
 
     /// Whether the client may stand in a line here.
@@ -395,6 +413,9 @@ impl Link {
                 at: now.after((*left).min(DELAY_MEMORY)),
                 cause: cause.clone(),
             });
+        }
+        if let Content::InLine(Ok(_)) = content {
+            self.line_closures = 0;
         }
         if let Content::Released(answer) = content {
             self.released(now, request, answer);
@@ -452,6 +473,9 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 
 /// Requests queued for one node, in flight or waiting for its connection.
 const QUEUE_MAX: usize = 100_000;
+/// After so many closures a node is asked about lines again after this time.
+const LINE_CLOSURES_MAX: u32 = 2;
+const LINES_CLOSED_MEMORY: Duration = Duration::from_secs(600);
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
 /// Covers a sync of the node's log.
 const CONTENDED_MIN: Duration = Duration::from_millis(50);

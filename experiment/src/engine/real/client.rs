@@ -61,7 +61,9 @@ impl Client {
     /// A client of the nodes behind these ports.
     pub(super) fn new(name: &str, scene: &Scene, ports: &[u16]) -> Result<Client, EngineError> {
         let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
-        let redlock = Redlock::builder().nodes(nodes).client_name(name).build();
+        // Whoever waits finds out at once what nodes have forgotten.
+        let builder = Redlock::builder().nodes(nodes).client_name(name);
+        let redlock = builder.stand_in_line(false).build();
         let redlock = redlock.map_err(EngineError::failed)?;
         Ok(Client {
             name: name.to_owned(),

@@ -34,7 +34,8 @@ pub(super) fn cluster(
         },
         client_rates_ppm: &|random| (drift_ppm(random), 0),
         node_rate_ppm: &drift_ppm,
-        configure: &|builder| builder,
+        // Whoever waits finds out at once what nodes have forgotten.
+        configure: &|builder| builder.stand_in_line(false),
         ways_ns,
         is_in_step: false,
         jitter,

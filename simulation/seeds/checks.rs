@@ -7,8 +7,8 @@ use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
 use super::caller::{Hold, OpenCall, State};
+use super::fault_class::FaultClass;
 use super::listeners::COUNTER;
-use super::plan::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::FaultClass;
+use super::fault_class::FaultClass;
 use super::step::{FaultEnd, Step};
 use super::world::{CLUSTER, SECOND_NS, World};
 use quorlock_simulation::Meddling;

@@ -25,6 +25,7 @@ mod caller;
 mod calls;
 mod checks;
 mod delays;
+mod fault_class;
 mod faults;
 mod fences;
 mod ledger;

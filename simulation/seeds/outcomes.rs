@@ -15,7 +15,7 @@ use quorlock_client_rules::permits::permit_name;
 
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::calls::lock_name;
-use super::plan::FaultClass;
+use super::fault_class::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 

@@ -15,7 +15,7 @@ use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
 use super::caller::Hold;
-use super::plan::FaultClass;
+use super::fault_class::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 

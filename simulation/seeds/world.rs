@@ -11,11 +11,12 @@ use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 use super::caller::{Caller, Hold, OpenCall, State};
 use super::checks::FinalPhase;
 use super::delays::Delays;
+use super::fault_class::FaultClass;
 use super::faults::Fault;
 use super::fences::Fences;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
-use super::plan::{FaultClass, Plan};
+use super::plan::Plan;
 use super::step::{Step, ways};
 use super::tokens::Tokens;
 

@@ -197,7 +197,6 @@ impl RedlockBuilder {
 
     /// Whether calls stand in line for a lock that is held, on nodes that have lines; they do by default. A call that does not
     /// asks again after the pauses of [`retry_delay`](Self::retry_delay), as on Redis and Valkey.
-    #[must_use]
     pub fn stand_in_line(mut self, stands: bool) -> Self {
         self.settings.stands_in_line = stands;
         self

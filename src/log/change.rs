@@ -42,7 +42,7 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Printout {
             .noted("to_come", *absent, " {} to come")
             .deadline(*deadline, now),
         Mutation::SetDeadline { deadline, .. } => start("deadline").deadline(*deadline, now),
-        Mutation::Change { change, .. } => describe_part(change, start),
+        Mutation::Change { change, .. } => describe_part(change, now, start),
         Mutation::Delete { .. } => start("delete"),
         Mutation::FlushDatabase { database } => start("flush").noted("database", *database, " {}"),
         Mutation::FlushAll => Printout::default().with("change", "flush-all", "  flush all"),
@@ -54,7 +54,7 @@ pub(crate) fn describe(mutation: &Mutation<'_>, now: NodeTime) -> Printout {
 }
 
 /// Describes a change of a part of a collection, from what `start` makes of its word.
-fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Printout) -> Printout {
+fn describe_part(change: &Change<'_>, now: NodeTime, start: impl Fn(&str) -> Printout) -> Printout {
     let at_end = |word: &str, end| match end {
         End::Left => start(&format!("{word}-left")),
         End::Right => start(&format!("{word}-right")),
@@ -78,6 +78,8 @@ fn describe_part(change: &Change<'_>, start: impl Fn(&str) -> Printout) -> Print
             start.noted("score", score.to_string(), " score {}")
         }
         Change::ScoreRemove { member } => start("score-remove").member(member),
+        Change::HolderSet { token, end } => start("holder-set").token(token).deadline(end, now),
+        Change::HolderRemove { token } => start("holder-remove").token(token),
     }
 }
 
@@ -88,6 +90,10 @@ impl Printout {
 
     fn member(self, member: &[u8]) -> Self {
         self.with_bytes("member", " member", member, KEY_BYTES)
+    }
+
+    fn token(self, token: &[u8]) -> Self {
+        self.with_bytes("token", " token", token, KEY_BYTES)
     }
 
     fn index(self, index: usize) -> Self {
@@ -115,6 +121,7 @@ fn size(collection: &Collection) -> String {
         Collection::Hash(_) => "fields",
         Collection::List(_) => "elements",
         Collection::Set(_) | Collection::SortedSet(_) => "members",
+        Collection::SharedLock(_) => "shared holders",
     };
     format!("{} {parts}", collection.len())
 }

@@ -10,22 +10,34 @@ use crate::setup;
 
 /// What each key holds, in the words of replies; in no particular order where there is none.
 fn content(node: &mut Node) -> Vec<Vec<String>> {
-    let requests: [(&[&[u8]], bool); 4] = [
+    let requests: [(&[&[u8]], bool); 5] = [
         (&[b"LRANGE", b"list", b"0", b"-1"], true),
         (&[b"HGETALL", b"hash"], false),
         (&[b"SMEMBERS", b"set"], false),
         (&[b"ZRANGE", b"sorted", b"0", b"-1", b"WITHSCORES"], true),
+        (&[b"LOCK.INFO", b"shared"], false),
     ];
     let words = |(request, has_order): (&[&[u8]], bool)| {
         let reply = String::from_utf8(node.execute(request)).expect("words");
         assert!(reply.starts_with('*'), "{reply}");
-        let mut words: Vec<String> = reply.lines().map(str::to_owned).collect();
+        // Of holders only tokens and ends are logged; the ends are those of the tokens.
+        let is_logged = |line: &&str| request[0] != b"LOCK.INFO" || is_name(line);
+        let words = reply.lines().filter(is_logged);
+        let mut words: Vec<String> = words.map(str::to_owned).collect();
         if !has_order {
             words.sort();
         }
         words
     };
     requests.map(words).into()
+}
+
+fn is_name(line: &str) -> bool {
+    line.starts_with("name") || line.starts_with("new")
+}
+
+fn hold_shared<'a>(token: &'a [u8], ttl: &'a [u8]) -> [&'a [u8]; 5] {
+    [b"LOCK.ACQUIRE", b"shared", token, ttl, b"SHARED"]
 }
 
 fn fill(node: &mut Node) {
@@ -45,6 +57,10 @@ fn fill(node: &mut Node) {
             let request: Vec<&[u8]> = start.into_iter().chain(rest.iter().copied()).collect();
             assert!(node.execute(&request).starts_with(b":"));
         }
+        for name in &names {
+            let reply = node.execute(&hold_shared(name, b"50000"));
+            assert!(reply.starts_with(b"*2\r\n:1\r\n"));
+        }
     }
 }
 
@@ -53,7 +69,7 @@ fn change(node: &mut Node, number: usize) {
     let (one, other) = (format!("name{}", number * 7 % 100), format!("new{number}"));
     let (index, score) = ((number * 13 % 90).to_string(), number.to_string());
     let [one, other, index, score] = [&one, &other, &index, &score].map(|word| word.as_bytes());
-    let requests: [&[&[u8]]; 12] = [
+    let requests: [&[&[u8]]; 15] = [
         &[b"LMOVE", b"list", b"list", b"LEFT", b"RIGHT"],
         &[b"LPUSH", b"list", other],
         &[b"LMOVE", b"list", b"list", b"RIGHT", b"LEFT"],
@@ -66,8 +82,11 @@ fn change(node: &mut Node, number: usize) {
         &[b"SREM", b"set", one],
         &[b"ZADD", b"sorted", score, one],
         &[b"ZREM", b"sorted", one],
+        &hold_shared(other, b"40000"),
+        &[b"LOCK.EXTEND", b"shared", one, b"60000"],
+        &[b"LOCK.RELEASE", b"shared", one],
     ];
-    for request in requests.iter().cycle().skip(number % 12).take(11) {
+    for request in requests.iter().cycle().skip(number % 15).take(14) {
         let reply = node.execute(request);
         assert!(
             !reply.starts_with(b"-"),

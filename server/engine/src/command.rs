@@ -42,6 +42,7 @@ mod set_options;
 mod set_walks;
 mod sets;
 mod several_strings;
+mod shared_locks;
 mod sort;
 mod sorted_set_algebra;
 mod sorted_set_ranges;

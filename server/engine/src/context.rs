@@ -7,6 +7,7 @@
 mod collections;
 mod publishing;
 mod several;
+mod shared_locks;
 mod tracking;
 pub(crate) mod undo;
 mod waiting;
@@ -168,6 +169,7 @@ impl CommandContext<'_> {
 
     fn store(&mut self, found: &KeySlot, body: Body, deadline: Deadline) -> Result<(), ErrorReply> {
         self.keyspace.watches.touch(found.hash);
+        self.end_intent(found, &body);
         self.keyspace
             .waiters
             .note_written(found.hash, || body.wanted());

@@ -5,8 +5,9 @@
 
 use crate::channels::{ClientId, Published};
 use crate::engine::Engine;
-use crate::lock_queues::{QueueName, Woken};
+use crate::lock_queues::Woken;
 use crate::mutation::{Mutation, Mutations};
+use crate::queue_name::QueueName;
 use crate::time::NodeTime;
 
 impl Engine {

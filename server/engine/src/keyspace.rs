@@ -23,6 +23,7 @@ pub(crate) mod partial;
 mod reclaiming;
 mod rollback;
 mod rules;
+pub(crate) mod shared_holders;
 pub(crate) mod shrinking;
 mod slab;
 pub(crate) mod sorted_set;

@@ -16,8 +16,17 @@
 //! done so within [`WAKE_LASTS`]; then it is dropped and the next one is woken. If another client takes the lock in
 //! between, the first stays first, and is woken again.
 //!
-//! Invariant: a queue is never empty; its lock is held, or its first waiter is woken and has a timer. No step looks at more
-//! than one waiter of one name, each in logarithmic time.
+//! Readers (`LOCK.WAIT key token SHARED`) that stand at the head are woken together, one in each step, where nobody holds the
+//! lock exclusively: others may hold it shared. A reader that does not wait, or stands behind a writer, gets the lock only
+//! where no writer waits: not while a refused writer keeps readers out (`lock_intents`), and not while the first writer in
+//! the queue does. That one does so until the holder it has seen would have ended, or for as long as an intent lasts;
+//! it begins anew whenever it asks. So a writer that has vanished keeps readers out no longer than a lock that it had.
+//!
+//! Invariant: a queue is never empty; its lock is held, or its first waiter is woken and has a timer, or is kept out and has
+//! one. Those who are woken are the first ones in the order. No step looks at more than one waiter of one name, each in
+//! logarithmic time.
+
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -25,6 +34,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
+use crate::lock_intents::{INTENT_LASTS, WriterIntents};
+use crate::queue_name::QueueName;
 use crate::reply::Reply;
 use crate::time::NodeTime;
 
@@ -43,6 +54,7 @@ pub(crate) struct LockQueues {
     departed: Vec<BTreeMap<QueueName, Ticket>>,
     /// The queues behind this one are to be looked at: many keys have changed at once.
     recheck: Option<QueueName>,
+    pub(crate) intents: WriterIntents,
 }
 
 /// The place of a waiter in the order of arrival.
@@ -52,9 +64,19 @@ type Ticket = u64;
 struct Queue {
     order: BTreeSet<Ticket>,
     tokens: BTreeSet<(Arc<[u8]>, Ticket)>,
-    /// Who is woken, if the lock is free: the first one, until its turn ends.
-    woken: Option<(Ticket, NodeTime)>,
+    /// Those who do not want to share it.
+    writers: BTreeSet<Ticket>,
+    turn: Option<Turn>,
     timer: Option<NodeTime>,
+}
+
+/// Who is woken, if the lock is free or readers may share it: the first one, or the first readers.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// The last one that is woken: so are all before it.
+    last: Ticket,
+    is_shared: bool,
+    until: NodeTime,
 }
 
 #[derive(Debug)]
@@ -62,6 +84,18 @@ struct Waiter {
     client: ClientId,
     name: QueueName,
     token: Arc<[u8]>,
+    is_shared: bool,
+    /// So long a writer keeps readers out that come behind it.
+    keeps_until: NodeTime,
+}
+
+/// What a client asks that wants to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) client: ClientId,
+    pub(crate) token: &'a [u8],
+    /// It wants to read.
+    pub(crate) is_shared: bool,
 }
 
 /// The lock of a name, where it is held.
@@ -72,6 +106,8 @@ pub(crate) struct Holder<'a> {
     pub(crate) until: Option<NodeTime>,
     /// It was taken just now.
     pub(crate) is_new: bool,
+    /// Readers hold it.
+    pub(crate) is_shared: bool,
 }
 
 /// A client whose turn it is.
@@ -107,17 +143,28 @@ impl LockQueues {
     /// it need not wait: the lock is free, and nobody comes before it.
     pub(crate) fn join(
         &mut self,
-        client: ClientId,
+        request: Request<'_>,
         name: &QueueName,
-        token: &[u8],
         holder: Option<Holder<'_>>,
+        now: NodeTime,
     ) -> Result<usize, QueueRefusal> {
+        let Request {
+            client,
+            token,
+            is_shared,
+        } = request;
+        let until = holder.and_then(|holder| holder.until);
+        let keeps_until = now.saturating_add(INTENT_LASTS).max(until.unwrap_or(now));
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
             self.admit(token.len())?;
-            return Ok(self.rename(ticket, token));
+            match self.rename(ticket, request, keeps_until) {
+                Some(waiting) => return Ok(waiting),
+                // It wants the lock in another way now, and stands behind all others.
+                None => self.remove_and_recheck(ticket),
+            }
         }
-        if holder.is_none() && !self.queues.contains_key(name) {
+        if self.is_open_to(is_shared, name, holder, now) {
             return Ok(0);
         }
         let names = self.by_client.get(&client).map_or(0, BTreeMap::len);
@@ -127,7 +174,7 @@ impl LockQueues {
         if self.waiters.len() >= WAITERS_MAX {
             return Err(QueueRefusal::Waiters);
         }
-        self.admit(name.0.len().saturating_add(token.len()))?;
+        self.admit(name.len().saturating_add(token.len()))?;
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
         // Those who wait for one name share it.
@@ -136,11 +183,14 @@ impl LockQueues {
             None => name.clone(),
         };
         let token: Arc<[u8]> = token.into();
-        self.bytes = self.bytes.saturating_add(name.0.len());
+        self.bytes = self.bytes.saturating_add(name.len());
         self.bytes = self.bytes.saturating_add(token.len());
         let queue = self.queues.entry(name.clone()).or_default();
         queue.order.insert(ticket);
         queue.tokens.insert((Arc::clone(&token), ticket));
+        if !is_shared {
+            queue.writers.insert(ticket);
+        }
         let waiting = queue.order.len();
         let names = self.by_client.entry(client).or_default();
         names.insert(name.clone(), ticket);
@@ -148,10 +198,13 @@ impl LockQueues {
             client,
             name: name.clone(),
             token,
+            is_shared,
+            keeps_until,
         };
         self.waiters.insert(ticket, waiter);
         if waiting == 1 {
-            self.set_timer(&name, holder.and_then(|holder| holder.until));
+            let intent = self.intents.until(&name, now).filter(|_| is_shared);
+            self.set_timer(&name, earliest([until, intent]));
         }
         Ok(waiting)
     }
@@ -163,24 +216,30 @@ impl LockQueues {
         }
     }
 
-    /// A client asks again, with this token. Returns how many wait, or 0 while it is woken.
-    fn rename(&mut self, ticket: Ticket, token: &[u8]) -> usize {
-        let Some(waiter) = self.waiters.get_mut(&ticket) else {
-            return 0;
-        };
-        let Some(queue) = self.queues.get_mut(&waiter.name) else {
-            return 0;
-        };
-        let new: Arc<[u8]> = token.into();
+    /// A client asks again, with this token. Returns how many wait, or 0 while it is woken; nothing where it wants the lock
+    /// in another way than before.
+    fn rename(
+        &mut self,
+        ticket: Ticket,
+        request: Request<'_>,
+        keeps_until: NodeTime,
+    ) -> Option<usize> {
+        let waiter = self.waiters.get_mut(&ticket)?;
+        if waiter.is_shared != request.is_shared {
+            return None;
+        }
+        waiter.keeps_until = keeps_until;
+        let queue = self.queues.get_mut(&waiter.name)?;
+        let new: Arc<[u8]> = request.token.into();
         let old = std::mem::replace(&mut waiter.token, Arc::clone(&new));
         self.bytes = self.bytes.saturating_sub(old.len());
         self.bytes = self.bytes.saturating_add(new.len());
         queue.tokens.remove(&(old, ticket));
         queue.tokens.insert((new, ticket));
-        match queue.woken {
-            Some((woken, _)) if woken == ticket => 0,
+        Some(match queue.turn {
+            Some(turn) if ticket <= turn.last => 0,
             _ => queue.order.len(),
-        }
+        })
     }
 
     /// A client waits for a lock no longer; false if it did not.
@@ -196,7 +255,7 @@ impl LockQueues {
             return false;
         };
         if self.remove(ticket) {
-            self.wake_first(name, now, woken);
+            self.wake_next(name, None, now, woken);
         }
         true
     }
@@ -227,17 +286,28 @@ impl LockQueues {
         left
     }
 
-    /// Takes a waiter out. Says whether it was woken, and others are left.
+    fn remove_and_recheck(&mut self, ticket: Ticket) {
+        let name = self.waiters.get(&ticket).map(|waiter| waiter.name.clone());
+        if let Some(name) = name
+            && self.remove(ticket)
+        {
+            self.set_timer(&name, Some(NodeTime::ZERO));
+        }
+    }
+
+    /// Takes a waiter out. Says whether it was a writer that was woken, and others are left: the lock is free then. Where
+    /// others may be woken now in any other case the queue is to be looked at.
     fn remove(&mut self, ticket: Ticket) -> bool {
         let Some(Waiter {
             client,
             name,
             token,
+            ..
         }) = self.waiters.remove(&ticket)
         else {
             return false;
         };
-        self.bytes = self.bytes.saturating_sub(name.0.len());
+        self.bytes = self.bytes.saturating_sub(name.len());
         self.bytes = self.bytes.saturating_sub(token.len());
         // One that has left all at once may have come again meanwhile.
         if let Some(names) = self.by_client.get_mut(&client)
@@ -253,83 +323,29 @@ impl LockQueues {
         };
         queue.order.remove(&ticket);
         queue.tokens.remove(&(token, ticket));
-        let was_woken = queue.woken.is_some_and(|(woken, _)| woken == ticket);
-        if was_woken {
-            queue.woken = None;
-        }
-        if queue.order.is_empty() {
+        let was_writer = queue.writers.remove(&ticket);
+        let was_woken = queue.turn.is_some_and(|turn| ticket <= turn.last);
+        let first = queue.order.first().copied();
+        queue.turn = queue.turn.filter(|turn| first <= Some(turn.last));
+        let is_over = queue.turn.is_none();
+        if first.is_none() {
             self.set_timer(&name, None);
             self.queues.remove(&name);
             return false;
         }
-        was_woken
-    }
-
-    /// Notes whether the lock of a name is held now, and wakes the first where it is not.
-    pub(crate) fn note(
-        &mut self,
-        name: &QueueName,
-        holder: Option<Holder<'_>>,
-        now: NodeTime,
-        woken: &mut Vec<Woken>,
-    ) {
-        let Some(holder) = holder else {
-            return self.note_free(name, now, woken);
-        };
-        let Some(queue) = self.queues.get_mut(name) else {
-            return;
-        };
-        queue.woken = None;
-        if holder.is_new && holder.token.len() <= TOKEN_BYTES_MAX {
-            let token: Arc<[u8]> = holder.token.into();
-            let with_token = (Arc::clone(&token), 0)..=(token, Ticket::MAX);
-            let winner = queue.tokens.range(with_token).next().map(|it| it.1);
-            if let Some(ticket) = winner {
-                self.remove(ticket);
-            }
+        let last = queue.turn.map_or(0, |turn| turn.last);
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let next = queue.order.range(behind).next();
+        let is_reader = next.is_some_and(|next| !queue.writers.contains(next));
+        if was_writer && !was_woken && is_reader || !was_writer && was_woken && is_over {
+            self.set_timer(&name, Some(NodeTime::ZERO));
         }
-        self.set_timer(name, holder.until);
-    }
-
-    fn note_free(&mut self, name: &QueueName, now: NodeTime, woken: &mut Vec<Woken>) {
-        let Some(queue) = self.queues.get(name) else {
-            return;
-        };
-        match queue.woken {
-            Some((_, until)) if until > now => self.set_timer(name, Some(until)),
-            Some((lapsed, _)) => {
-                if self.remove(lapsed) {
-                    self.wake_first(name, now, woken);
-                }
-            }
-            None => self.wake_first(name, now, woken),
-        }
-    }
-
-    /// The lock is free, and nobody is woken.
-    fn wake_first(&mut self, name: &QueueName, now: NodeTime, woken: &mut Vec<Woken>) {
-        let Some(queue) = self.queues.get_mut(name) else {
-            return;
-        };
-        let first = queue.order.first();
-        let Some((&ticket, waiter)) =
-            first.and_then(|first| Some((first, self.waiters.get(first)?)))
-        else {
-            return;
-        };
-        let until = now.saturating_add(WAKE_LASTS);
-        queue.woken = Some((ticket, until));
-        woken.push(Woken {
-            client: waiter.client,
-            name: waiter.name.clone(),
-            token: Arc::clone(&waiter.token),
-        });
-        self.set_timer(name, Some(until));
+        was_writer && was_woken
     }
 
     /// Many keys have changed at once: all queues are looked at.
     pub(crate) fn recheck_all(&mut self) {
-        self.recheck = Some(QueueName(Arc::default()));
+        self.recheck = Some(QueueName::first());
     }
 
     /// When [`LockQueues::take_due`] has something.
@@ -372,6 +388,18 @@ impl LockQueues {
     }
 }
 
+impl Queue {
+    fn ticket_of(&self, token: &[u8]) -> Option<Ticket> {
+        let token: Arc<[u8]> = token.into();
+        let with_token = (Arc::clone(&token), 0)..=(token, Ticket::MAX);
+        self.tokens.range(with_token).next().map(|it| it.1)
+    }
+}
+
+fn earliest<const N: usize>(times: [Option<NodeTime>; N]) -> Option<NodeTime> {
+    times.into_iter().flatten().min()
+}
+
 impl Woken {
     /// What it is sent.
     pub(crate) fn into_message(self) -> Published {
@@ -385,22 +413,6 @@ impl Woken {
             message: Message::LockFree(Arc::new(push)),
             receivers: Receivers::Clients(ClientIds::from_elem(self.client, 1)),
         }
-    }
-}
-
-/// A lock's name in its database.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct QueueName(Arc<[u8]>);
-
-impl QueueName {
-    pub(crate) fn new(database: u8, key: &[u8]) -> QueueName {
-        QueueName([&[database], key].concat().into())
-    }
-
-    pub(crate) fn parts(&self) -> (u8, &[u8]) {
-        self.0
-            .split_first()
-            .map_or((0, &[]), |(database, key)| (*database, key))
     }
 }
 
@@ -418,6 +430,9 @@ pub(crate) const NAMES_PER_CLIENT_MAX: usize = 1 << 14;
 pub(crate) const WAITERS_MAX: usize = 1 << 20;
 pub(crate) const BYTES_MAX: usize = 64 << 20;
 
+#[cfg(test)]
+#[path = "lock_queues_readers_tests.rs"]
+mod readers_tests;
 #[cfg(test)]
 #[path = "lock_queues_tests.rs"]
 mod tests;

@@ -15,6 +15,7 @@ const HELD: Holder<'_> = Holder {
     token: b"another",
     until: None,
     is_new: true,
+    is_shared: false,
 };
 
 impl Bench {
@@ -43,8 +44,16 @@ impl Bench {
         holder: Option<Holder<'_>>,
     ) -> Result<usize, QueueRefusal> {
         let token = client.to_string();
-        self.queues
-            .join(client, &self.name, token.as_bytes(), holder)
+        let request = to_write(client, token.as_bytes());
+        self.queues.join(request, &self.name, holder, self.now)
+    }
+
+    fn join_with(
+        &mut self,
+        request: Request<'_>,
+        holder: Option<Holder<'_>>,
+    ) -> Result<usize, QueueRefusal> {
+        self.queues.join(request, &self.name, holder, self.now)
     }
 
     /// Who is woken when the lock's key was looked at.
@@ -75,6 +84,16 @@ impl Bench {
         assert!(queues.is_empty() && queues.waiters.is_empty() && queues.bytes == 0);
         assert!(queues.by_client.is_empty() && queues.timers.is_empty());
         assert!(queues.departed.is_empty() && queues.next_due().is_none());
+    }
+}
+
+const NOW: NodeTime = NodeTime::from_nanos(7);
+
+fn to_write(client: ClientId, token: &[u8]) -> Request<'_> {
+    Request {
+        client,
+        token,
+        is_shared: false,
     }
 }
 
@@ -140,11 +159,10 @@ fn a_client_that_lost_to_one_that_never_waited_stays_first() {
 #[test]
 fn who_asks_again_is_known_by_its_last_token() {
     let mut bench = Bench::with_waiting(1..3);
-    let name = bench.name.clone();
-    assert_eq!(bench.queues.join(1, &name, b"second", Some(HELD)), Ok(2));
+    assert_eq!(bench.join_with(to_write(1, b"second"), Some(HELD)), Ok(2));
     assert_eq!(bench.note(None), [1]);
     assert_eq!(
-        bench.queues.join(1, &name, b"third", None),
+        bench.join_with(to_write(1, b"third"), None),
         Ok(0),
         "it is its turn"
     );
@@ -164,6 +182,7 @@ fn an_extension_takes_nobody_out_and_moves_the_end() {
             token: b"1",
             until: end(ms),
             is_new: false,
+            is_shared: false,
         };
         bench.note(Some(extended));
         assert_eq!((bench.queues.next_due(), bench.queues.len()), (end(ms), 2));
@@ -190,12 +209,16 @@ fn a_client_with_many_names_is_taken_out_in_steps_and_may_come_again() {
     let mut queues = LockQueues::default();
     let name = |number: usize| QueueName::new(0, number.to_string().as_bytes());
     for number in 0..200 {
-        queues.join(1, &name(number), b"token", Some(HELD)).unwrap();
+        queues
+            .join(to_write(1, b"token"), &name(number), Some(HELD), NOW)
+            .unwrap();
     }
     queues.leave_all(1);
     assert!(queues.len() > 100 && queues.next_due() == Some(NodeTime::ZERO));
     for number in 0..200 {
-        queues.join(1, &name(number), b"again", Some(HELD)).unwrap();
+        queues
+            .join(to_write(1, b"again"), &name(number), Some(HELD), NOW)
+            .unwrap();
     }
     while queues.forget_departed(50) == 0 {}
     assert_eq!((queues.len(), queues.next_due()), (200, None));
@@ -233,7 +256,8 @@ fn a_free_lock_for_which_nobody_waits_has_no_queue() {
 fn names_tokens_and_waiters_are_bounded() {
     let mut queues = LockQueues::default();
     let mut join = |client: ClientId, name: &[u8], token: &[u8]| {
-        queues.join(client, &QueueName::new(0, name), token, Some(HELD))
+        let name = QueueName::new(0, name);
+        queues.join(to_write(client, token), &name, Some(HELD), NOW)
     };
     for number in 0..NAMES_PER_CLIENT_MAX {
         assert_eq!(join(1, &number.to_le_bytes(), b"t"), Ok(1));
@@ -248,8 +272,10 @@ fn names_tokens_and_waiters_are_bounded() {
     let name = QueueName::new(0, b"job");
     for client in 0..WAITERS_MAX {
         let client = u64::try_from(client).unwrap();
-        crowd.join(client, &name, b"t", Some(HELD)).unwrap();
+        crowd
+            .join(to_write(client, b"t"), &name, Some(HELD), NOW)
+            .unwrap();
     }
-    let refused = crowd.join(u64::MAX, &name, b"t", Some(HELD));
+    let refused = crowd.join(to_write(u64::MAX, b"t"), &name, Some(HELD), NOW);
     assert_eq!(refused, Err(QueueRefusal::Waiters));
 }

@@ -2,8 +2,8 @@
 //!
 //! A payload is a version byte and then mutations one after the other. Lengths are variable-length
 //! integers, deadlines are nanoseconds of node time. A payload with a deadline too far away for
-//! that, with lists, sets or sorted sets, with a part of a collection, or with a swap of databases has a version of its
-//! own, so that all others can be read by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
+//! that, with lists, sets or sorted sets, with a part of a collection, with a swap of databases, or with a lock that is
+//! held shared has a version of its own, so that all others can be read by earlier releases. Replaying needs no clock and decides nothing; a payload that cannot be read
 //! names the offset at which it stops making sense.
 
 mod change;
@@ -161,6 +161,8 @@ const VERSION_COLLECTIONS: u8 = 3;
 const VERSION_PARTS: u8 = 4;
 /// The same with swaps of databases.
 const VERSION_SWAPS: u8 = 5;
+/// The same with locks that are held shared.
+const VERSION_SHARED: u8 = 6;
 
 const REPLACE: u8 = 1;
 const SET_DEADLINE: u8 = 2;
@@ -172,6 +174,8 @@ const SWAP_DATABASES: u8 = 22;
 
 /// The last number of a change; those of changes are between that of FLUSH_ALL and this one, or are of hashes.
 const CHANGE_LAST: u8 = change::LAST;
+/// The last number of all: changes of locks that are held shared come behind swaps.
+const SHARED_LAST: u8 = change::SHARED_LAST;
 /// Added to a change's number where it is of the same key as the mutation before: then neither
 /// database nor key come again.
 const SAME_KEY: u8 = 0x80;
@@ -181,6 +185,7 @@ const HASH: u8 = 2;
 const LIST: u8 = 3;
 const SET: u8 = 4;
 const SORTED_SET: u8 = 5;
+const SHARED_LOCK: u8 = 6;
 
 #[cfg(test)]
 #[path = "mutation_tests.rs"]

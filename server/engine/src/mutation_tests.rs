@@ -5,6 +5,7 @@ use crate::keyspace::entry::ValueRef;
 use crate::keyspace::fields::Fields;
 use crate::keyspace::list::{End, List};
 use crate::keyspace::members::Members;
+use crate::keyspace::shared_holders::SharedHolders;
 use crate::keyspace::sorted_set::SortedSet;
 
 #[test]
@@ -139,6 +140,28 @@ fn payload_of_collections() -> Vec<u8> {
     out
 }
 
+/// A lock that is held shared, and changes of its holders.
+fn payload_of_shared_locks() -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut holders = SharedHolders::default();
+    let (near, far) = (Deadline::at_nanos(5), Deadline::at_nanos(1 << 70));
+    for (token, end) in [(b"one", near), (b"two", far)] {
+        holders.set(token, end, 0);
+    }
+    let lock = Collection::from(holders);
+    encode_replace(&mut out, 1, b"job", ValueRef::Collection(&lock), far);
+    let token = &b"three"[..];
+    let set = Change::HolderSet { token, end: far };
+    let remove = Change::HolderRemove { token };
+    for (change, is_first) in [(set, true), (remove, false), (set, false)] {
+        let before = out.len();
+        encode_change(&mut out, 1, b"job", &change, is_first);
+        assert!(out.len() - before <= bytes_of_change(b"job", &change));
+    }
+    encode_set_deadline(&mut out, 1, b"job", near);
+    out
+}
+
 /// Two swaps, between mutations of keys.
 fn payload_of_swaps() -> Vec<u8> {
     let mut out = Vec::new();
@@ -209,6 +232,7 @@ fn every_mutation_comes_back_as_it_was_written() {
         (payload_of_collections(), VERSION_COLLECTIONS, 16),
         (all, VERSION_COLLECTIONS, 24),
         (payload_of_swaps(), VERSION_SWAPS, 4),
+        (payload_of_shared_locks(), VERSION_SHARED, 5),
     ] {
         assert_eq!(written[0], version);
         let (mut again, mut count, mut before) = (Vec::new(), 0, None);
@@ -230,16 +254,24 @@ fn names() -> Vec<String> {
 }
 
 /// One collection of each type, with these elements.
-fn collections() -> [Collection; 4] {
+fn collections() -> [Collection; 5] {
     let (mut list, mut set) = (List::default(), SortedSet::default());
     let (mut members, mut fields) = (Members::default(), Fields::default());
+    let mut holders = SharedHolders::default();
     for (name, score) in names().iter().map(String::as_bytes).zip((0_u8..100).rev()) {
         list.push(End::Right, name.into());
         members.add(name, 0);
         set.set(name, f64::from(score), 0);
         fields.set(name, name, 0);
+        holders.set(name, Deadline::at_nanos(u128::from(score)), 0);
     }
-    [list.into(), members.into(), set.into(), fields.into()]
+    [
+        list.into(),
+        members.into(),
+        set.into(),
+        fields.into(),
+        holders.into(),
+    ]
 }
 
 fn check_elements(part: &Collection, names: &[String]) {
@@ -252,6 +284,9 @@ fn check_elements(part: &Collection, names: &[String]) {
             assert!(names.iter().all(|name| set.score(name).is_some()));
         }
         Collection::Hash(fields) => assert!(names.iter().all(|name| fields.get(name).is_some())),
+        Collection::SharedLock(holders) => {
+            assert!(names.iter().all(|name| holders.contains(name)));
+        }
     }
 }
 
@@ -262,7 +297,13 @@ fn a_part_comes_back_as_it_was_written() {
             let mut payload = Vec::new();
             let end = Deadline::at_nanos(5);
             encode_part(&mut payload, 3, b"key", (&whole, offsets.clone()), end);
-            assert_eq!(payload[0], VERSION_PARTS);
+            let is_shared = matches!(whole, Collection::SharedLock(_));
+            let own_version = if is_shared {
+                VERSION_SHARED
+            } else {
+                VERSION_PARTS
+            };
+            assert_eq!(payload[0], own_version);
             let mut mutations = Mutations::of(&payload, 0).unwrap();
             let Some(Ok(Mutation::Part {
                 database: 3,
@@ -282,48 +323,16 @@ fn a_part_comes_back_as_it_was_written() {
                 payload[0] = version;
                 assert_eq!(first_error(&payload), (1, PayloadErrorKind::Mutation(PART)));
             }
-            payload[0] = VERSION_PARTS;
+            payload[0] = own_version;
             for length in 2..payload.len() {
                 let (_, kind) = first_error(&payload[..length]);
                 assert_eq!(kind, PayloadErrorKind::Truncated);
             }
         }
     }
-    let of_string = [
-        VERSION_PARTS,
-        PART,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        9,
-        STRING,
-        0,
-    ];
+    let of_string = [&[VERSION_PARTS, PART][..], &[0; 10], &[9, STRING, 0]].concat();
     assert_eq!(first_error(&of_string), (13, PayloadErrorKind::Part));
-    let of_nothing = [
-        VERSION_PARTS,
-        PART,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        9,
-        LIST,
-        0,
-    ];
+    let of_nothing = [&[VERSION_PARTS, PART][..], &[0; 10], &[9, LIST, 0]].concat();
     assert_eq!(first_error(&of_nothing), (13, PayloadErrorKind::Number));
 }
 
@@ -360,6 +369,20 @@ fn the_bytes_of_mutations_never_change() {
     assert_eq!(out, expected.concat());
 }
 
+#[test]
+fn the_bytes_of_shared_holders_never_change() {
+    let mut out = Vec::new();
+    let (token, end) = (&b"t"[..], Deadline::at_nanos(0x0102_0304_0506_0708));
+    let set = Change::HolderSet { token, end };
+    encode_change(&mut out, 0, b"k", &set, true);
+    encode_change(&mut out, 0, b"k", &Change::HolderRemove { token }, false);
+    let expected = [
+        &[6, 23, 0, 1, b'k', 8, 7, 6, 5, 4, 3, 2, 1, 1, b't'][..],
+        &[0x80 | 24, 1, b't'],
+    ];
+    assert_eq!(out, expected.concat());
+}
+
 /// Earlier releases counted in nanoseconds to the end.
 #[test]
 fn a_deadline_of_version_1_is_nanoseconds_also_where_it_is_far_away() {
@@ -377,7 +400,7 @@ fn a_deadline_of_version_1_is_nanoseconds_also_where_it_is_far_away() {
 fn what_no_writer_writes_is_refused_where_it_begins() {
     use PayloadErrorKind::{Database, Mutation, Number, Truncated, ValueType, Version};
     for (payload, offset, kind) in [
-        (&[6][..], 0, Version(6)),
+        (&[7][..], 0, Version(7)),
         (&[0], 0, Version(0)),
         (&[1, FLUSH_ALL, 0], 2, Mutation(0)),
         (&[1, 21], 1, Mutation(21)),
@@ -402,6 +425,15 @@ fn what_no_writer_writes_is_refused_where_it_begins() {
             Mutation(0x80 | DELETE),
         ),
         (&[3, DELETE, 0, 0, 0x80], 4, Mutation(0x80)),
+        (&[5, 23], 1, Mutation(23)),
+        (&[6, 25], 1, Mutation(25)),
+        (&[5, DELETE, 0, 0, 0x80 | 24], 4, Mutation(0x80 | 24)),
+        (&[6, DELETE, 0, 0, 0x80 | 22], 4, Mutation(0x80 | 22)),
+        (
+            &[5, REPLACE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SHARED_LOCK, 1, 0],
+            12,
+            ValueType(SHARED_LOCK),
+        ),
         (
             &[3, 19, 0, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, 1, b'm'],
             4,

@@ -35,6 +35,8 @@ pub enum StoredValue {
     Set(BTreeSet<Vec<u8>>),
     /// A sorted set: its members in their order, each with the bits of its score.
     SortedSet(Vec<(u64, Vec<u8>)>),
+    /// Those who hold a lock shared: their tokens, and when each ends.
+    SharedLock(BTreeMap<Vec<u8>, Deadline>),
 }
 
 impl StoredValue {
@@ -55,6 +57,10 @@ impl StoredValue {
                 let members = set.iter();
                 let members = members.map(|(member, score)| (score.to_bits(), member.to_vec()));
                 StoredValue::SortedSet(members.collect())
+            }
+            Collection::SharedLock(holders) => {
+                let holders = holders.iter();
+                StoredValue::SharedLock(holders.map(|(token, end)| (token.to_vec(), end)).collect())
             }
         }
     }

@@ -88,6 +88,15 @@ fn fingerprint(keyspace: &Keyspace) -> (Vec<String>, Vec<DatabaseCount>) {
     )
 }
 
+fn shared_lock_command() -> impl Strategy<Value = String> {
+    (0..8_u8, 0..4_u8, 1..50_u8, 0..6_u8).prop_map(|(key, token, ttl, kind)| match kind {
+        0 => format!("LOCK.RELEASE k{key} t{token}"),
+        1 => format!("LOCK.EXTEND k{key} t{token} {ttl}"),
+        2 => format!("RENAME k{key} k{token}"),
+        _ => format!("LOCK.ACQUIRE k{key} t{token} {ttl} SHARED"),
+    })
+}
+
 fn command() -> impl Strategy<Value = String> {
     let key = 0..8_u8;
     let ttl = prop_oneof![
@@ -106,6 +115,7 @@ fn command() -> impl Strategy<Value = String> {
         3 => (key.clone(), 0..4_u8).prop_map(|(key, field)| format!("HDEL k{key} f{field}")),
         14 => (key.clone(), 0..4_u8, 0..4_u8).prop_flat_map(|(key, other, element)| list_command(key, other, element)),
         6 => sorted_set_command(),
+        8 => shared_lock_command(),
         1 => (key.clone(), 0..30_u8).prop_map(|(key, from)| {
             let many: Vec<_> = (from..from + 70).map(|field| format!("f{field} v")).collect();
             format!("HSET k{key} {}", many.join(" "))

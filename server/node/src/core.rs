@@ -45,6 +45,8 @@ pub mod process;
 pub(crate) mod report;
 pub(crate) mod rewrites;
 pub(crate) mod settings;
+#[cfg(test)]
+mod shared_lock_tests;
 pub(crate) mod shared_message;
 pub mod state;
 pub mod statistics;

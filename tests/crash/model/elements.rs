@@ -57,7 +57,7 @@ impl Execution<'_> {
             StoredValue::List(list) => list.is_empty(),
             StoredValue::Set(members) => members.is_empty(),
             StoredValue::SortedSet(scored) => scored.is_empty(),
-            StoredValue::String(_) | StoredValue::Hash(_) => false,
+            StoredValue::String(_) | StoredValue::Hash(_) | StoredValue::SharedLock(_) => false,
         };
         match is_empty {
             true => drop(self.remove(key)),

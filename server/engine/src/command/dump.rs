@@ -10,6 +10,8 @@ use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::collection::Collection;
+use crate::keyspace::entry::ValueRef;
 use crate::mutation::{self, Mutation, Mutations, NewValue};
 use crate::notifications::Class;
 use crate::reply::Reply;
@@ -33,6 +35,9 @@ fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let Some(slot) = found.live else {
         return Ok(Reply::Nil);
     };
+    if let ValueRef::Collection(Collection::SharedLock(_)) = context.value(slot) {
+        return Err(SHARED_LOCK);
+    }
     let bytes = context.value(slot).bytes();
     context
         .effects
@@ -78,6 +83,7 @@ fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     };
     match value {
         NewValue::String(string) => context.put_string(&found, key, string, deadline)?,
+        NewValue::Collection(Collection::SharedLock(_)) => return Err(SHARED_LOCK),
         NewValue::Collection(value) => context.put_collection(&found, key, value, deadline)?,
     }
     if found.live.is_some() {
@@ -168,13 +174,15 @@ const CHECKSUM_BYTES: usize = 8;
 
 const INVALID_TTL: ErrorReply = ErrorReply::fixed("ERR Invalid TTL value, must be >= 0");
 
+const SHARED_LOCK: ErrorReply = ErrorReply::fixed(
+    "ERR a lock that is held shared is no value to be dumped or restored: its holders' ends are those of this node",
+);
+
 const NOT_OURS: ErrorReply = ErrorReply::fixed("ERR DUMP payload version or checksum are wrong");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::collection::Collection;
-    use crate::keyspace::entry::ValueRef;
     use crate::keyspace::sorted_set::SortedSet;
 
     fn with_checksum(mut body: Vec<u8>) -> Vec<u8> {

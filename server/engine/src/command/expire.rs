@@ -5,6 +5,8 @@ use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::KeySlot;
+use crate::keyspace::shared_holders::SharedHolders;
 use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::{Deadline, Moment, saturated};
@@ -80,6 +82,7 @@ fn expire(
         .map_err(|_| ErrorReply::invalid_expire(name))?;
     let found = context.peek(key);
     context.reveal(&found);
+    refuse_shared_lock(context, &found)?;
     // A deadline that has passed compares as now: before every deadline of a key that exists.
     let wanted = deadline.unwrap_or(Deadline::at(context.now.node));
     if found.live.is_none() || !conditions.allow(context.deadline(&found), wanted) {
@@ -252,10 +255,21 @@ fn persist(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let key = arguments[1];
     let found = context.peek(key);
     context.reveal(&found);
+    refuse_shared_lock(context, &found)?;
     if context.deadline(&found) == Deadline::NEVER {
         return Ok(Reply::Integer(0));
     }
     context.set_deadline(&found, key, Deadline::NEVER)?;
     context.notify(Class::Generic, "persist", key);
     Ok(Reply::Integer(1))
+}
+
+/// Its end is that of the last holder, and each holder has its own.
+fn refuse_shared_lock(context: &CommandContext<'_>, found: &KeySlot) -> Result<(), ErrorReply> {
+    match context.collection::<SharedHolders>(found) {
+        Ok(Some(_)) => Err(ErrorReply::fixed(
+            "WRONGTYPE a lock that is held shared ends with its holders: LOCK.EXTEND moves the end of one",
+        )),
+        _ => Ok(()),
+    }
 }

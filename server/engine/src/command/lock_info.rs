@@ -1,12 +1,13 @@
 //! Locks as an operator sees and breaks them: LOCK.INFO, LOCK.LIST, LOCK.FORCE-RELEASE.
 //!
-//! They work on the locks of all libraries: a string, as SET NX PX and LOCK.ACQUIRE make it, or a hash, as Redisson's
-//! scripts do. What is said of a holder is in `holders` and not in the log, so no script may decide by it.
+//! They work on the locks of all libraries: a string, as SET NX PX and LOCK.ACQUIRE make it, holders of a lock that is held
+//! shared, or a hash, as Redisson's scripts do. What is said of a holder is in `holders` and not in the log, so no script may decide by it.
 
 use crate::channels::Subscription;
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::locks::SINCE;
 use crate::command::scan::{ScanFilter, cursor, page_of_slots};
+use crate::command::shared_locks;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -18,8 +19,10 @@ use crate::keyspace::entry::{Entry, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
 use crate::keyspace::holders::Holder;
 use crate::keyspace::list::List;
+use crate::keyspace::shared_holders::SharedHolders;
 use crate::lock_queues::TOKEN_BYTES_MAX;
 use crate::notifications::Class;
+use crate::queue_name::QueueName;
 use crate::reply::Reply;
 use crate::time::{Deadline, NodeTime, saturated};
 
@@ -58,6 +61,15 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     context.effects.tells_fence |= fence.is_some();
     let mut facts = Facts::new(context.effects);
     facts.add_key(entry, now, usize::MAX)?;
+    if let ValueRef::Collection(Collection::SharedLock(holders)) = entry.value() {
+        facts.add_shared(keyspace, holders, now, usize::MAX)?;
+        let queues = &keyspace.lock_queues;
+        let name = QueueName::new(context.caller.database, name);
+        let until = queues.intents.until(&name, now);
+        let left = until.map(|until| Deadline::at(until).left_ms(now));
+        facts.add_number("writer-refused-ms", left)?;
+        return Ok(Reply::Map(facts.pairs));
+    }
     facts.add_holder(keyspace, slot, now, Detail::All)?;
     facts.add_number("fence", fence)?;
     Ok(Reply::Map(facts.pairs))
@@ -108,7 +120,12 @@ fn row(
     let mut facts = Facts::new(effects);
     facts.add("name", Some(entry.key()))?;
     facts.add_key(entry, now, FIELDS_PER_ROW)?;
-    facts.add_holder(keyspace, slot, now, Detail::Row)?;
+    match entry.value() {
+        ValueRef::Collection(Collection::SharedLock(holders)) => {
+            facts.add_shared(keyspace, holders, now, FIELDS_PER_ROW)?;
+        }
+        _ => facts.add_holder(keyspace, slot, now, Detail::Row)?,
+    }
     Ok(Reply::Map(facts.pairs))
 }
 
@@ -140,6 +157,10 @@ fn force_release(
         Some(ValueRef::Collection(Collection::Hash(fields))) => {
             let is_field = fields.get(token).is_some() && token != MODE;
             (is_field, Some(Unlocked::of(fields)))
+        }
+        Some(ValueRef::Collection(Collection::SharedLock(_))) => {
+            let is_held = shared_locks::release(context, &found, name, token)?;
+            return Ok(Reply::flag(is_held));
         }
         Some(ValueRef::Collection(_)) => return Err(NO_LOCK),
     };
@@ -202,7 +223,7 @@ fn in_slot_of(prefix: &str, name: &[u8]) -> Vec<u8> {
 fn may_be_lock(entry: &Entry) -> bool {
     match entry.value() {
         ValueRef::String(token) => token.len() <= TOKEN_BYTES_MAX,
-        ValueRef::Collection(Collection::Hash(_)) => true,
+        ValueRef::Collection(Collection::Hash(_) | Collection::SharedLock(_)) => true,
         ValueRef::Collection(_) => false,
     }
 }
@@ -251,6 +272,36 @@ impl Facts<'_> {
         let left = entry.deadline.unless_never();
         let left = left.map_or(-1, |deadline| integer(deadline.left_ms(now)));
         self.push("ttl-ms", Reply::Integer(left))
+    }
+
+    /// Those who hold the lock shared, and what is known of how each took it; nothing after a restart.
+    fn add_shared(
+        &mut self,
+        keyspace: &Keyspace,
+        holders: &SharedHolders,
+        now: NodeTime,
+        holders_max: usize,
+    ) -> Result<(), ErrorReply> {
+        let mut shown = Vec::new();
+        for holder in holders.live(now).take(holders_max) {
+            let taken = holder.taken();
+            let client = taken.and_then(|taken| keyspace.holders.client_numbered(taken.client_id));
+            let client = client.as_ref();
+            let held_ms = taken.map(|taken| now.saturating_since(taken.since));
+            let mut facts = Facts::new(self.effects);
+            facts.add("token", Some(holder.token()))?;
+            let left = Reply::Integer(integer(holder.end().left_ms(now)));
+            facts.push("ttl-ms", left)?;
+            facts.push("since-known", Reply::flag(taken.is_some()))?;
+            let held_ms = held_ms.map(|held| saturated(held.as_millis()));
+            facts.add_number("held-ms", held_ms)?;
+            facts.add_text("owner", taken.and_then(|taken| taken.owner.as_deref()))?;
+            facts.add_number("client-id", taken.map(|taken| taken.client_id))?;
+            facts.add_text("client-name", client.map(|client| &*client.name))?;
+            facts.add_text("client-address", client.map(|client| &*client.address))?;
+            shown.push(Reply::Map(facts.pairs));
+        }
+        self.push("holders", Reply::Array(shown))
     }
 
     /// What is known of who took it; nothing after a restart, or where the record was needed for another key.

@@ -2,20 +2,21 @@
 
 use crate::caller::Protocol;
 use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::arguments::is_option;
 use crate::command::locks::{SINCE, admit_token};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::lock_queues::{Holder, QueueName, QueueRefusal, Woken};
+use crate::lock_queues::{QueueRefusal, Request, Woken};
+use crate::queue_name::QueueName;
 use crate::reply::Reply;
-use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
 
 const WAIT: Spec = Spec {
     name: "lock.wait",
     about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
-    arity: 3,
+    arity: -3,
     flags: Flags::READ_KEYS
         .with(Flags::FAST)
         .with(Flags::NO_SCRIPT)
@@ -23,7 +24,7 @@ const WAIT: Spec = Spec {
         .with(Flags::SENDS_LATER),
     keys: KeyPositions::ONE,
     summary: "Stands in line for a lock, and is sent a message when it is free",
-    syntax: "key token",
+    syntax: "key token [SHARED]",
     handler: Handler::Keys(wait),
 };
 
@@ -32,21 +33,28 @@ const WAIT: Spec = Spec {
 fn wait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, token) = (arguments[1], arguments[2]);
     admit_token(token)?;
+    let is_shared = match arguments[3..] {
+        [] => false,
+        [option] if is_option(option, "shared") => true,
+        _ => return Err(ErrorReply::SYNTAX),
+    };
     if context.caller.protocol != Protocol::Resp3 {
         return Err(NEEDS_RESP3);
     }
     let found = context.look_at(key);
-    let until = context.deadline(&found);
-    let is_held = context.string(&found)?.is_some();
-    let holder = is_held.then_some(Holder {
-        token: &[],
-        until: until.unless_never().map(Deadline::node_time),
-        is_new: false,
-    });
     let name = QueueName::new(context.caller.database, key);
-    let queues = &mut context.keyspace.lock_queues;
+    let keyspace = &mut *context.keyspace;
+    let (queues, holder) = keyspace.queues_and_holder(&found);
+    if found.live.is_some() && holder.is_none() {
+        return Err(ErrorReply::WRONG_TYPE);
+    }
+    let request = Request {
+        client: context.caller.client_id,
+        token,
+        is_shared,
+    };
     let waiting = queues
-        .join(context.caller.client_id, &name, token, holder)
+        .join(request, &name, holder, context.now.node)
         .map_err(refusal)?;
     Ok(Reply::Integer(
         i64::try_from(waiting).expect("few can wait"),

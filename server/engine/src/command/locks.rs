@@ -1,11 +1,13 @@
 //! Locks with fences: LOCK.ACQUIRE, LOCK.EXTEND, LOCK.RELEASE, LOCK.FENCE, and the ceiling of a node's fences.
 //!
 //! A lock is a key with a string, its token, and a deadline: what SET NX PX makes. So the locks of all clients exclude each
-//! other, and GET, PTTL and a compare-and-delete work on them. Only the fence is new; the rules are in `fences`.
+//! other, and GET, PTTL and a compare-and-delete work on them. Only the fence is new; the rules are in `fences`. A lock
+//! that is held shared is in `shared_locks`.
 
 use crate::command::about::{About, Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::set_options::{SetExpiry, set_deadline};
+use crate::command::shared_locks;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::control::Ceiling;
@@ -27,7 +29,7 @@ const ACQUIRE: Spec = Spec {
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
     keys: KeyPositions::ONE,
     summary: "Takes a lock if nobody holds it, and tells its fence",
-    syntax: "key token milliseconds [OWNER text] [GUESS fence]",
+    syntax: "key token milliseconds [SHARED] [OWNER text] [GUESS fence]",
     handler: Handler::Keys(acquire),
 };
 
@@ -36,7 +38,14 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let (name, token) = (arguments[1], arguments[2]);
     admit_token(token)?;
     let deadline = lock_deadline(context, "lock.acquire", arguments[3])?;
-    let AcquireOptions { guess, owner } = AcquireOptions::parse(&arguments[4..])?;
+    let AcquireOptions {
+        is_shared,
+        guess,
+        owner,
+    } = AcquireOptions::parse(&arguments[4..])?;
+    if is_shared {
+        return shared_locks::acquire(context, (name, token), deadline, owner);
+    }
     admit_fences(context)?;
     context.effects.tells_fence = true;
     let fence_name = FenceName::new(context.caller.database, name);
@@ -51,6 +60,7 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         return Err(too_high(current));
     }
     if found.live.is_some() {
+        context.note_writer(&found, name);
         let holder = context.string(&found).ok().flatten();
         let holder = holder.map_or(Reply::Nil, Reply::bulk);
         return Ok(fence_reply(false, current, Some(holder)));
@@ -72,6 +82,7 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 #[derive(Default)]
 struct AcquireOptions<'a> {
+    is_shared: bool,
     guess: Option<u64>,
     owner: Option<&'a str>,
 }
@@ -79,8 +90,16 @@ struct AcquireOptions<'a> {
 impl<'a> AcquireOptions<'a> {
     fn parse(arguments: &[&'a [u8]]) -> Result<AcquireOptions<'a>, ErrorReply> {
         let mut options = AcquireOptions::default();
-        for pair in arguments.chunks(2) {
-            match *pair {
+        let mut rest = arguments;
+        while !rest.is_empty() {
+            let (words, behind) = match rest {
+                [option, behind @ ..] if is_option(option, "shared") => (&rest[..1], behind),
+                [_, _, behind @ ..] => (&rest[..2], behind),
+                _ => return Err(ErrorReply::SYNTAX),
+            };
+            rest = behind;
+            match *words {
+                [_] if !options.is_shared => options.is_shared = true,
                 [option, guess] if is_option(option, "guess") && options.guess.is_none() => {
                     options.guess = Some(fence_number(guess)?);
                 }
@@ -90,7 +109,10 @@ impl<'a> AcquireOptions<'a> {
                 _ => return Err(ErrorReply::SYNTAX),
             }
         }
-        Ok(options)
+        match options.is_shared && options.guess.is_some() {
+            true => Err(shared_locks::NO_FENCE),
+            false => Ok(options),
+        }
     }
 }
 
@@ -111,7 +133,9 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let deadline = lock_deadline(context, "lock.extend", arguments[3])?;
     let found = context.look_at(name);
     if !is_held_by(context, &found, arguments[2]) {
-        return Ok(Reply::flag(false));
+        let holder = (name, arguments[2]);
+        let is_extended = shared_locks::extend(context, &found, holder, deadline)?;
+        return Ok(Reply::flag(is_extended));
     }
     if deadline > context.deadline(&found) {
         context.set_deadline(&found, name, deadline)?;
@@ -134,11 +158,13 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let name = arguments[1];
     let found = context.look_at(name);
     let is_held = is_held_by(context, &found, arguments[2]);
-    if is_held {
-        context.delete(&found, name)?;
-        context.notify(Class::Generic, "del", name);
+    if !is_held {
+        let is_released = shared_locks::release(context, &found, name, arguments[2])?;
+        return Ok(Reply::flag(is_released));
     }
-    Ok(Reply::flag(is_held))
+    context.delete(&found, name)?;
+    context.notify(Class::Generic, "del", name);
+    Ok(Reply::flag(true))
 }
 
 const FENCE: Spec = Spec {
@@ -160,6 +186,9 @@ fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     let number = fence_number(arguments[3])?;
     admit_fences(context)?;
     let found = context.look_at(name);
+    if shared_locks::end_of(context, &found, token).is_some() {
+        return Err(shared_locks::NO_FENCE);
+    }
     if !is_held_by(context, &found, token) {
         return Ok(Reply::Nil);
     }

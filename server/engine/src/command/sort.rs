@@ -270,9 +270,10 @@ fn collection<'c>(
 ) -> Result<Option<&'c Collection>, ErrorReply> {
     match found.live.map(|slot| context.value(slot)) {
         None => Ok(None),
-        Some(ValueRef::Collection(Collection::Hash(_)) | ValueRef::String(_)) => {
-            Err(ErrorReply::WRONG_TYPE)
-        }
+        Some(
+            ValueRef::Collection(Collection::Hash(_) | Collection::SharedLock(_))
+            | ValueRef::String(_),
+        ) => Err(ErrorReply::WRONG_TYPE),
         Some(ValueRef::Collection(collection)) => Ok(Some(collection)),
     }
 }
@@ -306,7 +307,7 @@ fn load(
         Collection::List(list) => list.range(taken).try_for_each(&mut add)?,
         Collection::SortedSet(set) => set.range(taken).try_for_each(|(member, _)| add(member))?,
         Collection::Set(members) => members.iter().try_for_each(&mut add)?,
-        Collection::Hash(_) => return Err(ErrorReply::WRONG_TYPE),
+        Collection::Hash(_) | Collection::SharedLock(_) => return Err(ErrorReply::WRONG_TYPE),
     }
     if is_in_order {
         if options.is_descending {

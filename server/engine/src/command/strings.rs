@@ -59,6 +59,13 @@ fn set_string(
         SetCondition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
         SetCondition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
     };
+    if is_refused
+        && options.condition == SetCondition::IfAbsent
+        && context.note_writer(&found, key)
+        && options.returns_old
+    {
+        return Err(HELD_SHARED);
+    }
     if options.returns_old && found.live.is_none() {
         context.notify(Class::KeyMiss, "keymiss", key);
     }
@@ -90,6 +97,10 @@ fn set_string(
     }
     Ok(old)
 }
+
+/// What the key holds is no string to be returned, and clients tell by it that the lock is busy.
+const HELD_SHARED: ErrorReply =
+    ErrorReply::fixed("WRONGTYPE readers hold this lock: it is held shared");
 
 const GET: Spec = Spec {
     name: "get",

@@ -146,10 +146,11 @@ impl CommandContext<'_> {
 
     /// Whether what leaves the value may be somebody's from then on: a permit that is popped from a
     /// list is granted by that, and would be granted again if that were forgotten. A field that leaves
-    /// a hash is a release.
+    /// a hash, or a holder that leaves a shared lock, is a release.
     pub(super) fn is_taken_from(&self, slot: Slot) -> bool {
         match self.value(slot) {
-            ValueRef::String(_) | ValueRef::Collection(Collection::Hash(_)) => false,
+            ValueRef::String(_)
+            | ValueRef::Collection(Collection::Hash(_) | Collection::SharedLock(_)) => false,
             ValueRef::Collection(_) => true,
         }
     }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::fields::pair_bytes;
 use crate::keyspace::list::{End, List, element_bytes};
+use crate::keyspace::shared_holders::{SharedHolder, holder_bytes};
 use crate::keyspace::{members, sorted_set};
+use crate::time::Deadline;
 
 /// One change of one part of a collection, in absolute values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,6 +89,18 @@ pub enum Change<'a> {
         /// The member.
         member: &'a [u8],
     },
+    /// This token holds the lock shared, until then.
+    HolderSet {
+        /// The token.
+        token: &'a [u8],
+        /// When it ends.
+        end: Deadline,
+    },
+    /// This token does not hold the lock.
+    HolderRemove {
+        /// The token.
+        token: &'a [u8],
+    },
 }
 
 /// What takes back a change. Names are those of the change until it is to be kept.
@@ -145,6 +159,16 @@ pub(crate) enum Reversal<'a> {
         score: f64,
         offset: usize,
     },
+    /// The holder had this end.
+    Holder {
+        token: Cow<'a, [u8]>,
+        end: Option<Deadline>,
+    },
+    /// The holder was at this offset.
+    HolderRemoved {
+        holder: SharedHolder,
+        offset: usize,
+    },
 }
 
 impl Reversal<'_> {
@@ -192,6 +216,13 @@ impl Reversal<'_> {
                 score,
                 offset,
             },
+            Reversal::Holder { token, end } => Reversal::Holder {
+                token: keep(token),
+                end,
+            },
+            Reversal::HolderRemoved { holder, offset } => {
+                Reversal::HolderRemoved { holder, offset }
+            }
         }
     }
 }
@@ -202,6 +233,7 @@ impl Change<'_> {
         match self {
             Change::HashSet { field, .. } => Some(field),
             Change::SetAdd { member } | Change::ScoreSet { member, .. } => Some(member),
+            Change::HolderSet { token, .. } => Some(token),
             _ => None,
         }
     }
@@ -214,13 +246,15 @@ impl Change<'_> {
             | Change::ListSet { .. }
             | Change::ListInsert { .. }
             | Change::SetAdd { .. }
-            | Change::ScoreSet { .. } => true,
+            | Change::ScoreSet { .. }
+            | Change::HolderSet { .. } => true,
             Change::HashDelete { .. }
             | Change::ListPop { .. }
             | Change::ListRotate { .. }
             | Change::ListRemove { .. }
             | Change::SetRemove { .. }
-            | Change::ScoreRemove { .. } => false,
+            | Change::ScoreRemove { .. }
+            | Change::HolderRemove { .. } => false,
         }
     }
 }
@@ -266,6 +300,11 @@ impl Collection {
             {
                 (sorted_set::member_bytes(member), 0)
             }
+            (Collection::SharedLock(holders), Change::HolderSet { token, .. })
+                if !holders.contains(token) =>
+            {
+                (holder_bytes(token), 0)
+            }
             _ => (0, 0),
         }
     }
@@ -278,6 +317,9 @@ impl Collection {
             (Collection::Set(members), Change::SetRemove { member }) => members.contains(member),
             (Collection::SortedSet(set), Change::ScoreRemove { member }) => {
                 set.score(member).is_some()
+            }
+            (Collection::SharedLock(holders), Change::HolderRemove { token }) => {
+                holders.contains(token)
             }
             _ => true,
         }
@@ -323,6 +365,16 @@ impl Collection {
                     offset,
                 })
             }
+            (Collection::SharedLock(holders), Change::HolderSet { token, end }) => {
+                Some(Reversal::Holder {
+                    token: token.into(),
+                    end: holders.set(token, end, seed),
+                })
+            }
+            (Collection::SharedLock(holders), Change::HolderRemove { token }) => {
+                let (offset, holder) = holders.take(token)?;
+                Some(Reversal::HolderRemoved { holder, offset })
+            }
             (Collection::List(list), change) => apply_to_list(list, change),
             _ => None,
         }
@@ -361,6 +413,13 @@ impl Collection {
                     offset,
                 },
             ) => set.put_back(offset, &member, score, seed),
+            (Collection::SharedLock(holders), Reversal::Holder { token, end }) => match end {
+                Some(end) => drop(holders.set(&token, end, seed)),
+                None => drop(holders.take(&token)),
+            },
+            (Collection::SharedLock(holders), Reversal::HolderRemoved { holder, offset }) => {
+                holders.put_back(offset, holder, seed);
+            }
             (Collection::List(list), reversal) => revert_list(list, reversal),
             (_, reversal) => debug_assert!(false, "{reversal:?} is of another type"),
         }

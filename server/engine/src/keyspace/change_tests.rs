@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::keyspace::members::Members;
+use crate::keyspace::shared_holders::SharedHolders;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::mutation::{Mutation, Mutations, encode_change};
 use crate::stored::StoredValue;
@@ -25,6 +26,8 @@ enum Owned {
     Forget(Vec<u8>),
     Score(Vec<u8>, f64),
     Unscore(Vec<u8>),
+    Hold(Vec<u8>, u8),
+    Leave(Vec<u8>),
 }
 
 impl Owned {
@@ -54,6 +57,11 @@ impl Owned {
                 score: *score,
             },
             Owned::Unscore(member) => Change::ScoreRemove { member },
+            Owned::Hold(token, end) => Change::HolderSet {
+                token,
+                end: Deadline::at_nanos(u128::from(*end)),
+            },
+            Owned::Leave(token) => Change::HolderRemove { token },
         }
     }
 }
@@ -80,6 +88,10 @@ fn change_model(value: &mut StoredValue, change: &Owned) {
         (StoredValue::SortedSet(members), Owned::Unscore(member)) => {
             members.retain(|one| one.1 != member);
         }
+        (StoredValue::SharedLock(holders), Owned::Hold(token, end)) => {
+            holders.insert(token, Deadline::at_nanos(u128::from(end)));
+        }
+        (StoredValue::SharedLock(holders), Owned::Leave(token)) => drop(holders.remove(&token)),
         // Of another type: nothing.
         _ => {}
     }
@@ -133,6 +145,11 @@ fn owned(kind: u8, is_large: bool) -> BoxedStrategy<Owned> {
             1 => (name(), 0..9_u8).prop_map(|(member, score)| Owned::Score(member, score.into())),
         ]
         .boxed(),
+        4 => prop_oneof![
+            4 => (name(), 0..9_u8).prop_map(|(token, end)| Owned::Hold(token, end)),
+            2 => name().prop_map(Owned::Leave),
+        ]
+        .boxed(),
         _ => prop_oneof![
             4 => (name(), -3..9_i8).prop_map(|(member, score)| Owned::Score(member, score.into())),
             1 => name().prop_map(|member| Owned::Score(member, f64::NEG_INFINITY)),
@@ -146,7 +163,7 @@ fn owned(kind: u8, is_large: bool) -> BoxedStrategy<Owned> {
 type Case = (u8, Vec<Owned>, Vec<Owned>);
 
 fn case() -> impl Strategy<Value = Case> {
-    (0..4_u8, any::<bool>()).prop_flat_map(|(kind, is_large)| {
+    (0..5_u8, any::<bool>()).prop_flat_map(|(kind, is_large)| {
         let most = if is_large { 500 } else { 20 };
         let before = prop::collection::vec(owned(kind, is_large), 0..most);
         let changes = prop::collection::vec(owned(kind, is_large), 0..most);
@@ -162,6 +179,10 @@ fn empty(kind: u8) -> (Collection, StoredValue) {
         ),
         1 => (List::default().into(), StoredValue::List(Vec::new())),
         2 => (Members::default().into(), StoredValue::Set(BTreeSet::new())),
+        4 => (
+            SharedHolders::default().into(),
+            StoredValue::SharedLock(BTreeMap::new()),
+        ),
         _ => (
             SortedSet::default().into(),
             StoredValue::SortedSet(Vec::new()),
@@ -183,6 +204,7 @@ fn bytes_of(value: &StoredValue) -> usize {
             .iter()
             .map(|(_, one)| sorted_set::member_bytes(one))
             .sum(),
+        StoredValue::SharedLock(all) => all.keys().map(|one| holder_bytes(one)).sum(),
     }
 }
 

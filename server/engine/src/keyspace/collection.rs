@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::keyspace::fields::{self, Fields};
 use crate::keyspace::list::{self, End, List};
 use crate::keyspace::members::{self, Members};
+use crate::keyspace::shared_holders::{self, SharedHolders};
 use crate::keyspace::sorted_set::{self, SortedSet};
 
 /// A value of many parts. A new type of value is one more variant here.
@@ -18,6 +19,8 @@ pub enum Collection {
     Set(Box<Members>),
     /// Members with scores.
     SortedSet(Box<SortedSet>),
+    /// Those who hold a lock shared, each with an end.
+    SharedLock(Box<SharedHolders>),
 }
 
 /// A type of collection, which a [`Collection`] may be.
@@ -62,6 +65,15 @@ impl Kind for SortedSet {
     }
 }
 
+impl Kind for SharedHolders {
+    fn of(collection: &Collection) -> Option<&SharedHolders> {
+        match collection {
+            Collection::SharedLock(holders) => Some(holders),
+            _ => None,
+        }
+    }
+}
+
 impl From<Fields> for Collection {
     fn from(fields: Fields) -> Collection {
         Collection::Hash(Box::new(fields))
@@ -86,6 +98,12 @@ impl From<SortedSet> for Collection {
     }
 }
 
+impl From<SharedHolders> for Collection {
+    fn from(holders: SharedHolders) -> Collection {
+        Collection::SharedLock(Box::new(holders))
+    }
+}
+
 impl Collection {
     /// The name TYPE answers.
     pub fn type_name(&self) -> &'static str {
@@ -94,6 +112,7 @@ impl Collection {
             Collection::List(_) => "list",
             Collection::Set(_) => "set",
             Collection::SortedSet(_) => "zset",
+            Collection::SharedLock(_) => "quorlock-shared-lock",
         }
     }
 
@@ -108,6 +127,8 @@ impl Collection {
             Collection::SortedSet(set) if set.is_small() => "listpack",
             Collection::SortedSet(_) => "skiplist",
             Collection::Hash(_) | Collection::Set(_) => "hashtable",
+            // As Redis answers for the types of its modules.
+            Collection::SharedLock(_) => "raw",
         }
     }
 
@@ -118,6 +139,7 @@ impl Collection {
             Collection::List(list) => list.len(),
             Collection::Set(members) => members.len(),
             Collection::SortedSet(set) => set.len(),
+            Collection::SharedLock(holders) => holders.len(),
         }
     }
 
@@ -133,6 +155,7 @@ impl Collection {
             Collection::List(list) => list.bytes(),
             Collection::Set(members) => members.bytes(),
             Collection::SortedSet(set) => set.bytes(),
+            Collection::SharedLock(holders) => holders.bytes(),
         }
     }
 
@@ -153,6 +176,9 @@ impl Collection {
             Collection::SortedSet(set) => set
                 .at(offset)
                 .map_or(0, |(member, _)| sorted_set::member_bytes(member)),
+            Collection::SharedLock(holders) => holders
+                .at(offset)
+                .map_or(0, |(token, _)| shared_holders::holder_bytes(token)),
         }
     }
 
@@ -180,6 +206,11 @@ impl Collection {
                     set.set(member, score, seed);
                 }
             }
+            (Collection::SharedLock(holders), Collection::SharedLock(others)) => {
+                for (token, end) in others.iter() {
+                    holders.set(token, end, seed);
+                }
+            }
             _ => return false,
         }
         true
@@ -192,6 +223,7 @@ impl Collection {
             Collection::List(list) => list.memory(),
             Collection::Set(members) => members.memory(),
             Collection::SortedSet(set) => set.memory(),
+            Collection::SharedLock(holders) => holders.memory(),
         }
     }
 }

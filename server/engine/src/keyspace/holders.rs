@@ -203,6 +203,11 @@ impl Holders {
         self.directory.0.as_ref()?(holder.client_id)
     }
 
+    /// What a connection of this number says about itself.
+    pub(crate) fn client_numbered(&self, client_id: u64) -> Option<ClientDescription> {
+        self.directory.0.as_ref()?(client_id)
+    }
+
     fn known_mut(&mut self, slot: Slot) -> Option<&mut Holder> {
         let (chunk, offset) = place_of(slot);
         let holder = self.chunks.get_mut(chunk)?.get_mut(offset)?;

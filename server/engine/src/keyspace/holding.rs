@@ -2,7 +2,9 @@
 //! either.
 
 use crate::keyspace::Keyspace;
+use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::Slot;
+use crate::keyspace::shared_holders::SharedTaking;
 use crate::keyspace::undo::UndoRecord;
 use crate::time::NodeTime;
 
@@ -19,6 +21,14 @@ impl Keyspace {
         }
         if let Some(owner) = owner {
             self.undo.push(UndoRecord::Owned { slot, owner });
+        }
+    }
+
+    /// How a holder of a shared lock has taken it: that is kept with its token.
+    pub(crate) fn note_shared_taking(&mut self, slot: Slot, token: &[u8], taking: SharedTaking) {
+        let value = self.slab.get_mut(slot).body.collection_mut();
+        if let Some(Collection::SharedLock(holders)) = value {
+            holders.note_taken(token, taking);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Who holds a lock that others wait for.
 
-use crate::keyspace::Keyspace;
-use crate::keyspace::entry::ValueRef;
-use crate::lock_queues::{Holder, QueueName, Woken};
+use crate::keyspace::collection::Collection;
+use crate::keyspace::entry::{Entry, ValueRef};
+use crate::keyspace::{KeySlot, Keyspace};
+use crate::lock_queues::{Holder, LockQueues, Woken};
+use crate::queue_name::QueueName;
 use crate::time::{Deadline, NodeTime};
 
 impl Keyspace {
@@ -17,15 +19,33 @@ impl Keyspace {
         let (database, key) = name.parts();
         let found = self.locate(now, database, key);
         let entry = found.live.map(|slot| self.slab.get(slot));
-        let holder = entry.and_then(|entry| match entry.value() {
-            ValueRef::String(token) => Some(Holder {
-                token,
-                until: entry.deadline.unless_never().map(Deadline::node_time),
-                is_new,
-            }),
-            // No lock can be taken either, and those who wait learn that when they try.
-            ValueRef::Collection(_) => None,
-        });
+        let holder = entry.and_then(holder_of);
+        let holder = holder.map(|holder| Holder { is_new, ..holder });
         self.lock_queues.note(name, holder, now, woken);
     }
+
+    /// Who waits for locks, and who holds the one that was found.
+    pub(crate) fn queues_and_holder(
+        &mut self,
+        found: &KeySlot,
+    ) -> (&mut LockQueues, Option<Holder<'_>>) {
+        let entry = found.live.map(|slot| self.slab.get(slot));
+        (&mut self.lock_queues, entry.and_then(holder_of))
+    }
+}
+
+/// Who holds the lock that a key is: nobody where it is something else. No lock can be taken then either, and those who wait
+/// learn that when they try.
+pub(crate) fn holder_of(entry: &Entry) -> Option<Holder<'_>> {
+    let (token, is_shared): (&[u8], bool) = match entry.value() {
+        ValueRef::String(token) => (token, false),
+        ValueRef::Collection(Collection::SharedLock(_)) => (&[], true),
+        ValueRef::Collection(_) => return None,
+    };
+    Some(Holder {
+        token,
+        until: entry.deadline.unless_never().map(Deadline::node_time),
+        is_new: false,
+        is_shared,
+    })
 }

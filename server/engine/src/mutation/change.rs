@@ -2,8 +2,10 @@
 
 use crate::keyspace::change::Change;
 use crate::keyspace::list::End;
-use crate::mutation::encode::{encode_bytes, encode_number, encode_score, raise_version, start};
-use crate::mutation::{Mutations, PayloadError, SAME_KEY, VERSION_COLLECTIONS};
+use crate::mutation::encode::{
+    encode_bytes, encode_deadline, encode_number, encode_score, raise_version, start,
+};
+use crate::mutation::{Mutations, PayloadError, SAME_KEY, VERSION_COLLECTIONS, VERSION_SHARED};
 
 /// Adds a change of a key. `is_first`: the mutation before is not of the same key.
 pub(crate) fn encode_change(
@@ -21,8 +23,10 @@ pub(crate) fn encode_change(
     } else {
         out.push(number | SAME_KEY);
     }
-    if !is_of_hash {
-        raise_version(out, VERSION_COLLECTIONS);
+    match number {
+        HASH_SET | HASH_DELETE => {}
+        HOLDER_SET | HOLDER_REMOVE => raise_version(out, VERSION_SHARED),
+        _ => raise_version(out, VERSION_COLLECTIONS),
     }
     match *change {
         Change::HashSet { field, value } => {
@@ -33,7 +37,8 @@ pub(crate) fn encode_change(
         | Change::ListPush { element: name, .. }
         | Change::SetAdd { member: name }
         | Change::SetRemove { member: name }
-        | Change::ScoreRemove { member: name } => encode_bytes(out, name),
+        | Change::ScoreRemove { member: name }
+        | Change::HolderRemove { token: name } => encode_bytes(out, name),
         Change::ListPop { count, .. } => encode_number(out, count),
         Change::ListRotate { .. } => {}
         Change::ListSet { index, element } | Change::ListInsert { index, element } => {
@@ -44,6 +49,10 @@ pub(crate) fn encode_change(
         Change::ScoreSet { member, score } => {
             encode_score(out, score);
             encode_bytes(out, member);
+        }
+        Change::HolderSet { token, end } => {
+            encode_deadline(out, end);
+            encode_bytes(out, token);
         }
     }
 }
@@ -64,6 +73,7 @@ pub(crate) fn bytes_of_change(key: &[u8], change: &Change<'_>) -> usize {
         | Change::SetRemove { member }
         | Change::ScoreSet { member, .. }
         | Change::ScoreRemove { member } => member.len(),
+        Change::HolderSet { token, .. } | Change::HolderRemove { token } => token.len(),
         Change::ListPop { .. } | Change::ListRotate { .. } | Change::ListRemove { .. } => 0,
     };
     bytes.saturating_add(CHANGE_BYTES_MAX)
@@ -86,6 +96,8 @@ fn number_of(change: &Change<'_>) -> u8 {
         Change::SetRemove { .. } => SET_REMOVE,
         Change::ScoreSet { .. } => SCORE_SET,
         Change::ScoreRemove { .. } => SCORE_REMOVE,
+        Change::HolderSet { .. } => HOLDER_SET,
+        Change::HolderRemove { .. } => HOLDER_REMOVE,
     }
 }
 
@@ -138,6 +150,16 @@ impl<'a> Mutations<'a> {
             SCORE_REMOVE => Change::ScoreRemove {
                 member: self.bytes()?,
             },
+            HOLDER_SET => {
+                let end = self.deadline()?;
+                Change::HolderSet {
+                    token: self.bytes()?,
+                    end,
+                }
+            }
+            HOLDER_REMOVE => Change::HolderRemove {
+                token: self.bytes()?,
+            },
             _ => return Ok(None),
         }))
     }
@@ -163,6 +185,9 @@ const SET_REMOVE: u8 = 18;
 const SCORE_SET: u8 = 19;
 const SCORE_REMOVE: u8 = 20;
 pub(super) const LAST: u8 = SCORE_REMOVE;
+const HOLDER_SET: u8 = 23;
+const HOLDER_REMOVE: u8 = 24;
+pub(super) const SHARED_LAST: u8 = HOLDER_REMOVE;
 
 /// The number, the database, lengths, an index and a score; or two lengths in memory.
 const CHANGE_BYTES_MAX: usize = 24;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::mutation::{
-    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, PART, REPLACE, SET, SET_DEADLINE, SORTED_SET,
-    STRING, SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_FAR, VERSION_PARTS,
-    VERSION_SWAPS,
+    DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, PART, REPLACE, SET, SET_DEADLINE, SHARED_LOCK,
+    SORTED_SET, STRING, SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_FAR, VERSION_PARTS,
+    VERSION_SHARED, VERSION_SWAPS,
 };
 use crate::time::Deadline;
 
@@ -60,13 +60,20 @@ pub(crate) fn encode_part(
             let members = offsets.filter_map(|offset| set.at(offset));
             members.for_each(|(member, score)| encode_scored(out, member, score));
         }
+        Collection::SharedLock(holders) => {
+            raise_version(out, VERSION_SHARED);
+            let holders = offsets.filter_map(|offset| holders.at(offset));
+            holders.for_each(|(token, end)| encode_holder(out, token, end));
+        }
     }
 }
 
 fn encode_collection(out: &mut Vec<u8>, collection: &Collection) {
     let value_type = value_type(collection);
-    if value_type != HASH {
-        raise_version(out, VERSION_COLLECTIONS);
+    match value_type {
+        HASH => {}
+        SHARED_LOCK => raise_version(out, VERSION_SHARED),
+        _ => raise_version(out, VERSION_COLLECTIONS),
     }
     out.push(value_type);
     encode_number(out, collection.len());
@@ -81,6 +88,10 @@ fn encode_collection(out: &mut Vec<u8>, collection: &Collection) {
             let members = set.iter();
             members.for_each(|(member, score)| encode_scored(out, member, score));
         }
+        Collection::SharedLock(holders) => {
+            let holders = holders.iter();
+            holders.for_each(|(token, end)| encode_holder(out, token, end));
+        }
     }
 }
 
@@ -90,12 +101,18 @@ fn value_type(collection: &Collection) -> u8 {
         Collection::List(_) => LIST,
         Collection::Set(_) => SET,
         Collection::SortedSet(_) => SORTED_SET,
+        Collection::SharedLock(_) => SHARED_LOCK,
     }
 }
 
 fn encode_pair(out: &mut Vec<u8>, field: &[u8], value: &[u8]) {
     encode_bytes(out, field);
     encode_bytes(out, value);
+}
+
+fn encode_holder(out: &mut Vec<u8>, token: &[u8], end: Deadline) {
+    encode_deadline(out, end);
+    encode_bytes(out, token);
 }
 
 fn encode_scored(out: &mut Vec<u8>, member: &[u8], score: f64) {
@@ -186,7 +203,7 @@ pub(super) fn encode_number(out: &mut Vec<u8>, number: usize) {
     out.push(left.to_le_bytes()[0]);
 }
 
-fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
+pub(super) fn encode_deadline(out: &mut Vec<u8>, deadline: Deadline) {
     if deadline.is_far() {
         raise_version(out, VERSION_FAR);
     }

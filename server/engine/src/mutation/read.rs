@@ -5,11 +5,13 @@ use crate::keyspace::collection::Collection;
 use crate::keyspace::fields::Fields;
 use crate::keyspace::list::{End, List};
 use crate::keyspace::members::Members;
+use crate::keyspace::shared_holders::SharedHolders;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::mutation::{
     CHANGE_LAST, DELETE, FLUSH_ALL, FLUSH_DATABASE, HASH, LIST, Mutation, NewValue, PART,
-    PayloadError, PayloadErrorKind, REPLACE, SAME_KEY, SET, SET_DEADLINE, SORTED_SET, STRING,
-    SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_PARTS, VERSION_SWAPS,
+    PayloadError, PayloadErrorKind, REPLACE, SAME_KEY, SET, SET_DEADLINE, SHARED_LAST, SHARED_LOCK,
+    SORTED_SET, STRING, SWAP_DATABASES, VERSION, VERSION_COLLECTIONS, VERSION_PARTS,
+    VERSION_SHARED, VERSION_SWAPS,
 };
 use crate::time::Deadline;
 
@@ -33,7 +35,7 @@ impl<'a> Mutations<'a> {
     /// If the payload was written by a version with another layout.
     pub fn of(payload: &'a [u8], hash_seed: u64) -> Result<Mutations<'a>, PayloadError> {
         let version = payload.first().copied().unwrap_or(VERSION);
-        if !(VERSION..=VERSION_SWAPS).contains(&version) {
+        if !(VERSION..=VERSION_SHARED).contains(&version) {
             return Err(PayloadError {
                 offset: 0,
                 kind: PayloadErrorKind::Version(version),
@@ -75,7 +77,8 @@ impl<'a> Mutations<'a> {
             kind: PayloadErrorKind::Mutation(mutation),
         };
         if let Some(change) = mutation.checked_sub(SAME_KEY) {
-            let is_there = self.has_collections() && change > FLUSH_ALL;
+            let is_known = change > FLUSH_ALL && change <= self.mutation_last();
+            let is_there = self.has_collections() && is_known;
             let before = self.before.filter(|_| is_there);
             let (database, key) = before.ok_or(unknown)?;
             let change = self.change(change)?.ok_or(unknown)?;
@@ -142,6 +145,7 @@ impl<'a> Mutations<'a> {
     /// The last number of a mutation that this version has.
     fn mutation_last(&self) -> u8 {
         match self.version {
+            VERSION_SHARED => SHARED_LAST,
             VERSION_SWAPS => SWAP_DATABASES,
             VERSION_PARTS => PART,
             VERSION_COLLECTIONS => CHANGE_LAST,
@@ -159,6 +163,7 @@ impl<'a> Mutations<'a> {
             STRING => Ok(NewValue::String(self.bytes()?)),
             HASH => self.collection(offset),
             LIST | SET | SORTED_SET if self.has_collections() => self.collection(offset),
+            SHARED_LOCK if self.version >= VERSION_SHARED => self.collection(offset),
             other => Err(PayloadError {
                 offset,
                 kind: PayloadErrorKind::ValueType(other),
@@ -192,6 +197,14 @@ impl<'a> Mutations<'a> {
                     members.add(self.bytes()?, self.hash_seed);
                 }
                 Collection::from(members)
+            }
+            SHARED_LOCK => {
+                let mut holders = SharedHolders::default();
+                for _ in 0..count {
+                    let end = self.deadline()?;
+                    holders.set(self.bytes()?, end, self.hash_seed);
+                }
+                Collection::from(holders)
             }
             _ => {
                 let mut set = SortedSet::default();
@@ -244,7 +257,7 @@ impl<'a> Mutations<'a> {
         })
     }
 
-    fn deadline(&mut self) -> Result<Deadline, PayloadError> {
+    pub(super) fn deadline(&mut self) -> Result<Deadline, PayloadError> {
         let bits = self.eight_bytes()?;
         let deadline = Deadline::from_bits(bits);
         // Earlier releases counted in nanoseconds to the end.

@@ -19,6 +19,7 @@ mod replay;
 mod replies;
 mod reply_types;
 mod scanning;
+mod shared_locks;
 mod shrinking;
 mod snapshots;
 mod sorted_sets;

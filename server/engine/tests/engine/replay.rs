@@ -54,7 +54,7 @@ fn a_payload_cut_anywhere_is_an_error_or_a_shorter_payload() {
 #[test]
 fn unknown_versions_mutations_types_and_databases_are_named() {
     let cases: &[(&[u8], usize, PayloadErrorKind)] = &[
-        (&[6, 7], 0, PayloadErrorKind::Version(6)),
+        (&[7, 7], 0, PayloadErrorKind::Version(7)),
         (&[4, 22, 0, 1], 1, PayloadErrorKind::Mutation(22)),
         (&[5, 23, 0, 1], 1, PayloadErrorKind::Mutation(23)),
         (&[5, 22, 0, 16], 3, PayloadErrorKind::Database(16)),

@@ -153,6 +153,7 @@ pub(crate) fn state_of(engine: &mut Engine, now: NodeTime) -> Vec<String> {
                 "hash" => sorted(ask(&[b"hgetall", &key])),
                 "list" => render(&ask(&[b"lrange", &key, b"0", b"-1"])),
                 "set" => sorted(ask(&[b"smembers", &key])),
+                "quorlock-shared-lock" => render(&ask(&[b"lock.info", &key])),
                 _ => render(&ask(&[b"zrange", &key, b"0", b"-1", b"WITHSCORES"])),
             };
             let left = render(&ask(&[b"pttl", &key]));

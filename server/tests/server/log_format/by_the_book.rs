@@ -95,11 +95,20 @@ fn every_mutation_of_the_chapter_is_in_a_kept_log() {
         "score-remove",
         "part",
         "swap",
+        "holder-set",
+        "holder-remove",
     ] {
         let is_there = words.contains(&format!(" {mutation} "));
         assert!(is_there, "{mutation}");
     }
-    for value in ["string", "hash", "list", "set", "zset"] {
+    for value in [
+        "string",
+        "hash",
+        "list",
+        "set",
+        "zset",
+        "quorlock-shared-lock",
+    ] {
         assert!(words.contains(&format!(" {value} ")), "{value}");
     }
 }

@@ -123,6 +123,7 @@ fn logs_of_every_version_are_read_and_replayed() {
             "plain" | "unlogged" => 3,
             "compacted" => 8,
             "databases" => 12,
+            "shared" => 6,
             "collections" | "pieces" => 10,
             _ => 4,
         };

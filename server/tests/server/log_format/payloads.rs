@@ -123,10 +123,7 @@ impl Rest<'_> {
             return String::new();
         }
         let version = self.fixed(1);
-        assert!(
-            [1, 2, 3, 4, 5].contains(&version),
-            "the version of the mutations"
-        );
+        assert!((1..=6).contains(&version), "the version of the mutations");
         let (mut all, mut place) = (Vec::new(), None);
         while !self.0.is_empty() {
             all.push(self.mutation(version >= 2, &mut place));
@@ -175,6 +172,11 @@ impl Rest<'_> {
             18 => format!("set-remove {place} {}", self.bytes()),
             19 => format!("score-set {place} {:016x} {}", self.fixed(8), self.bytes()),
             20 => format!("score-remove {place} {}", self.bytes()),
+            23 => {
+                let end = self.deadline(has_far);
+                format!("holder-set {place} {end} {}", self.bytes())
+            }
+            24 => format!("holder-remove {place} {}", self.bytes()),
             21 => {
                 let deadline = self.deadline(has_far);
                 let absent = self.variable();
@@ -187,16 +189,18 @@ impl Rest<'_> {
     fn value(&mut self) -> String {
         match self.fixed(1) {
             1 => format!("string {}", self.bytes()),
-            kind @ 2..=5 => {
+            kind @ 2..=6 => {
                 let count = self.variable();
                 assert!(count > 0);
                 let parts = (0..count).map(|_| match kind {
                     2 => format!("{} {}", self.bytes(), self.bytes()),
                     5 => format!("{:016x} {}", self.fixed(8), self.bytes()),
+                    6 => format!("{} {}", self.deadline(true), self.bytes()),
                     _ => self.bytes(),
                 });
                 let parts = parts.collect::<Vec<_>>().join(" ");
-                let name = ["hash", "list", "set", "zset"][usize::try_from(kind).unwrap() - 2];
+                let name = ["hash", "list", "set", "zset", "quorlock-shared-lock"]
+                    [usize::try_from(kind).unwrap() - 2];
                 format!("{name} {parts}")
             }
             other => panic!("type {other} does not exist"),
@@ -306,6 +310,10 @@ fn of_collection(collection: &Collection) -> String {
             .iter()
             .map(|(member, score)| format!("{:016x} {}", score.to_bits(), quoted(member)))
             .collect(),
+        Collection::SharedLock(holders) => holders
+            .iter()
+            .map(|(token, end)| format!("{} {}", of_deadline(Some(end)), quoted(token)))
+            .collect(),
     };
     format!("{} {}", collection.type_name(), parts.join(" "))
 }
@@ -339,6 +347,14 @@ fn of_change(place: &str, change: &Change<'_>) -> String {
             )
         }
         Change::ScoreRemove { member } => format!("score-remove {place} {}", quoted(member)),
+        Change::HolderSet { token, end } => {
+            format!(
+                "holder-set {place} {} {}",
+                of_deadline(Some(end)),
+                quoted(token)
+            )
+        }
+        Change::HolderRemove { token } => format!("holder-remove {place} {}", quoted(token)),
     }
 }
 

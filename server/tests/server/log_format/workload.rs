@@ -46,6 +46,7 @@ pub(crate) fn logs(version: u32) -> &'static [&'static str] {
             "collections",
             "pieces",
             "databases",
+            "shared",
             "compacted-upwards",
             "pieces-upwards",
         ],
@@ -84,10 +85,13 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     }));
     writing.record(&Record::Tick);
     writing.sync();
-    if name == "collections" {
-        for line in COLLECTIONS {
-            writing.command(&mut engine, line);
-        }
+    let lines: &[&str] = match name {
+        "collections" => &COLLECTIONS,
+        "shared" => &SHARED_LOCKS,
+        _ => &[],
+    };
+    for line in lines {
+        writing.command(&mut engine, line);
     }
     if name == "compacted" {
         writing.checkpoint(&mut engine);
@@ -211,6 +215,18 @@ const COLLECTIONS: [&str; 27] = [
     "0 copy list copied",
     "2 sadd gone only",
     "2 srem gone only",
+];
+
+/// Locks that are held shared, and changes of their holders.
+const SHARED_LOCKS: [&str; 8] = [
+    "0 lock.acquire shared one 20000 shared",
+    "0 lock.acquire shared two 30000 shared owner me",
+    "0 lock.extend shared one 40000",
+    "0 lock.acquire shared three 10000 shared",
+    "0 lock.release shared one",
+    "0 lock.acquire shared four 9000 shared",
+    "0 copy shared shared:copied",
+    "3 lock.acquire alone one 9000 shared",
 ];
 
 /// Databases that are swapped, by a command and within a script.

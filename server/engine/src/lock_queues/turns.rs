@@ -1,0 +1,162 @@
+//! Whose turn it is: what becomes of a queue when its lock is held, shared or free, and which reader may have a lock that
+//! nobody holds exclusively.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::lock_queues::{
+    Holder, LockQueues, TOKEN_BYTES_MAX, Turn, WAKE_LASTS, Waiter, Woken, earliest,
+};
+use crate::queue_name::QueueName;
+use crate::time::NodeTime;
+
+impl LockQueues {
+    /// Whether a client that comes now need not wait.
+    pub(super) fn is_open_to(
+        &self,
+        is_shared: bool,
+        name: &QueueName,
+        holder: Option<Holder<'_>>,
+        now: NodeTime,
+    ) -> bool {
+        let queue = self.queues.get(name);
+        match is_shared {
+            false => holder.is_none() && queue.is_none(),
+            true => {
+                holder.is_none_or(|holder| holder.is_shared)
+                    && queue.is_none_or(|queue| queue.writers.is_empty())
+                    && self.intents.until(name, now).is_none()
+            }
+        }
+    }
+
+    /// Whether a reader may have a lock that nobody holds exclusively: it is woken, or no writer waits before it.
+    pub(crate) fn admits_reader(&self, name: &QueueName, token: &[u8], now: NodeTime) -> bool {
+        let queue = self.queues.get(name);
+        let ticket = queue.and_then(|queue| queue.ticket_of(token));
+        let turn = queue.and_then(|queue| queue.turn);
+        if let (Some(ticket), Some(turn)) = (ticket, turn)
+            && ticket <= turn.last
+        {
+            return true;
+        }
+        if self.intents.until(name, now).is_some() {
+            return false;
+        }
+        let writer = queue.and_then(|queue| queue.writers.first());
+        writer.is_none_or(|writer| {
+            let waiter = self.waiters.get(writer);
+            ticket.is_some_and(|ticket| ticket < *writer)
+                || waiter.is_none_or(|waiter| waiter.keeps_until <= now)
+        })
+    }
+
+    /// A reader has the lock, and waits no longer.
+    pub(crate) fn note_reader(&mut self, name: &QueueName, token: &[u8]) {
+        let queue = self.queues.get(name);
+        if let Some(ticket) = queue.and_then(|queue| queue.ticket_of(token)) {
+            self.remove_and_recheck(ticket);
+        }
+    }
+
+    /// Notes whether the lock of a name is held now, and wakes the first where it is not.
+    pub(crate) fn note(
+        &mut self,
+        name: &QueueName,
+        holder: Option<Holder<'_>>,
+        now: NodeTime,
+        woken: &mut Vec<Woken>,
+    ) {
+        let holder = match holder {
+            Some(holder) if !holder.is_shared => holder,
+            readers => return self.note_open(name, readers, now, woken),
+        };
+        let Some(queue) = self.queues.get_mut(name) else {
+            return;
+        };
+        queue.turn = None;
+        if holder.is_new
+            && holder.token.len() <= TOKEN_BYTES_MAX
+            && let Some(ticket) = queue.ticket_of(holder.token)
+        {
+            self.remove(ticket);
+        }
+        self.set_timer(name, holder.until);
+    }
+
+    /// Nobody holds the lock, or readers do.
+    fn note_open(
+        &mut self,
+        name: &QueueName,
+        readers: Option<Holder<'_>>,
+        now: NodeTime,
+        woken: &mut Vec<Woken>,
+    ) {
+        let Some(queue) = self.queues.get_mut(name) else {
+            return;
+        };
+        // Readers have taken it from the writer whose turn it was, which stays first.
+        let is_lost = |turn: &Turn| readers.is_some() && !turn.is_shared;
+        queue.turn = queue.turn.filter(|turn| !is_lost(turn));
+        let lapsed = queue.turn.filter(|turn| turn.until <= now);
+        if let (Some(_), Some(&first)) = (lapsed, queue.order.first()) {
+            self.remove(first);
+            let queue = self.queues.get(name);
+            if queue.is_some_and(|queue| queue.turn.is_some()) {
+                return self.set_timer(name, Some(NodeTime::ZERO));
+            }
+        }
+        self.wake_next(name, readers, now, woken);
+    }
+
+    /// Wakes the next one, if it may be woken beside those who are.
+    pub(super) fn wake_next(
+        &mut self,
+        name: &QueueName,
+        readers: Option<Holder<'_>>,
+        now: NodeTime,
+        woken: &mut Vec<Woken>,
+    ) {
+        let intent = self.intents.until(name, now);
+        let Some(queue) = self.queues.get_mut(name) else {
+            return;
+        };
+        let last = queue.turn.map_or(0, |turn| turn.last);
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let mut next = queue.order.range(behind).copied();
+        let waiter = next.next().and_then(|ticket| {
+            let waiter = self.waiters.get(&ticket)?;
+            Some((ticket, waiter))
+        });
+        let is_read = queue.turn.is_none_or(|turn| turn.is_shared);
+        let may_wake = |waiter: &Waiter| match waiter.is_shared {
+            true => is_read && intent.is_none(),
+            false => queue.turn.is_none() && readers.is_none(),
+        };
+        let waits_for_intent = waiter.is_some_and(|(_, waiter)| waiter.is_shared);
+        let has_ended = readers.and_then(|readers| readers.until);
+        let mut at = earliest([has_ended, intent.filter(|_| waits_for_intent)]);
+        if let Some((last, waiter)) = waiter.filter(|(_, waiter)| may_wake(waiter)) {
+            woken.push(Woken {
+                client: waiter.client,
+                name: waiter.name.clone(),
+                token: Arc::clone(&waiter.token),
+            });
+            let is_shared = waiter.is_shared;
+            let until = now.saturating_add(WAKE_LASTS);
+            let is_followed = is_shared
+                && next
+                    .next()
+                    .is_some_and(|behind| !queue.writers.contains(&behind));
+            at = at.filter(|_| is_shared);
+            at = earliest([at, is_followed.then_some(NodeTime::ZERO)]);
+            queue.turn = Some(Turn {
+                last,
+                is_shared,
+                until,
+            });
+        }
+        let until = queue.turn.map(|turn| turn.until);
+        self.set_timer(name, earliest([at, until]));
+    }
+}

@@ -126,6 +126,7 @@ fn remedy(cause: &Cause) -> &'static str {
             "name the port on which the node speaks Redis's protocol, without TLS"
         }
         Cause::WithoutFences => "leave --fence out, or list nodes of Quorlock alone",
+        Cause::WithoutSharedLocks => "leave --shared out, or list nodes of Quorlock alone",
         Cause::FencesLost => "run `quorlock node sync` with the list of all nodes",
         Cause::Refused(text) if text.contains("restart-delay-max") => {
             "choose a shorter --ttl (with --lock-delay, the sum counts), or raise restart-delay-max on every node"

@@ -54,6 +54,11 @@ pub(crate) struct Arguments {
     /// beyond its lease. All nodes must be Quorlock nodes.
     #[arg(long)]
     fence: bool,
+    /// Hold the lock beside others who also run with --shared, and not beside a command that runs without it
+    ///
+    /// A command that changes nothing is a reader. All nodes must be Quorlock nodes.
+    #[arg(long, conflicts_with_all = ["fence", "permits", "lock_delay", "hold_at_least"])]
+    shared: bool,
     /// Run as many commands at once as there are permits of this name, each with one of them
     ///
     /// All callers should say the same number. The command sees the index of its permit, from 0, in
@@ -102,6 +107,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             .wait(arguments.wait.wait());
         if arguments.fence {
             lock = lock.fenced();
+        }
+        if arguments.shared {
+            lock = lock.shared();
         }
         if let Some(max_hold) = arguments.loss.max_hold {
             lock = lock.max_lifetime(max_hold);

@@ -189,6 +189,12 @@ impl LockRequest {
         self
     }
 
+    /// The lock is to be read, beside others who read; see [`LockRequest::shared`](crate::LockRequest::shared).
+    pub fn shared(mut self) -> Self {
+        self.request = self.request.shared();
+        self
+    }
+
     /// How long to try. 10 s by default.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.request = self.request.wait(wait);

@@ -53,6 +53,7 @@ pub struct LockRequest {
     reserve: Duration,
     max_lifetime: Option<Duration>,
     is_fenced: bool,
+    is_shared: bool,
     on_wait: Option<OnWait>,
 }
 
@@ -76,6 +77,7 @@ impl LockRequest {
             reserve: Duration::ZERO,
             max_lifetime,
             is_fenced: false,
+            is_shared: false,
             on_wait: None,
         }
     }
@@ -216,6 +218,35 @@ impl LockRequest {
         self
     }
 
+    /// The lock is to be read: held beside others who read, and not beside a writer, which is whoever acquires the same name without
+    /// this. No writer acquires it while a reader holds it.
+    ///
+    /// All nodes must be Quorlock nodes: others do not vote for a reader. A writer is not starved: where it was refused because of
+    /// readers, nodes let no new reader in for half a second after its try. Not for leases, permits, and locks with an owner,
+    /// a lock delay or a fence. A guard's [`into_lease`](crate::Guard::into_lease) gives a lease that ends by itself: a token alone
+    /// neither extends nor releases what is held shared.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::{Redlock, Wait};
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let first = redlock.lock("catalogue").shared().acquire().await?;
+    /// let second = redlock.lock("catalogue").shared().acquire().await?;
+    /// assert!(redlock.lock("catalogue").wait(Wait::None).acquire().await.is_err());
+    /// drop((first, second));
+    /// let writer = redlock.lock("catalogue").acquire().await?;
+    /// assert!(writer.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
     /// What to call while the lock is waited for: with its place behind other calls of this client, and again when that
     /// changes, and after each of its attempts that failed, until the lock is acquired or the wait is over.
     /// The task that awaits the call makes it, within a poll of the call and never on the client's thread, so it must not
@@ -319,6 +350,9 @@ impl LockRequest {
         if self.owner.is_some() {
             self.check_owned(renews)?;
         }
+        if self.is_shared {
+            self.check_shared(renews)?;
+        }
         check_ttl(self.ttl, drift, self.min_validity)?;
         check_lock_delay(self.lock_delay, self.ttl)?;
         if renews {
@@ -343,6 +377,20 @@ impl LockRequest {
         Err(Arc::from(format!("{what} has no owner")))
     }
 
+    /// A reader is nothing but a reader, and has a guard.
+    fn check_shared(&self, renews: bool) -> Result<(), Arc<str>> {
+        let what = match renews {
+            false => "a lease, which nobody renews,",
+            true if self.permits.is_some() => "a permit",
+            true if self.name.single().is_none() => "a set of several names",
+            true if self.owner.is_some() => "a lock of an owner",
+            true if !self.lock_delay.is_zero() => "a lock with a lock delay",
+            true if self.is_fenced => "a lock with a fence",
+            true => return Ok(()),
+        };
+        Err(Arc::from(format!("{what} cannot be held shared")))
+    }
+
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
         self.check(renews)
             .map_err(|reason| AcquireError::Invalid { reason })?;
@@ -359,6 +407,7 @@ impl LockRequest {
             reserve: self.reserve,
             max_lifetime: self.max_lifetime,
             is_fenced: self.is_fenced,
+            is_shared: self.is_shared,
         };
         let call = match self.on_wait {
             Some(_) => Call::AcquireTelling(call),

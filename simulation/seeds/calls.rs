@@ -105,6 +105,7 @@ impl World {
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,
+            is_shared: false,
             wait,
             renews: true,
             min_validity: Duration::ZERO,

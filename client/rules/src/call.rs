@@ -40,6 +40,8 @@ pub struct AcquireCall {
     pub max_lifetime: Option<Duration>,
     /// Whether the nodes have to take a fence for it.
     pub is_fenced: bool,
+    /// Whether it is held beside others who read, and not beside a writer.
+    pub is_shared: bool,
 }
 
 /// What a caller asks for.

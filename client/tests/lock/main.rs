@@ -16,6 +16,7 @@ mod in_process;
 mod membership;
 mod owners;
 mod permits;
+mod readers;
 mod secrets;
 mod several;
 mod statistics;

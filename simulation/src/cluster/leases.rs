@@ -26,6 +26,7 @@ impl<Step> Cluster<Step> {
             ttl,
             lock_delay: Duration::ZERO,
             is_fenced,
+            is_shared: false,
             wait,
             renews: false,
             min_validity: Duration::ZERO,

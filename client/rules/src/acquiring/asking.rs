@@ -41,7 +41,11 @@ impl Asking {
     ) -> Self {
         let ttl = call.ttl;
         let is_cut = patience_max < context.patience(ttl);
-        let subject = Subject::with_lock_delay(call.name.clone(), token, ttl, call.lock_delay);
+        let name = call.name.clone();
+        let subject = match call.is_shared {
+            true => Subject::to_read(name, token, ttl),
+            false => Subject::with_lock_delay(name, token, ttl, call.lock_delay),
+        };
         let terms = Terms {
             nodes: context.nodes(),
             spare_votes: context.settings.spare_votes,

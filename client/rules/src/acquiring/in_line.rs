@@ -141,7 +141,12 @@ impl Acquiring {
         if let Some(before) = context.lines.join(name, node, token.clone()) {
             context.unwait(before, name);
         }
-        let subject = Subject::new(name.clone().into(), token, self.call.ttl);
+        let subject = Subject::new_as(
+            self.call.is_shared,
+            name.clone().into(),
+            token,
+            self.call.ttl,
+        );
         context.ask(node, Kind::Wait, &subject, self.attempts);
     }
 
@@ -261,7 +266,12 @@ impl Acquiring {
         };
         self.in_line.ahead = None;
         self.stage = Stage::Pausing(now.after(patience));
-        let subject = Subject::new(self.call.name.clone(), token, self.call.ttl);
+        let subject = Subject::new_as(
+            self.call.is_shared,
+            self.call.name.clone(),
+            token,
+            self.call.ttl,
+        );
         context.ask(node, Kind::Wait, &subject, self.attempts);
         true
     }

@@ -113,6 +113,7 @@ impl Cluster {
             ttl: TTL,
             lock_delay: Duration::ZERO,
             is_fenced: false,
+            is_shared: false,
             wait,
             renews: true,
             min_validity: Duration::ZERO,

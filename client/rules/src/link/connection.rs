@@ -13,8 +13,8 @@ use super::{ConnectionId, QUEUE_MAX, Surroundings};
 use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
-use crate::protocol::meaning;
 use crate::protocol::reply::{Incoming, Replies};
+use crate::protocol::{meaning, shared};
 use crate::votes::NodeIndex;
 
 #[derive(Debug)]
@@ -236,6 +236,10 @@ impl Connection {
         Some(match (request.kind, identity) {
             (Kind::Take, Ok(by)) if request.subject.name.single().is_none() => {
                 Content::Taken(meaning::taken_all(reply, by), None)
+            }
+            (Kind::Take, Ok(by)) if request.subject.is_shared() => {
+                let answer = shared::taken_shared(reply, by, &request.subject.token);
+                Content::Taken(answer, None)
             }
             (Kind::Take, Ok(by)) => {
                 let token = &request.subject.token;

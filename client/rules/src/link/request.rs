@@ -87,6 +87,8 @@ pub(crate) struct Subject {
     pub(crate) ttl: Duration,
     /// How long a node keeps the lock: the ttl, and the lock delay behind it.
     pub(crate) kept: Duration,
+    /// It is held beside others who read.
+    is_shared: bool,
     may_hold: RefCell<Vec<Holder>>,
 }
 
@@ -105,6 +107,31 @@ impl Subject {
         Self::with_lock_delay(name, token, ttl, Duration::ZERO)
     }
 
+    /// The same for a lock that is held beside others who read, if it is.
+    pub(crate) fn new_as(is_shared: bool, name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
+        match is_shared {
+            true => Self::to_read(name, token, ttl),
+            false => Self::new(name, token, ttl),
+        }
+    }
+
+    /// The same for a lock that is held beside others who read.
+    pub(crate) fn to_read(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
+        Rc::new(Self {
+            name,
+            token,
+            ttl,
+            kept: ttl,
+            is_shared: true,
+            may_hold: RefCell::default(),
+        })
+    }
+
+    /// Whether it is held beside others who read.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// The same, which nodes keep for a lock delay more than the lease that its holder counts with.
     pub(crate) fn with_lock_delay(
         name: LockName,
@@ -117,6 +144,7 @@ impl Subject {
             token,
             ttl,
             kept: ttl.saturating_add(lock_delay),
+            is_shared: false,
             may_hold: RefCell::default(),
         })
     }
@@ -227,6 +255,16 @@ impl Request {
         let is_preferred = self.form == Form::Preferred;
         let by_hash = |hash: Option<ScriptHash>| hash.filter(|_| is_preferred);
         match self.kind {
+            Kind::Take if self.subject.is_shared => {
+                request::take_shared(out, name, token, kept);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
+            Kind::Extend if self.subject.is_shared => {
+                request::write(out, &[b"LOCK.EXTEND", name, token, kept]);
+            }
+            Kind::Release if self.subject.is_shared => {
+                request::write(out, &[b"LOCK.RELEASE", name, token]);
+            }
             Kind::Take => {
                 let with_get = peer.takes_get;
                 self.form = if with_get {
@@ -251,6 +289,9 @@ impl Request {
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            Kind::Wait if self.subject.is_shared => {
+                request::write(out, &[b"LOCK.WAIT", name, token, b"SHARED"]);
+            }
             Kind::Wait => request::write(out, &[b"LOCK.WAIT", name, token]),
             Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {

@@ -75,6 +75,8 @@ pub enum Cause {
     Invalid(Arc<str>),
     /// The node has no fences: it is no Quorlock node, or one of a version without them.
     WithoutFences,
+    /// The node has no locks that are held shared: it is no Quorlock node, or one of a version without them.
+    WithoutSharedLocks,
     /// The node may have lost fences that it took, so it takes none until it has been told what the others took.
     FencesLost,
     /// The lock is not, or no longer, under our token there.
@@ -143,6 +145,9 @@ impl fmt::Display for Cause {
             }
             Self::WithoutFences => formatter.write_str(
                 "it has no fences, as only Quorlock nodes have them: it does not vote for a lock that is to have one. Acquire the lock without a fence, or list Quorlock nodes",
+            ),
+            Self::WithoutSharedLocks => formatter.write_str(
+                "it has no shared locks, as only Quorlock nodes have them: it does not vote for a reader. Acquire the lock exclusively, or list Quorlock nodes",
             ),
             Self::FencesLost => formatter.write_str(
                 "it may have lost fences that it took, so it does not vote for a lock that is to have one; run `quorlock node sync` with the list of all nodes",

@@ -26,6 +26,7 @@ impl Cause {
         match self {
             Self::OtherCluster { .. } | Self::OtherSize { .. } | Self::SameNode(_) => true,
             Self::Invalid(_) | Self::WithoutFences | Self::FencesLost => true,
+            Self::WithoutSharedLocks => true,
             // Clients come and go; passwords and protected mode stay.
             Self::LoginRefused(text) => !text.contains("max number of clients"),
             Self::Refused(text) | Self::Unidentified(text) => {

@@ -32,6 +32,7 @@ pub(crate) fn taken(
         OwnedFrame::Error(text) if with_get && text.starts_with("ERR syntax error") => {
             return None;
         }
+        OwnedFrame::Error(text) if text.starts_with(HELD_SHARED) => busy(by, None),
         other => Answer::Not(refusal(other)),
     })
 }
@@ -139,7 +140,7 @@ fn fence_refusal(reply: &OwnedFrame) -> Cause {
     }
 }
 
-fn busy(by: &Identity, holder: Option<&Vec<u8>>) -> Answer {
+pub(super) fn busy(by: &Identity, holder: Option<&Vec<u8>>) -> Answer {
     let short = holder.filter(|holder| holder.len() <= TOKEN_BYTES_MAX);
     Answer::Busy {
         by: by.clone(),
@@ -153,6 +154,7 @@ pub(crate) fn extended(reply: &OwnedFrame, by: &Identity) -> Option<ExtendAnswer
         OwnedFrame::Integer(1) => ExtendAnswer::Extended(by.clone()),
         OwnedFrame::Integer(0) => ExtendAnswer::Gone(by.clone()),
         OwnedFrame::Integer(-1) => ExtendAnswer::Other(by.clone()),
+        OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => ExtendAnswer::Other(by.clone()),
         OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return None,
         other => ExtendAnswer::Not(refusal(other)),
     })
@@ -163,6 +165,7 @@ pub(crate) fn released(reply: &OwnedFrame) -> Option<NodeRelease> {
     Some(match reply {
         OwnedFrame::Integer(1) => NodeRelease::Freed,
         OwnedFrame::Integer(0) => NodeRelease::NotHeld,
+        OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => NodeRelease::NotHeld,
         OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return None,
         other => NodeRelease::Not(refusal(other)),
     })
@@ -325,6 +328,10 @@ fn shown(text: &str) -> Arc<str> {
 
 /// How a node refuses a fence that is too far above its own.
 const TOO_HIGH: &str = "ERR this fence is more than ";
+/// How a node refuses a writer while others read.
+const HELD_SHARED: &str = "WRONGTYPE readers hold this lock";
+/// How a node answers a writer's script about a key that is no string: readers, or something else, hold the name.
+const OTHER_TYPE: &str = "WRONGTYPE ";
 const ID_BYTES_MAX: usize = 128;
 const TEXT_CHARACTERS_MAX: usize = 300;
 
@@ -418,7 +425,10 @@ mod tests {
         );
         assert_eq!(extend(error("NOSCRIPT No matching")), None);
         assert!(is_not(&extend(OwnedFrame::Integer(2))));
-        assert!(is_not(&extend(error("WRONGTYPE x"))));
+        assert!(is_not(&extend(error("ERR x"))));
+        let other = Some(ExtendAnswer::Other(by()));
+        assert_eq!(extend(error("WRONGTYPE x")), other, "readers hold it");
+        assert_eq!(released(&error("WRONGTYPE x")), Some(NodeRelease::NotHeld));
         assert_eq!(released(&OwnedFrame::Integer(1)), Some(NodeRelease::Freed));
         assert_eq!(released(&error("NOSCRIPT x")), None);
     }

@@ -7,3 +7,4 @@ pub(crate) mod reply;
 mod reply_error;
 pub(crate) mod request;
 mod resp3;
+pub(crate) mod shared;

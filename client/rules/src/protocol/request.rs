@@ -77,6 +77,11 @@ pub(crate) fn take_fenced(
     }
 }
 
+/// Takes the lock beside others who read, if no writer has it.
+pub(crate) fn take_shared(out: &mut Vec<u8>, name: &[u8], token: &[u8], kept_ms: &[u8]) {
+    write(out, &[b"LOCK.ACQUIRE", name, token, kept_ms, b"SHARED"]);
+}
+
 /// Takes a fence for a lock that the node has granted.
 pub(crate) fn fence(out: &mut Vec<u8>, name: &[u8], token: &[u8], fence: u64) {
     let fence = fence.to_string();

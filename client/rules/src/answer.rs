@@ -97,6 +97,8 @@ pub(crate) enum Content {
     Extended(ExtendAnswer),
     Released(NodeRelease),
     TimeLeft(Option<Duration>),
+    /// Whether anybody has the lock there; none where the node has not told.
+    Exists(Option<bool>),
     /// How many stand in the line for the lock, or 0 where it is this client's turn.
     InLine(Result<u64, Cause>),
     Info(Result<Told, Cause>),

@@ -94,7 +94,7 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         | Content::Released(NodeRelease::Not(_))
         | Content::Info(Err(_)) => node.failures += 1,
         // That a key has no end, or is gone, is an answer, and is not told from none.
-        Content::TimeLeft(None) => {}
+        Content::TimeLeft(None) | Content::Exists(None) => {}
         // A node that has no lines is as good as any.
         Content::InLine(Err(_)) => {}
         // Connections are counted where they are made, and so are those that stand.

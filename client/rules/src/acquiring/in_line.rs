@@ -8,6 +8,7 @@
 //! When an earlier node comes back, those who begin to wait and those whose attempt has failed stand in line there. Who waits
 //! at a later node all that time has its turn there, and asks again in any case when its pause is over.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,6 +37,8 @@ pub(super) struct InLine {
     since: Option<ClientInstant>,
     /// When the nodes are asked although the line says nothing.
     asks_at: Option<ClientInstant>,
+    /// How often it was asked for whether the line is still there.
+    checks: usize,
     /// The attempt under way was begun because it was this call's turn.
     is_called: bool,
     /// Attempts that were begun so in a row and failed.
@@ -150,7 +153,8 @@ impl Acquiring {
         context.ask(node, Kind::Wait, &subject, self.attempts);
     }
 
-    /// A node has answered how many stand in the line. None if the input is something else.
+    /// A node has answered how many stand in the line, or another one whether the lock is free there. None if the input is
+    /// something else.
     pub(super) fn answered_in_line(
         &mut self,
         input: &Input,
@@ -159,13 +163,19 @@ impl Acquiring {
         let Input::Reply(reply) = input else {
             return None;
         };
-        let Content::InLine(answer) = &reply.content else {
-            return None;
-        };
-        let (node, token) = context.lines.untried(self.call.name.single()?)?;
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        if is_pausing && reply.round == self.attempts && node == reply.node {
-            self.place_told(node, answer, token, context);
+        let is_now = is_pausing && reply.round == self.attempts;
+        match &reply.content {
+            Content::InLine(answer) => {
+                let (node, token) = context.lines.untried(self.call.name.single()?)?;
+                if is_now && node == reply.node {
+                    self.place_told(node, answer, token, context);
+                }
+            }
+            // What holds the node of the line may be nobody's lock: a key without an end, or a release that did not arrive.
+            Content::Exists(Some(false)) if is_now => self.ask(context),
+            Content::Exists(_) => {}
+            _ => return None,
         }
         Some(())
     }
@@ -273,7 +283,29 @@ impl Acquiring {
             self.call.ttl,
         );
         context.ask(node, Kind::Wait, &subject, self.attempts);
+        self.ask_another(node, &subject, context);
         true
+    }
+
+    /// Another node than that of the line is asked whether it is free, one after the other from check to check.
+    fn ask_another(
+        &mut self,
+        of_line: NodeIndex,
+        subject: &Rc<Subject>,
+        context: &mut Context<'_>,
+    ) {
+        let nodes = context.nodes();
+        let others = (0..nodes).filter(|node| *node != of_line);
+        let tells = |node: &NodeIndex| context.links[*node].is_ready(context.now);
+        // A reader is let in beside others who read.
+        let others: Vec<_> = others
+            .filter(tells)
+            .filter(|_| !self.call.is_shared)
+            .collect();
+        if let Some(node) = others.get(self.in_line.checks % others.len().max(1)) {
+            context.ask(*node, Kind::Exists, subject, self.attempts);
+        }
+        self.in_line.checks = self.in_line.checks.wrapping_add(1);
     }
 
     /// Until when the call waits for its turn without a word.
@@ -294,9 +326,9 @@ impl Acquiring {
     }
 }
 
-/// How often all nodes are asked although it is not this call's turn, and how often the line is: with five nodes an attempt that
-/// is refused comes to some thirteen requests.
-const ASKS_EVERY: Duration = Duration::from_secs(120);
+/// How often all nodes are asked although it is not this call's turn, and how often the line and another node are: with five
+/// nodes an attempt that is refused comes to some thirteen requests.
+const ASKS_EVERY: Duration = Duration::from_secs(240);
 const CHECKS_EVERY: Duration = Duration::from_secs(15);
 /// Attempts of one turn: the others wait for it.
 const FAILURES_MAX: u32 = 4;

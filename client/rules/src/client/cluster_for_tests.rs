@@ -340,6 +340,7 @@ impl Node {
                     }
                 }
             }
+            ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["EVAL", script, "1", name, token, ..] => {
                 let holder = self.keys.get(name).map(String::as_str);

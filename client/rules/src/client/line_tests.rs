@@ -274,6 +274,18 @@ fn who_waits_costs_the_nodes_next_to_nothing() {
     assert!((100..=720).contains(&all), "{all}");
 }
 
+/// A key that nobody owns, or a release that did not reach the node.
+#[test]
+fn a_line_on_a_node_that_alone_is_taken_keeps_nobody_waiting() {
+    let (mut cluster, call) = waiting(5);
+    cluster.pass(Duration::from_secs(60));
+    for node in &mut cluster.nodes[1..] {
+        node.keys.clear();
+    }
+    cluster.pass(Duration::from_secs(20));
+    assert!(acquired(&mut cluster, call).is_some());
+}
+
 #[test]
 fn nodes_without_lines_are_asked_now_and_then() {
     let (mut cluster, call) = waiting(3);

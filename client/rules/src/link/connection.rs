@@ -276,6 +276,7 @@ impl Connection {
             (Kind::Adopt(_), Ok(by)) => Content::Ceiling(meaning::adopted(reply, by)),
             (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
+            (Kind::Exists, _) => Content::Exists(meaning::exists(reply)),
             (Kind::Resp3 | Kind::Wait | Kind::Unwait, _) => {
                 self.may_have_lines &= !meaning::has_no_lines(reply);
                 Content::InLine(meaning::in_line(reply))

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Extend,
     Release,
     TimeLeft,
+    /// Whether anybody has the lock.
+    Exists,
     /// Speak RESP3 from now on.
     Resp3,
     /// Stand in line for the lock, with the token of the next attempt.
@@ -72,6 +74,7 @@ impl Kind {
             Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
+            Self::Exists => Content::Exists(None),
             Self::Resp3 | Self::Wait | Self::Unwait => Content::InLine(Err(cause)),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
@@ -289,6 +292,7 @@ impl Request {
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
+            Kind::Exists => request::write(out, &[b"EXISTS", name]),
             Kind::Wait if self.subject.is_shared => {
                 request::write(out, &[b"LOCK.WAIT", name, token, b"SHARED"]);
             }
@@ -316,6 +320,7 @@ impl Request {
             Kind::TakeFenced { .. }
             | Kind::Fence(_)
             | Kind::TimeLeft
+            | Kind::Exists
             | Kind::Wait
             | Kind::Unwait => {
                 unreachable!("for several names no fence, no time left and no line is asked for")

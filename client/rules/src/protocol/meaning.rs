@@ -179,6 +179,13 @@ pub(crate) fn time_left(reply: &OwnedFrame) -> Option<Duration> {
     }
 }
 
+pub(crate) fn exists(reply: &OwnedFrame) -> Option<bool> {
+    match reply {
+        OwnedFrame::Integer(keys) => Some(*keys > 0),
+        _ => None,
+    }
+}
+
 /// How many stand in a line, as far as the node has lines.
 pub(crate) fn in_line(reply: &OwnedFrame) -> Result<u64, Cause> {
     number(reply).ok_or_else(|| refusal(reply))

@@ -24,20 +24,24 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// What the register made of those who came late, if locks had fences.
+/// What the register made of those who came late, if some locks had fences.
 fn fences(summary: &Summary) -> Option<String> {
-    let fenced = summary
-        .cells
-        .iter()
-        .filter(|cell| cell.cell.fences.are_on());
-    let (mut trials, mut refused, mut lost) = (0, 0, 0);
-    for cell in fenced {
-        trials += cell.trials;
+    let (mut trials, mut refused, mut lost) = ([0, 0], 0, [0, 0]);
+    for cell in &summary.cells {
+        let with = usize::from(cell.cell.fences.are_on());
+        trials[with] += cell.trials;
         refused += cell.refused_holders;
-        lost += cell.lost_updates + cell.missing_updates.unwrap_or(0);
+        lost[with] += cell.lost_updates.max(cell.missing_updates.unwrap_or(0));
     }
-    (trials > 0).then(|| {
-        format!("With fences: the database refused {refused} holders that came late; {lost} updates were lost in {trials} trials.")
+    let without = match trials[0] {
+        0 => String::new(),
+        trials => format!(" Without: {} were lost in {trials} trials.", lost[0]),
+    };
+    (trials[1] > 0).then(|| {
+        format!(
+            "With fences: the database refused {refused} holders that came late; {} updates were lost in {} trials.{without}",
+            lost[1], trials[1]
+        )
     })
 }
 

@@ -80,6 +80,8 @@ struct EngineFacts {
     watching: [usize; 2],
     /// Keys for which clients wait.
     waited_for: usize,
+    /// How many stand in line for locks.
+    lock_waiters: usize,
     /// Clients that are told of changes, and keys, items and prefixes of theirs.
     tracked: [usize; 4],
     script_counts: ScriptCounts,
@@ -118,6 +120,7 @@ impl EngineFacts {
             listening,
             watching,
             waited_for: executor.engine.waited_for(),
+            lock_waiters: executor.engine.lock_waiters(),
             tracked,
             script_counts: executor.script_counts().clone(),
         };
@@ -298,6 +301,7 @@ fn clients(page: &mut Page<'_>) {
     page.field("quorlock_unauthenticated_clients", unauthenticated);
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
+    page.field("quorlock_lock_waiters", page.engine.lock_waiters);
     page.field("tracking_clients", page.engine.tracked[0]);
     page.field("pubsub_clients", page.engine.listening);
     let [watching, watched] = page.engine.watching;

@@ -13,7 +13,7 @@ use crate::machine::gate::{Gate, OpenAtEnd};
 use crate::machine::run;
 
 /// What each of them asks for, and the first words of the reply; none where it is blocked. `#` is its number.
-const KINDS: [(&[&str], &[&str]); 10] = [
+const KINDS: [(&[&str], &[&str]); 11] = [
     (&["BLPOP list-# list 0"], &[]),
     (&["BZPOPMIN sorted-# sorted 1000"], &[]),
     (&["SET token-# a", "WAITAOF 1 0 0"], &["+OK"]),
@@ -35,6 +35,7 @@ const KINDS: [(&[&str], &[&str]); 10] = [
     (&["SUBSCRIBE channel-# channel"], &["["]),
     (&["PSUBSCRIBE pattern-#* pattern*"], &["["]),
     (&["SSUBSCRIBE shard-# shard"], &["["]),
+    (&["HELLO 3", "LOCK.WAIT key token-#"], &["[", ":"]),
     (&["MULTI", "EVAL while-#-end 0"], &["+OK", "+QUEUED"]),
 ];
 
@@ -42,7 +43,7 @@ const KINDS: [(&[&str], &[&str]); 10] = [
 const EACH: usize = 200;
 
 /// What counts them, and what it says while they are here. The watcher is none of them.
-const COUNTS: [(&str, usize); 15] = [
+const COUNTS: [(&str, usize); 16] = [
     ("connected_clients", KINDS.len() * EACH + 1),
     ("blocked_clients", 3 * EACH),
     ("total_blocking_keys", 2 * (EACH + 1)),
@@ -56,6 +57,7 @@ const COUNTS: [(&str, usize); 15] = [
     ("pubsub_channels", EACH + 1),
     ("pubsub_patterns", EACH + 1),
     ("pubsubshard_channels", EACH + 1),
+    ("quorlock_lock_waiters", EACH),
     ("quorlock_unauthenticated_clients", 0),
     ("rejected_connections", 0),
 ];

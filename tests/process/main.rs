@@ -33,6 +33,7 @@ mod run_far;
 mod run_kept;
 mod run_permits;
 mod run_several;
+mod run_shared;
 mod run_wait;
 mod scripts;
 mod server;

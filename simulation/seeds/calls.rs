@@ -98,6 +98,9 @@ impl World {
             0 if !is_patient => Wait::None,
             _ => Wait::For(Duration::from_nanos(self.plan.wait_ns())),
         };
+        // Its number is known before the call: the answer may come at once.
+        let operation = self.cluster.next_operation(client);
+        let is_shared = self.is_to_read(client, operation);
         let call = AcquireCall {
             name: self.plan.lock(name),
             permits: self.plan.permits,
@@ -105,15 +108,13 @@ impl World {
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,
-            is_shared: false,
+            is_shared,
             wait,
             renews: true,
             min_validity: Duration::ZERO,
             reserve: Duration::ZERO,
             max_lifetime: None,
         };
-        // Its number is known before the call: the answer may come at once.
-        let operation = self.cluster.next_operation(client);
         // Half of the callers want to know what they wait for.
         let call = match operation.0.is_multiple_of(2) {
             true => Call::AcquireTelling(call),

@@ -152,6 +152,7 @@ impl World {
             (hold.name == name || overlaps(&hold.lock, lock))
                 && hold.until_ns > self.cluster.now_ns
                 && (hold.client, hold.held) != held
+                && !self.may_share(hold, held)
         };
         let others: Vec<&Hold> = self.holds.iter().filter(is_other).collect();
         let same = others.iter().find(|hold| overlaps(&hold.lock, lock));

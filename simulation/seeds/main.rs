@@ -34,6 +34,7 @@ mod listeners;
 mod machine;
 mod outcomes;
 mod plan;
+mod readers;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -80,6 +81,9 @@ struct Arguments {
     /// Callers of three clients that stand in line for one lock.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several"])]
     waiters: bool,
+    /// Callers that read beside each other, and writers.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters"])]
+    readers: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -102,6 +106,7 @@ impl Arguments {
             _ if self.lock_delay => Plan::of(seed).delayed(),
             _ if self.several => Plan::of(seed).of_several(),
             _ if self.fences => Plan::of(seed).fenced(),
+            _ if self.readers => Plan::of(seed).with_readers(),
             _ if self.waiters => Plan::of(seed).waiting(),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),

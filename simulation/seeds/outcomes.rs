@@ -57,6 +57,7 @@ impl World {
                 } = self.callers[caller].state
                 {
                     self.check_wait(name, asked_ns, &error.to_string());
+                    self.check_starved(name, asked_ns, (client, operation));
                 }
                 self.cluster
                     .note(|| format!("client {client}, {operation:?}: {error}"));
@@ -94,6 +95,7 @@ impl World {
             return;
         };
         self.report.acquired += 1;
+        self.note_taken(name, (client, held));
         self.check_turn(name, asked_ns);
         self.check_delay(client, name);
         self.check_fence(client, name, fence);
@@ -159,7 +161,7 @@ impl World {
         }
         // Some hold it while many nodes go and come back.
         match self.cluster.random.below(4) {
-            0 => self.cluster.random.below(ttl_ns * 40),
+            0 if !self.plan.has_readers => self.cluster.random.below(ttl_ns * 40),
             _ => self.cluster.random.below(ttl_ns / 4),
         }
     }

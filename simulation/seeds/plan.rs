@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) lock_delay_ms: u64,
     /// Locks have fences.
     pub(crate) is_fenced: bool,
+    /// Most callers read.
+    pub(crate) has_readers: bool,
     /// Nodes that lost power trust their disks.
     pub(crate) trusts_fsync: bool,
     /// The longest way from a client to a node, in microseconds.
@@ -97,6 +99,7 @@ impl Plan {
             ttl_ms,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_readers: false,
             trusts_fsync: false,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
@@ -123,6 +126,7 @@ impl Plan {
             3 => plan.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
             4 => plan.of_several(),
             5 => plan.waiting(),
+            6 => plan.with_readers(),
             _ => plan,
         }
     }
@@ -142,6 +146,7 @@ impl Plan {
             permits: None,
             is_several: false,
             is_fenced: is_known,
+            has_readers: false,
             trusts_fsync: is_known && Random::of(&[self.seed, 15]).chance(1, 2),
             ..self
         }
@@ -161,6 +166,7 @@ impl Plan {
             lock_delay_ms: 0,
             is_several: false,
             is_fenced: false,
+            has_readers: false,
             trusts_fsync: false,
             ..self
         }
@@ -176,6 +182,25 @@ impl Plan {
             trusts_fsync: false,
             is_by_token: false,
             is_several: true,
+            has_readers: false,
+            ..self
+        }
+    }
+
+    /// The same seed with readers, where callers do not ask in step. Nobody releases or extends what is held shared by its
+    /// token.
+    pub(crate) fn with_readers(self) -> Plan {
+        if self.is_in_step {
+            return self;
+        }
+        Plan {
+            permits: None,
+            callers: self.callers.max(3),
+            lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
+            has_readers: true,
+            is_by_token: false,
             ..self
         }
     }
@@ -273,6 +298,7 @@ impl Plan {
             spare_votes,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::Emptied,
             away: 2,
@@ -302,6 +328,7 @@ impl Plan {
             permits: None,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::StoppedClocks,
             away: 1,
@@ -327,6 +354,7 @@ impl Plan {
             ttl_ms: 4_000,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::Silence,
             away: 1,
@@ -414,6 +442,7 @@ impl Plan {
             && !self.is_by_token
             && self.lock_delay_ms == 0
             && self.permits.is_none()
+            && !self.has_readers
     }
 
     /// Whether clients are given the id of their cluster: where a majority of the addresses may lead elsewhere.

@@ -95,6 +95,25 @@ fn no_more_callers_hold_a_permit_than_there_are_permits() {
 }
 
 #[test]
+fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
+    let (mut read, mut written, mut faults) = (0, 0, 0);
+    for seed in 0..3 * SEEDS {
+        let report = run(&Plan::of(seed).with_readers(), false);
+        let report = report.unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --readers --seed {seed}")
+        });
+        read += report.read;
+        written += report.acquired - report.read;
+        faults += report.faults.values().sum::<u64>();
+    }
+    assert!(
+        read > SEEDS * 20 && written > SEEDS * 10,
+        "{read} reads, {written} writes"
+    );
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
 fn of_locks_that_have_a_name_in_common_one_is_held_and_each_caller_has_its_turn() {
     let (mut acquired, mut renewed, mut faults) = (0, 0, 0);
     for seed in 0..2 * SEEDS {

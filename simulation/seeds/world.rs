@@ -17,6 +17,7 @@ use super::fences::Fences;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
 use super::plan::Plan;
+use super::readers::Readers;
 use super::step::{Step, ways};
 use super::tokens::Tokens;
 
@@ -57,6 +58,8 @@ pub(crate) struct SeedReport {
     pub(crate) turns_ms: Vec<u64>,
     /// Of callers that asked in step: after how many of the longest ways the first of them had the lock.
     pub(crate) draws_ways: Vec<u64>,
+    /// How many of the acquisitions were readers'.
+    pub(crate) read: u64,
     /// The most requests that a client kept for its nodes at a time.
     pub(crate) requests_kept_max: u64,
     /// Simulated time.
@@ -74,6 +77,7 @@ pub(super) struct World {
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
     pub(super) fences: Fences,
+    pub(super) readers: Readers,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) report: SeedReport,
@@ -135,6 +139,7 @@ impl World {
             by_token: Tokens::default(),
             delays: Delays::default(),
             fences: Fences::default(),
+            readers: Readers::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),
             violation: None,

@@ -295,7 +295,9 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) {
         let nodes = context.nodes();
-        let others = (0..nodes).filter(|node| *node != of_line);
+        // What was free while the lock was held says nothing new.
+        let others =
+            (0..nodes).filter(|node| *node != of_line && !self.in_line.others.contains(*node));
         let tells = |node: &NodeIndex| context.links[*node].is_ready(context.now);
         // A reader is let in beside others who read.
         let others: Vec<_> = others
@@ -314,7 +316,8 @@ impl Acquiring {
         let random = 0.75 + 0.5 * fraction(context.random);
         let left = self.last.as_ref().and_then(|last| last.time_left(now));
         let spread = context.settings.retry_delay.first.mul_f64(random);
-        let check = CHECKS_EVERY.mul_f64(random);
+        let doubled = CHECK_FIRST * (1 << self.in_line.checks.min(4));
+        let check = CHECKS_EVERY.min(doubled).mul_f64(random);
         let pause = left.map_or(check, |left| check.min(left.saturating_add(spread)));
         let wait_left = self.limit.left(now);
         let last_start = wait_left.saturating_sub(context.round_trip());
@@ -330,6 +333,8 @@ impl Acquiring {
 /// nodes an attempt that is refused comes to some thirteen requests.
 const ASKS_EVERY: Duration = Duration::from_secs(240);
 const CHECKS_EVERY: Duration = Duration::from_secs(15);
+/// The first checks of a call come sooner, each after twice the time.
+const CHECK_FIRST: Duration = Duration::from_secs(1);
 /// Attempts of one turn: the others wait for it.
 const FAILURES_MAX: u32 = 4;
 /// Who has waited so long has not failed just now.

@@ -307,7 +307,9 @@ fn nodes_without_lines_are_asked_now_and_then() {
     assert_eq!(cluster.nodes[1].waits.len(), 1);
     let (tries, asked) = (tried(&cluster), cluster.nodes[0].requests);
     cluster.pass(3_000 * MS);
-    assert_eq!((tried(&cluster), cluster.nodes[0].requests), (tries, asked));
+    // A node that is not that of the line is asked whether it is free, and for nothing else.
+    assert_eq!(tried(&cluster), tries);
+    assert!(cluster.nodes[0].requests <= asked + 1);
 }
 
 #[test]

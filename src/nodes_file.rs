@@ -4,7 +4,7 @@
 //! and whoever writes it decides where locks are taken: so it is refused where others may do that.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,11 @@ impl NodeList {
         let own = config.map(|folder| folder.join(NAME));
         let all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
         for path in all {
-            if fs::exists(&path).unwrap_or(true) {
+            // A link that leads nowhere was meant to name nodes.
+            let is_absent = fs::symlink_metadata(&path).is_err_and(|error| {
+                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+            });
+            if !is_absent {
                 return NodeList::read(&path).map(Some);
             }
         }
@@ -54,6 +58,7 @@ impl NodeList {
     pub(crate) fn read(path: &Path) -> Result<NodeList, Failure> {
         let shown = path.display();
         let unreadable = |error| Failure::new(NO_INPUT, format!("cannot read {shown}: {error}"));
+        require_file(path)?;
         let file = File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode();
         if mode & 0o002 != 0 {
@@ -70,7 +75,7 @@ impl NodeList {
             return Err(Failure::usage(what));
         }
         let lines = Lines::parse(path, &text)?;
-        let has_password = lines.file.nodes.iter().any(|node| node.contains('@'));
+        let has_password = lines.file.nodes.iter().any(|node| has_login(node));
         if has_password && mode & 0o004 != 0 {
             return Err(public(path));
         }
@@ -78,6 +83,12 @@ impl NodeList {
         if nodes.is_empty() {
             let what = format!("{shown} names no node");
             return Err(Failure::usage(what).remedy("add a line for each: node db1:7001"));
+        }
+        if lines.user.is_some() && lines.password.is_none() {
+            let what = format!("{shown} names a user and no password-file");
+            return Err(
+                Failure::usage(what).remedy("name both, or write the login into the addresses")
+            );
         }
         let nodes = nodes.iter().map(|node| lines.with_login(node)).collect();
         Ok(NodeList {
@@ -106,7 +117,11 @@ impl Lines {
                 ));
             };
             match name.as_str() {
-                "password-file" => lines.password = Some(password(Path::new(value))?),
+                // A job of cron starts in another folder.
+                "password-file" => {
+                    let folder = path.parent().unwrap_or(Path::new(""));
+                    lines.password = Some(password(&folder.join(value))?);
+                }
                 _ => lines.set(name, value).map_err(refuse)?,
             }
         }
@@ -127,6 +142,10 @@ impl Lines {
                 let votes = value.parse();
                 self.file.spare_votes = votes.map_err(|_| "the value is a number".to_owned())?;
             }
+            // It may be an address with its password.
+            _ if name.contains(['@', ':']) => {
+                return Err("the line begins with no directive of this file".to_owned());
+            }
             _ => return Err(format!("'{name}' is no directive of this file")),
         }
         Ok(())
@@ -135,7 +154,7 @@ impl Lines {
     /// The address with the file's user and password, unless it has its own.
     fn with_login(&self, node: &str) -> String {
         match (&self.password, node.split_once("://")) {
-            (Some(password), Some((scheme, rest))) if !rest.contains('@') => {
+            (Some(password), Some((scheme, rest))) if !has_login(node) => {
                 let user = self.user.as_deref().map(encoded).unwrap_or_default();
                 format!("{scheme}://{user}:{}@{rest}", encoded(password))
             }
@@ -144,8 +163,34 @@ impl Lines {
     }
 }
 
+/// Whether an address has a login of its own. The path of a socket may have an '@' as well.
+fn has_login(node: &str) -> bool {
+    let login = node.split_once("://").and_then(|(scheme, rest)| {
+        let is_socket = scheme.ends_with("unix");
+        rest.split_once('@')
+            .filter(|(login, _)| !is_socket || !login.contains('/'))
+    });
+    login.is_some()
+}
+
+/// Nothing that is read for ever, such as a pipe.
+fn require_file(path: &Path) -> Result<(), Failure> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => Ok(()),
+        Ok(_) => Err(Failure::new(
+            NO_INPUT,
+            format!("cannot read {}: it is no file", path.display()),
+        )),
+        Err(error) => Err(Failure::new(
+            NO_INPUT,
+            format!("cannot read {}: {error}", path.display()),
+        )),
+    }
+}
+
 /// The only line of a file, read as a node reads its own.
 fn password(path: &Path) -> Result<String, Failure> {
+    require_file(path)?;
     let mut config = Config::default();
     let name = path.to_string_lossy();
     let problem = |problem: config::Problem| {
@@ -252,6 +297,28 @@ mod tests {
         let (_folder, path) = file(0o644, &"#".repeat(70_000));
         let failure = NodeList::read(&path).expect_err("it is too long");
         assert!(failure.what.contains("64 KiB"), "{}", failure.what);
+    }
+
+    #[test]
+    fn what_is_no_file_or_half_a_login_is_refused_and_no_password_is_shown() {
+        let (folder, path) = file(0o600, "redis://:secret@db1:7001 redis://:secret@db2:7001");
+        let failure = NodeList::read(&path).expect_err("no directive");
+        assert!(!failure.what.contains("secret"), "{}", failure.what);
+        fs::write(&path, "node db1:7001\nuser locks").expect("it is written");
+        let failure = NodeList::read(&path).expect_err("half a login");
+        assert!(
+            failure.what.contains("no password-file"),
+            "{}",
+            failure.what
+        );
+        let failure = NodeList::read(folder.path()).expect_err("a folder");
+        assert!(failure.what.contains("it is no file"), "{}", failure.what);
+        fs::write(&path, "node unix:///run/@x.sock\npassword-file secret").expect("it is written");
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "pass").expect("it is written");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let read = NodeList::read(&path).expect("beside the file");
+        assert_eq!(read.nodes, ["unix://:pass@/run/@x.sock"]);
     }
 
     #[test]

@@ -309,6 +309,13 @@ impl Acquisition {
     }
 
     /// What is known of each node.
+    /// Whether a node has refused without a holder's token, though it tells tokens: readers have the lock there.
+    pub(crate) fn is_behind_readers(&self) -> bool {
+        let of_readers =
+            |vote: &Vote| matches!(vote, Vote::Told(Answer::Busy { holder: None, .. }));
+        self.votes.iter().any(of_readers)
+    }
+
     pub(crate) fn votes(&self) -> &[Vote] {
         &self.votes
     }

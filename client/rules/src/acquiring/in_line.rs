@@ -86,6 +86,10 @@ impl InLine {
         false
     }
 
+    pub(super) fn leave(&mut self) {
+        self.ahead = None;
+    }
+
     pub(super) fn stands(&self) -> bool {
         self.ahead.is_some()
     }

@@ -43,6 +43,7 @@ impl Acquiring {
             true => self.in_line.refused(&asking.attempt, has_changed_hands),
             false => self.in_line.not_refused(),
         };
+        let is_behind_readers = !self.call.is_shared && asking.attempt.is_behind_readers();
         // A round that was cut short knows less than the one before it.
         let failure = match last {
             Some(before) if asking.is_cut && !is_busy => before,
@@ -65,8 +66,12 @@ impl Acquiring {
             self.called_again(context);
             return Progress::GoesOn;
         }
-        if is_busy && !wait_left.is_zero() {
+        // A line is at one node. Tries keep new readers out at all of them.
+        if is_busy && !wait_left.is_zero() && !is_behind_readers {
             self.line_up(0, context);
+        } else if is_behind_readers && let Some(name) = self.call.name.single() {
+            self.in_line.leave();
+            context.leave_line(name);
         }
         // Of several names it is not known which one another has.
         let has_one_name = self.call.name.single().is_some();

@@ -42,6 +42,8 @@ pub(crate) fn taken_all(reply: &OwnedFrame, by: &Identity) -> Answer {
     match reply {
         OwnedFrame::Integer(1) => Answer::Granted(by.clone()),
         OwnedFrame::BulkString(holder) => busy(by, Some(holder)),
+        // Readers hold one of them, or something that is no lock has its name, as with SET NX.
+        OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => busy(by, None),
         other => Answer::Not(refusal(other)),
     }
 }
@@ -166,6 +168,10 @@ pub(crate) fn released(reply: &OwnedFrame) -> Option<NodeRelease> {
         OwnedFrame::Integer(1) => NodeRelease::Freed,
         OwnedFrame::Integer(0) => NodeRelease::NotHeld,
         OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => NodeRelease::NotHeld,
+        // A server without locks for readers has none of them.
+        OwnedFrame::Error(text) if text.starts_with("ERR unknown command 'LOCK.RELEASE'") => {
+            NodeRelease::NotHeld
+        }
         OwnedFrame::Error(text) if text.starts_with("NOSCRIPT") => return None,
         other => NodeRelease::Not(refusal(other)),
     })
@@ -436,6 +442,14 @@ mod tests {
         let other = Some(ExtendAnswer::Other(by()));
         assert_eq!(extend(error("WRONGTYPE x")), other, "readers hold it");
         assert_eq!(released(&error("WRONGTYPE x")), Some(NodeRelease::NotHeld));
+        let unknown = error("ERR unknown command 'LOCK.RELEASE', with args beginning with: 'a' ");
+        assert_eq!(released(&unknown), Some(NodeRelease::NotHeld));
+        let all = |reply: OwnedFrame| taken_all(&reply, &by());
+        let busy_all = Answer::Busy {
+            by: by(),
+            holder: None,
+        };
+        assert_eq!(all(error("WRONGTYPE x")), busy_all, "readers hold one");
         assert_eq!(released(&OwnedFrame::Integer(1)), Some(NodeRelease::Freed));
         assert_eq!(released(&error("NOSCRIPT x")), None);
     }

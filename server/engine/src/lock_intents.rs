@@ -35,13 +35,7 @@ impl WriterIntents {
     /// A writer was refused.
     pub(crate) fn note(&mut self, name: QueueName, now: NodeTime) {
         self.end(&name);
-        // Two for each that is added: in the end all that have lapsed are gone.
-        for _ in 0..2 {
-            let first = self.order.first().filter(|(until, _)| *until <= now);
-            if let Some((_, lapsed)) = first.cloned() {
-                self.end(&lapsed);
-            }
-        }
+        self.forget_lapsed(now);
         let until = now.saturating_add(INTENT_LASTS);
         self.bytes = self.bytes.saturating_add(name.len());
         self.order.insert((until, name.clone()));
@@ -51,6 +45,17 @@ impl WriterIntents {
                 return;
             };
             self.end(&first);
+        }
+    }
+
+    /// Forgets two that have lapsed, if there are any: called with each that is added and with each write, so that in the end
+    /// all of them are gone and writes cost nothing.
+    pub(crate) fn forget_lapsed(&mut self, now: NodeTime) {
+        for _ in 0..2 {
+            let first = self.order.first().filter(|(until, _)| *until <= now);
+            if let Some((_, lapsed)) = first.cloned() {
+                self.end(&lapsed);
+            }
         }
     }
 
@@ -95,6 +100,12 @@ mod tests {
             None,
             "the first one"
         );
+        let mut lapsing = WriterIntents::default();
+        for number in 0..7 {
+            lapsing.note(QueueName::new(0, &[number]), now);
+        }
+        (0..4).for_each(|_| lapsing.forget_lapsed(end));
+        assert!(lapsing.is_empty() && lapsing.bytes == 0, "without a writer");
         let late = end.saturating_add(Duration::from_secs(1));
         for number in 0..=INTENTS_MAX {
             intents.note(QueueName::new(1, number.to_string().as_bytes()), late);

@@ -154,7 +154,8 @@ impl LockQueues {
             is_shared,
         } = request;
         let until = holder.and_then(|holder| holder.until);
-        let keeps_until = now.saturating_add(INTENT_LASTS).max(until.unwrap_or(now));
+        // Its turn comes when the lock has ended, and it needs time to take it.
+        let keeps_until = until.unwrap_or(now).max(now).saturating_add(INTENT_LASTS);
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
             self.admit(token.len())?;

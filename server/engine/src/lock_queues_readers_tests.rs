@@ -153,6 +153,8 @@ fn a_waiting_writer_keeps_newcomers_out_until_the_readers_it_saw_would_have_ende
     bench.advance(1999);
     // They were extended; the writer has vanished.
     bench.holder = bench.shared_for(60_000);
+    let lasts = u64::try_from(INTENT_LASTS.as_millis()).unwrap();
+    bench.advance(lasts);
     assert!(!bench.admits(2));
     bench.advance(1);
     assert!(bench.admits(2));

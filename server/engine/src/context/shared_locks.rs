@@ -64,6 +64,7 @@ impl CommandContext<'_> {
         let intents = &mut self.keyspace.lock_queues.intents;
         if !intents.is_empty() && matches!(body.value(), ValueRef::String(_)) {
             intents.end(&QueueName::new(found.database, body.key()));
+            intents.forget_lapsed(self.now.node);
         }
     }
 }

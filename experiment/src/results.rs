@@ -279,7 +279,6 @@ const COLUMNS: [Column; 24] = [
     ("restart_delay", |trial| trial.cell.delay.to_string()),
     ("fault", |trial| trial.cell.fault.to_string()),
     ("nodes", |trial| trial.cell.nodes.to_string()),
-    ("fences", |trial| trial.cell.fences.to_string()),
     ("trial", |trial| trial.number.to_string()),
     ("seed", |trial| trial.seed.to_string()),
     ("engine", |trial| trial.engine.clone()),
@@ -295,12 +294,6 @@ const COLUMNS: [Column; 24] = [
         let missing = trial.verdict.missing_updates;
         missing.map_or_else(String::new, |missing| missing.to_string())
     }),
-    ("disordered_fences", |trial| {
-        trial.verdict.disordered_fences.to_string()
-    }),
-    ("refused_holders", |trial| {
-        trial.verdict.refused_holders.to_string()
-    }),
     ("stuck", |trial| trial.verdict.stuck.len().to_string()),
     ("acquired", |trial| trial.measured.acquired.to_string()),
     ("standing", |trial| trial.measured.standing.to_string()),
@@ -314,6 +307,13 @@ const COLUMNS: [Column; 24] = [
         number(trial.measured.unavailable_ms)
     }),
     ("waited_ms", |trial| number(trial.measured.waited_ms)),
+    ("fences", |trial| trial.cell.fences.to_string()),
+    ("disordered_fences", |trial| {
+        trial.verdict.disordered_fences.to_string()
+    }),
+    ("refused_holders", |trial| {
+        trial.verdict.refused_holders.to_string()
+    }),
 ];
 
 const PLAN: &str = "plan.json";

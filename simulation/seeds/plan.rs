@@ -289,6 +289,11 @@ impl Plan {
         self.ttl_ms + self.lock_delay_ms
     }
 
+    /// Whether calls stand in line. Who does is no danger where nodes forget: it does not find out.
+    pub(super) fn stands_in_line(&self) -> bool {
+        !matches!(self.faults, FaultClass::Emptied | FaultClass::RolledBack)
+    }
+
     /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for this many spare votes.
     pub(crate) fn forgetful(seed: u64, spare_votes: usize) -> Plan {
         Plan {

@@ -289,7 +289,9 @@ fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
         client_rates_ppm: &|random| (rate_ppm(plan, random), steered_ppm(plan, random)),
         node_rate_ppm: &|random| rate_ppm(plan, random),
         configure: &|builder| {
-            let builder = builder.spare_votes(plan.spare_votes);
+            let builder = builder
+                .spare_votes(plan.spare_votes)
+                .stand_in_line(plan.stands_in_line());
             match plan.tells_cluster() {
                 true => builder.cluster_id(CLUSTER),
                 false => builder,

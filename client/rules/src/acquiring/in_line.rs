@@ -288,6 +288,7 @@ impl Acquiring {
         );
         context.ask(node, Kind::Wait, &subject, self.attempts);
         self.ask_another(node, &subject, context);
+        self.tell(context);
         true
     }
 

@@ -156,12 +156,17 @@ impl Acquiring {
             false => context.now.after(pause),
         };
         self.stage = Stage::Pausing(until);
+        self.tell(context);
+        Progress::GoesOn
+    }
+
+    /// Tells what the call waits for, if somebody wants to know.
+    pub(super) fn tell(&self, context: &mut Context<'_>) {
         if self.tells
             && let Some(waiting) = self.last.as_ref().and_then(|last| last.waiting(context))
         {
             context.tell_waiting(waiting);
         }
-        Progress::GoesOn
     }
 
     pub(super) fn give_up(&mut self, context: &mut Context<'_>) -> Progress {

@@ -14,7 +14,7 @@ use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{meaning, shared};
+use crate::protocol::{meaning, several, shared};
 use crate::votes::NodeIndex;
 
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl Connection {
         let identity = &self.peer.identity;
         Some(match (request.kind, identity) {
             (Kind::Take, Ok(by)) if request.subject.name.single().is_none() => {
-                Content::Taken(meaning::taken_all(reply, by), None)
+                Content::Taken(several::taken_all(reply, by), None)
             }
             (Kind::Take, Ok(by)) if request.subject.is_shared() => {
                 let answer = shared::taken_shared(reply, by, &request.subject.token);

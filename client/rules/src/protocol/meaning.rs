@@ -37,17 +37,6 @@ pub(crate) fn taken(
     })
 }
 
-/// What a reply to a request for several names means.
-pub(crate) fn taken_all(reply: &OwnedFrame, by: &Identity) -> Answer {
-    match reply {
-        OwnedFrame::Integer(1) => Answer::Granted(by.clone()),
-        OwnedFrame::BulkString(holder) => busy(by, Some(holder)),
-        // Readers hold one of them, or something that is no lock has its name, as with SET NX.
-        OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => busy(by, None),
-        other => Answer::Not(refusal(other)),
-    }
-}
-
 /// What a reply to a request for a lock with a fence means.
 pub(crate) fn taken_fenced(
     reply: &OwnedFrame,
@@ -344,7 +333,7 @@ const TOO_HIGH: &str = "ERR this fence is more than ";
 /// How a node refuses a writer while others read.
 const HELD_SHARED: &str = "WRONGTYPE readers hold this lock";
 /// How a node answers a writer's script about a key that is no string: readers, or something else, hold the name.
-const OTHER_TYPE: &str = "WRONGTYPE ";
+pub(super) const OTHER_TYPE: &str = "WRONGTYPE ";
 const ID_BYTES_MAX: usize = 128;
 const TEXT_CHARACTERS_MAX: usize = 300;
 
@@ -409,26 +398,6 @@ mod tests {
     }
 
     #[test]
-    fn of_several_names_only_one_is_a_grant() {
-        assert_eq!(
-            taken_all(&OwnedFrame::Integer(1), &by()),
-            Answer::Granted(by())
-        );
-        let holder = Some(Token::from("other"));
-        let other = OwnedFrame::BulkString(b"other".to_vec());
-        assert_eq!(taken_all(&other, &by()), Answer::Busy { by: by(), holder });
-        for odd in [
-            OwnedFrame::Integer(0),
-            OwnedFrame::Integer(2),
-            OwnedFrame::Null,
-            OwnedFrame::SimpleString(b"OK".to_vec()),
-            error("OOM command not allowed"),
-        ] {
-            assert!(matches!(taken_all(&odd, &by()), Answer::Not(_)), "{odd:?}");
-        }
-    }
-
-    #[test]
     fn scripts_answer_numbers_and_nothing_else_counts() {
         let is_not = |answer: &Option<ExtendAnswer>| matches!(answer, Some(ExtendAnswer::Not(_)));
         let extend = |reply: OwnedFrame| extended(&reply, &by());
@@ -444,12 +413,6 @@ mod tests {
         assert_eq!(released(&error("WRONGTYPE x")), Some(NodeRelease::NotHeld));
         let unknown = error("ERR unknown command 'LOCK.RELEASE', with args beginning with: 'a' ");
         assert_eq!(released(&unknown), Some(NodeRelease::NotHeld));
-        let all = |reply: OwnedFrame| taken_all(&reply, &by());
-        let busy_all = Answer::Busy {
-            by: by(),
-            holder: None,
-        };
-        assert_eq!(all(error("WRONGTYPE x")), busy_all, "readers hold one");
         assert_eq!(released(&OwnedFrame::Integer(1)), Some(NodeRelease::Freed));
         assert_eq!(released(&error("NOSCRIPT x")), None);
     }

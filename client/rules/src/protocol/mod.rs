@@ -7,4 +7,5 @@ pub(crate) mod reply;
 mod reply_error;
 pub(crate) mod request;
 mod resp3;
+pub(crate) mod several;
 pub(crate) mod shared;

@@ -397,6 +397,7 @@ impl LockRequest {
         let (reply, answer) = oneshot::channel();
         let call = AcquireCall {
             name: self.name.clone(),
+            own_token: None,
             permits: self.permits,
             owner: self.owner.clone(),
             ttl: self.ttl,

@@ -103,6 +103,7 @@ impl World {
         let is_shared = self.is_to_read(client, operation);
         let call = AcquireCall {
             name: self.plan.lock(name),
+            own_token: None,
             permits: self.plan.permits,
             owner: None,
             ttl: Duration::from_millis(self.plan.ttl_ms),

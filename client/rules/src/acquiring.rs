@@ -35,7 +35,6 @@ use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::name::LockName;
 use crate::step::Input;
-use crate::token::Token;
 use crate::wait::{Wait, Waiting};
 use crate::waiters::Wanted;
 
@@ -331,7 +330,7 @@ impl Acquiring {
         self.was_released = false;
         self.in_line.begin_attempt();
         let token = self.token_in_line(context);
-        let token = token.unwrap_or_else(|| Token::drawn_from(context.random));
+        let token = token.unwrap_or_else(|| self.call.next_token(context.random));
         let asking = Asking::start(&self.call, token, self.attempts, patience_max, context);
         self.stage = Stage::Asking(asking);
     }

@@ -96,6 +96,8 @@ pub(crate) enum Content {
     Fenced(u64, FenceAnswer),
     Extended(ExtendAnswer),
     Released(NodeRelease),
+    /// Under which token the node holds the lock, if it does.
+    Holder(Result<(Identity, Option<Token>), Cause>),
     TimeLeft(Option<Duration>),
     /// Whether anybody has the lock there; none where the node has not told.
     Exists(Option<bool>),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::OperationId;
 use crate::clock::ClientInstant;
 use crate::name::LockName;
-use crate::outcome::{AcquireError, ExtendError, NodeFences, Release};
+use crate::outcome::{AcquireError, ExtendError, NodeFences, ReadError, Reading, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 use crate::token::Token;
@@ -19,6 +19,8 @@ use crate::wait::Wait;
 pub struct AcquireCall {
     /// The lock's name, or the semaphore's.
     pub name: LockName,
+    /// What the token of each attempt begins with, where the caller has named that.
+    pub own_token: Option<Bytes>,
     /// How many permits the semaphore has, if it is one: one of them is to be acquired.
     pub permits: Option<u32>,
     /// Whose further calls for the lock have it at once, as long as it is held.
@@ -44,6 +46,16 @@ pub struct AcquireCall {
     pub is_shared: bool,
 }
 
+impl AcquireCall {
+    /// The token of the next attempt, which no other one has had.
+    pub(crate) fn next_token(&self, random: &mut dyn rand::Rng) -> Token {
+        match &self.own_token {
+            Some(own) => Token::of_attempt(own, random),
+            None => Token::drawn_from(random),
+        }
+    }
+}
+
 /// What a caller asks for.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -59,6 +71,20 @@ pub enum Call {
         token: Token,
         /// How long it is to last from now on, at least.
         ttl: Duration,
+    },
+    /// Lets a lock of which only the token is known end after this time, which may be sooner than it would have ended.
+    SetEnd {
+        /// The lock's name.
+        name: Bytes,
+        /// Under which it is held.
+        token: Token,
+        /// How long it is to last from now on.
+        ttl: Duration,
+    },
+    /// Asks the nodes who holds a lock.
+    Read {
+        /// The lock's name.
+        name: Bytes,
     },
     /// Releases a lock on all nodes, and ends the operation that holds it, if there is one.
     Release {
@@ -124,6 +150,8 @@ pub enum Outcome {
     NotAcquired(AcquireError),
     /// The lock was extended, or was not.
     Extended(Result<Extended, ExtendError>),
+    /// What a majority says of a lock.
+    Read(Result<Reading, ReadError>),
     /// What each node did with a release.
     Released(Release),
     /// How the nodes do.

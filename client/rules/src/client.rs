@@ -14,12 +14,15 @@ mod delay_tests;
 #[cfg(test)]
 mod distance_tests;
 mod ending;
+mod extensions;
 #[cfg(test)]
 mod line_tests;
 #[cfg(test)]
 mod owner_tests;
 #[cfg(test)]
 mod permit_tests;
+#[cfg(test)]
+mod reading_tests;
 #[cfg(test)]
 mod several_tests;
 mod sharing;
@@ -36,21 +39,21 @@ use crate::call::{Call, Outcome};
 use crate::clock::{ClientInstant, Timers};
 use crate::context::Context;
 use crate::counting::Counting;
-use crate::extending::Extending;
 use crate::fences::KnownFences;
 use crate::lines::Lines;
-use crate::link::request::Subject;
+use crate::link::request::{Kind, Subject};
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
 use crate::operation::{Next, Operation};
-use crate::outcome::{ExtendError, Loss, Release};
+use crate::outcome::Release;
 use crate::overlaps::Overlaps;
 use crate::owners::Owners;
 use crate::probing::Probing;
+use crate::reading::Reading;
 use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::releasing::WaitsFor;
 use crate::settings::Settings;
-use crate::step::{Input, Step};
+use crate::step::Input;
 use crate::syncing_fences::SyncingFences;
 use crate::token::Token;
 use crate::votes::NodeIndex;
@@ -222,10 +225,16 @@ impl Client {
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { name, token, ttl } => {
                 let subject = Subject::new(name.into(), token, ttl);
-                let mut context = self.context(now, operation, actions);
-                let extending = Extending::start(subject, &mut context);
-                self.operations
-                    .insert(operation, Operation::Extending(Box::new(extending)));
+                self.extend(now, operation, Kind::Extend, subject, actions);
+            }
+            Call::SetEnd { name, token, ttl } => {
+                let subject = Subject::new(name.into(), token, ttl);
+                self.extend(now, operation, Kind::SetEnd, subject, actions);
+            }
+            Call::Read { name } => {
+                let reading = Reading::start(name, &mut self.context(now, operation, actions));
+                let reading = Operation::Reading(Box::new(reading));
+                self.operations.insert(operation, reading);
             }
             Call::Release {
                 held,
@@ -267,27 +276,6 @@ impl Client {
         let is_held = |one: &&Operation| matches!(one, Operation::Held(_));
         let held = self.operations.values().filter(is_held).count();
         Outcome::Statistics(self.counting.snapshot(&self.links, held))
-    }
-
-    fn renew(
-        &mut self,
-        now: ClientInstant,
-        asker: OperationId,
-        held: OperationId,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(mut operation) = self.operations.remove(&held) else {
-            // The guard knows the loss that was told before.
-            let lost = Err(ExtendError::Lost(Loss::Expired));
-            actions.push(Action::Tell(asker, Outcome::Extended(lost)));
-            return;
-        };
-        let step = match &mut operation {
-            Operation::Held(lock) => lock.renew(asker, &mut self.context(now, held, actions)),
-            _ => Step::GoesOn,
-        };
-        self.operations.insert(held, operation);
-        self.follow(now, held, Next::from(step), actions);
     }
 
     /// Delivers what nodes have answered and does what is due, until nothing follows any more. Of renewals that are due at the

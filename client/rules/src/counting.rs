@@ -92,6 +92,7 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         Content::Taken(Answer::Not(_), _)
         | Content::Extended(ExtendAnswer::Not(_))
         | Content::Released(NodeRelease::Not(_))
+        | Content::Holder(Err(_))
         | Content::Info(Err(_)) => node.failures += 1,
         // That a key has no end, or is gone, is an answer, and is not told from none.
         Content::TimeLeft(None) | Content::Exists(None) => {}

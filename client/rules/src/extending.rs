@@ -1,4 +1,4 @@
-//! An extension of a lock of which only the token is known.
+//! Another end for a lock of which only the token is known: a later one, or any.
 //!
 //! Invariants: the validity counts from before the first request was sent, on connections that stand. No node is asked to take
 //! the lock: that it is gone there may be a release by somebody else who knows the token, which would be undone.
@@ -21,7 +21,7 @@ use crate::votes::Ballot;
 #[derive(Debug)]
 pub(super) enum Extending {
     /// No majority could be asked now, and connections are being made.
-    Connecting(Connecting, Rc<Subject>),
+    Connecting(Connecting, Kind, Rc<Subject>),
     Asking(Box<Asking>),
 }
 
@@ -37,26 +37,27 @@ pub(super) struct Asking {
 }
 
 impl Extending {
-    pub(super) fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+    /// Begins with requests of this kind, [`Kind::Extend`] or [`Kind::SetEnd`].
+    pub(super) fn start(kind: Kind, subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
         match Connecting::start(Duration::MAX, true, context) {
-            Some(connecting) => Self::Connecting(connecting, subject),
-            None => Self::Asking(Box::new(Asking::start(subject, context))),
+            Some(connecting) => Self::Connecting(connecting, kind, subject),
+            None => Self::Asking(Box::new(Asking::start(kind, subject, context))),
         }
     }
 
     pub(super) fn next_time(&self) -> ClientInstant {
         match self {
-            Self::Connecting(connecting, _) => connecting.deadline,
+            Self::Connecting(connecting, ..) => connecting.deadline,
             Self::Asking(asking) => asking.round.deadline,
         }
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
         match self {
-            Self::Connecting(connecting, subject) => {
+            Self::Connecting(connecting, kind, subject) => {
                 if connecting.handle(input, context.now) {
-                    let subject = Rc::clone(subject);
-                    *self = Self::Asking(Box::new(Asking::start(subject, context)));
+                    let asking = Asking::start(*kind, Rc::clone(subject), context);
+                    *self = Self::Asking(Box::new(asking));
                 }
                 Step::GoesOn
             }
@@ -66,13 +67,13 @@ impl Extending {
 }
 
 impl Asking {
-    fn start(subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+    fn start(kind: Kind, subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
         let deadline = context.now.after(context.patience(subject.ttl));
         let mut round = Round::start(context.nodes(), deadline);
         let mut left = Round::start(context.nodes(), deadline);
         for node in 0..context.nodes() {
             round.ask(node);
-            context.ask(node, Kind::Extend, &subject, 0);
+            context.ask(node, kind, &subject, 0);
             left.ask(node);
             context.ask(node, Kind::TimeLeft, &subject, 0);
         }

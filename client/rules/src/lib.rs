@@ -38,6 +38,7 @@ mod place;
 pub mod probe;
 mod probing;
 mod protocol;
+mod reading;
 mod refusals;
 mod register;
 mod releasing;

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::extending::Extending;
 use crate::held::Held;
 use crate::probing::Probing;
+use crate::reading::Reading;
 use crate::releasing::Releasing;
 use crate::step::{Input, Step};
 use crate::syncing_fences::SyncingFences;
@@ -16,6 +17,7 @@ pub(super) enum Operation {
     Acquiring(Box<Acquiring>),
     Held(Box<Held>),
     Extending(Box<Extending>),
+    Reading(Box<Reading>),
     Releasing(Box<Releasing>),
     Probing(Box<Probing>),
     SyncingFences(Box<SyncingFences>),
@@ -53,6 +55,7 @@ impl Operation {
             },
             Self::Held(held) => held.handle(input, context),
             Self::Extending(extending) => extending.handle(input, context),
+            Self::Reading(reading) => reading.handle(input, context),
             Self::Releasing(releasing) => releasing.handle(input, context),
             Self::Probing(probing) => probing.handle(input, context),
             Self::SyncingFences(syncing) => syncing.handle(input, context),
@@ -68,6 +71,7 @@ impl Operation {
             Self::Acquiring(acquiring) => acquiring.next_time(),
             Self::Held(held) => Some(held.timer),
             Self::Extending(extending) => Some(extending.next_time()),
+            Self::Reading(reading) => Some(reading.next_time()),
             Self::Releasing(releasing) => Some(releasing.round.deadline),
             Self::Probing(probing) => Some(probing.round.deadline),
             Self::SyncingFences(syncing) => Some(syncing.round.deadline),

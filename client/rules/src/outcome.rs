@@ -11,6 +11,7 @@ mod duration;
 mod loss;
 mod node_fences;
 mod permanent;
+mod reading;
 mod release;
 
 pub use acquire_error::{AcquireError, TooShort};
@@ -20,4 +21,5 @@ pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
 pub use loss::{ExtendError, Loss};
 pub use node_fences::{FenceState, NodeFences};
+pub use reading::{ReadError, Reading};
 pub use release::{NodeRelease, Release};

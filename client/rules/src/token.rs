@@ -40,6 +40,30 @@ impl Token {
         Self(Bytes::from(format!("{bits:032x}")))
     }
 
+    /// A token of one attempt of a caller who has named what it begins with. Callers use one name for several attempts, and a
+    /// late release of one of those must not free what the next one took.
+    pub(crate) fn of_attempt(own: &[u8], random: &mut dyn rand::Rng) -> Self {
+        let mut token = Vec::with_capacity(own.len() + ATTEMPT_MARK.len() + ATTEMPT_DIGITS);
+        token.extend_from_slice(own);
+        token.extend_from_slice(ATTEMPT_MARK);
+        token.extend_from_slice(format!("{:016x}", random.next_u64()).as_bytes());
+        Self(Bytes::from(token))
+    }
+
+    /// What the caller has named, where the token was made for one attempt of a caller who has named its own; else all of it.
+    #[must_use]
+    pub fn without_attempt(&self) -> &[u8] {
+        let Some(at) = self.0.len().checked_sub(ATTEMPT_BYTES) else {
+            return &self.0;
+        };
+        let (own, attempt) = self.0.split_at(at);
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        match attempt.strip_prefix(ATTEMPT_MARK) {
+            Some(digits) if digits.iter().all(is_digit) => own,
+            _ => &self.0,
+        }
+    }
+
     /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.
     #[must_use]
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
@@ -85,6 +109,12 @@ pub fn check_token(token: &Token) -> Result<(), Arc<str>> {
 
 /// The longest token that is sent, and that is shown of another holder. Those of all known clients have less than 100.
 pub(crate) const TOKEN_BYTES_MAX: usize = 1024;
+/// Between what a caller has named and the number of its attempt, which is random.
+const ATTEMPT_MARK: &[u8] = b"~attempt-";
+const ATTEMPT_DIGITS: usize = 16;
+const ATTEMPT_BYTES: usize = ATTEMPT_MARK.len() + ATTEMPT_DIGITS;
+/// The longest that a caller may name: with the number of its attempt it is no longer than a token may be.
+pub const OWN_TOKEN_BYTES_MAX: usize = TOKEN_BYTES_MAX - ATTEMPT_BYTES;
 const HINT_CHARACTERS: usize = 6;
 
 impl From<&str> for Token {
@@ -136,6 +166,32 @@ mod tests {
                 let values: std::collections::BTreeSet<u8> = values.collect();
                 assert!(values.len() >= 8, "digit {digit} is one of {values:?}");
             }
+        }
+    }
+
+    #[test]
+    fn each_attempt_of_a_caller_has_a_token_of_its_own_that_shows_the_callers() {
+        use rand::SeedableRng as _;
+        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let longest = vec![b'x'; OWN_TOKEN_BYTES_MAX];
+        for own in [&b"job-7"[..], b"", b"a~attempt-0123456789abcdef", &longest] {
+            let first = Token::of_attempt(own, &mut random);
+            let second = Token::of_attempt(own, &mut random);
+            assert_ne!(first, second);
+            assert_eq!(
+                (first.without_attempt(), second.without_attempt()),
+                (own, own)
+            );
+            assert_eq!(check_token(&first), Ok(()));
+        }
+        for plain in [
+            "",
+            "job-7",
+            "a~attempt-0123456789abcdeg",
+            "~attempt-0123",
+            "a~attempt-0123456789ABCDEF",
+        ] {
+            assert_eq!(Token::from(plain).without_attempt(), plain.as_bytes());
         }
     }
 

@@ -21,6 +21,7 @@ impl<Step> Cluster<Step> {
     ) -> OperationId {
         let call = AcquireCall {
             name: Bytes::copy_from_slice(lock.as_bytes()).into(),
+            own_token: None,
             permits: None,
             owner: None,
             ttl,

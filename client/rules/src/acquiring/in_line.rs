@@ -129,7 +129,8 @@ impl Acquiring {
         self.in_line.since = Some(now);
         self.in_line.asks_at = Some(now.after(asks_in));
         let untried = context.lines.untried(&name);
-        let token = untried.map_or_else(|| Token::drawn_from(context.random), |(_, token)| token);
+        let token = untried.map(|(_, token)| token);
+        let token = token.unwrap_or_else(|| self.call.next_token(context.random));
         self.stand_at(from, token, context);
     }
 

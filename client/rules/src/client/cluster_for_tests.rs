@@ -58,6 +58,8 @@ pub(super) struct Node {
     pub(super) unwaits: Vec<String>,
     /// How often it has closed a connection.
     pub(super) closures: usize,
+    /// The node that answers under this entry as well.
+    pub(super) answers_as: Option<usize>,
     /// All that it was asked since its login.
     pub(super) requests: usize,
     connection: Option<ConnectionId>,
@@ -108,6 +110,7 @@ impl Cluster {
     pub(super) fn acquisition(wait: Wait) -> AcquireCall {
         AcquireCall {
             name: "a".into(),
+            own_token: None,
             permits: None,
             owner: None,
             ttl: TTL,
@@ -324,7 +327,8 @@ impl Node {
                 ":1\r\n".to_owned()
             }
             ["INFO", ..] => {
-                let info = format!("run_id:n{index}\r\n");
+                let number = self.answers_as.unwrap_or(index);
+                let info = format!("run_id:n{number}\r\n");
                 format!("${}\r\n{info}\r\n", info.len())
             }
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
@@ -340,6 +344,10 @@ impl Node {
                     }
                 }
             }
+            ["GET", name] => match self.keys.get(name) {
+                Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
+                None => "$-1\r\n".to_owned(),
+            },
             ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["EVAL", script, "1", name, token, ..] => {
@@ -352,6 +360,9 @@ impl Node {
                 };
                 if is_release && reply == 1 {
                     self.keys.remove(name);
+                }
+                if let (1, Some(kept_ms)) = (reply, words.get(5)) {
+                    self.kept_ms = (*kept_ms).to_owned();
                 }
                 format!(":{reply}\r\n")
             }

@@ -118,7 +118,12 @@ impl Client {
                     return;
                 }
             }
-            Some(Operation::Extending(_) | Operation::Probing(_) | Operation::SyncingFences(_)) => {
+            Some(
+                Operation::Extending(_)
+                | Operation::Reading(_)
+                | Operation::Probing(_)
+                | Operation::SyncingFences(_),
+            ) => {
                 // What was sent has its effect.
                 self.operations.remove(&operation);
                 self.disarm(operation);

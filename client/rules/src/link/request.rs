@@ -15,7 +15,7 @@ use crate::name::LockName;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::request::{
     self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
-    ScriptHash,
+    SET_END_SCRIPT, ScriptHash,
 };
 use crate::token::Token;
 use crate::votes::{Identity, NodeIndex};
@@ -33,7 +33,11 @@ pub(crate) enum Kind {
     /// Take this fence for the lock, which the node has granted.
     Fence(u64),
     Extend,
+    /// Let the lock end at this time, which may be sooner than it would have.
+    SetEnd,
     Release,
+    /// Under which token the lock is held.
+    Holder,
     TimeLeft,
     /// Whether anybody has the lock.
     Exists,
@@ -58,12 +62,16 @@ impl Kind {
 
     /// Whether only nodes of the client's cluster are asked.
     pub(crate) fn is_for_members(self) -> bool {
-        self.takes() || matches!(self, Self::Ceiling | Self::Adopt(_))
+        self.takes() || matches!(self, Self::Holder | Self::Ceiling | Self::Adopt(_))
     }
 
     /// Whether it is about a vote, which only nodes have that may vote.
     pub(crate) fn is_for_vote(self) -> bool {
-        self.takes() || matches!(self, Self::Extend | Self::Fence(_))
+        self.takes()
+            || matches!(
+                self,
+                Self::Extend | Self::SetEnd | Self::Holder | Self::Fence(_)
+            )
     }
 
     /// What a request comes to that a node does not answer.
@@ -71,7 +79,8 @@ impl Kind {
         match self {
             Self::Take | Self::TakeFenced { .. } => Content::Taken(Answer::Not(cause), None),
             Self::Fence(fence) => Content::Fenced(fence, FenceAnswer::Not(cause)),
-            Self::Extend => Content::Extended(ExtendAnswer::Not(cause)),
+            Self::Extend | Self::SetEnd => Content::Extended(ExtendAnswer::Not(cause)),
+            Self::Holder => Content::Holder(Err(cause)),
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
@@ -244,7 +253,8 @@ impl Request {
 
     /// Whether this is an extension that is worth sending again on another connection: done twice it is as good as once.
     pub(super) fn is_repeatable(&self, now: ClientInstant) -> bool {
-        self.kind == Kind::Extend && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
+        let is_idempotent = matches!(self.kind, Kind::Extend | Kind::SetEnd);
+        is_idempotent && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
     }
 
     /// Encodes it for a node.
@@ -291,6 +301,8 @@ impl Request {
                 let hash = by_hash(peer.release_hash);
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
+            Kind::SetEnd => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
+            Kind::Holder => request::write(out, &[b"GET", name]),
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             Kind::Exists => request::write(out, &[b"EXISTS", name]),
             Kind::Wait if self.subject.is_shared => {
@@ -319,11 +331,15 @@ impl Request {
             Kind::Release => request::script_on_all(out, RELEASE_ALL_SCRIPT, names, &[token]),
             Kind::TakeFenced { .. }
             | Kind::Fence(_)
+            | Kind::SetEnd
+            | Kind::Holder
             | Kind::TimeLeft
             | Kind::Exists
             | Kind::Wait
             | Kind::Unwait => {
-                unreachable!("for several names no fence, no time left and no line is asked for")
+                unreachable!(
+                    "about several names no fence, no holder, no time and no line is asked for"
+                )
             }
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);

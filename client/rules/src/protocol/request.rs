@@ -18,6 +18,10 @@ if not v then return 0 end if v ~= ARGV[1] then return -1 end \
 local t = redis.call('PTTL', KEYS[1]) \
 if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 1";
 
+/// Lets the lock end at another time if it is held under the token.
+pub(crate) const SET_END_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
+
 /// Takes several locks if each of them is free or held under the token: 1 taken, the holder's token otherwise. None is
 /// taken where another is held, and none that is ours ends sooner.
 pub const ACQUIRE_ALL_SCRIPT: &[u8] =

@@ -1,0 +1,59 @@
+//! What a majority of the nodes says of a lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::cause::Cause;
+use crate::token::Token;
+
+/// What a majority of the nodes says of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The lock is not there.
+    Free,
+    /// A majority holds it under one token.
+    Held {
+        /// That token.
+        token: Token,
+        /// The shortest time that one of those nodes still keeps it; none where one of them keeps it without an end.
+        left: Option<Duration>,
+    },
+    /// A majority has answered, and no majority says the same: the lock is being taken or released, or its holder has lost it.
+    Split {
+        /// The token under which the most nodes hold it, of several the one of the node listed first.
+        token: Token,
+        /// The shortest time that one of those nodes still keeps it.
+        left: Option<Duration>,
+    },
+}
+
+/// Too few nodes have answered to say who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "no quorum: fewer than {needed} of {} nodes have told who holds the lock{}",
+    nodes.len(),
+    Lines(nodes)
+)]
+pub struct ReadError {
+    /// How many nodes must say the same.
+    pub needed: usize,
+    /// Each node's address, and why it has not told, if so.
+    pub nodes: Vec<(Arc<str>, Option<Cause>)>,
+}
+
+struct Lines<'a>(&'a [(Arc<str>, Option<Cause>)]);
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (node, cause) in self.0 {
+            match cause {
+                Some(cause) => write!(formatter, "\n  {node}: {cause}")?,
+                None => write!(formatter, "\n  {node}: answered")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Who holds a lock, as a majority of the nodes says.
+//!
+//! Invariant: that it is held, or is not, is said only where a majority of distinct nodes says the same. A node tells its token
+//! before the time it has left: who is still held under that token later had that time, or less, behind the first answer.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::answer::Content;
+use crate::call::Outcome;
+use crate::clock::ClientInstant;
+use crate::connecting::Connecting;
+use crate::context::Context;
+use crate::link::request::{Kind, Subject};
+use crate::outcome::{Cause, ReadError, Reading as Told};
+use crate::round::Round;
+use crate::step::{Input, Step};
+use crate::token::Token;
+use crate::votes::{Ballot, Identity, NodeIndex};
+
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// No majority could be asked now, and connections are being made.
+    Connecting(Connecting, Rc<Subject>),
+    Asking(Asking),
+}
+
+#[derive(Debug)]
+pub(super) struct Asking {
+    holders: Round<Result<(Identity, Option<Token>), Cause>>,
+    /// How long the nodes keep the lock, asked right behind its token.
+    left: Round<Option<Duration>>,
+}
+
+impl Reading {
+    pub(super) fn start(name: Bytes, context: &mut Context<'_>) -> Self {
+        let subject = Subject::new(name.into(), Token::from_bytes(Bytes::new()), LASTS);
+        match Connecting::start(Duration::MAX, true, context) {
+            Some(connecting) => Self::Connecting(connecting, subject),
+            None => Self::Asking(Asking::start(&subject, context)),
+        }
+    }
+
+    pub(super) fn next_time(&self) -> ClientInstant {
+        match self {
+            Self::Connecting(connecting, _) => connecting.deadline,
+            Self::Asking(asking) => asking.holders.deadline,
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        match self {
+            Self::Connecting(connecting, subject) => {
+                if connecting.handle(input, context.now) {
+                    *self = Self::Asking(Asking::start(subject, context));
+                }
+                Step::GoesOn
+            }
+            Self::Asking(asking) => asking.handle(input, context),
+        }
+    }
+}
+
+impl Asking {
+    fn start(subject: &Rc<Subject>, context: &mut Context<'_>) -> Self {
+        let deadline = context.now.after(context.patience(LASTS));
+        let mut holders = Round::start(context.nodes(), deadline);
+        let mut left = Round::start(context.nodes(), deadline);
+        for node in 0..context.nodes() {
+            holders.ask(node);
+            context.ask(node, Kind::Holder, subject, 0);
+            left.ask(node);
+            context.ask(node, Kind::TimeLeft, subject, 0);
+        }
+        Self { holders, left }
+    }
+
+    fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
+        if let Input::Reply(reply) = input {
+            match reply.content {
+                Content::Holder(holder) => self.holders.answered(reply.node, holder),
+                Content::TimeLeft(left) => self.left.answered(reply.node, left),
+                _ => {}
+            }
+        }
+        let is_over = self.holders.is_over(context.now) && self.left.is_over(context.now);
+        let told = match self.said_by_majority(context) {
+            Some(told) => Ok(told),
+            None if !is_over => return Step::GoesOn,
+            None => self.said_by_some(context),
+        };
+        context.tell(Outcome::Read(told));
+        Step::Ended
+    }
+
+    /// What a majority says, if one says the same. Where the lock is held, those nodes have told for how long, if they do in time.
+    fn said_by_majority(&self, context: &Context<'_>) -> Option<Told> {
+        let (holder, mut nodes) = self.most_said()?;
+        if holder.is_some() && !self.left.is_over(context.now) {
+            nodes.retain(|node| !self.left.awaits(*node));
+        }
+        if self.distinct(&nodes) < context.quorum() {
+            return None;
+        }
+        Some(match holder {
+            None => Told::Free,
+            Some(token) => Told::Held {
+                token: token.clone(),
+                left: self.shortest_left(&nodes),
+            },
+        })
+    }
+
+    fn said_by_some(&self, context: &Context<'_>) -> Result<Told, ReadError> {
+        let has_told = |node: &NodeIndex| matches!(self.holders.answers()[*node], Some(Ok(_)));
+        let told: Vec<_> = (0..context.nodes()).filter(has_told).collect();
+        let held = self.holders_by_count().into_iter();
+        let most_held = held.filter(|(holder, _)| holder.is_some()).last();
+        match most_held {
+            Some((Some(token), nodes)) if self.distinct(&told) >= context.quorum() => {
+                Ok(Told::Split {
+                    token: token.clone(),
+                    left: self.shortest_left(&nodes),
+                })
+            }
+            _ => Err(self.unread(context)),
+        }
+    }
+
+    fn unread(&self, context: &Context<'_>) -> ReadError {
+        let nodes = self.holders.answers().iter().zip(context.labels.iter());
+        let cause = |answer: &Option<Result<_, Cause>>| match answer {
+            Some(Ok(_)) => None,
+            Some(Err(cause)) => Some(cause.clone()),
+            None => Some(Cause::Silent),
+        };
+        ReadError {
+            needed: context.quorum(),
+            nodes: nodes
+                .map(|(answer, label)| (Arc::clone(label), cause(answer)))
+                .collect(),
+        }
+    }
+
+    /// What the most nodes say, and which these are.
+    fn most_said(&self) -> Option<(Option<&Token>, Vec<NodeIndex>)> {
+        self.holders_by_count().pop()
+    }
+
+    /// What nodes say of the holder, and which say it: last what the most of them say, of several the one said first.
+    fn holders_by_count(&self) -> Vec<(Option<&Token>, Vec<NodeIndex>)> {
+        let mut said: Vec<(Option<&Token>, Vec<NodeIndex>)> = Vec::new();
+        for (node, answer) in self.holders.answers().iter().enumerate() {
+            let Some(Ok((_, holder))) = answer else {
+                continue;
+            };
+            match said.iter_mut().find(|(other, _)| *other == holder.as_ref()) {
+                Some((_, nodes)) => nodes.push(node),
+                None => said.push((holder.as_ref(), vec![node])),
+            }
+        }
+        said.reverse();
+        said.sort_by_key(|(_, nodes)| nodes.len());
+        said
+    }
+
+    /// How many nodes of one cluster these are.
+    fn distinct(&self, nodes: &[NodeIndex]) -> usize {
+        let mut ballot = Ballot::default();
+        for node in nodes {
+            if let Some(Ok((identity, _))) = &self.holders.answers()[*node] {
+                ballot.add(*node, identity.clone());
+            }
+        }
+        ballot.distinct()
+    }
+
+    /// The shortest time that one of these nodes keeps the lock. One that has not told is no bound.
+    fn shortest_left(&self, nodes: &[NodeIndex]) -> Option<Duration> {
+        let left = nodes.iter().filter_map(|node| self.left.answers()[*node]);
+        left.flatten().min()
+    }
+}
+
+/// How long the question is worth asking, and by which the silence of nodes is judged.
+const LASTS: Duration = Duration::from_secs(10);

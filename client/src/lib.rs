@@ -48,6 +48,7 @@ compile_error!(
 );
 
 pub mod blocking;
+mod calls;
 mod guard;
 mod lease;
 mod lease_watch;

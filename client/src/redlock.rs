@@ -57,6 +57,10 @@ impl Redlock {
         RedlockBuilder::new()
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// A lock with this name, to be acquired: any bytes, at least one and fewer than 64 KiB. Nothing is checked or sent
     /// before that.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {

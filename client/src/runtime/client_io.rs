@@ -399,6 +399,9 @@ impl ClientIo {
             }
             return;
         };
+        if let ReplyTo::Whole(told) = reply {
+            return (told.0)(outcome);
+        }
         match (outcome, reply) {
             (
                 Outcome::Acquired {

@@ -3,11 +3,12 @@
 //! Invariant: a call whose future is dropped before its outcome was taken is told to the thread,
 //! which undoes what the call has begun. A program that ends right behind that gives it a moment.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_client_rules::OperationId;
-use quorlock_client_rules::call::{Call, Extended};
+use quorlock_client_rules::call::{Call, Extended, Outcome};
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
@@ -41,7 +42,18 @@ pub(crate) enum ReplyTo {
     SyncFences(oneshot::Sender<Vec<NodeFences>>),
     Statistics(oneshot::Sender<Statistics>),
     Settle(oneshot::Sender<()>),
+    /// The outcome as the rules tell it.
+    Whole(Whole),
     Nobody,
+}
+
+/// What is called with an outcome, on the client's thread.
+pub(crate) struct Whole(pub(crate) Box<dyn FnOnce(Outcome) + Send>);
+
+impl fmt::Debug for Whole {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Whole")
+    }
 }
 
 /// A lock that was acquired, and where news of it will appear.

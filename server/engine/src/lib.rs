@@ -57,8 +57,9 @@ pub mod words;
 
 pub use caller::{Caller, Protocol};
 pub use command::{
-    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, NodeCommand, Spec,
-    all_specs, database_index, is_arity, numbered_spec, refused_specs, spec_named,
+    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, NodeCommand,
+    RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request, numbered_spec,
+    refused_specs, spec_named,
 };
 pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};

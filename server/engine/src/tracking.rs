@@ -139,6 +139,14 @@ impl Tracking {
         }
     }
 
+    /// Whether a client keeps a key beside this one.
+    pub fn keeps_beside(&self, client: ClientId, key: Option<&[u8]>) -> bool {
+        let position = key.and_then(|key| self.table.position_of(key));
+        let tracker = self.clients.get(&client);
+        let mut kept = tracker.into_iter().flat_map(|tracker| &tracker.keys);
+        kept.any(|kept| Some(*kept) != position)
+    }
+
     /// How many clients are told of changes.
     pub fn clients(&self) -> usize {
         self.clients.len()

@@ -1,140 +1,23 @@
 //! Which arguments of a request are keys, and what is done with them: COMMAND GETKEYS and GETKEYSANDFLAGS.
 
-use quorlock_engine::{Description, ErrorReply, Flags, KeyAccess, Reply, is_arity, parse_integer};
-
-/// A key of a request.
-struct Key<'a> {
-    name: &'a [u8],
-    access: KeyAccess,
-}
+use quorlock_engine::{Description, ErrorReply, Reply, RequestKey, keys_of_request};
 
 /// The reply to both, about a request of this command, if there is such a one.
 pub(super) fn keys_of(command: Option<Description>, request: &[&[u8]], with_flags: bool) -> Reply {
     let keys = command.ok_or(INVALID_COMMAND);
-    match keys.and_then(|command| find(command, request)) {
-        Ok(keys) => Reply::Array(keys.iter().map(|key| key.shown(with_flags)).collect()),
+    match keys.and_then(|command| keys_of_request(command, request)) {
+        Ok(keys) => Reply::Array(keys.iter().map(|key| shown(key, with_flags)).collect()),
         Err(error) => Reply::Error(error),
     }
 }
 
-impl Key<'_> {
-    fn shown(&self, with_flags: bool) -> Reply {
-        let name = Reply::bulk(self.name);
-        if !with_flags {
-            return name;
-        }
-        let words = self.access.words().into_iter().map(Reply::status);
-        Reply::Array(vec![name, Reply::Set(words.collect())])
+fn shown(key: &RequestKey<'_>, with_flags: bool) -> Reply {
+    let name = Reply::bulk(key.name);
+    if !with_flags {
+        return name;
     }
-}
-
-fn find<'a>(command: Description, request: &[&'a [u8]]) -> Result<Vec<Key<'a>>, ErrorReply> {
-    let command = match command.is_divided() {
-        true => command
-            .part(request.get(1).copied().unwrap_or_default())
-            .ok_or(INVALID_COMMAND)?,
-        false => command,
-    };
-    let is_channel = command.about.access.contains(&KeyAccess::NOT_KEY);
-    let has_fixed = command.keys.first > 0 && !is_channel;
-    if !has_fixed && command.about.key_count_at == 0 {
-        return Err(NO_KEYS);
-    }
-    if !is_arity(command.arity, request.len()) {
-        return Err(INVALID_ARITY);
-    }
-    let mut positions = Vec::new();
-    if has_fixed {
-        positions.extend(fixed(&command, request.len()));
-    }
-    if command.about.key_count_at > 0 {
-        let counted = counted(&command, request);
-        if counted.is_none() && !command.flags.contains(Flags::NO_MANDATORY_KEYS) {
-            return Err(INVALID_ARGUMENTS);
-        }
-        positions.extend(counted.unwrap_or_default());
-    }
-    if command.name == "sort" {
-        positions.extend(destination(request));
-    }
-    let keys = positions
-        .into_iter()
-        .enumerate()
-        .map(|(number, position)| Key {
-            name: request[position],
-            access: access(&command, number, request),
-        });
-    Ok(keys.collect())
-}
-
-/// Positions below the number of words.
-fn fixed(command: &Description, words: usize) -> impl Iterator<Item = usize> {
-    let keys = command.keys;
-    let position = |position: i8| usize::from(position.unsigned_abs());
-    let last = match keys.last < 0 {
-        true => words.saturating_sub(position(keys.last)),
-        false => position(keys.last).min(words.saturating_sub(1)),
-    };
-    (position(keys.first)..=last).step_by(position(keys.step).max(1))
-}
-
-/// `None` where the count is none, or more than there are.
-fn counted(command: &Description, request: &[&[u8]]) -> Option<std::ops::Range<usize>> {
-    let at = command.about.key_count_at;
-    let count = usize::try_from(parse_integer(request.get(at)?)?).ok()?;
-    let end = (at + 1).checked_add(count)?;
-    (end <= request.len()).then_some(at + 1..end)
-}
-
-/// The key behind the last STORE of a SORT, which may stand anywhere among its options.
-fn destination(request: &[&[u8]]) -> Option<usize> {
-    let (mut found, mut position) = (None, 2);
-    while let Some(word) = request.get(position) {
-        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-        let arguments = match () {
-            () if is(b"limit") => 2,
-            () if is(b"by") || is(b"get") => 1,
-            () if is(b"store") && position + 1 < request.len() => {
-                found = Some(position + 1);
-                1
-            }
-            () => 0,
-        };
-        position += 1 + arguments;
-    }
-    found
-}
-
-/// Whether all operations of a BITFIELD only read. As in Redis one that is garbled may be anything.
-fn only_reads(mut operations: &[&[u8]]) -> bool {
-    loop {
-        let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
-        operations = match operations {
-            [] => return true,
-            [word, _, _, rest @ ..] if is(word, b"get") => rest,
-            [word, _, rest @ ..] if is(word, b"overflow") => rest,
-            _ => return false,
-        };
-    }
-}
-
-/// What SET does depends on whether it is to tell what was there, and what BITFIELD does on its operations.
-fn access(command: &Description, key: usize, request: &[&[u8]]) -> KeyAccess {
-    let tells = || {
-        request[3..]
-            .iter()
-            .any(|word| word.eq_ignore_ascii_case(b"get"))
-    };
-    match command.name {
-        "set" if !tells() => KeyAccess::OVERWRITE,
-        "bitfield" if only_reads(&request[2..]) => KeyAccess::READ,
-        _ => command.access_to(key),
-    }
+    let words = key.access.words().into_iter().map(Reply::status);
+    Reply::Array(vec![name, Reply::Set(words.collect())])
 }
 
 const INVALID_COMMAND: ErrorReply = ErrorReply::fixed("ERR Invalid command specified");
-const NO_KEYS: ErrorReply = ErrorReply::fixed("ERR The command has no key arguments");
-const INVALID_ARITY: ErrorReply =
-    ErrorReply::fixed("ERR Invalid number of arguments specified for command");
-const INVALID_ARGUMENTS: ErrorReply =
-    ErrorReply::fixed("ERR Invalid arguments specified for command");

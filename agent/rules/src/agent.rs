@@ -1,0 +1,180 @@
+//! The agent: its requests, each by its number, and what is to be done for them.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::settings::Drift;
+use quorlock_clock::ClientInstant;
+use quorlock_engine::{Caller, Reply};
+use rand::Rng;
+
+use crate::known_holders::KnownHolders;
+use crate::refusal;
+use crate::request::{Commands, Next, Request, Surroundings};
+use crate::scratch::Scratch;
+
+/// The number of a request. Each has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// What happens to an agent.
+#[derive(Debug)]
+pub enum Event {
+    /// A client has sent a request.
+    Request(RequestId, Caller, Commands),
+    /// What was asked for a request has come to this.
+    Outcome(RequestId, Outcome),
+    /// The time that was named has come, or any other time.
+    Timer,
+}
+
+/// What is to be done for an agent.
+#[derive(Debug)]
+pub enum Action {
+    /// Make this call to the nodes, and tell its outcome. A request has one call under way at most.
+    Ask(RequestId, Call),
+    /// The lock that the last call of this request has acquired is its caller's: nothing is to be renewed or released for it.
+    HandOver(RequestId),
+    /// Make this call, whose outcome nobody wants to know.
+    Undo(Call),
+    /// Answer the request: it is over.
+    Reply(RequestId, Reply),
+}
+
+/// An agent without threads and sockets.
+pub struct Agent {
+    drift: Drift,
+    scratch: Scratch,
+    known: KnownHolders,
+    requests: HashMap<RequestId, Request>,
+    /// Requests that go on at these times: few, and not for long.
+    pausing: Vec<(ClientInstant, RequestId)>,
+    random: Box<dyn Rng + Send>,
+}
+
+impl Agent {
+    /// An agent whose client counts with this drift.
+    #[must_use]
+    pub fn new(drift: Drift, random: Box<dyn Rng + Send>) -> Self {
+        Self {
+            drift,
+            scratch: Scratch::new(),
+            known: KnownHolders::default(),
+            requests: HashMap::new(),
+            pausing: Vec::new(),
+            random,
+        }
+    }
+
+    /// Takes an event in. `now` and the wall clock, in microseconds since the epoch, are read after it happened.
+    pub fn handle(
+        &mut self,
+        now: ClientInstant,
+        wall_us: u64,
+        event: Event,
+        actions: &mut Vec<Action>,
+    ) {
+        match event {
+            Event::Request(id, ..) if self.requests.len() >= REQUESTS_MAX => {
+                actions.push(Action::Reply(id, Reply::Error(refusal::TOO_MANY)));
+            }
+            Event::Request(id, caller, commands) => {
+                let mut world = self.surroundings(now, wall_us);
+                let (request, next) = Request::begin(caller, commands, &mut world);
+                self.follow(id, request, next, actions);
+            }
+            Event::Outcome(id, outcome) => {
+                let Some(mut request) = self.requests.remove(&id) else {
+                    return;
+                };
+                let next = request.handle(outcome, &mut self.surroundings(now, wall_us));
+                self.follow(id, Some(request), next, actions);
+            }
+            Event::Timer => self.end_pauses(now, actions),
+        }
+    }
+
+    /// When [`Event::Timer`] is to be told.
+    #[must_use]
+    pub fn next_time(&self) -> Option<ClientInstant> {
+        let times = self.pausing.iter().map(|(at, _)| *at);
+        times.reduce(ClientInstant::earlier)
+    }
+
+    /// How many requests have no reply yet.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn surroundings(&mut self, now: ClientInstant, wall_us: u64) -> Surroundings<'_> {
+        Surroundings {
+            now,
+            wall_us,
+            drift: self.drift,
+            scratch: &mut self.scratch,
+            known: &mut self.known,
+            random: &mut *self.random,
+        }
+    }
+
+    fn end_pauses(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        let is_due = |(at, _): &mut (ClientInstant, RequestId)| now.has_reached(*at);
+        let due: Vec<_> = self.pausing.extract_if(.., is_due).collect();
+        for (_, id) in due {
+            if let Some(mut request) = self.requests.remove(&id) {
+                let next = request.go_on();
+                self.follow(id, Some(request), next, actions);
+            }
+        }
+    }
+
+    fn follow(
+        &mut self,
+        id: RequestId,
+        request: Option<Request>,
+        next: Next,
+        actions: &mut Vec<Action>,
+    ) {
+        let reply = match next {
+            Next::Ask(call) => {
+                actions.push(Action::Ask(id, call));
+                None
+            }
+            Next::Pause(until) => {
+                self.pausing.push((until, id));
+                None
+            }
+            Next::Answer(reply) => Some(reply),
+            Next::HandOver(reply) => {
+                actions.push(Action::HandOver(id));
+                Some(reply)
+            }
+            Next::GiveBack(reply, call) => {
+                actions.push(Action::HandOver(id));
+                actions.push(Action::Undo(call));
+                Some(reply)
+            }
+        };
+        match (reply, request) {
+            (Some(reply), _) => actions.push(Action::Reply(id, reply)),
+            (None, Some(request)) => {
+                self.requests.insert(id, request);
+            }
+            (None, None) => debug_assert!(false, "a request that goes on is kept"),
+        }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Agent")
+            .field("requests", &self.requests.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// More are refused until some are answered.
+const REQUESTS_MAX: usize = 100_000;

@@ -1,0 +1,47 @@
+//! Locks that were taken through this agent, and their tokens on the nodes.
+//!
+//! They save a question: what a request does to a lock that is still held under that token is tried first, on the condition that
+//! it is. A wrong one costs a round and nothing else, so what a restart loses here is not missed.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use quorlock_client_rules::token::Token;
+use quorlock_clock::ClientInstant;
+
+#[derive(Debug, Default)]
+pub(crate) struct KnownHolders {
+    tokens: HashMap<Bytes, (Token, ClientInstant)>,
+}
+
+impl KnownHolders {
+    /// The lock is held under this token, at most until then.
+    pub(crate) fn note(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        token: Token,
+        until: ClientInstant,
+    ) {
+        if self.tokens.len() >= KNOWN_MAX && !self.tokens.contains_key(name) {
+            self.tokens.retain(|_, (_, until)| !now.has_reached(*until));
+            if self.tokens.len() >= KNOWN_MAX {
+                return;
+            }
+        }
+        self.tokens.insert(name.clone(), (token, until));
+    }
+
+    pub(crate) fn forget(&mut self, name: &Bytes) {
+        self.tokens.remove(name);
+    }
+
+    /// The token under which the lock may still be held.
+    pub(crate) fn token(&self, now: ClientInstant, name: &Bytes) -> Option<&Token> {
+        let (token, until) = self.tokens.get(name)?;
+        (!now.has_reached(*until)).then_some(token)
+    }
+}
+
+/// About 20 MB with names and tokens of usual lengths. Beyond it a release costs one more round.
+const KNOWN_MAX: usize = 100_000;

@@ -1,0 +1,20 @@
+//! What an agent decides: which step on the nodes a request of a lock library is.
+//!
+//! An agent takes the commands and scripts that lock libraries send to one Redis, and holds the locks on a majority of
+//! independent nodes. It keeps no lock itself. A request is executed on a [scratch keyspace](scratch) that holds what a majority
+//! says of its key; the change that it makes there is the step that is taken on the nodes, on the condition that they still hold
+//! what was read. So any script whose effects are such steps works, whatever its text is.
+//!
+//! Nothing here reads a clock or does any I/O: [`Agent`] takes events and the time, and returns actions.
+
+mod agent;
+mod known_holders;
+mod refusal;
+mod request;
+mod scratch;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+pub use agent::{Action, Agent, Event, RequestId};
+pub use request::Commands;

@@ -1,0 +1,57 @@
+//! What an agent answers to a request that it cannot carry out.
+//!
+//! Invariant: each of them begins with a code of its own, and says what happened, what that means for the lock, and what to do.
+//! None of them can be taken for an answer about a lock.
+
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, ReadError, Release};
+use quorlock_engine::ErrorReply;
+
+/// A request that is no step of a lock, for this reason and with this remedy. Nothing has changed anywhere.
+pub(crate) fn not_a_lock(reason: &str) -> ErrorReply {
+    ErrorReply::new(format!("NOTALOCK {reason}. Nothing was changed"))
+}
+
+pub(crate) fn not_read(error: &ReadError) -> ErrorReply {
+    no_quorum(&error.to_string(), "Nothing was changed")
+}
+
+pub(crate) fn not_acquired(error: &AcquireError) -> ErrorReply {
+    no_quorum(&error.to_string(), "The lock is not held")
+}
+
+pub(crate) fn too_late() -> ErrorReply {
+    no_quorum(
+        "a majority of the nodes granted the lock too late for its ttl",
+        "It is not held and is being released. Use a longer ttl, or nodes that are nearer",
+    )
+}
+
+pub(crate) fn not_extended(error: &ExtendError) -> ErrorReply {
+    no_quorum(
+        &error.to_string(),
+        "Treat the lock as lost when its ttl is over",
+    )
+}
+
+pub(crate) fn not_released(release: &Release) -> ErrorReply {
+    no_quorum(
+        &release.to_string(),
+        "The rest is freed when nodes come back, or when the ttl is over",
+    )
+}
+
+fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
+    // Replies are lines.
+    let what = what.replace('\n', "; ");
+    ErrorReply::new(format!("NOQUORUM {what}. {meaning}"))
+}
+
+/// The lock changed hands each time the request was executed.
+pub(crate) const TRY_AGAIN: ErrorReply = ErrorReply::fixed(
+    "TRYAGAIN the lock is being taken or released by others, and a majority of the nodes did not say the same for as long as was \
+     waited. Nothing was changed: send the request again",
+);
+
+pub(crate) const TOO_MANY: ErrorReply = ErrorReply::fixed(
+    "BUSY the agent has too many requests under way. Nothing was changed: send the request again",
+);

@@ -1,0 +1,237 @@
+//! The keyspace on which a request is executed: it holds one key, and that only while the request runs.
+//!
+//! Invariant: between two requests it is empty. Only the scripts that were loaded stay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorlock_engine::channels::{Listener, Message, Published, Subscription};
+use quorlock_engine::tracking::TrackingOptions;
+use quorlock_engine::{
+    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations, NodeTime,
+    Reply,
+};
+
+use crate::refusal::not_a_lock;
+use crate::request::Commands;
+use crate::terms::TTL_MAX;
+
+/// What a request has come to on the scratch keyspace.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    /// What its caller is told once the step is taken.
+    pub(crate) reply: Reply,
+    pub(crate) change: Change,
+}
+
+/// What a request has made of its key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    /// The key was absent, and holds this token for so long now.
+    Acquire(Arc<[u8]>, Duration),
+    /// It holds the same token, and ends after so long.
+    SetEnd(Duration),
+    /// It is gone.
+    Release,
+}
+
+/// What is taken for the state of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holder<'a> {
+    pub(crate) token: &'a [u8],
+    /// How long the key lasts, if it ends.
+    pub(crate) left: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    engine: Engine,
+    effects: Effects,
+    /// Grows with every command, as the positions of a log do.
+    position: u64,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let options = EngineOptions {
+            databases: 1,
+            // A longer lock is kept as any other.
+            restart_delay_max: TTL_MAX * 2,
+            ..EngineOptions::default()
+        };
+        let mut engine = Engine::new(options);
+        let listener = Listener {
+            worker: 0,
+            connection: 0,
+            client: AGENT,
+        };
+        // What a script publishes is noticed by who listens.
+        engine
+            .channels()
+            .subscribe(listener, Subscription::Pattern, b"*");
+        Self {
+            engine,
+            effects: Effects::default(),
+            position: 0,
+        }
+    }
+
+    /// Executes commands on a keyspace that holds one key in this state, or nothing where the request has none.
+    ///
+    /// # Errors
+    /// The refusal, where they do something else to it than to a lock.
+    pub(crate) fn execute(
+        &mut self,
+        wall_us: u64,
+        caller: &Caller,
+        commands: &Commands,
+        key: Option<(&[u8], Option<Holder<'_>>)>,
+    ) -> Result<Executed, Reply> {
+        let now = Moment { node: NOW, wall_us };
+        if let Some((name, Some(holder))) = key {
+            self.load(now, name, holder);
+        }
+        // What is read from here on is noted.
+        let options = TrackingOptions::default();
+        self.engine.tracking().start(AGENT, options);
+        let caller = Caller {
+            client_id: AGENT,
+            keeps_reads: true,
+            ..*caller
+        };
+        let mut replies = Vec::with_capacity(commands.all.len());
+        let mut refusal = None;
+        for command in &commands.all {
+            let arguments: Vec<&[u8]> = command.iter().map(|one| &one[..]).collect();
+            let reply = match Command::parse(&arguments) {
+                Ok(command) => self.run(now, &caller, &command),
+                Err(error) => Reply::Error(error),
+            };
+            refusal = refusal.or_else(|| self.refusal(key.map(|(name, _)| name)));
+            replies.push(reply);
+        }
+        let change = match (&refusal, key) {
+            (None, Some((name, holder))) => self.change(now, name, holder),
+            _ => Ok(Change::None),
+        };
+        self.clear(now);
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let reply = match commands.is_transaction {
+            true => Reply::Array(replies),
+            false => replies.pop().unwrap_or(Reply::Nil),
+        };
+        Ok(Executed {
+            reply,
+            change: change?,
+        })
+    }
+
+    fn load(&mut self, now: Moment, name: &[u8], holder: Holder<'_>) {
+        let left = holder.left.map(|left| left.as_millis().max(1).to_string());
+        let mut set: Vec<&[u8]> = vec![b"SET", name, holder.token];
+        if let Some(left) = &left {
+            set.extend([&b"PX"[..], left.as_bytes()]);
+        }
+        self.inspect(now, &set);
+    }
+
+    fn run(&mut self, now: Moment, caller: &Caller, command: &Command<'_>) -> Reply {
+        self.position += 1;
+        self.effects.begin(LogPosition::from_raw(self.position));
+        self.engine.execute(now, caller, command, &mut self.effects)
+    }
+
+    /// Executes a command of the agent's own.
+    fn inspect(&mut self, now: Moment, arguments: &[&[u8]]) -> Reply {
+        match Command::parse(arguments) {
+            Ok(command) => self.run(now, &Caller::default(), &command),
+            Err(error) => Reply::Error(error),
+        }
+    }
+
+    /// Why the command that was run last may not have run, as far as that is to be seen from what it did beside its key.
+    fn refusal(&mut self, name: Option<&[u8]>) -> Option<Reply> {
+        let is_of_key = |target: Option<(u8, &[u8])>| {
+            target.is_some_and(|(database, key)| database == 0 && Some(key) == name)
+        };
+        let journal = &self.effects.journal;
+        let touches_others = match Mutations::of(journal, 0) {
+            _ if journal.is_empty() => false,
+            Ok(mut mutations) => !mutations.all(|one| one.is_ok_and(|one| is_of_key(one.target()))),
+            Err(_) => true,
+        };
+        if touches_others || self.engine.tracking().keeps_beside(AGENT, name) {
+            return Some(Reply::Error(not_a_lock(
+                "the script uses a key that is not among its KEYS, and an agent reads and changes no other. Name the lock in KEYS",
+            )));
+        }
+        let is_message = |published: &Published| matches!(published.message, Message::Published(_));
+        if self.effects.published.iter().any(is_message) {
+            return Some(Reply::Error(not_a_lock(
+                "the request publishes a message, and an agent carries none yet. Use the library's polling mode",
+            )));
+        }
+        None
+    }
+
+    /// What has become of the key.
+    fn change(
+        &mut self,
+        now: Moment,
+        name: &[u8],
+        before: Option<Holder<'_>>,
+    ) -> Result<Change, Reply> {
+        let refused = |reason| Err(Reply::Error(not_a_lock(reason)));
+        if self.inspect(now, &[b"TYPE", name]) == Reply::status("none") {
+            return Ok(match before {
+                Some(_) => Change::Release,
+                None => Change::None,
+            });
+        }
+        let token = match self.inspect(now, &[b"GET", name]) {
+            Reply::Bulk(token) => Arc::from(token),
+            Reply::Shared(token) => token,
+            _ => {
+                return refused(
+                    "the request makes a key of another type than a string, which is no lock. Use a server of its own for it",
+                );
+            }
+        };
+        let left = match self.inspect(now, &[b"PTTL", name]) {
+            Reply::Integer(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
+            _ => None,
+        };
+        match before {
+            Some(before) if before.token != &token[..] => refused(
+                "the request replaces the token of a lock that is held, which no majority can do safely. Release it first",
+            ),
+            Some(before) if before.left == left => Ok(Change::None),
+            _ => match left {
+                Some(left) if left <= TTL_MAX => Ok(match before {
+                    Some(_) => Change::SetEnd(left),
+                    None => Change::Acquire(token, left),
+                }),
+                Some(_) => refused("a lock lasts 360 days at most. Use a shorter ttl"),
+                None => refused(
+                    "the request makes a key without a ttl, and a lock must end by itself. Use SET ... NX PX, or a timeout in the library",
+                ),
+            },
+        }
+    }
+
+    fn clear(&mut self, now: Moment) {
+        self.engine.tracking().leave(AGENT);
+        self.inspect(now, &[b"FLUSHALL"]);
+        self.engine.take_unprompted();
+        self.effects.published.clear();
+        let _freed = self.engine.take_discarded();
+    }
+}
+
+/// The number of the only client of the scratch keyspace.
+const AGENT: u64 = 1;
+/// The scratch keyspace is empty before and after each request, so that all of them may run at the same time.
+const NOW: NodeTime = NodeTime::from_nanos(1_000_000_000);

@@ -1,0 +1,140 @@
+//! What an agent answers that needs no nodes, or hears from them what no cluster says at will.
+
+use bytes::Bytes;
+use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::outcome::Reading;
+use quorlock_client_rules::settings::Drift;
+use quorlock_client_rules::token::Token;
+use quorlock_clock::ClientInstant;
+use quorlock_engine::{Caller, Reply};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use crate::{Action, Agent, Commands, Event, RequestId};
+
+fn agent() -> Agent {
+    Agent::new(Drift::default(), Box::new(StdRng::seed_from_u64(1)))
+}
+
+fn request(words: &[&str]) -> Event {
+    let bytes = |word: &&str| Bytes::copy_from_slice(word.as_bytes());
+    let commands = Commands {
+        all: vec![words.iter().map(bytes).collect()],
+        is_transaction: false,
+    };
+    Event::Request(RequestId(1), Caller::default(), commands)
+}
+
+fn now() -> ClientInstant {
+    ClientInstant::from_nanos(7_000_000_000, 3_000_000_000)
+}
+
+/// What an agent does at once.
+fn actions(agent: &mut Agent, at: ClientInstant, event: Event) -> Vec<Action> {
+    let mut actions = Vec::new();
+    agent.handle(at, 0, event, &mut actions);
+    actions
+}
+
+fn answer(words: &[&str]) -> Reply {
+    match actions(&mut agent(), now(), request(words)).pop() {
+        Some(Action::Reply(_, reply)) => reply,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_single_lock_is_refused_by_name_before_any_node_is_asked() {
+    for words in [
+        &["MSET", "a", "1", "b", "2"][..],
+        &["DEL", "a", "b"],
+        &["FLUSHALL"],
+        &["FLUSHDB"],
+        &["DBSIZE"],
+        &["KEYS", "*"],
+        &["SCAN", "0"],
+        &["PUBLISH", "channel", "message"],
+        &["EVAL", "return 1", "0"],
+        &["EVAL", "while true do end", "0"],
+        &["LOCK.ACQUIRE", "a", "t", "1000"],
+        &["RENAME", "a", "b"],
+        &["SET", "", "t", "NX", "PX", "1000"],
+    ] {
+        let reply = answer(words);
+        let Reply::Error(error) = &reply else {
+            panic!("{words:?}: {reply:?}")
+        };
+        let text = String::from_utf8_lossy(error.as_bytes());
+        assert!(text.starts_with("NOTALOCK "), "{words:?}: {text}");
+        assert!(text.ends_with(". Nothing was changed"), "{text}");
+    }
+}
+
+#[test]
+fn scripts_are_loaded_and_found_without_nodes() {
+    let mut agent = agent();
+    let load = request(&["SCRIPT", "LOAD", "return 1"]);
+    let Some(Action::Reply(_, Reply::Bulk(hash))) = actions(&mut agent, now(), load).pop() else {
+        panic!("it is a hash")
+    };
+    let hash = String::from_utf8(hash).unwrap();
+    let exists = request(&["SCRIPT", "EXISTS", &hash]);
+    let found = actions(&mut agent, now(), exists).pop();
+    let one = Reply::Array(vec![Reply::Integer(1)]);
+    assert!(matches!(found, Some(Action::Reply(_, reply)) if reply == one));
+    // A script that is not known is told as a node tells it, so that libraries send its text.
+    let unknown = request(&["EVALSHA", &"f".repeat(40), "1", "a"]);
+    let asked = actions(&mut agent, now(), unknown);
+    assert!(matches!(&asked[..], [Action::Ask(_, Call::Read { .. })]));
+    let told = Event::Outcome(RequestId(1), Outcome::Read(Ok(Reading::Free)));
+    match &actions(&mut agent, now(), told)[..] {
+        [Action::Reply(_, Reply::Error(error))] => {
+            assert!(error.as_bytes().starts_with(b"NOSCRIPT "));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn votes_that_stay_split_are_an_error_after_a_few_rounds_with_pauses_between() {
+    let mut agent = agent();
+    let mut at = now();
+    let mut todo = actions(&mut agent, at, request(&["GET", "a"]));
+    for reads in 1.. {
+        assert!(reads <= 7, "it asks without end");
+        match &todo[..] {
+            [Action::Ask(id, Call::Read { .. })] => {
+                let split = Reading::Split {
+                    token: Token::from("you"),
+                    left: None,
+                };
+                let told = Event::Outcome(*id, Outcome::Read(Ok(split)));
+                todo = actions(&mut agent, at, told);
+            }
+            other => panic!("{other:?}"),
+        }
+        if let [Action::Reply(_, Reply::Error(error))] = &todo[..] {
+            assert!(error.as_bytes().starts_with(b"TRYAGAIN "));
+            assert!(reads > 2 && at != now(), "it gives up at once");
+            assert_eq!((agent.under_way(), agent.next_time()), (0, None));
+            return;
+        }
+        assert!(todo.is_empty(), "{todo:?}");
+        at = at.after(at.until(agent.next_time().expect("it goes on by itself")));
+        todo = actions(&mut agent, at, Event::Timer);
+    }
+}
+
+#[test]
+fn a_token_that_leaves_no_room_for_its_attempt_is_refused() {
+    let long = "x".repeat(1_000);
+    let reply = answer(&["SET", "a", &long, "NX", "PX", "1000"]);
+    let Reply::Error(error) = reply else {
+        panic!("it is too long")
+    };
+    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+    assert!(
+        text.starts_with("NOTALOCK the lock's value has 1000 bytes"),
+        "{text}"
+    );
+}

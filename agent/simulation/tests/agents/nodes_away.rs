@@ -1,0 +1,67 @@
+//! Nodes that are killed under an agent.
+
+use std::time::Duration;
+
+use quorlock_engine::Reply;
+
+use crate::{COMPARE_AND_DELETE, agents, code, text, token};
+
+#[test]
+fn with_two_of_five_nodes_away_callers_notice_nothing() {
+    let mut agents = agents();
+    agents.run_node(1, false);
+    agents.run_node(3, false);
+    assert_eq!(
+        agents.send(0, &["SET", "a", "me", "NX", "PX", "9000"]),
+        Reply::Ok
+    );
+    assert_eq!(
+        agents.send(1, &["SET", "a", "you", "NX", "PX", "9000"]),
+        Reply::Nil
+    );
+    assert_eq!(agents.send(1, &["GET", "a"]), Reply::bulk("me"));
+    assert_eq!(agents.send(1, &["PEXPIRE", "a", "9000"]), Reply::Integer(1));
+    let release = ["EVAL", COMPARE_AND_DELETE, "1", "a", "me"];
+    assert_eq!(agents.send(1, &release), Reply::Integer(1));
+    assert_eq!(token(&agents, "a"), None);
+}
+
+#[test]
+fn without_a_majority_nothing_is_said_of_a_lock_and_each_node_is_named() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "60000"]);
+    for node in 0..3 {
+        agents.run_node(node, false);
+    }
+    for request in [
+        &["GET", "a"][..],
+        &["PTTL", "a"],
+        &["EXISTS", "a"],
+        &["SET", "a", "you", "NX", "PX", "9"],
+        &["SET", "b", "you", "NX", "PX", "9"],
+        &["PEXPIRE", "a", "9000"],
+        &["DEL", "a"],
+        &["DEL", "b"],
+    ] {
+        let reply = agents.send(0, request);
+        assert_eq!(code(&reply), "NOQUORUM", "{request:?}");
+        let text = text(&reply);
+        assert!(text.contains("10.0.0.1:7001: "), "{text}");
+        assert!(!text.contains('\n'), "a reply is one line");
+    }
+}
+
+#[test]
+fn a_lock_that_a_majority_kept_outlives_nodes_that_come_back() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "60000"]);
+    for node in 0..5 {
+        agents.run_node(node, false);
+        agents.pass(Duration::from_millis(100));
+        agents.run_node(node, true);
+        agents.pass(Duration::from_secs(1));
+        let take = ["SET", "a", "you", "NX", "PX", "9000"];
+        assert_eq!(agents.send(node % 2, &take), Reply::Nil, "node {node}");
+    }
+    assert_eq!(agents.send(1, &["GET", "a"]), Reply::bulk("me"));
+}

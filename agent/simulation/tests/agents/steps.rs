@@ -1,0 +1,161 @@
+//! Acquiring, reading, extending and releasing.
+
+use std::time::Duration;
+
+use quorlock_engine::Reply;
+
+use crate::{COMPARE_AND_DELETE, agents, code, token};
+
+#[test]
+fn a_set_nx_takes_the_lock_on_the_nodes_and_everybody_else_is_refused() {
+    let mut agents = agents();
+    let take = |owner| ["SET", "a", owner, "NX", "PX", "1000"];
+    assert_eq!(agents.send(0, &take("me")), Reply::Ok);
+    assert_eq!(agents.asked, ["acquire"]);
+    assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    for agent in [0, 1] {
+        assert_eq!(agents.send(agent, &take("me")), Reply::Nil);
+        assert_eq!(agents.send(agent, &take("you")), Reply::Nil);
+        assert_eq!(agents.send(agent, &["GET", "a"]), Reply::bulk("me"));
+        assert_eq!(agents.send(agent, &["EXISTS", "a"]), Reply::Integer(1));
+    }
+    // Its caller counts the ttl from the reply on, so the nodes keep it for longer.
+    let Reply::Integer(left) = agents.send(1, &["PTTL", "a"]) else {
+        panic!("it ends")
+    };
+    assert!((1_000..1_150).contains(&left), "{left}");
+    agents.pass(Duration::from_millis(1_200));
+    assert_eq!(agents.send(1, &["GET", "a"]), Reply::Nil);
+    assert_eq!(agents.send(1, &take("you")), Reply::Ok);
+}
+
+#[test]
+fn an_agent_keeps_nothing_that_a_restart_loses() {
+    let mut agents = agents();
+    assert_eq!(
+        agents.send(0, &["SET", "a", "me", "NX", "EX", "10"]),
+        Reply::Ok
+    );
+    agents.restart(0);
+    assert_eq!(
+        agents.send(0, &["SET", "a", "you", "NX", "EX", "10"]),
+        Reply::Nil
+    );
+    assert_eq!(agents.send(0, &["PEXPIRE", "a", "5000"]), Reply::Integer(1));
+    assert_eq!(
+        agents.send(1, &["EVAL", COMPARE_AND_DELETE, "1", "a", "me"]),
+        Reply::Integer(1)
+    );
+    assert_eq!(token(&agents, "a"), None);
+}
+
+#[test]
+fn a_lock_that_this_agent_has_taken_is_released_in_one_round() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "1000"]);
+    agents.asked.clear();
+    let release = ["EVAL", COMPARE_AND_DELETE, "1", "a", "me"];
+    assert_eq!(agents.send(0, &release), Reply::Integer(1));
+    assert_eq!(agents.asked, ["release"]);
+    assert_eq!(agents.send(0, &release), Reply::Integer(0));
+}
+
+#[test]
+fn what_an_agent_assumes_of_a_lock_is_not_acted_on_where_it_is_wrong() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "60000"]);
+    agents.send(1, &["DEL", "a"]);
+    agents.send(1, &["SET", "a", "you", "NX", "PX", "60000"]);
+    // The first agent still believes the lock to be the first holder's.
+    let release = |owner| ["EVAL", COMPARE_AND_DELETE, "1", "a", owner];
+    assert_eq!(agents.send(0, &release("me")), Reply::Integer(0));
+    assert_eq!(token(&agents, "a").as_deref(), Some("you"));
+    assert_eq!(agents.send(0, &release("you")), Reply::Integer(1));
+    assert_eq!(token(&agents, "a"), None);
+}
+
+#[test]
+fn two_attempts_under_one_token_are_known_from_each_other() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "100"]);
+    let first = agents.stored("a").unwrap();
+    agents.pass(Duration::from_millis(500));
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "100"]);
+    assert_ne!(agents.stored("a").unwrap(), first);
+}
+
+#[test]
+fn an_ok_that_would_come_too_late_is_none_and_the_lock_is_given_back() {
+    let mut agents = agents();
+    let take = ["SET", "a", "me", "NX", "PX", "1000"];
+    // A round takes longer than what the nodes are asked for beyond the ttl.
+    agents.cluster.network.extra_ns = vec![150_000_000; 5];
+    assert_eq!(code(&agents.send(0, &take)), "NOQUORUM");
+    agents.cluster.network.extra_ns = vec![0; 5];
+    agents.pass(Duration::from_millis(300));
+    assert_eq!(agents.stored("a"), None, "it is not left behind");
+    assert_eq!(agents.send(0, &take), Reply::Ok);
+}
+
+#[test]
+fn an_extension_lasts_from_its_reply_on_and_may_shorten() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "9000"]);
+    for ttl in [20_000, 2_000] {
+        let extend = ["PEXPIRE", "a", &ttl.to_string()];
+        assert_eq!(agents.send(1, &extend), Reply::Integer(1));
+        let Reply::Integer(left) = agents.send(0, &["PTTL", "a"]) else {
+            panic!("it ends")
+        };
+        assert!(
+            (ttl..ttl + ttl / 10 + 300).contains(&left),
+            "{left} of {ttl}"
+        );
+    }
+    agents.cluster.network.extra_ns = vec![150_000_000; 5];
+    assert_eq!(code(&agents.send(0, &["PEXPIRE", "a", "1000"])), "NOQUORUM");
+    agents.cluster.network.extra_ns = vec![0; 5];
+    assert_eq!(agents.send(0, &["PEXPIRE", "b", "1000"]), Reply::Integer(0));
+}
+
+#[test]
+fn of_callers_at_several_agents_one_gets_the_lock() {
+    let mut agents = agents();
+    for round in 0..50 {
+        let name = format!("n{round}");
+        let mut requests = Vec::new();
+        for caller in 0..6 {
+            let owner = format!("c{caller}");
+            let take = ["SET", &name, &owner, "NX", "PX", "9000"];
+            requests.push(agents.begin(caller % 2, &[&take], false));
+        }
+        let replies: Vec<Reply> = requests.into_iter().map(|id| agents.reply(id)).collect();
+        let taken = replies.iter().filter(|reply| **reply == Reply::Ok).count();
+        assert!(taken <= 1, "{replies:?}");
+        let is_answer = |reply: &Reply| match reply {
+            Reply::Ok | Reply::Nil => true,
+            error => code(error) == "TRYAGAIN",
+        };
+        assert!(replies.iter().all(is_answer), "{replies:?}");
+        assert_eq!(taken == 1, token(&agents, &name).is_some(), "{replies:?}");
+    }
+}
+
+#[test]
+fn the_replies_of_a_transaction_come_together() {
+    let mut agents = agents();
+    let commands: [&[&str]; 2] = [&["SET", "a", "me", "NX", "PX", "9000"], &["PTTL", "a"]];
+    let id = agents.begin(0, &commands, true);
+    assert_eq!(
+        agents.reply(id),
+        Reply::Array(vec![Reply::Ok, Reply::Integer(9_000)])
+    );
+    assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    let commands: [&[&str]; 2] = [&["SETNX", "b", "me"], &["PEXPIRE", "b", "9000"]];
+    let id = agents.begin(0, &commands, true);
+    assert_eq!(
+        agents.reply(id),
+        Reply::Array(vec![Reply::Integer(1), Reply::Integer(1)])
+    );
+    assert_eq!(token(&agents, "b").as_deref(), Some("me"));
+}

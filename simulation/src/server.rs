@@ -54,10 +54,10 @@ impl Server {
         }
         let is_synced = !directives.contains(&("appendfsync", "no"));
         let setup = Setup {
-            config,
             sizes,
             part_bytes: 4096,
             seed,
+            ..Setup::new(config)
         };
         let disk = MemoryDisk::with_power_loss();
         init(Arc::new(disk.clone()), &setup).expect("an empty disk takes a node");

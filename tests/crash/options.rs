@@ -216,7 +216,6 @@ impl Options {
         disk.set_direct_blocks(self.direct_blocks);
         disk.set_directory_number(directory_number);
         Setup {
-            config,
             sizes: Sizes {
                 first_segment_bytes: self.segment_bytes(),
                 segment_bytes: self.segment_bytes(),
@@ -227,6 +226,7 @@ impl Options {
             // With the smaller ones collections of a few elements go into several parts.
             part_bytes: if seed.is_multiple_of(2) { 24 } else { 256 },
             seed,
+            ..Setup::new(config)
         }
     }
 }

@@ -421,9 +421,7 @@ fn setup(directives: &[(&str, &str)]) -> Setup {
         config.set(name, &[value]).expect("a directive");
     }
     Setup {
-        config,
-        sizes: LogOptions::default(),
         part_bytes: 256,
-        seed: 1,
+        ..Setup::new(config)
     }
 }

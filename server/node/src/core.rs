@@ -51,4 +51,5 @@ pub(crate) mod shared_message;
 pub mod state;
 pub mod statistics;
 pub(crate) mod time;
+pub mod upstream;
 pub mod wait;

@@ -7,85 +7,30 @@
 //!
 //! A crash is nothing more than to drop the node and to start another on what the disk kept.
 
+mod setup;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quorlock_engine::restart::Verdict;
 use quorlock_engine::{NodeTime, RawTime, Stored};
-use quorlock_persistence::{Disk, LogOptions, Position, Recovery};
+use quorlock_persistence::{Disk, Position};
 
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::core::commit::Failure;
-use crate::core::compaction::PART_BYTES;
 use crate::core::log_queue::{LogEvent, LogEvents};
 use crate::core::log_schedule::Ready;
 use crate::core::log_work::{BegunJob, LogWork};
 use crate::core::maintenance::{Maintenance, Wake, Work};
-use crate::core::process::Process;
 use crate::core::state::NodeState;
 use crate::event_loop::message::Message;
 pub use crate::event_loop::pipe::Observer;
 use crate::event_loop::pipe::Pipe;
-use crate::past::Identity;
+pub use crate::simulation::setup::{Setup, init};
 use crate::simulation::worker::Worker;
-use crate::start::{self, Begun, Plan, Reach, StartError, StopMark, begin};
-
-/// What a simulated node starts from.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The node's configuration. Addresses and the directory have no meaning here; 0 workers are one.
-    pub config: Config,
-    /// The sizes of the log; small ones make it rotate often.
-    pub sizes: LogOptions,
-    /// Bytes of one part of a checkpoint.
-    pub part_bytes: usize,
-    /// Where random bytes come from: identities and hash functions are the same for the same seed.
-    pub seed: u64,
-}
-
-impl Setup {
-    /// A node with this configuration and a log of the usual sizes.
-    pub fn new(config: Config) -> Self {
-        Self {
-            config,
-            sizes: LogOptions::default(),
-            part_bytes: PART_BYTES,
-            seed: 1,
-        }
-    }
-
-    /// A start on this disk, for who does the rest: the log thread's work and maintenance.
-    ///
-    /// # Errors
-    /// As a real node, except for those of sockets and threads.
-    pub fn begin(&self, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Result<Begun, StartError> {
-        begin(self.plan(disk, clock), Reach::NOWHERE)
-    }
-
-    /// What its start begins from, on this disk.
-    pub(crate) fn plan(&self, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Plan {
-        let random = AtomicU64::new(self.seed);
-        let mut config = self.config.clone();
-        config.workers = config.workers.max(1);
-        Plan {
-            config,
-            clock,
-            process: Process::SIMULATED,
-            disk,
-            sizes: self.sizes,
-            part_bytes: self.part_bytes,
-            random: Arc::new(move |bytes| {
-                bytes.fill_with(|| next_byte(&random));
-                Ok(())
-            }),
-            cores: 1,
-        }
-    }
-}
+use crate::start::{Begun, StartError, StopMark};
 
 /// A node that does nothing on its own.
 pub struct Node {
@@ -107,20 +52,6 @@ pub struct Node {
 /// A client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client(usize);
-
-/// Creates a node on an empty disk, as `quorlock node init` does in an empty directory.
-///
-/// # Errors
-/// When the disk fails, or is not empty.
-pub fn init(disk: Arc<dyn Disk>, setup: &Setup) -> Result<(), StartError> {
-    let recovery = Recovery::read(Arc::clone(&disk), &setup.sizes).map_err(StartError::Log)?;
-    let seed = AtomicU64::new(setup.seed);
-    let identity = Identity::known(
-        std::array::from_fn(|_| next_byte(&seed)),
-        &Config::default(),
-    );
-    start::create(&*disk, &identity, recovery)
-}
 
 impl Node {
     /// Starts on this disk, up to the point where a real node would accept connections. It serves already if there
@@ -483,15 +414,6 @@ pub fn request_bytes(arguments: &[&[u8]]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
-}
-
-/// SplitMix64, a byte at a time.
-fn next_byte(state: &AtomicU64) -> u8 {
-    let add = 0x9e37_79b9_7f4a_7c15_u64;
-    let number = state.fetch_add(add, Ordering::Relaxed).wrapping_add(add);
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ (mixed >> 31)).to_le_bytes()[0]
 }
 
 /// More iterations than a reply can need: one to read, one more look, one after a segment, one after a sync.

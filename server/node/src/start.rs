@@ -29,6 +29,7 @@ use crate::core::report::StartReport;
 use crate::core::settings::durability;
 use crate::core::state::NodeState;
 use crate::core::time;
+use crate::core::upstream::Upstream;
 use crate::core::wait::to_engine;
 use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
 use crate::session;
@@ -56,6 +57,8 @@ pub struct Plan {
     pub random: Random,
     /// How many cores the machine has.
     pub cores: usize,
+    /// What executes commands on keys in place of the node's engine.
+    pub upstream: Option<Arc<dyn Upstream>>,
 }
 
 /// Where random bytes come from.

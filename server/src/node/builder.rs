@@ -13,6 +13,7 @@ use crate::node::start::{cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 use quorlock_node::core::compaction::PART_BYTES;
+use quorlock_node::core::upstream::Upstream;
 use quorlock_node::start::{Plan, StartError};
 
 /// A node that has not been started.
@@ -30,6 +31,7 @@ pub struct NodeBuilder {
     /// `None`: the machine's.
     clock: Option<Arc<dyn Clock>>,
     owns_process: bool,
+    upstream: Option<Arc<dyn Upstream>>,
 }
 
 /// What was said of one directive.
@@ -104,6 +106,16 @@ impl NodeBuilder {
         self
     }
 
+    /// For a program that answers Redis's protocol from somewhere else: commands on keys, scripts and PUBLISH are executed by
+    /// `upstream` instead of the node, which keeps connections, passwords and limits and no key. It refuses WATCH, databases
+    /// but 0 and CLIENT TRACKING. Such a node has nothing to keep in a directory: [`NodeBuilder::start`] refuses it
+    /// without [`NodeBuilder::ephemeral`].
+    #[must_use]
+    pub fn upstream(mut self, upstream: Arc<dyn Upstream>) -> Self {
+        self.upstream = Some(upstream);
+        self
+    }
+
     /// Starts the node. It answers when this returns; whether it grants at once is for its past
     /// to say: [`Node::serving`] waits for it. Everything that takes time is done on the node's
     /// own threads. A future that is dropped stops the node as soon as it has started.
@@ -161,6 +173,7 @@ impl NodeBuilder {
             part_bytes: PART_BYTES,
             random: Arc::new(system_random),
             cores: cores(),
+            upstream: self.upstream,
         };
         Ok((plan, hold))
     }
@@ -212,6 +225,9 @@ impl NodeBuilder {
             Setting::Directive(name, _) => name == "dir",
         });
         match (self.is_ephemeral, &self.disk) {
+            (false, _) if self.upstream.is_some() => Some(
+                "a node with an upstream keeps no key, so it needs no directory: call NodeBuilder::ephemeral as well",
+            ),
             (true, _) if names_directory || self.config.dir != Config::default().dir => Some(
                 "dir contradicts NodeBuilder::ephemeral, which keeps nothing in a directory: leave one of the two out",
             ),

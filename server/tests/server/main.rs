@@ -41,6 +41,7 @@ mod time;
 mod tracking;
 mod transactions;
 mod unix_socket;
+mod upstream;
 mod waitaof;
 mod wire_protocol;
 mod workers;

@@ -156,6 +156,31 @@ impl Deliveries {
         queue.is_unwoken.store(true, Ordering::Release);
     }
 
+    /// Queues the answer of the node's upstream for this client, and wakes its worker. Called on any thread.
+    pub(crate) fn answer(&self, client: &Client, reply: Reply) {
+        let Some(queue) = self.queues.get(client.worker) else {
+            return;
+        };
+        let answer = Answer {
+            connection: client.connection(),
+            client_id: client.id,
+            reply,
+            wait: Wait::default(),
+            behind: queue.posted.load(Ordering::Relaxed),
+        };
+        let mut answers = queue
+            .answers
+            .lock()
+            .expect("no holder of a queue can panic");
+        let is_first = answers.is_empty();
+        answers.push(answer);
+        drop(answers);
+        // The worker takes all, and whoever has queued the first one wakes it.
+        if is_first {
+            self.wake_worker(client.worker);
+        }
+    }
+
     /// Takes the answers for a worker's connections.
     pub(crate) fn take_answers(&self, worker: usize) -> Vec<Answer> {
         self.queues.get(worker).map_or_else(Vec::new, |queue| {

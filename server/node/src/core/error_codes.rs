@@ -90,6 +90,7 @@ const OWN_CODES: &[&str] = &[
     "NOAUTH",
     "NOPROTO",
     "NOSCRIPT",
+    "NOTALOCK",
     "NOTBUSY",
     "OOM",
     "RESTARTDELAY",

@@ -27,6 +27,7 @@ use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
 use crate::core::statistics::Statistics;
+use crate::core::upstream::Upstream;
 use crate::past::Identity;
 use crate::sync::{Latch, Mutex, MutexGuard, Notify};
 use quorlock_engine::{Moment, RawTime};
@@ -35,6 +36,8 @@ use quorlock_engine::{Moment, RawTime};
 pub struct NodeState {
     /// What executes commands, one at a time.
     pub executor: Mutex<Executor>,
+    /// What executes commands on keys instead, if anything does.
+    pub(crate) upstream: Option<Arc<dyn Upstream>>,
     /// What is written and synced.
     pub commit: Arc<Commit>,
     /// Writes the log and syncs it.

@@ -47,7 +47,7 @@ impl<S: Stream> EventLoop<S> {
     /// Which number has to be reached for a condition. Others are asked for what has to be done for it.
     fn awaited(&mut self, slot: usize, condition: Condition) -> Option<(Awaited, u64)> {
         match condition {
-            Condition::Element | Condition::Time => None,
+            Condition::Element | Condition::Time | Condition::Upstream => None,
             Condition::Synced(position) => {
                 if self.node.commit.synced() < position {
                     self.tasks.push(Task::Commit(CommitRequest::URGENT));
@@ -298,6 +298,9 @@ pub(super) fn leave<S: Stream>(node: &NodeState, connection: &mut Connection<S>)
     let client = &connection.session.client;
     client.discount_as_blocked(&node.statistics.blocked);
     node.clients.remove(client.id);
+    if let Some(upstream) = &node.upstream {
+        upstream.left(client.id);
+    }
 }
 
 const UNBLOCKED: ErrorReply = ErrorReply::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");

@@ -10,6 +10,7 @@ use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::named_request::NamedRequest;
 use crate::session::transaction::Step;
+use crate::session::upstream::not_in_transaction;
 use crate::session::{Condition, Outcome, Pending, Session, client, debug};
 
 impl Batch<'_> {
@@ -220,6 +221,9 @@ impl Batch<'_> {
                 spec.name,
             ))));
         }
+        if self.has_upstream() {
+            return self.ask_upstream(session, arguments);
+        }
         if spec.flags.may_write() {
             session.client.note_may_hold_locks();
         }
@@ -358,6 +362,7 @@ impl Batch<'_> {
                 }
                 checked.and(refusal.map_or(Ok(step), Err))
             }
+            Some(_) if self.has_upstream() => checked.and(Err(not_in_transaction(spec))),
             Some(NodeCommand::Debug) => checked
                 .and_then(|()| debug::allowed(session, self))
                 .map(|()| step),

@@ -7,6 +7,7 @@ use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::upstream::ONE_DATABASE;
 
 pub(crate) fn hello(
     session: &mut Session,
@@ -216,6 +217,7 @@ pub(crate) fn select(
     let databases = batch.node.config.databases;
     Ok(Answer::Reply(
         match database_index(arguments[1], databases) {
+            Ok(1..) if batch.has_upstream() => Reply::Error(ONE_DATABASE),
             Ok(database) => {
                 session.select(database);
                 Reply::Ok

@@ -32,6 +32,9 @@ mod subscriptions;
 mod syntax;
 mod tracking;
 mod transaction;
+mod upstream;
+#[cfg(test)]
+mod upstream_tests;
 mod waitaof;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use quorlock_persistence::Position;
 
 use crate::core::clients::Waiting;
 use crate::core::state::NodeState;
+use crate::core::upstream::UNANSWERED;
 
 /// A request without a reply yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) enum Condition {
     PauseOver,
     /// Enough of what was published is handed out.
     BacklogBelow,
+    /// The node's upstream has executed it; the reply comes as a delivery.
+    Upstream,
 }
 
 /// What comes once the condition is met.
@@ -52,7 +55,7 @@ pub(crate) enum Outcome {
 impl Condition {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Synced(_) | Self::Element | Self::Time => Outcome::Answer,
+            Self::Synced(_) | Self::Element | Self::Time | Self::Upstream => Outcome::Answer,
             Self::Segment | Self::PauseOver | Self::BacklogBelow => Outcome::Execute,
         }
     }
@@ -65,6 +68,8 @@ impl Condition {
             Self::Synced(_) | Self::Time => Some(Waiting::Blocked),
             Self::PauseOver => Some(Waiting::Paused),
             Self::Segment | Self::BacklogBelow => None,
+            // It is being executed: nobody may end that.
+            Self::Upstream => None,
         }
     }
 
@@ -75,7 +80,10 @@ impl Condition {
 
     /// Whether a node that stops still answers it: what it waits for comes without another client.
     pub(crate) fn is_owed_at_stop(self) -> bool {
-        matches!(self, Self::Synced(_) | Self::Time | Self::Segment)
+        matches!(
+            self,
+            Self::Synced(_) | Self::Time | Self::Segment | Self::Upstream
+        )
     }
 }
 
@@ -101,6 +109,7 @@ impl Pending {
         let Condition::Synced(position) = self.condition else {
             return match self.condition {
                 Condition::Element => Reply::NilArray,
+                Condition::Upstream => Reply::Error(UNANSWERED),
                 _ => Reply::Ok,
             };
         };

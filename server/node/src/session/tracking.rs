@@ -14,6 +14,7 @@ use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::Batch;
 use crate::session::named_request::NamedRequest;
+use crate::session::upstream::CANNOT_TRACK;
 
 /// How a client is told of changes.
 #[derive(Debug, Default)]
@@ -103,6 +104,9 @@ pub(super) fn tracking(
     }
     if !switch.eq_ignore_ascii_case(b"on") {
         return Ok(Reply::Error(ErrorReply::SYNTAX));
+    }
+    if batch.has_upstream() {
+        return Ok(Reply::Error(CANNOT_TRACK));
     }
     let id = session.client.id;
     let choice = match asked.choice(session.tracking.as_deref()) {

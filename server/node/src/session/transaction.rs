@@ -233,6 +233,9 @@ pub(super) fn watch(
     if session.transaction.is_some() {
         return Ok(Answer::Reply(Reply::Error(WATCH_INSIDE)));
     }
+    if batch.has_upstream() {
+        return Ok(Answer::Reply(Reply::Error(CANNOT_WATCH)));
+    }
     let keys = &arguments[1..];
     let key_bytes = keys.iter().map(|key| key.len() + WATCHED_BYTES);
     let bytes = session.watched_bytes + key_bytes.sum::<usize>();
@@ -277,6 +280,7 @@ pub(super) fn exec(
     };
     match refusal {
         Some(error) => Ok(Answer::Reply(aborted(&error))),
+        None if batch.has_upstream() => transaction.ask_upstream(session, batch),
         None => transaction.execute(session, batch),
     }
 }
@@ -306,6 +310,9 @@ const ARGUMENTS_INLINE: usize = 8;
 
 const NESTED: ErrorReply = ErrorReply::fixed("ERR MULTI calls can not be nested");
 const WATCH_INSIDE: ErrorReply = ErrorReply::fixed("ERR WATCH inside MULTI is not allowed");
+const CANNOT_WATCH: ErrorReply = ErrorReply::fixed(
+    "NOTALOCK the agent keeps no keys, so it cannot watch one: use one script instead",
+);
 const EXEC_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR EXEC without MULTI");
 const DISCARD_WITHOUT_MULTI: ErrorReply = ErrorReply::fixed("ERR DISCARD without MULTI");
 const SPOILT: ErrorReply =

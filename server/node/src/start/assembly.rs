@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use quorlock_engine::live_mode::LiveMode;
+use quorlock_engine::restart::Verdict;
 use quorlock_engine::{Engine, NodeTime};
 use quorlock_persistence::Preparer;
 
@@ -58,15 +59,7 @@ pub(super) fn assemble(
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(past.history.newest);
     let verdict = past.verdict;
-    let reason = verdict
-        .delay
-        .map_or(verdict.stop, |delay| delay.cause)
-        .delay_reason();
-    let phase = match verdict.delay {
-        Some(pending) => Phase::Waiting(pending.until, reason),
-        // Until SERVING is on record; nobody is connected before that.
-        None => Phase::Waiting(NodeTime::from_nanos(0), reason),
-    };
+    let phase = first_phase(verdict);
     let rules = Rules {
         writes_direct: plan.config.log_direct_io,
         no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
@@ -91,6 +84,7 @@ pub(super) fn assemble(
     let node = NodeState {
         clients: clients_known_to(&mut executor),
         executor: Mutex::new(executor),
+        upstream: plan.upstream.clone(),
         commit,
         log_writer,
         log_queue,
@@ -111,6 +105,19 @@ pub(super) fn assemble(
         preparer: log.preparer,
         log_events,
     }
+}
+
+/// What a node waits for that has just started.
+fn first_phase(verdict: Verdict) -> Phase {
+    let reason = verdict
+        .delay
+        .map_or(verdict.stop, |delay| delay.cause)
+        .delay_reason();
+    // Without a delay until SERVING is on record; nobody is connected before that.
+    let until = verdict
+        .delay
+        .map_or(NodeTime::from_nanos(0), |pending| pending.until);
+    Phase::Waiting(until, reason)
 }
 
 /// No clients yet. LOCK.INFO asks for them.

@@ -1,0 +1,84 @@
+//! What executes commands on keys in place of a node's own engine, and how it answers.
+//!
+//! A node that has an upstream is the protocol's edge of something else: it keeps connections, passwords, limits and
+//! pauses, and hands the commands on keys over, scripts and messages included. `session/upstream.rs` says what it hands
+//! over and what it refuses. Its clients wait as `session/pending.rs` describes, and each answer reaches its client's
+//! worker through `core/deliveries.rs`.
+//!
+//! Invariant: each request is answered once. An answer that is dropped is an error to the client, which never waits for
+//! something that cannot come.
+
+use std::fmt::{self, Debug, Formatter};
+
+use bytes::Bytes;
+use quorlock_engine::{ErrorReply, Reply};
+
+/// What executes commands on keys in place of a node's own engine.
+///
+/// Both methods are called on the threads of the node that serve its clients, and hold up all clients of that thread:
+/// they must not block. A panic in them ends the node. The node's lock is free meanwhile.
+pub trait Upstream: Send + Sync + Debug {
+    /// Takes a request. It is answered through [`UpstreamRequest::answer`], on any thread, at once or later. Until then
+    /// its client sends nothing else that is executed; requests of other clients come meanwhile.
+    fn execute(&self, request: UpstreamRequest);
+
+    /// A client has gone. Nothing of it comes afterwards, and an answer to it is dropped. This is called once for every
+    /// client, also for one that has asked for nothing, and while the node stops.
+    fn left(&self, client: u64) {
+        let _ = client;
+    }
+}
+
+/// What a client has asked for.
+#[derive(Debug)]
+pub struct UpstreamRequest {
+    /// The client's number, as CLIENT ID shows it. Numbers are not used again while the node runs.
+    pub client: u64,
+    /// The database that the client has selected: 0, since such a node refuses others.
+    pub database: u8,
+    /// One command with its arguments, its name as the client has written it; or those of a transaction, perhaps none.
+    /// The name is known and the number of arguments is right. The words of one command share their memory.
+    pub commands: Vec<Vec<Bytes>>,
+    /// The client has sent EXEC: the answer is an array with the reply to each command, or an error for all of them.
+    pub is_transaction: bool,
+    /// Where the reply goes.
+    pub answer: PendingAnswer,
+}
+
+/// An answer that a client waits for.
+#[must_use = "the client waits for it; dropped, it is an error"]
+pub struct PendingAnswer(Option<Box<dyn FnOnce(Reply) + Send>>);
+
+impl PendingAnswer {
+    /// An answer that goes to `send`, which is called once. Tests of an upstream need no node for it.
+    pub fn new(send: impl FnOnce(Reply) + Send + 'static) -> Self {
+        Self(Some(Box::new(send)))
+    }
+
+    /// Answers the client, if it is still here. A reply that a node would limit is limited by the caller.
+    pub fn send(mut self, reply: Reply) {
+        if let Some(send) = self.0.take() {
+            send(reply);
+        }
+    }
+}
+
+impl Drop for PendingAnswer {
+    fn drop(&mut self) {
+        if let Some(send) = self.0.take() {
+            send(Reply::Error(UNANSWERED));
+        }
+    }
+}
+
+impl Debug for PendingAnswer {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("PendingAnswer").finish()
+    }
+}
+
+/// What a client is told whose answer was dropped.
+pub(crate) const UNANSWERED: ErrorReply = ErrorReply::fixed(
+    "ERR the command was given up without an answer. Whether it was executed is not known: treat a lock that it asked \
+     for as not granted",
+);

@@ -1,0 +1,119 @@
+//! What a node with an upstream hands over to it, and what it refuses because it keeps no keys.
+//!
+//! A command on keys is checked as on any node: it is known, its arguments are right in number, its client may send it
+//! now. Then its connection waits for the answer and executes nothing meanwhile, so that replies keep their order. Commands
+//! about the connection and the node stay here, except within a transaction: that is one request.
+//!
+//! What was handed over is executed even if its client is killed or goes away: the reply to CLIENT KILL says only that
+//! nothing more comes from that client. CLIENT UNBLOCK does not end the wait, since what becomes of the request would not be
+//! known. A node that stops waits for answers as long as for clients that read: `shutdown-timeout`, and two seconds
+//! without a byte sent.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorlock_engine::{ErrorReply, Reply, Spec};
+
+use crate::core::commit::Failure;
+use crate::core::upstream::{PendingAnswer, UpstreamRequest};
+use crate::session::batch::{Answer, Batch};
+use crate::session::transaction::Transaction;
+use crate::session::{Condition, Pending, Session};
+
+impl Batch<'_> {
+    /// Whether another than the engine executes commands on keys.
+    #[inline]
+    pub(super) fn has_upstream(&self) -> bool {
+        self.node.upstream.is_some()
+    }
+
+    /// Hands over a command whose arguments are right in number.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask_upstream(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+    ) -> Result<Answer, Failure> {
+        self.hand_over(session, vec![words(arguments)], false)
+    }
+
+    fn hand_over(
+        &mut self,
+        session: &mut Session,
+        commands: Vec<Vec<Bytes>>,
+        is_transaction: bool,
+    ) -> Result<Answer, Failure> {
+        let (executor, now) = self.executor()?;
+        // Also what needs no lock: a node that stops is asked for nothing more.
+        if let Some(error) = executor.refuses_transaction(now.node, true) {
+            self.note_refused();
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
+        // Whatever the upstream does, it does not hold up the others.
+        self.release();
+        let Some(upstream) = &self.node.upstream else {
+            return Ok(Answer::Close);
+        };
+        let words = commands.iter().flatten();
+        session.waiting_bytes = Some(words.map(|word| word.len() + WORD_BYTES).sum());
+        // An upstream may keep answers for longer than the node lives.
+        let (node, client) = (Arc::downgrade(self.node), Arc::clone(&session.client));
+        let answer = PendingAnswer::new(move |reply| {
+            if let Some(node) = node.upgrade() {
+                node.deliveries.answer(&client, reply);
+            }
+        });
+        upstream.execute(UpstreamRequest {
+            client: session.client.id,
+            database: session.caller.database,
+            commands,
+            is_transaction,
+            answer,
+        });
+        Ok(Answer::Wait(Pending::on(Condition::Upstream)))
+    }
+}
+
+impl Transaction {
+    /// EXEC of a node with an upstream.
+    pub(super) fn ask_upstream(
+        self,
+        session: &mut Session,
+        batch: &mut Batch<'_>,
+    ) -> Result<Answer, Failure> {
+        let commands = self.commands.iter();
+        let commands = commands.map(|queued| words(&queued.arguments()));
+        batch.hand_over(session, commands.collect(), true)
+    }
+}
+
+/// The words of a command, in one piece of memory.
+fn words(arguments: &[&[u8]]) -> Vec<Bytes> {
+    let all = Bytes::from(arguments.concat());
+    let mut end = 0;
+    let word = |argument: &&[u8]| {
+        let start = end;
+        end += argument.len();
+        all.slice(start..end)
+    };
+    arguments.iter().map(word).collect()
+}
+
+/// A command about the node within a transaction.
+pub(super) fn not_in_transaction(spec: &Spec) -> ErrorReply {
+    let name = spec.name.to_ascii_uppercase();
+    ErrorReply::new(format!(
+        "NOTALOCK a transaction on the agent holds commands on keys alone: send {name} before MULTI or after EXEC"
+    ))
+}
+
+/// Memory of a word beside its bytes.
+const WORD_BYTES: usize = 32;
+
+pub(super) const CANNOT_TRACK: ErrorReply = ErrorReply::fixed(
+    "NOTALOCK the agent keeps no keys, so it cannot tell when one changes: read it again instead",
+);
+pub(super) const ONE_DATABASE: ErrorReply = ErrorReply::fixed(
+    "NOTALOCK the agent keeps no keys and has database 0 alone: begin the names of locks with a prefix instead",
+);

@@ -9,7 +9,7 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
-use crate::{acquire, cluster, extend, log, node, release, run};
+use crate::{acquire, agent, cluster, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
@@ -36,6 +36,8 @@ pub(crate) enum Subcommand {
     Node(node::Arguments),
     /// Check, print, measure or cut the log in a data directory
     Log(log::Arguments),
+    /// Let lock libraries that know one Redis hold their locks on the nodes
+    Agent(agent::Arguments),
     /// Start and handle a cluster of nodes on this machine
     Cluster(cluster::Arguments),
     /// Show what each fsync mode loses, costs and risks when nodes crash
@@ -60,6 +62,7 @@ Examples:
   quorlock run backup                         hold the lock 'backup' until Ctrl-C
   token=$(quorlock acquire backup --ttl 1m)   take a lock in a script ...
   quorlock release backup \"$token\"            ... and give it back
+  quorlock agent --port 6380                  locks of redis-py, redislock, Laravel, ... on five nodes
   quorlock experiment crash-recovery          what a power cut takes from each fsync mode
   quorlock server --port 6379                 one node, as redis-server would be started
 

@@ -4,6 +4,7 @@
 //! anything about locks: nodes live in `quorlock-server`, acquisition in `quorlock-client`.
 
 mod acquire;
+mod agent;
 mod arguments;
 mod clock;
 mod cluster;
@@ -116,6 +117,7 @@ fn refuse(words: &[OsString], mut error: clap::Error) -> ExitCode {
 
 fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure> {
     match subcommand {
+        Subcommand::Agent(arguments) => agent::run(arguments, format),
         Subcommand::Server { words } => Ok(server::run(&words)),
         Subcommand::Node(arguments) => node::run(arguments, format),
         Subcommand::Log(arguments) => log::run(arguments, format),

@@ -55,7 +55,7 @@ pub(crate) fn run_prepared(
     })
 }
 
-fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
+pub(crate) fn invocation(words: &[OsString]) -> Result<Invocation, Failure> {
     let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let words =
         words.ok_or_else(|| Failure::usage("the directives of a node must be written in UTF-8"))?;
@@ -122,7 +122,7 @@ pub(crate) fn in_flags(error: &str) -> String {
 
 /// The signals a node reacts to, from the moment this exists: interrupt, terminate and, in any case since a closed
 /// terminal does not end a node, hangup.
-fn listen() -> Result<[Signal; 3], Failure> {
+pub(crate) fn listen() -> Result<[Signal; 3], Failure> {
     let listen = |kind| {
         signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
     };
@@ -134,7 +134,7 @@ fn listen() -> Result<[Signal; 3], Failure> {
 }
 
 /// Waits for a signal or for the node's own end, and stops the node.
-async fn until_end(
+pub(crate) async fn until_end(
     node: Node,
     [mut interrupt, mut terminate, mut hangup]: [Signal; 3],
     has_log_file: bool,
@@ -189,7 +189,7 @@ fn exit_code(end: Result<(), quorlock_server::Failure>) -> ExitCode {
     }
 }
 
-fn start_log(config: &Config) -> Result<(), Failure> {
+pub(crate) fn start_log(config: &Config) -> Result<(), Failure> {
     let level = match config.loglevel {
         LogLevel::Debug => Level::TRACE,
         LogLevel::Verbose => Level::DEBUG,

@@ -18,7 +18,38 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 13] = [
+const PACKAGES: [Package; 16] = [
+    Package {
+        folder: "agent/rules/",
+        may_know: &["agent-rules", "client-rules", "engine", "clock"],
+        examples_may_know: &[],
+    },
+    Package {
+        folder: "agent/simulation/",
+        may_know: &[
+            "agent-simulation",
+            "agent-rules",
+            "simulation",
+            "client-rules",
+            "engine",
+            "persistence",
+            "clock",
+        ],
+        examples_may_know: &[],
+    },
+    Package {
+        folder: "agent/",
+        may_know: &[
+            "agent",
+            "agent-rules",
+            "client",
+            "client-rules",
+            "server",
+            "engine",
+            "clock",
+        ],
+        examples_may_know: &[],
+    },
     Package {
         folder: "clock/system/",
         may_know: &["system-clock", "clock"],
@@ -87,7 +118,7 @@ const PACKAGES: [Package; 13] = [
     },
     Package {
         folder: "src/",
-        may_know: &["server", "client", "experiment"],
+        may_know: &["server", "client", "agent", "experiment"],
         examples_may_know: &[],
     },
     Package {
@@ -105,7 +136,10 @@ const PACKAGES: [Package; 13] = [
 /// Only tests may know it: in `[dev-dependencies]` and below `tests/`.
 const TESTKIT: &str = "testkit";
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 15] = [
+    "agent",
+    "agent-rules",
+    "agent-simulation",
     "clock",
     "system-clock",
     "server",
@@ -121,7 +155,8 @@ const NAMES: [&str; 12] = [
 ];
 
 /// The sources that a node and a client are made of.
-const DECIDERS: [&str; 8] = [
+const DECIDERS: [&str; 9] = [
+    "agent/rules/src/",
     "clock/src/",
     "clock/system/src/",
     "server/src/",

@@ -9,7 +9,7 @@ use quorlock_engine::channels::{Listener, Message, Published, Subscription};
 use quorlock_engine::tracking::TrackingOptions;
 use quorlock_engine::{
     Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations, NodeTime,
-    Reply,
+    Reply, ScriptLimits,
 };
 
 use crate::refusal::not_a_lock;
@@ -58,6 +58,12 @@ impl Scratch {
             databases: 1,
             // A longer lock is kept as any other.
             restart_delay_max: TTL_MAX * 2,
+            // A script of a lock takes a few dozen steps, and others wait meanwhile.
+            script_limits: ScriptLimits {
+                steps: 100_000,
+                memory_bytes: 8 << 20,
+                ..ScriptLimits::default()
+            },
             ..EngineOptions::default()
         };
         let mut engine = Engine::new(options);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorlock_client_rules::settings::Drift;
+use quorlock_clock::saturated;
 
 /// How long nodes keep a lock whose caller asked for `ttl`. Libraries count it from about the moment of the reply on: what the
 /// clocks may differ by, and what a round with the nodes may take, comes on top.
@@ -15,8 +16,7 @@ pub(crate) fn node_ttl(ttl: Duration, drift: Drift) -> Duration {
         .saturating_mul(u128::from(MILLION))
         .div_ceil(kept_ppm);
     // Nodes count in milliseconds.
-    let lease_ms = lease_ns.div_ceil(1_000_000);
-    Duration::from_millis(u64::try_from(lease_ms).unwrap_or(u64::MAX))
+    Duration::from_millis(saturated(lease_ns.div_ceil(1_000_000)))
 }
 
 /// What a round with the nodes may take.

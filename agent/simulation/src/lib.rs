@@ -10,6 +10,7 @@ use quorlock_agent_rules::{Action, Agent, Commands, Event, RequestId};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::settings::Drift;
+use quorlock_clock::saturated_nanos;
 use quorlock_engine::{Caller, Reply, StoredValue};
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random};
@@ -52,7 +53,7 @@ impl Agents {
     /// So many nodes, and agents at this distance in front of them.
     #[must_use]
     pub fn new(seed: u64, nodes: usize, agents: usize, way: Duration) -> Self {
-        let way_ns = u64::try_from(way.as_nanos()).unwrap_or(u64::MAX);
+        let way_ns = saturated_nanos(way);
         let layout = Layout {
             seed,
             nodes,
@@ -127,7 +128,7 @@ impl Agents {
 
     /// Time passes.
     pub fn pass(&mut self, time: Duration) {
-        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let time_ns = saturated_nanos(time);
         let until_ns = self.cluster.now_ns + time_ns;
         self.cluster.at(until_ns, Step::Mark);
         while self.cluster.now_ns < until_ns && self.advance() {}
@@ -170,10 +171,10 @@ impl Agents {
         }
         while let Some(event) = self.cluster.take_event() {
             match event {
-                ClusterEvent::Step(Step::Timer(agent, number)) => {
-                    if self.agents[agent].timer == number {
-                        self.tell(agent, Event::Timer);
-                    }
+                ClusterEvent::Step(Step::Timer(agent, number))
+                    if self.agents[agent].timer == number =>
+                {
+                    self.tell(agent, Event::Timer);
                 }
                 ClusterEvent::Outcome(agent, operation, outcome) => {
                     self.told(agent, operation, outcome);

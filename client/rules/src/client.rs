@@ -207,16 +207,7 @@ impl Client {
             Call::Acquire(call) => return self.acquire(now, operation, call, false, actions),
             Call::AcquireTelling(call) => return self.acquire(now, operation, call, true, actions),
             Call::Renew { held } => return self.renew(now, operation, held, actions),
-            Call::Detach { held } => {
-                if let Some(Operation::Held(lock)) = self.operations.get(&held) {
-                    let (token, until) = (lock.subject.token.clone(), lock.valid_until());
-                    self.handed_over.insert(token.clone(), held);
-                    let detached = Operation::Detached { token, until };
-                    self.operations.insert(held, detached);
-                    self.arm(held);
-                }
-                return;
-            }
+            Call::Detach { held } => return self.detach(held),
             Call::Settle => {
                 let until = now.after(self.settings.node_deadline_max);
                 self.settling.push(Settling { operation, until });
@@ -270,6 +261,17 @@ impl Client {
             }
         }
         self.arm(operation);
+    }
+
+    /// A lock that is held is its token's from now on.
+    fn detach(&mut self, held: OperationId) {
+        if let Some(Operation::Held(lock)) = self.operations.get(&held) {
+            let (token, until) = (lock.subject.token.clone(), lock.valid_until());
+            self.handed_over.insert(token.clone(), held);
+            let detached = Operation::Detached { token, until };
+            self.operations.insert(held, detached);
+            self.arm(held);
+        }
     }
 
     fn statistics(&self) -> Outcome {

@@ -22,6 +22,7 @@ use super::process::Process;
 
 /// What the thread is told.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are calls")]
 pub(crate) enum Command {
     Call(OperationId, Call, ReplyTo),
     /// Nobody is interested any more.

@@ -34,7 +34,7 @@ fn text(reply: &Reply) -> String {
 
 /// What the holder has named, of what the nodes keep.
 fn token(agents: &Agents, name: &str) -> Option<String> {
-    let stored = String::from_utf8(agents.stored(name)?).unwrap();
+    let stored = String::from_utf8(agents.stored(name)?).expect("tokens here are text");
     let (own, attempt) = stored
         .split_once("~attempt-")
         .expect("a token of an attempt");

@@ -115,6 +115,7 @@ fn an_extension_lasts_from_its_reply_on_and_may_shorten() {
     agents.cluster.network.extra_ns = vec![150_000_000; 5];
     assert_eq!(code(&agents.send(0, &["PEXPIRE", "a", "1000"])), "NOQUORUM");
     agents.cluster.network.extra_ns = vec![0; 5];
+    agents.pass(Duration::from_secs(5));
     assert_eq!(agents.send(0, &["PEXPIRE", "b", "1000"]), Reply::Integer(0));
 }
 

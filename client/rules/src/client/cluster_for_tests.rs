@@ -335,19 +335,14 @@ impl Node {
             ["SET", name, token, "NX", "PX", kept_ms, ..] => {
                 self.takes += 1;
                 self.tried.push(token.to_owned());
-                match self.keys.get(name) {
-                    Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
-                    None => {
-                        self.keys.insert(name.to_owned(), token.to_owned());
-                        self.kept_ms = kept_ms.to_owned();
-                        "$-1\r\n".to_owned()
-                    }
+                let reply = bulk(self.keys.get(name));
+                if !self.keys.contains_key(name) {
+                    self.keys.insert(name.to_owned(), token.to_owned());
+                    self.kept_ms = kept_ms.to_owned();
                 }
+                reply
             }
-            ["GET", name] => match self.keys.get(name) {
-                Some(holder) => format!("${}\r\n{holder}\r\n", holder.len()),
-                None => "$-1\r\n".to_owned(),
-            },
+            ["GET", name] => bulk(self.keys.get(name)),
             ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["EVAL", script, "1", name, token, ..] => {
@@ -406,6 +401,13 @@ impl Node {
             (false, None) => ":0\r\n".to_owned(),
         }
     }
+}
+
+fn bulk(text: Option<&String>) -> String {
+    text.map_or_else(
+        || "$-1\r\n".to_owned(),
+        |text| format!("${}\r\n{text}\r\n", text.len()),
+    )
 }
 
 fn peer(id: ConnectionId) -> String {

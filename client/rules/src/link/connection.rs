@@ -10,7 +10,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 use super::login::Peer;
 use super::request::{Form, Kind, Request};
 use super::{ConnectionId, QUEUE_MAX, Surroundings};
-use crate::answer::{Content, ExtendAnswer, Told};
+use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::reply::{Incoming, Replies};
@@ -259,12 +259,8 @@ impl Connection {
             (Kind::Fence(fence), Ok(by)) => {
                 Content::Fenced(fence, meaning::fenced(reply, by, fence))
             }
-            (Kind::SetEnd, Ok(by)) => {
-                let refused = || ExtendAnswer::Not(meaning::refusal(reply));
-                Content::Extended(meaning::extended(reply, by).unwrap_or_else(refused))
-            }
             (Kind::Holder, Ok(by)) => Content::Holder(meaning::holder(reply, by)),
-            (Kind::Extend, Ok(by)) => match meaning::extended(reply, by) {
+            (Kind::Extend | Kind::SetEnd, Ok(by)) => match meaning::extended(reply, by) {
                 Some(answer) => Content::Extended(answer),
                 None if is_preferred => return None,
                 None => not(&meaning::refusal(reply)),

@@ -75,25 +75,24 @@ fn fixed(command: &Description, words: usize) -> impl Iterator<Item = usize> {
 fn counted(command: &Description, request: &[&[u8]]) -> Option<std::ops::Range<usize>> {
     let at = command.about.key_count_at;
     let count = usize::try_from(parse_integer(request.get(at)?)?).ok()?;
-    let end = (at + 1).checked_add(count)?;
-    (end <= request.len()).then_some(at + 1..end)
+    let first = at.checked_add(1)?;
+    let end = first.checked_add(count)?;
+    (end <= request.len()).then_some(first..end)
 }
 
 /// The key behind the last STORE of a SORT, which may stand anywhere among its options.
 fn destination(request: &[&[u8]]) -> Option<usize> {
-    let (mut found, mut position) = (None, 2);
-    while let Some(word) = request.get(position) {
+    let mut found = None;
+    let mut words = request.iter().enumerate().skip(2);
+    while let Some((_, word)) = words.next() {
         let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-        let arguments = match () {
-            () if is(b"limit") => 2,
-            () if is(b"by") || is(b"get") => 1,
-            () if is(b"store") && position + 1 < request.len() => {
-                found = Some(position + 1);
-                1
-            }
-            () => 0,
-        };
-        position += 1 + arguments;
+        if is(b"store") {
+            found = words.next().map(|(position, _)| position).or(found);
+        } else if is(b"limit") {
+            words.nth(1);
+        } else if is(b"by") || is(b"get") {
+            words.next();
+        }
     }
     found
 }

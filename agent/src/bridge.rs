@@ -1,0 +1,195 @@
+//! Between the node that has the connections, the rules of the agent, and the client that asks the nodes.
+//!
+//! Requests come on the threads of the node, outcomes on that of the client. Both go on right there: a request that the rules
+//! answer at once, or turn into one call, wakes no further thread.
+//!
+//! Invariant: what the rules want done is done in their order, under the lock. Replies are sent behind it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+
+use quorlock_agent_rules::{Action, Agent, Commands, Event, RequestId};
+use quorlock_client::Redlock;
+use quorlock_client_rules::OperationId;
+use quorlock_client_rules::call::Call;
+use quorlock_clock::ClientInstant;
+use quorlock_engine::{Caller, Reply};
+use quorlock_server::{PendingAnswer, Upstream, UpstreamRequest};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+/// The upstream of an agent's node.
+pub(crate) struct Bridge {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    redlock: Redlock,
+    state: Mutex<State>,
+    /// The thread that tells the rules the time.
+    timer: thread::Thread,
+}
+
+struct State {
+    agent: Agent,
+    /// Requests without a reply, each with the last call that was made for it.
+    requests: HashMap<RequestId, Pending>,
+    count: u64,
+    /// When the timer's thread comes by itself.
+    wakes_at: Option<ClientInstant>,
+}
+
+struct Pending {
+    answer: PendingAnswer,
+    operation: Option<OperationId>,
+}
+
+type Replies = Vec<(PendingAnswer, Reply)>;
+
+impl Bridge {
+    pub(crate) fn new(redlock: Redlock) -> Self {
+        let random = Box::new(StdRng::from_rng(&mut rand::rng()));
+        let agent = Agent::new(redlock.drift(), random);
+        let (sender, receiver) = std::sync::mpsc::channel::<Weak<Shared>>();
+        let timer = thread::Builder::new().name("quorlock-agent".to_owned());
+        let timer = timer.spawn(move || {
+            if let Ok(shared) = receiver.recv() {
+                keep_time(&shared);
+            }
+        });
+        let timer = timer
+            .expect("the process can start a thread")
+            .thread()
+            .clone();
+        let shared = Arc::new(Shared {
+            redlock,
+            state: Mutex::new(State {
+                agent,
+                requests: HashMap::new(),
+                count: 0,
+                wakes_at: None,
+            }),
+            timer,
+        });
+        let _ended = sender.send(Arc::downgrade(&shared));
+        Self { shared }
+    }
+}
+
+impl Upstream for Bridge {
+    fn execute(&self, request: UpstreamRequest) {
+        let caller = Caller {
+            database: request.database,
+            client_id: request.client,
+            ..Caller::default()
+        };
+        let commands = Commands {
+            all: request.commands,
+            is_transaction: request.is_transaction,
+        };
+        let mut state = self.shared.lock();
+        state.count += 1;
+        let id = RequestId(state.count);
+        let pending = Pending {
+            answer: request.answer,
+            operation: None,
+        };
+        state.requests.insert(id, pending);
+        self.shared
+            .happens(state, Event::Request(id, caller, commands));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under it has ended the node, or the client.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something happens, and what follows from it is done.
+    fn happens(self: &Arc<Self>, mut state: MutexGuard<'_, State>, event: Event) {
+        let (mut actions, mut replies) = (Vec::new(), Replies::new());
+        let now = self.redlock.now();
+        let wall_us = self.redlock.wall_us();
+        state.agent.handle(now, wall_us, event, &mut actions);
+        for action in actions {
+            self.carry_out(&mut state, action, &mut replies);
+        }
+        let next = state.agent.next_time();
+        let is_sooner = next.is_some() && next != state.wakes_at;
+        state.wakes_at = next;
+        drop(state);
+        if is_sooner {
+            self.timer.unpark();
+        }
+        for (answer, reply) in replies {
+            answer.send(reply);
+        }
+    }
+
+    fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
+        match action {
+            Action::Ask(id, call) => {
+                let shared = Arc::downgrade(self);
+                let operation = self.redlock.submit(call, move |outcome| {
+                    if let Some(shared) = shared.upgrade() {
+                        shared.happens(shared.lock(), Event::Outcome(id, outcome));
+                    }
+                });
+                if let Some(pending) = state.requests.get_mut(&id) {
+                    pending.operation = Some(operation);
+                }
+            }
+            Action::HandOver(id) => {
+                let pending = state.requests.get(&id);
+                if let Some(held) = pending.and_then(|pending| pending.operation) {
+                    self.redlock.submit(Call::Detach { held }, drop);
+                }
+            }
+            Action::Undo(call) => {
+                self.redlock.submit(call, drop);
+            }
+            Action::Reply(id, reply) => {
+                if let Some(pending) = state.requests.remove(&id) {
+                    replies.push((pending.answer, reply));
+                }
+            }
+        }
+    }
+}
+
+/// Tells the rules the time when they want to know it, until their agent is gone.
+fn keep_time(shared: &Weak<Shared>) {
+    while let Some(running) = shared.upgrade() {
+        let wait = {
+            let state = running.lock();
+            let now = running.redlock.now();
+            state.agent.next_time().map(|at| now.until(at))
+        };
+        match wait {
+            Some(wait) if wait.is_zero() => running.happens(running.lock(), Event::Timer),
+            Some(wait) => {
+                drop(running);
+                thread::park_timeout(wait);
+            }
+            None => {
+                drop(running);
+                thread::park();
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.timer.unpark();
+    }
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Bridge").finish_non_exhaustive()
+    }
+}

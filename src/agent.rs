@@ -1,0 +1,68 @@
+//! `quorlock agent`: Redlock for lock libraries of any language that know one Redis.
+//!
+//! It listens on this machine alone unless told otherwise, and ends as `quorlock server` does.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use quorlock_server::config::Invocation;
+use serde_json::json;
+
+use crate::exit_code::Failure;
+use crate::lock_options::{NodeOptions, VoteOptions};
+use crate::output::Format;
+use crate::runtime;
+use crate::server::{invocation, listen, start_log, until_end};
+
+/// Arguments of `quorlock agent`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The port on which lock libraries find it; 0 takes any free one
+    #[arg(long, default_value_t = 6379)]
+    port: u16,
+    /// A Unix socket to listen on as well
+    #[arg(long, value_name = "PATH")]
+    unixsocket: Option<PathBuf>,
+    /// Directives behind --, as `quorlock server` takes them: bind, requirepass, maxclients, loglevel, ...
+    #[arg(last = true, value_name = "FILE and directives")]
+    directives: Vec<OsString>,
+    #[command(flatten)]
+    nodes: NodeOptions,
+    #[command(flatten)]
+    votes: VoteOptions,
+}
+
+/// Runs an agent until it is stopped.
+pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
+    let Invocation::Serve(config) = invocation(&arguments.directives)? else {
+        return Err(Failure::usage("behind -- an agent takes directives alone"));
+    };
+    start_log(&config)?;
+    runtime::block_on(async {
+        let signals = listen()?;
+        let mut builder = quorlock_agent::builder(redlock)
+            .config(*config)
+            .port(arguments.port)
+            .owns_process();
+        if let Some(path) = arguments.unixsocket.as_ref().and_then(|path| path.to_str()) {
+            builder = builder.directive("unixsocket", &[path]);
+        }
+        let agent = builder.start().await.map_err(Failure::failed)?;
+        let url = agent.url();
+        format.result(
+            format_args!("lock libraries find the agent under {url}"),
+            &json!({ "url": url }),
+        );
+        until_end(agent, signals, false).await
+    })
+}
+
+const EXAMPLES: &str = "\
+A lock library that knows one Redis gets its locks on a majority of the nodes: set its URL to the agent's.
+
+  quorlock cluster up                     five nodes on this machine
+  quorlock agent --port 6380              beside them, until Ctrl-C
+  redis-cli -p 6380 set job me nx px 9000 what redis-py, redislock, Laravel, ... send";

@@ -1,7 +1,9 @@
 //! What an agent answers that needs no nodes, or hears from them what no cluster says at will.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::call::{Call, Extended, Outcome};
 use quorlock_client_rules::outcome::Reading;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
@@ -137,4 +139,68 @@ fn a_token_that_leaves_no_room_for_its_attempt_is_refused() {
         text.starts_with("NOTALOCK the lock's value has 1000 bytes"),
         "{text}"
     );
+}
+
+const TTL: Duration = Duration::from_secs(1);
+
+#[test]
+fn an_ok_leaves_while_the_lock_is_valid_for_its_ttl_and_not_a_millisecond_later() {
+    for (late, is_ok) in [(Duration::ZERO, true), (Duration::from_millis(1), false)] {
+        let mut agent = agent();
+        let take = request(&["SET", "a", "me", "NX", "PX", "1000"]);
+        let asked = actions(&mut agent, now(), take);
+        assert!(matches!(&asked[..], [Action::Ask(_, Call::Acquire(_))]));
+        let acquired = Outcome::Acquired {
+            token: Token::from("me~attempt-0123456789abcdef"),
+            valid_until: now().after(TTL),
+            fence: None,
+            permit: None,
+        };
+        // The process was stopped between the votes and the reply.
+        let told = Event::Outcome(RequestId(1), acquired);
+        let done = actions(&mut agent, now().after(late), told);
+        match (&done[..], is_ok) {
+            ([Action::HandOver(_), Action::Reply(_, Reply::Ok)], true) => {}
+            (
+                [
+                    Action::HandOver(_),
+                    Action::Undo(Call::Release { token, .. }),
+                    Action::Reply(_, Reply::Error(error)),
+                ],
+                false,
+            ) => {
+                assert_eq!(token.without_attempt(), b"me");
+                assert!(error.as_bytes().starts_with(b"NOQUORUM "));
+            }
+            _ => panic!("{late:?}: {done:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_extension_is_confirmed_while_it_is_valid_for_its_ttl() {
+    for (late, is_ok) in [(Duration::ZERO, true), (Duration::from_millis(1), false)] {
+        let mut agent = agent();
+        actions(&mut agent, now(), request(&["PEXPIRE", "a", "1000"]));
+        let held = Reading::Held {
+            token: Token::from("me~attempt-0123456789abcdef"),
+            left: Some(TTL / 2),
+        };
+        let read = Event::Outcome(RequestId(1), Outcome::Read(Ok(held)));
+        let asked = actions(&mut agent, now(), read);
+        assert!(matches!(&asked[..], [Action::Ask(_, Call::SetEnd { ttl, .. })] if *ttl > TTL));
+        let extended = Outcome::Extended(Ok(Extended {
+            valid_until: now().after(TTL),
+            kept_until: None,
+        }));
+        let told = Event::Outcome(RequestId(1), extended);
+        let done = actions(&mut agent, now().after(late), told);
+        match (&done[..], is_ok) {
+            ([Action::Reply(_, Reply::Integer(1))], true) => {}
+            ([Action::Reply(_, Reply::Error(error))], false) => {
+                assert!(error.as_bytes().starts_with(b"NOQUORUM "));
+            }
+            _ => panic!("{late:?}: {done:?}"),
+        }
+    }
 }

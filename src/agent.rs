@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 /// Runs an agent until it is stopped.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
-    let Invocation::Serve(config) = invocation(&arguments.directives)? else {
+    let Invocation::Serve(config) = invocation(&directives(arguments.directives))? else {
         return Err(Failure::usage("behind -- an agent takes directives alone"));
     };
     start_log(&config)?;
@@ -58,6 +58,18 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         );
         until_end(agent, signals, false).await
     })
+}
+
+/// What an agent is told, after what it is unless it is told otherwise: what its node logs of its own life says nothing of locks.
+fn directives(given: Vec<OsString>) -> Vec<OsString> {
+    let names_file = given
+        .first()
+        .is_some_and(|first| !first.as_encoded_bytes().starts_with(b"--"));
+    if names_file {
+        return given;
+    }
+    let quiet = ["--loglevel", "warning"].map(OsString::from);
+    quiet.into_iter().chain(given).collect()
 }
 
 const EXAMPLES: &str = "\

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod agent;
 mod arguments;
 mod cluster;
 mod cluster_in_memory;

@@ -141,6 +141,10 @@ class Runner:
         self.ports = [int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", status)]
         if mode == "one node down":
             self.shell(f"quorlock cluster kill {NODES}")
+        # The one that a reader has started after the block before.
+        self.agent = subprocess.Popen(["quorlock", "agent", "--port", "0"], cwd=self.home, env=self.environment, text=True,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.agent_port = int(self.agent.stdout.readline().rsplit(":", 1)[1])
 
     @staticmethod
     def write(name, script, folders):
@@ -164,12 +168,15 @@ class Runner:
             return first
 
     def stop(self):
+        self.agent.terminate()
+        self.agent.communicate()
         self.shell("quorlock cluster down")
 
     def ours(self, block):
         """A block's text with ports and folders of this run."""
         text = block.text.replace("cargo run --release --", "quorlock").replace("/srv/app/", ".../")
         text = re.sub(r"\b700([1-6])\b", lambda found: str(self.port + int(found[1]) - 1), text)
+        text = re.sub(r"\b6380\b", str(self.agent_port), text)
         self.data = os.path.join(self.home, f"data-{block.line}")
         text = text.replace("/var/lib/quorlock", self.data)
         return text.replace("sleep 20", "sleep 2")
@@ -203,10 +210,15 @@ class Runner:
         # Locks that a console block shows being taken may stay; a program's are given back.
         if block.language != "console":
             # A node in its restart delay, after the block before, does not tell.
-            counts = [ask(port, "DBSIZE") or "" for port in self.ports]
-            left = [count for count in counts if count.startswith(":") and count != ":0\r\n"]
-            if left:
-                raise Failed(f"it leaves keys on {len(left)} nodes")
+            def left():
+                counts = [ask(port, "DBSIZE") or "" for port in self.ports]
+                return [count for count in counts if count.startswith(":") and count != ":0\r\n"]
+            # A release is over once a majority has freed the lock; the rest is on its way.
+            until = time.monotonic() + 1
+            while left() and time.monotonic() < until:
+                time.sleep(0.02)
+            if remaining := left():
+                raise Failed(f"it leaves keys on {len(remaining)} nodes")
 
     def calls(self):
         """How often each node was asked for a lock so far."""
@@ -219,7 +231,7 @@ class Runner:
         # Commands of one block share a shell, as its reader's do; servers are run beside it.
         pending = []
         for command, shown in commands(text) or [[text, []]]:
-            stays = re.match(r"quorlock (server\b|cluster up(?!.*--detach))", command)
+            stays = re.match(r"quorlock (server\b|agent\b|cluster up(?!.*--detach))", command)
             if stays:
                 self.checked(block, pending)
                 pending = []
@@ -250,8 +262,11 @@ class Runner:
         if os.path.isdir(os.path.join(self.home, "node-1")):
             shutil.move(os.path.join(self.home, "node-1"), folder)
         port = self.first_port_apart()
-        command += f" --base-port {port}" if "cluster" in command else f" --port {port}"
-        ready = "is up: " if "cluster" in command else "Ready to accept connections"
+        if "agent" in command:
+            command = command.replace(str(self.agent_port), str(port))
+        else:
+            command += f" --base-port {port}" if "cluster" in command else f" --port {port}"
+        ready = {"cluster": "is up: ", "agent": "find the agent under"}.get(command.split()[1], "Ready to accept connections")
         os.makedirs(self.data, exist_ok=True)
         server = subprocess.Popen(["bash", "-c", "exec " + command], cwd=folder, env=self.environment, text=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -191,14 +191,9 @@ impl Page<'_> {
     }
 }
 
-fn server(page: &mut Page<'_>) {
+/// Who the node is, for clients that count its vote: one with an upstream has none.
+fn identity(page: &mut Page<'_>) {
     let node = page.node;
-    let (now, phase) = (page.engine.now, page.engine.phase.clone());
-    let uptime_ns = node.uptime_ns(page.engine.raw);
-    page.title("Server");
-    page.field("redis_version", quorlock_engine::REDIS_VERSION);
-    page.field("server_name", "quorlock");
-    page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
     page.field("quorlock_node_id", node.facts.identity.id);
     let name = node.config.node_name.as_deref();
     page.field("quorlock_node_name", name.unwrap_or(""));
@@ -211,14 +206,27 @@ fn server(page: &mut Page<'_>) {
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
     page.field("quorlock_cluster_size", node.facts.identity.cluster_size);
-    page.field("redis_mode", "standalone");
-    page.field("os", std::env::consts::OS);
-    page.field("arch_bits", usize::BITS);
-    page.field("process_id", node.process.id);
     page.field(
         "run_id",
         node.facts.identity.run_id(node.facts.start.incarnation),
     );
+}
+
+fn server(page: &mut Page<'_>) {
+    let node = page.node;
+    let (now, phase) = (page.engine.now, page.engine.phase.clone());
+    let uptime_ns = node.uptime_ns(page.engine.raw);
+    page.title("Server");
+    page.field("redis_version", quorlock_engine::REDIS_VERSION);
+    page.field("server_name", "quorlock");
+    page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
+    if node.upstream.is_none() {
+        identity(page);
+    }
+    page.field("redis_mode", "standalone");
+    page.field("os", std::env::consts::OS);
+    page.field("arch_bits", usize::BITS);
+    page.field("process_id", node.process.id);
     page.field("tcp_port", node.facts.port);
     let listeners = node.config.listeners(node.facts.port);
     for (number, listener) in listeners.iter().enumerate() {

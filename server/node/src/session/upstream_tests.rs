@@ -474,3 +474,14 @@ fn an_answer_may_outlive_the_node() {
     drop(tested);
     request.answer.send(Reply::Ok);
 }
+
+#[test]
+fn a_node_with_an_upstream_tells_no_identity_so_that_nobody_counts_its_vote() {
+    let mut tested = Tested::new();
+    let client = tested.connect();
+    let told = tested.ask(client, "INFO server");
+    assert!(told.contains("quorlock_version:"), "{told}");
+    for field in ["run_id:", "quorlock_node_id:", "quorlock_cluster_id:"] {
+        assert!(!told.contains(field), "{field} in {told}");
+    }
+}

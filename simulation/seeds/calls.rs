@@ -40,11 +40,11 @@ impl World {
                     .iter()
                     .find(|hold| hold.client == client && hold.held == held);
                 let hold = hold.map(|hold| (hold.lock.clone(), hold.token.clone()));
+                self.holds
+                    .retain(|hold| hold.client != client || hold.held != held);
                 if hold.is_some() {
                     self.free(name);
                 }
-                self.holds
-                    .retain(|hold| hold.client != client || hold.held != held);
                 match hold.filter(|_| self.cluster.random.chance(3, 4)) {
                     Some((lock, token)) => {
                         let call = Call::Release {

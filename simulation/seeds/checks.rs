@@ -153,7 +153,11 @@ impl World {
                 && hold.until_ns > self.cluster.now_ns
                 && (hold.client, hold.held) != held
                 && !self.may_share(hold, held)
+                && !self.is_excused((hold.client, hold.held))
         };
+        if self.is_excused(held) {
+            return None;
+        }
         let others: Vec<&Hold> = self.holds.iter().filter(is_other).collect();
         let same = others.iter().find(|hold| overlaps(&hold.lock, lock));
         let is_one_too_many = others.len() >= self.plan.holders_max();

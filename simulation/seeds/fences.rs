@@ -4,17 +4,27 @@
 
 use std::collections::BTreeMap;
 
+use quorlock_client_rules::OperationId;
+
+use super::caller::Hold;
 use super::world::World;
 
 /// Of each name: the fence that a caller was told last.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     last: BTreeMap<u64, u64>,
+    /// On how many nodes each lock was seen with its fence.
+    seen: BTreeMap<(usize, OperationId), usize>,
 }
 
 impl World {
     /// A caller has this lock, with this fence.
-    pub(super) fn check_fence(&mut self, client: usize, name: u64, fence: Option<u64>) {
+    pub(super) fn check_fence(
+        &mut self,
+        (client, held): (usize, OperationId),
+        name: u64,
+        fence: Option<u64>,
+    ) {
         if fence.is_some() != self.plan.is_fenced {
             self.violation = Some(format!(
                 "client {client} has {name} with the fence {fence:?}"
@@ -30,6 +40,7 @@ impl World {
                 "client {client} has {name} with the fence {fence}, after one with {last:?}"
             ));
         }
+        self.check_register(name, (client, held), fence);
     }
 
     /// The operator looks at all nodes.
@@ -42,6 +53,44 @@ impl World {
                 self.adopt(node);
             }
         }
+        self.check_fences_on_nodes();
+    }
+
+    /// A node that has a lock with a fence tells the one that its holder was told. Nodes that took the lock later than others
+    /// did take the fence as well.
+    fn check_fences_on_nodes(&mut self) {
+        let now_ns = self.cluster.now_ns;
+        let live = self.holds.iter().filter(|hold| hold.until_ns > now_ns);
+        for hold in live.cloned().collect::<Vec<_>>() {
+            let held = (hold.client, hold.held);
+            let mut with_fence = 0;
+            for node in 0..self.plan.nodes {
+                let fence = self.fence_on(node, &hold);
+                with_fence += usize::from(fence.is_some());
+                if fence.is_some_and(|fence| Some(fence) != self.fence_of(held)) {
+                    self.violation =
+                        Some(format!("node {node} tells the fence {fence:?} of {held:?}"));
+                }
+            }
+            let before = self.fences.seen.entry(held).or_insert(with_fence);
+            self.report.refenced += u64::from(with_fence > *before);
+            *before = with_fence.max(*before);
+        }
+    }
+
+    /// The fence of a lock on a node that has it with one.
+    fn fence_on(&mut self, node: usize, hold: &Hold) -> Option<u64> {
+        let server = &mut self.cluster.servers[node];
+        if !server.is_well() {
+            return None;
+        }
+        let words = [b"LOCK.INFO", hold.lock.first()];
+        let reply = server.node.as_mut()?.execute(&words);
+        let reply = String::from_utf8_lossy(&reply);
+        let token = String::from_utf8_lossy(hold.token.as_bytes());
+        let (_, fence) = reply.split_once("\r\nfence\r\n:")?;
+        let number = fence.split("\r\n").next()?.parse().ok()?;
+        reply.contains(&*token).then_some(number)
     }
 
     /// Gives this node the largest ceiling of a majority of the others that are certain of theirs; where no such majority

@@ -28,6 +28,7 @@ mod delays;
 mod fault_class;
 mod faults;
 mod fences;
+mod forced;
 mod ledger;
 mod leftovers;
 mod listeners;
@@ -84,6 +85,9 @@ struct Arguments {
     /// Callers that read beside each other, and writers.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters"])]
     readers: bool,
+    /// An operator who ends locks while callers hold them; with others of these options, such locks.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "several"])]
+    forced: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -98,7 +102,7 @@ struct Arguments {
 impl Arguments {
     /// The plan of a seed, as the options want it.
     fn plan(&self, seed: u64) -> Plan {
-        match (self.forgetful, self.permits) {
+        let plan = match (self.forgetful, self.permits) {
             (Some(spare_votes), _) => Plan::forgetful(seed, spare_votes),
             _ if self.rolled_back => Plan::rolled_back(seed),
             _ if self.stopped_clocks => Plan::stopped_clocks(seed),
@@ -110,6 +114,10 @@ impl Arguments {
             _ if self.waiters => Plan::of(seed).waiting(),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),
+        };
+        match self.forced {
+            true => plan.with_forced_releases(),
+            false => plan,
         }
     }
 }

@@ -98,7 +98,7 @@ impl World {
         self.note_taken(name, (client, held));
         self.check_turn(name, asked_ns);
         self.check_delay(client, name);
-        self.check_fence(client, name, fence);
+        self.check_fence((client, held), name, fence);
         let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         let (until_ns, noticed_ns) = match is_misled {
@@ -171,8 +171,10 @@ impl World {
         let until_ns = self.cluster.machines[client].true_time(self.cluster.now_ns, valid_until);
         let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
+        self.check_forced((client, held), until_ns);
         let is_it = |hold: &Hold| hold.client == client && hold.held == held;
         if let Some(at) = self.holds.iter().position(is_it) {
+            self.check_write(self.holds[at].name, (client, held));
             if is_misled {
                 self.holds[at].valid_until = valid_until;
                 return;
@@ -202,9 +204,10 @@ impl World {
 
     pub(super) fn lost(&mut self, client: usize, held: OperationId, loss: &Loss) {
         let is_it = |hold: &Hold| hold.client == client && hold.held == held;
-        let mut is_kept = self.plan.keeps_a_majority();
+        let (mut is_kept, mut name) = (self.plan.keeps_a_majority(), None);
         if let Some(hold) = self.holds.iter().position(is_it) {
             let hold = self.holds.swap_remove(hold);
+            name = Some(hold.name);
             self.free(hold.name);
             if *loss != Loss::Released {
                 self.ends_without_release(&hold);
@@ -218,7 +221,7 @@ impl World {
             return;
         }
         self.report.lost += 1;
-        is_kept &= !self.was_forced(client, held);
+        is_kept &= !self.was_forced(client, held) && !self.was_broken(name, (client, held));
         self.cluster
             .note(|| format!("client {client} lost {held:?}: {loss}"));
         if is_kept {
@@ -230,6 +233,11 @@ impl World {
 
     /// Nobody holds this name any more, as far as callers know.
     pub(super) fn free(&mut self, name: u64) {
+        let others = &self.holds;
+        // Where the operator has ended a lock, another caller may hold it by now.
+        if self.plan.has_forced_releases && others.iter().any(|hold| hold.name == name) {
+            return;
+        }
         for name in self.plan.names_of(name) {
             self.freed_ns.insert(name, Some(self.cluster.now_ns));
         }

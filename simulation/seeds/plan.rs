@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) is_fenced: bool,
     /// Most callers read.
     pub(crate) has_readers: bool,
+    /// An operator ends locks that callers hold.
+    pub(crate) has_forced_releases: bool,
     /// Nodes that lost power trust their disks.
     pub(crate) trusts_fsync: bool,
     /// The longest way from a client to a node, in microseconds.
@@ -100,6 +102,7 @@ impl Plan {
             lock_delay_ms: 0,
             is_fenced: false,
             has_readers: false,
+            has_forced_releases: false,
             trusts_fsync: false,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
@@ -119,29 +122,31 @@ impl Plan {
             1..4 => plan.in_step(&mut random),
             _ => plan.with_away(&mut random),
         };
-        // Apart as well.
-        match Random::of(&[seed, 13]).below(16) {
-            0 => plan.delayed(),
-            1 | 2 => plan.fenced(),
-            3 => plan.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
-            4 => plan.of_several(),
-            5 => plan.waiting(),
-            6 => plan.with_readers(),
-            _ => plan,
+        plan.of_its_kind()
+    }
+
+    /// Apart as well: some seeds have another kind of locks, and some an operator.
+    fn of_its_kind(self) -> Plan {
+        let seed = self.seed;
+        let plan = match Random::of(&[seed, 13]).below(16) {
+            0 => self.delayed(),
+            1 | 2 => self.fenced(),
+            3 => self.of_permits(Random::of(&[seed, 15]).pick(&[1, 2, 3])),
+            4 => self.of_several(),
+            5 => self.waiting(),
+            6 => self.with_readers(),
+            _ => self,
+        };
+        match Random::of(&[seed, 17]).chance(1, 12) {
+            true => plan.with_forced_releases(),
+            false => plan,
         }
     }
 
     /// The same seed with fences, where no node forgets what it took without knowing that: another disk under the same
     /// address is for the operator to tell.
     pub(crate) fn fenced(self) -> Plan {
-        let is_known = !matches!(
-            self.faults,
-            FaultClass::Entries
-                | FaultClass::Emptied
-                | FaultClass::RolledBack
-                | FaultClass::StoppedClocks
-                | FaultClass::All
-        );
+        let is_known = self.nodes_are_known();
         Plan {
             permits: None,
             is_several: false,
@@ -168,6 +173,7 @@ impl Plan {
             is_fenced: false,
             has_readers: false,
             trusts_fsync: false,
+            has_forced_releases: false,
             ..self
         }
     }
@@ -183,6 +189,7 @@ impl Plan {
             is_by_token: false,
             is_several: true,
             has_readers: false,
+            has_forced_releases: false,
             ..self
         }
     }
@@ -201,6 +208,33 @@ impl Plan {
             trusts_fsync: false,
             has_readers: true,
             is_by_token: false,
+            ..self
+        }
+    }
+
+    /// Whether no node forgets what it took without knowing that, and each client knows how long a validity lasts.
+    fn nodes_are_known(&self) -> bool {
+        !matches!(
+            self.faults,
+            FaultClass::Entries
+                | FaultClass::Emptied
+                | FaultClass::RolledBack
+                | FaultClass::StoppedClocks
+                | FaultClass::All
+        )
+    }
+
+    /// The same seed with an operator who ends locks while callers hold them, where no node forgets a lock besides that. No
+    /// other caller knows the token.
+    pub(crate) fn with_forced_releases(self) -> Plan {
+        let is_busy = self.is_crowded || self.is_in_step || self.is_several;
+        if is_busy || !self.nodes_are_known() {
+            return self;
+        }
+        Plan {
+            lock_delay_ms: 0,
+            is_by_token: false,
+            has_forced_releases: true,
             ..self
         }
     }
@@ -280,6 +314,7 @@ impl Plan {
             lock_delay_ms: self.ttl_ms / part,
             is_by_token: false,
             is_waiting: false,
+            has_forced_releases: false,
             ..self
         }
     }
@@ -303,6 +338,7 @@ impl Plan {
             spare_votes,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_forced_releases: false,
             has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::Emptied,
@@ -333,6 +369,7 @@ impl Plan {
             permits: None,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_forced_releases: false,
             has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::StoppedClocks,
@@ -359,6 +396,7 @@ impl Plan {
             ttl_ms: 4_000,
             lock_delay_ms: 0,
             is_fenced: false,
+            has_forced_releases: false,
             has_readers: false,
             trusts_fsync: false,
             faults: FaultClass::Silence,

@@ -5,6 +5,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_simulation::Random;
 
 use super::checks::FinalPhase;
+use super::forced::Sighting;
 use super::plan::Plan;
 
 /// What is planned for a moment.
@@ -21,6 +22,12 @@ pub(super) enum Step {
     UseToken(Token),
     /// A guard whose lock another client has released is dropped.
     GuardGone(usize, OperationId),
+    /// The operator looks at the locks that are held.
+    LookAtLocks,
+    /// The operator ends a lock that was seen before.
+    Force(Sighting),
+    /// The holder of a lock that was ended on all nodes has had the time to learn of it.
+    ForceNoticed((usize, OperationId)),
     Fault(usize),
     /// This client's answers were late, and now it is cut off.
     CutOff(usize),

@@ -165,13 +165,35 @@ const ROLLED_BACK: [u64; 3] = [97, 393, 1199];
 
 #[test]
 fn fences_grow_with_each_acquisition_whatever_fails() {
-    let (mut fenced, mut adopted) = (0, 0);
+    let (mut fenced, mut adopted, mut refenced) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
         let report = run(&Plan::of(seed).fenced(), false);
         let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         fenced += report.fenced;
         adopted += report.adopted;
+        refenced += report.refenced;
     }
     assert!(fenced > SEEDS * 8, "{fenced} locks with fences");
     assert!(adopted > 0, "no node was told what others took");
+    assert!(refenced > 0, "no node has taken a fence later than others");
+}
+
+#[test]
+fn a_forced_release_ends_a_lock_for_good_and_the_fences_tell_its_holder_from_the_next() {
+    let (mut forced, mut overlapped) = (0, 0);
+    for seed in 0..SEEDS / 2 {
+        let kinds: [fn(Plan) -> Plan; 2] = [Plan::fenced, Plan::with_readers];
+        for kind in kinds {
+            let plan = kind(Plan::of(seed)).with_forced_releases();
+            let report = run(&plan, false);
+            let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+            forced += report.forced;
+            overlapped += report.overlapped;
+        }
+    }
+    assert!(forced > SEEDS * 2, "{forced} locks ended by force");
+    assert!(
+        overlapped > SEEDS / 4,
+        "{overlapped} holders beside the next"
+    );
 }

@@ -228,7 +228,7 @@ impl World {
     }
 
     /// Whether nodes keep what they were told, and clients are told in time.
-    fn is_steady(&self) -> bool {
+    pub(super) fn is_steady(&self) -> bool {
         matches!(
             self.plan.faults,
             FaultClass::None | FaultClass::Pauses | FaultClass::Silence | FaultClass::Network

@@ -14,6 +14,7 @@ use super::delays::Delays;
 use super::fault_class::FaultClass;
 use super::faults::Fault;
 use super::fences::Fences;
+use super::forced::ForcedReleases;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
 use super::plan::Plan;
@@ -42,6 +43,12 @@ pub(crate) struct SeedReport {
     pub(crate) delayed: u64,
     /// Locks that were held with a fence.
     pub(crate) fenced: u64,
+    /// Locks that the operator has ended while they were held.
+    pub(crate) forced: u64,
+    /// How often another caller then had the lock with its fence while the one before still believed in it.
+    pub(crate) overlapped: u64,
+    /// Locks that one more node was seen with their fence than before.
+    pub(crate) refenced: u64,
     /// Ceilings that the operator has given to nodes.
     pub(crate) adopted: u64,
     /// What went wrong, and how often.
@@ -77,6 +84,7 @@ pub(super) struct World {
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
     pub(super) fences: Fences,
+    pub(super) forced: ForcedReleases,
     pub(super) readers: Readers,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
@@ -139,6 +147,7 @@ impl World {
             by_token: Tokens::default(),
             delays: Delays::default(),
             fences: Fences::default(),
+            forced: ForcedReleases::default(),
             readers: Readers::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),
@@ -160,6 +169,9 @@ impl World {
                 false => self.cluster.random.below(SECOND_NS),
             };
             self.cluster.at(at_ns, Step::Caller(caller));
+        }
+        if self.plan.has_forced_releases {
+            self.cluster.at(2 * SECOND_NS, Step::LookAtLocks);
         }
         if self.plan.faults != FaultClass::None {
             // Everybody has seen every node by then.
@@ -215,6 +227,9 @@ impl World {
             Step::HoldEnds(client, held) => self.hold_ends(client, held),
             Step::UseToken(token) => self.use_token(&token),
             Step::GuardGone(client, held) => self.guard_gone(client, held),
+            Step::LookAtLocks => self.look_at_locks(),
+            Step::Force(sighting) => self.force(&sighting),
+            Step::ForceNoticed(held) => self.force_noticed(held),
             Step::Fault(node) => self.fault(node),
             Step::CutOff(client) => self.cut_off_after_late(client),
             Step::Heal(node, healing) => self.heal(node, healing),

@@ -66,6 +66,7 @@ pub fn skip(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// None says what a key is: that would be a vote, and what a box votes is no fault that a client can notice.
 const ERRORS: &[&str] = &[
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
     "OOM command not allowed when used memory > 'maxmemory'.",
@@ -77,7 +78,7 @@ const ERRORS: &[&str] = &[
     "READONLY You can't write against a read only replica.",
     "RESTARTDELAY 300 ab this node is in its restart delay",
     "NOSCRIPT No matching script. Please use EVAL.",
-    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "CLUSTERDOWN The cluster is down",
     "ERR max number of clients reached",
     "ERR syntax error",
 ];

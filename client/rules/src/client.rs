@@ -16,6 +16,8 @@ mod distance_tests;
 mod ending;
 mod extensions;
 #[cfg(test)]
+mod fence_tests;
+#[cfg(test)]
 mod line_tests;
 #[cfg(test)]
 mod owner_tests;

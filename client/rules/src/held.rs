@@ -26,6 +26,8 @@ pub(super) struct Held {
     pub(super) timer: ClientInstant,
     /// The round in which the lock was taken: its stragglers are votes.
     taken_in: u32,
+    /// The fence of the lock, which nodes that it has missed take with it.
+    fence: Option<u64>,
     extenders: Vec<OperationId>,
 }
 
@@ -58,6 +60,7 @@ impl Held {
             holding,
             timer: timer.unwrap_or(valid_until),
             taken_in,
+            fence: attempt.fence(),
             extenders: Vec::new(),
         }
     }
@@ -126,7 +129,8 @@ impl Held {
                     context.ask(node, Kind::Extend, &self.subject, round);
                 }
                 HoldingAction::Take { node, round } => {
-                    context.ask(node, Kind::Take, &self.subject, round);
+                    let kind = self.fence.map_or(Kind::Take, Kind::Retake);
+                    context.ask(node, kind, &self.subject, round);
                 }
                 HoldingAction::ArmTimer(at) => self.timer = at,
                 HoldingAction::Renewed { valid_until } => {

@@ -45,6 +45,10 @@ pub(super) struct Node {
     pub(super) kept_ms: String,
     /// What it tells of the time left.
     pub(super) left_ms: u64,
+    /// The fence of the lock, and the token that took it.
+    pub(super) fence: (u64, String),
+    /// It does not know which fences it took.
+    pub(super) has_lost_fences: bool,
     /// How often it was asked for a lock.
     pub(super) takes: usize,
     /// How much longer its answers take.
@@ -343,6 +347,11 @@ impl Node {
                 reply
             }
             ["GET", name] => bulk(self.keys.get(name)),
+            ["LOCK.ACQUIRE", name, token, _, ref rest @ ..] => self.acquire(name, token, rest),
+            ["LOCK.FENCE", _, token, fence] => {
+                let is_taken = u8::from(self.take_fence(token, fence));
+                format!("*2\r\n:{is_taken}\r\n:{}\r\n", self.fence.0)
+            }
             ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["EVAL", script, "1", name, token, ..] => {
@@ -372,6 +381,33 @@ impl Node {
 }
 
 impl Node {
+    fn acquire(&mut self, name: &str, token: &str, options: &[&str]) -> String {
+        if self.has_lost_fences {
+            return "-FENCELOST this node may have lost fences\r\n".to_owned();
+        }
+        self.takes += 1;
+        if let Some(holder) = self.keys.get(name) {
+            let length = holder.len();
+            return format!("*3\r\n:0\r\n:{}\r\n${length}\r\n{holder}\r\n", self.fence.0);
+        }
+        self.keys.insert(name.to_owned(), token.to_owned());
+        let is_taken = match options {
+            ["GUESS", fence] => self.take_fence(token, fence),
+            _ => false,
+        };
+        let is_taken = u8::from(is_taken);
+        format!("*3\r\n:1\r\n:{}\r\n:{is_taken}\r\n", self.fence.0)
+    }
+
+    fn take_fence(&mut self, token: &str, fence: &str) -> bool {
+        let fence = fence.parse().unwrap();
+        let is_above = fence > self.fence.0;
+        if is_above {
+            self.fence = (fence, token.to_owned());
+        }
+        is_above
+    }
+
     /// What the scripts about several names answer.
     fn reply_for_all(&mut self, script: &str, names: &[&str], token: &str) -> String {
         let holders = names.iter().map(|name| self.keys.get(*name));

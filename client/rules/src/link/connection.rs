@@ -15,7 +15,7 @@ use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::reply::{Incoming, Replies};
 use crate::protocol::{meaning, several, shared};
-use crate::votes::NodeIndex;
+use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -234,27 +234,8 @@ impl Connection {
         let not = |cause: &Cause| request.kind.without_answer(cause.clone());
         let identity = &self.peer.identity;
         Some(match (request.kind, identity) {
-            (Kind::Take, Ok(by)) if request.subject.name.single().is_none() => {
-                Content::Taken(several::taken_all(reply, by), None)
-            }
-            (Kind::Take, Ok(by)) if request.subject.is_shared() => {
-                let answer = shared::taken_shared(reply, by, &request.subject.token);
-                Content::Taken(answer, None)
-            }
-            (Kind::Take, Ok(by)) => {
-                let token = &request.subject.token;
-                match meaning::taken(reply, by, token, is_preferred) {
-                    Some(answer) => Content::Taken(answer, None),
-                    None => {
-                        self.peer.takes_get = false;
-                        return None;
-                    }
-                }
-            }
-            (Kind::TakeFenced { guess }, Ok(by)) => {
-                let (answer, fence) =
-                    meaning::taken_fenced(reply, by, &request.subject.token, guess);
-                Content::Taken(answer, fence)
+            (Kind::Take | Kind::TakeFenced { .. } | Kind::Retake(_), Ok(by)) => {
+                taken(request, reply, by, &mut self.peer.takes_get)?
             }
             (Kind::Fence(fence), Ok(by)) => {
                 Content::Fenced(fence, meaning::fenced(reply, by, fence))
@@ -268,6 +249,7 @@ impl Connection {
             (
                 Kind::Take
                 | Kind::TakeFenced { .. }
+                | Kind::Retake(_)
                 | Kind::Fence(_)
                 | Kind::Extend
                 | Kind::SetEnd
@@ -301,7 +283,7 @@ impl Connection {
         let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
         let is_sent = match request.kind {
             // Behind its own release the lock would be taken and left behind.
-            Kind::Take => is_wanted && !self.releases(&request),
+            Kind::Take | Kind::Retake(_) => is_wanted && !self.releases(&request),
             Kind::Extend => is_wanted,
             _ => true,
         };
@@ -321,6 +303,35 @@ impl Connection {
                 && other.subject.name == request.subject.name
         })
     }
+}
+
+/// What a reply to a request for the lock means, or nothing if that is to be written in its fallback form.
+fn taken(
+    request: &Request,
+    reply: &OwnedFrame,
+    by: &Identity,
+    takes_get: &mut bool,
+) -> Option<Content> {
+    let (subject, token) = (&request.subject, &request.subject.token);
+    let is_preferred = request.form == Form::Preferred;
+    let answer = match request.kind {
+        Kind::TakeFenced { guess } => {
+            let (answer, fence) = meaning::taken_fenced(reply, by, token, guess);
+            return Some(Content::Taken(answer, fence));
+        }
+        Kind::Retake(fence) => {
+            let fence = is_preferred.then_some(fence);
+            meaning::retaken(reply, by, token, fence)?
+        }
+        _ if subject.name.single().is_none() => several::taken_all(reply, by),
+        _ if subject.is_shared() => shared::taken_shared(reply, by, token),
+        _ => {
+            let answer = meaning::taken(reply, by, token, is_preferred);
+            *takes_get &= answer.is_some();
+            answer?
+        }
+    };
+    Some(Content::Taken(answer, None))
 }
 
 const READ_BYTES: usize = 4096;

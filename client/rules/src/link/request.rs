@@ -30,6 +30,9 @@ pub(crate) enum Kind {
     TakeFenced {
         guess: Option<u64>,
     },
+    /// Take the lock that others hold for this client already, and its fence where the node keeps fences: it may have lost
+    /// them, and the lock is held without as well.
+    Retake(u64),
     /// Take this fence for the lock, which the node has granted.
     Fence(u64),
     Extend,
@@ -57,7 +60,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether it takes the lock.
     pub(crate) fn takes(self) -> bool {
-        matches!(self, Self::Take | Self::TakeFenced { .. })
+        matches!(self, Self::Take | Self::TakeFenced { .. } | Self::Retake(_))
     }
 
     /// Whether only nodes of the client's cluster are asked.
@@ -77,7 +80,9 @@ impl Kind {
     /// What a request comes to that a node does not answer.
     pub(crate) fn without_answer(self, cause: Cause) -> Content {
         match self {
-            Self::Take | Self::TakeFenced { .. } => Content::Taken(Answer::Not(cause), None),
+            Self::Take | Self::TakeFenced { .. } | Self::Retake(_) => {
+                Content::Taken(Answer::Not(cause), None)
+            }
             Self::Fence(fence) => Content::Fenced(fence, FenceAnswer::Not(cause)),
             Self::Extend | Self::SetEnd => Content::Extended(ExtendAnswer::Not(cause)),
             Self::Holder => Content::Holder(Err(cause)),
@@ -217,7 +222,7 @@ pub(crate) struct Asker {
 /// Which of its forms a request was written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `SET ... GET`, a script by its hash.
+    /// `SET ... GET`, a script by its hash, a lock with its fence.
     #[default]
     Preferred,
     /// What every node understands.
@@ -292,6 +297,13 @@ impl Request {
                 request::take_fenced(out, name, token, kept, guess);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
+            Kind::Retake(fence) => {
+                match is_preferred {
+                    true => request::take_fenced(out, name, token, kept, Some(fence)),
+                    false => request::take(out, name, token, kept, false),
+                }
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
             Kind::Fence(fence) => request::fence(out, name, token, fence),
             Kind::Extend => {
                 let hash = by_hash(peer.extend_hash);
@@ -330,6 +342,7 @@ impl Request {
             Kind::Extend => request::script_on_all(out, EXTEND_ALL_SCRIPT, names, &[token, kept]),
             Kind::Release => request::script_on_all(out, RELEASE_ALL_SCRIPT, names, &[token]),
             Kind::TakeFenced { .. }
+            | Kind::Retake(_)
             | Kind::Fence(_)
             | Kind::SetEnd
             | Kind::Holder

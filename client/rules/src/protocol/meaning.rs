@@ -68,6 +68,26 @@ pub(crate) fn taken_fenced(
     (answer, Some(NodeFence { fence, is_guess }))
 }
 
+/// What a reply to a request for a lock that is held already, with its fence, means; none where the node takes no fence, or not
+/// this one: ask without, as a plain lock. Whether it has taken the fence is no vote: its own may be above all that others took, since it has
+/// started again.
+pub(crate) fn retaken(
+    reply: &OwnedFrame,
+    by: &Identity,
+    token: &Token,
+    fence: Option<u64>,
+) -> Option<Answer> {
+    match reply {
+        _ if fence.is_none() => taken(reply, by, token, false),
+        OwnedFrame::Error(text) if takes_no_fence(text) => None,
+        _ => Some(taken_fenced(reply, by, token, fence).0),
+    }
+}
+
+fn takes_no_fence(text: &str) -> bool {
+    text.starts_with("FENCELOST") || text.contains("unknown command") || text.starts_with(TOO_HIGH)
+}
+
 /// What a reply to the request to take a fence means.
 pub(crate) fn fenced(reply: &OwnedFrame, by: &Identity, fence: u64) -> FenceAnswer {
     if *reply == OwnedFrame::Null {

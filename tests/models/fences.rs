@@ -16,7 +16,7 @@ use crate::check::{Explain, Refuted};
 
 pub(crate) use action::Action;
 use client::{Client, Message, Way};
-use node::{Node, Told};
+use node::{Node, Request, Told};
 use scope::{Budget, Sight};
 pub(crate) use scope::{Mutant, Scope, everything, mutants, scopes};
 
@@ -43,6 +43,7 @@ pub(crate) struct World {
     /// A node has taken a fence for a token that does not hold the lock there.
     is_unowned: bool,
     has_forced: bool,
+    has_healed: bool,
     is_after_adoption: bool,
     is_after_restart: bool,
 }
@@ -90,7 +91,9 @@ impl Fencing {
 
     /// A client has acquired the lock with this fence.
     fn note(&self, world: &mut World, number: u8, fence: u64) {
-        let client = &world.clients[usize::from(number)];
+        let may_heal = world.budget.healed > 0;
+        let client = &mut world.clients[usize::from(number)];
+        client.held = may_heal.then(|| (client.token(), fence));
         world.is_behind |= fence <= client.above || world.acquired.contains(&fence);
         world.acquired.push(fence);
         let token = client.token();
@@ -151,6 +154,20 @@ impl Fencing {
         }
     }
 
+    /// A node takes a lock that others hold already, and its fence: the same request as that of an attempt with a guess.
+    fn heal(&self, world: &mut World, client: u8, number: u8) {
+        world.budget.healed -= 1;
+        let held = world.clients[usize::from(client)].held;
+        let (token, fence) = held.expect("only what is held is healed");
+        let node = &mut world.nodes[usize::from(number)];
+        node.holder = None;
+        let told = node.execute(token, Request::Acquire(Some(fence)));
+        if !self.scope.failing.contains(&number) {
+            node.sync();
+        }
+        world.has_healed |= matches!(told, Told::Granted { is_guess: true, .. });
+    }
+
     fn happen_to_node(&self, world: &mut World, action: &Action) {
         let trying = world.clients.iter().zip(0_u8..);
         let trying = trying.filter(|(client, _)| client.trying.is_some());
@@ -186,6 +203,7 @@ impl Fencing {
                 budget.forgotten -= 1;
                 world.nodes[usize::from(number)].forget();
             }
+            Action::Heal(client, node) => self.heal(world, client, node),
             Action::Begin(_) | Action::Ring(_) | Action::Deliver(_) => {}
         }
     }
@@ -216,6 +234,7 @@ impl Model for Fencing {
             is_behind: false,
             is_unowned: false,
             has_forced: false,
+            has_healed: false,
             is_after_adoption: false,
             is_after_restart: false,
         }]
@@ -280,6 +299,10 @@ impl Model for Fencing {
                     world.is_after_restart
                 })
             }
+            Sight::Healed => Property::sometimes(
+                "a node that was missed takes the fence",
+                |_, world: &World| world.has_healed,
+            ),
             Sight::OutOfOrder => {
                 Property::sometimes("the larger fence comes first", |_, world: &World| {
                     !world.acquired.is_sorted()

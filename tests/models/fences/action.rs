@@ -23,6 +23,8 @@ pub(crate) enum Action {
     Adopt(u8),
     Force(u8),
     Forget(u8),
+    /// A node that has missed the lock of a client is asked to take it.
+    Heal(u8, u8),
 }
 
 /// Every action that is possible in this world.
@@ -43,8 +45,26 @@ pub(crate) fn possible(model: &Fencing, world: &World, actions: &mut Vec<Action>
         }
     }
     actions.extend(world.network.iter().copied().map(Action::Deliver));
+    if world.budget.healed > 0 {
+        healings(world, actions);
+    }
     for &number in &model.scope.failing {
         failures(model, world, number, actions);
+    }
+}
+
+/// The nodes that are free, and those where the lock of an attempt that is over may end.
+fn healings(world: &World, actions: &mut Vec<Action>) {
+    for (client, number) in world.clients.iter().zip(0..) {
+        let Some((token, _)) = client.held else {
+            continue;
+        };
+        let is_free = |node: &super::Node| {
+            let is_at = |holder| world.clients.iter().any(|client| client.is_at(holder));
+            node.holder != Some(token) && !node.holder.is_some_and(is_at)
+        };
+        let nodes = (0_u8..).zip(&world.nodes).filter(|(_, node)| is_free(node));
+        actions.extend(nodes.map(|(node, _)| Action::Heal(number, node)));
     }
 }
 
@@ -112,6 +132,12 @@ impl fmt::Display for Action {
             Self::Adopt(node) => write!(formatter, "node {node} adopts the largest ceiling"),
             Self::Force(node) => write!(formatter, "node {node}: an operator deletes the lock"),
             Self::Forget(node) => write!(formatter, "node {node} forgets the name"),
+            Self::Heal(client, node) => {
+                write!(
+                    formatter,
+                    "node {node}, which has missed the lock of client {client}, is asked to take it"
+                )
+            }
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Client {
     has_asked: bool,
     /// The largest fence of all that had been acquired when it began.
     pub(crate) above: u64,
+    /// What it has acquired, where nodes that have missed it may take it later.
+    pub(crate) held: Option<(Token, u64)>,
     /// The last attempt succeeded, and how.
     pub(crate) way: Option<Way>,
 }
@@ -63,6 +65,7 @@ impl Client {
             guess: None,
             has_asked: false,
             above: 0,
+            held: None,
             way: None,
         }
     }

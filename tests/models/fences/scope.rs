@@ -9,6 +9,8 @@ pub(crate) struct Budget {
     pub(crate) lost_disks: u8,
     pub(crate) forced_releases: u8,
     pub(crate) forgotten: u8,
+    /// Nodes that take a lock which others hold already, with its fence, whenever that arrives.
+    pub(crate) healed: u8,
 }
 
 /// One bounded world.
@@ -43,6 +45,7 @@ pub(crate) enum Sight {
     AfterAdoption,
     /// What only a forced release can do.
     OutOfOrder,
+    Healed,
 }
 
 /// What is wrong with what the model mirrors: the node's executor, and the operator.
@@ -111,7 +114,21 @@ pub(crate) fn scopes(size: Size) -> Vec<Scope> {
         sights: vec![Sight::InTurn, Sight::OutOfOrder],
         ..plain()
     };
-    let mut all = vec![guesses, alone, late, operator];
+    let healing = Scope {
+        name: "fences, healing",
+        about: "nodes that a lock has missed take it and its fence, also when that is over",
+        budget: Budget {
+            healed: 2,
+            crashes: u8::from(is_full),
+            forced_releases: 1,
+            ..Budget::default()
+        },
+        failing: vec![1],
+        has_late_replies: false,
+        sights: vec![Sight::InTurn, Sight::Healed],
+        ..plain()
+    };
+    let mut all = vec![guesses, alone, late, operator, healing];
     all.extend(failures(is_full));
     all
 }
@@ -171,6 +188,7 @@ pub(crate) fn everything() -> Scope {
             lost_disks: 2,
             forced_releases: 1,
             forgotten: 1,
+            healed: 3,
         },
         failing: vec![0, 1, 2, 3, 4],
         is_patient: false,
@@ -179,6 +197,7 @@ pub(crate) fn everything() -> Scope {
             Sight::RefusedGuess,
             Sight::AfterRestart,
             Sight::AfterAdoption,
+            Sight::Healed,
         ],
         ..plain()
     }

@@ -62,7 +62,9 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let mut facts = Facts::new(context.effects);
     facts.add_key(entry, now, usize::MAX)?;
     if let ValueRef::Collection(Collection::SharedLock(holders)) = entry.value() {
-        facts.add_shared(keyspace, holders, now, usize::MAX)?;
+        facts.add_shared(keyspace, holders, now, HOLDERS_SHOWN_MAX)?;
+        let count = holders.live(now).count() as u64;
+        facts.add_number("holder-count", Some(count))?;
         let queues = &keyspace.lock_queues;
         let name = QueueName::new(context.caller.database, name);
         let until = queues.intents.until(&name, now);
@@ -371,7 +373,9 @@ fn integer(number: u64) -> i64 {
 const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 /// What a page of LOCK.LIST looks at.
 const KEYS_PER_PAGE: u64 = 100;
-/// A row shows no more holders of a hash: LOCK.INFO shows all.
+/// LOCK.INFO shows no more of those who hold a lock shared, and how many they are.
+const HOLDERS_SHOWN_MAX: usize = 1_000;
+/// A row shows no more holders: LOCK.INFO shows all of a hash.
 const FIELDS_PER_ROW: usize = 16;
 /// The field of Redisson's read-write lock that is no holder.
 const MODE: &[u8] = b"mode";

@@ -388,3 +388,21 @@ fn a_transaction_that_is_undone_leaves_every_reader_as_it_was() {
         .run("EVAL \"return redis.call('lock.acquire', KEYS[1], 'three', 100, 'SHARED')\" 1 job");
     assert!(reply.contains("not allowed from script"), "{reply}");
 }
+
+#[test]
+fn of_many_readers_people_see_some_and_how_many_they_are() {
+    let mut node = Node::default();
+    for number in 0..=1_000 {
+        node.run(&format!(
+            "LOCK.ACQUIRE job reader-{number} {} SHARED",
+            1_000 + number
+        ));
+    }
+    let info = node.run("LOCK.INFO job");
+    assert_eq!(info.matches("\"token\"").count(), 1_000);
+    assert!(info.contains("\"holder-count\", 1001"), "{info}");
+    node.advance(Duration::from_millis(1_500));
+    let info = node.run("LOCK.INFO job");
+    assert!(info.contains("\"holder-count\", 500"), "those that hold it");
+    assert_eq!(info.matches("\"token\"").count(), 500);
+}

@@ -354,21 +354,8 @@ impl Node {
             }
             ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
-            ["EVAL", script, "1", name, token, ..] => {
-                let holder = self.keys.get(name).map(String::as_str);
-                let is_release = script.contains("DEL");
-                let reply = match holder {
-                    Some(holder) if holder == token => 1,
-                    Some(_) if !is_release => -1,
-                    _ => 0,
-                };
-                if is_release && reply == 1 {
-                    self.keys.remove(name);
-                }
-                if let (1, Some(kept_ms)) = (reply, words.get(5)) {
-                    self.kept_ms = (*kept_ms).to_owned();
-                }
-                format!(":{reply}\r\n")
+            ["EVAL", script, "1", name, token, ref rest @ ..] => {
+                self.reply_for_one(script, name, token, rest)
             }
             ["EVAL", script, count, ref rest @ ..] if count != "0" => {
                 let (names, rest) = rest.split_at(count.parse().unwrap());
@@ -406,6 +393,24 @@ impl Node {
             self.fence = (fence, token.to_owned());
         }
         is_above
+    }
+
+    /// What the scripts about one name answer.
+    fn reply_for_one(&mut self, script: &str, name: &str, token: &str, rest: &[&str]) -> String {
+        let holder = self.keys.get(name).map(String::as_str);
+        let is_release = script.contains("DEL");
+        let reply = match holder {
+            Some(holder) if holder == token => 1,
+            Some(_) if !is_release => -1,
+            _ => 0,
+        };
+        if is_release && reply == 1 {
+            self.keys.remove(name);
+        }
+        if let (1, Some(kept_ms)) = (reply, rest.first()) {
+            self.kept_ms = (*kept_ms).to_owned();
+        }
+        format!(":{reply}\r\n")
     }
 
     /// What the scripts about several names answer.

@@ -14,7 +14,7 @@ use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{meaning, several, shared};
+use crate::protocol::{holder, meaning, several, shared};
 use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -240,7 +240,7 @@ impl Connection {
             (Kind::Fence(fence), Ok(by)) => {
                 Content::Fenced(fence, meaning::fenced(reply, by, fence))
             }
-            (Kind::Holder, Ok(by)) => Content::Holder(meaning::holder(reply, by)),
+            (Kind::Holder, Ok(by)) => Content::Holder(holder::holder(reply, by)),
             (Kind::Extend | Kind::SetEnd, Ok(by)) => match meaning::extended(reply, by) {
                 Some(answer) => Content::Extended(answer),
                 None if is_preferred => return None,

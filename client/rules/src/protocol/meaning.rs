@@ -186,21 +186,6 @@ pub(crate) fn released(reply: &OwnedFrame) -> Option<NodeRelease> {
     })
 }
 
-/// Under which token a node holds a lock, if it does.
-pub(crate) fn holder(
-    reply: &OwnedFrame,
-    by: &Identity,
-) -> Result<(Identity, Option<Token>), Cause> {
-    match reply {
-        OwnedFrame::Null => Ok((by.clone(), None)),
-        OwnedFrame::BulkString(token) => {
-            let token = Token::from_bytes(Bytes::copy_from_slice(token));
-            Ok((by.clone(), Some(token)))
-        }
-        other => Err(refusal(other)),
-    }
-}
-
 /// The time a key has left; nothing if it has no end or is not there.
 pub(crate) fn time_left(reply: &OwnedFrame) -> Option<Duration> {
     match reply {

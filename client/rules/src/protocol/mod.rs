@@ -2,6 +2,7 @@
 //!
 //! Invariant: no state of a node or a lock is kept here, and nothing is decided.
 
+pub(crate) mod holder;
 pub(crate) mod meaning;
 pub(crate) mod reply;
 mod reply_error;

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use quorlock_server::config::Invocation;
+use quorlock_server::config::{Config, Invocation};
 use serde_json::json;
 
 use crate::exit_code::Failure;
@@ -44,9 +44,12 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     runtime::block_on(async {
         let signals = listen()?;
         let mut builder = quorlock_agent::builder(redlock)
-            .config(*config)
             .port(arguments.port)
             .owns_process();
+        for (name, values) in changed(&config)? {
+            builder =
+                builder.directive(name, &values.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         if let Some(path) = arguments.unixsocket.as_ref().and_then(|path| path.to_str()) {
             builder = builder.directive("unixsocket", &[path]);
         }
@@ -60,6 +63,23 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     })
 }
 
+/// What was said of a node that an agent is not by itself.
+fn changed(config: &Config) -> Result<Vec<(&'static str, Vec<String>)>, Failure> {
+    let default = Config::default();
+    let differs = |name: &&str| config.value_of(name) != default.value_of(name);
+    let mut changed = Vec::new();
+    for name in config.names().filter(differs) {
+        if NOT_OF_AGENTS.contains(&name) {
+            return Err(Failure::usage(format!(
+                "an agent has no --{name} behind --: it keeps nothing, and its port is named before --"
+            )));
+        }
+        let value = config.value_of(name).unwrap_or_default();
+        changed.push((name, words(value.as_bytes()).map_err(Failure::usage)?));
+    }
+    Ok(changed)
+}
+
 /// What an agent is told, after what it is unless it is told otherwise: what its node logs of its own life says nothing of locks.
 fn directives(given: Vec<OsString>) -> Vec<OsString> {
     let names_file = given
@@ -71,6 +91,8 @@ fn directives(given: Vec<OsString>) -> Vec<OsString> {
     let quiet = ["--loglevel", "warning"].map(OsString::from);
     quiet.into_iter().chain(given).collect()
 }
+
+const NOT_OF_AGENTS: [&str; 4] = ["appendfsync", "appendonly", "dir", "port"];
 
 const EXAMPLES: &str = "\
 A lock library that knows one Redis gets its locks on a majority of the nodes: set its URL to the agent's.

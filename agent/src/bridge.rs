@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use quorlock_agent_rules::{Action, Agent, Commands, Event, RequestId};
+use quorlock_agent_rules::{Action, Agent, Commands, Event, Expiring, RequestId};
 use quorlock_client::Redlock;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
@@ -46,7 +46,7 @@ struct Pending {
     operation: Option<OperationId>,
 }
 
-type Replies = Vec<(PendingAnswer, Reply)>;
+type Replies = Vec<(PendingAnswer, Reply, Option<Expiring>)>;
 
 impl Bridge {
     pub(crate) fn new(redlock: Redlock) -> Self {
@@ -124,9 +124,26 @@ impl Shared {
         if is_sooner {
             self.timer.unpark();
         }
-        for (answer, reply) in replies {
-            answer.send(reply);
+        for (answer, reply, expiring) in replies {
+            match expiring {
+                None => answer.send(reply),
+                Some(expiring) => {
+                    let shared = Arc::clone(self);
+                    answer.send_made(move || shared.in_time(reply, expiring));
+                }
+            }
         }
+    }
+
+    /// The reply that leaves now.
+    fn in_time(&self, reply: Reply, expiring: Expiring) -> Reply {
+        if !self.redlock.now().has_reached(expiring.until) {
+            return reply;
+        }
+        if let Some(call) = expiring.undo {
+            self.redlock.submit(call, drop);
+        }
+        expiring.instead
     }
 
     fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
@@ -153,7 +170,12 @@ impl Shared {
             }
             Action::Reply(id, reply) => {
                 if let Some(pending) = state.requests.remove(&id) {
-                    replies.push((pending.answer, reply));
+                    replies.push((pending.answer, reply, None));
+                }
+            }
+            Action::ReplyBefore(id, reply, expiring) => {
+                if let Some(pending) = state.requests.remove(&id) {
+                    replies.push((pending.answer, reply, Some(expiring)));
                 }
             }
         }

@@ -7,11 +7,12 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::settings::Drift;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
-use rand::Rng;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng as _};
 
 use crate::known_holders::KnownHolders;
 use crate::refusal;
-use crate::request::{Commands, Next, Request, Surroundings};
+use crate::request::{Commands, Expiring, Next, Request, Surroundings};
 use crate::scratch::Scratch;
 
 /// The number of a request. Each has its own.
@@ -40,6 +41,8 @@ pub enum Action {
     Undo(Call),
     /// Answer the request: it is over.
     Reply(RequestId, Reply),
+    /// The same. Whether its time is over is looked at when the reply leaves.
+    ReplyBefore(RequestId, Reply, Expiring),
 }
 
 /// An agent without threads and sockets.
@@ -56,10 +59,11 @@ pub struct Agent {
 impl Agent {
     /// An agent whose client counts with this drift.
     #[must_use]
-    pub fn new(drift: Drift, random: Box<dyn Rng + Send>) -> Self {
+    pub fn new(drift: Drift, mut random: Box<dyn Rng + Send>) -> Self {
+        let of_scripts = StdRng::seed_from_u64(random.next_u64());
         Self {
             drift,
-            scratch: Scratch::new(),
+            scratch: Scratch::new(of_scripts),
             known: KnownHolders::default(),
             requests: HashMap::new(),
             pausing: Vec::new(),
@@ -137,7 +141,7 @@ impl Agent {
         next: Next,
         actions: &mut Vec<Action>,
     ) {
-        let reply = match next {
+        let done = match next {
             Next::Ask(call) => {
                 actions.push(Action::Ask(id, call));
                 None
@@ -146,19 +150,20 @@ impl Agent {
                 self.pausing.push((until, id));
                 None
             }
-            Next::Answer(reply) => Some(reply),
-            Next::HandOver(reply) => {
+            Next::Answer(reply) => Some(Action::Reply(id, reply)),
+            Next::AnswerBefore(reply, expiring) => Some(Action::ReplyBefore(id, reply, expiring)),
+            Next::HandOver(reply, expiring) => {
                 actions.push(Action::HandOver(id));
-                Some(reply)
+                Some(Action::ReplyBefore(id, reply, expiring))
             }
             Next::GiveBack(reply, call) => {
                 actions.push(Action::HandOver(id));
                 actions.push(Action::Undo(call));
-                Some(reply)
+                Some(Action::Reply(id, reply))
             }
         };
-        match (reply, request) {
-            (Some(reply), _) => actions.push(Action::Reply(id, reply)),
+        match (done, request) {
+            (Some(done), _) => actions.push(done),
             (None, Some(request)) => {
                 self.requests.insert(id, request);
             }

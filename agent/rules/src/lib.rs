@@ -17,4 +17,4 @@ mod terms;
 mod tests;
 
 pub use agent::{Action, Agent, Event, RequestId};
-pub use request::Commands;
+pub use request::{Commands, Expiring};

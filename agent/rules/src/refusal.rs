@@ -16,7 +16,11 @@ pub(crate) fn not_read(error: &ReadError) -> ErrorReply {
 }
 
 pub(crate) fn not_acquired(error: &AcquireError) -> ErrorReply {
-    no_quorum(&error.to_string(), "The lock is not held")
+    match error {
+        // The lease that it speaks of is longer than the ttl that the caller knows.
+        AcquireError::TimedOut { .. } => too_late(),
+        error => no_quorum(&error.to_string(), "The lock is not held"),
+    }
 }
 
 pub(crate) fn too_late() -> ErrorReply {
@@ -26,10 +30,17 @@ pub(crate) fn too_late() -> ErrorReply {
     )
 }
 
+pub(crate) fn extended_too_late() -> ErrorReply {
+    no_quorum(
+        "a majority of the nodes answered too late for the new ttl",
+        "The lock may end before it, and before it would have ended. Treat it as lost",
+    )
+}
+
 pub(crate) fn not_extended(error: &ExtendError) -> ErrorReply {
     no_quorum(
         &error.to_string(),
-        "Treat the lock as lost when its ttl is over",
+        "The lock may end at the new time or at the old one. Treat it as lost at the earlier of both",
     )
 }
 

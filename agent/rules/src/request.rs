@@ -13,13 +13,13 @@ use quorlock_client_rules::outcome::{AcquireError, ExtendError, ReadError, Readi
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
 use quorlock_client_rules::wait::Wait;
 use quorlock_clock::ClientInstant;
-use quorlock_engine::{Caller, Reply, keys_of_request, spec_named};
+use quorlock_engine::{Caller, Categories, Reply, keys_of_request, spec_named};
 use rand::Rng;
 
 use crate::known_holders::KnownHolders;
 use crate::refusal::{self, not_a_lock};
 use crate::scratch::{Change, Holder, Scratch};
-use crate::terms::node_ttl;
+use crate::terms::{caller_ttl, node_ttl};
 use quorlock_client_rules::settings::Drift;
 
 /// The commands of a request: one, or those of a transaction.
@@ -41,6 +41,17 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) random: &'a mut dyn Rng,
 }
 
+/// Until when a reply may leave, and what happens otherwise: whoever gets it counts a ttl from then on.
+#[derive(Debug)]
+pub struct Expiring {
+    /// It may not leave from then on.
+    pub until: ClientInstant,
+    /// What the caller is told then.
+    pub instead: Reply,
+    /// What is to be asked of the nodes then.
+    pub undo: Option<Call>,
+}
+
 /// What is to be done for a request.
 #[derive(Debug)]
 pub(crate) enum Next {
@@ -48,8 +59,10 @@ pub(crate) enum Next {
     /// Nothing before this time.
     Pause(ClientInstant),
     Answer(Reply),
+    /// The same, if it leaves before this is over.
+    AnswerBefore(Reply, Expiring),
     /// The same, and the lock that was acquired is its caller's from now on.
-    HandOver(Reply),
+    HandOver(Reply, Expiring),
     /// The same, and this lock is released, which nobody waits for.
     GiveBack(Reply, Call),
 }
@@ -163,9 +176,14 @@ impl Request {
                 Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
                     let until = extended.valid_until;
                     world.known.note(world.now, &self.name, token, until);
-                    Next::Answer(reply)
+                    let expiring = Expiring {
+                        until: until.before(ttl),
+                        instead: Reply::Error(refusal::extended_too_late()),
+                        undo: None,
+                    };
+                    Next::AnswerBefore(reply, expiring)
                 }
-                Ok(_) => Next::Answer(Reply::Error(refusal::too_late())),
+                Ok(_) => Next::Answer(Reply::Error(refusal::extended_too_late())),
                 Err(error) => self.not_extended(&error, world),
             },
             (Outcome::Released(release), Stage::Releasing { reply }) => {
@@ -209,7 +227,7 @@ impl Request {
         self.rounds += 1;
         let holder = held.as_ref().map(|(token, left)| Holder {
             token: token.without_attempt(),
-            left: *left,
+            left: left.map(|left| caller_ttl(left, world.drift)),
         });
         let key = Some((&self.name[..], holder));
         let executed = world
@@ -293,12 +311,18 @@ impl Request {
         ttl: Duration,
         world: &mut Surroundings<'_>,
     ) -> Next {
+        let instead = Reply::Error(refusal::too_late());
+        let undo = release(self.name.clone(), token.clone());
         if world.now.until(valid_until) < ttl {
-            let refusal = Reply::Error(refusal::too_late());
-            return Next::GiveBack(refusal, release(self.name.clone(), token));
+            return Next::GiveBack(instead, undo);
         }
         world.known.note(world.now, &self.name, token, valid_until);
-        Next::HandOver(reply)
+        let expiring = Expiring {
+            until: valid_until.before(ttl),
+            instead,
+            undo: Some(undo),
+        };
+        Next::HandOver(reply, expiring)
     }
 
     fn not_acquired(&mut self, error: &AcquireError, world: &mut Surroundings<'_>) -> Next {
@@ -346,7 +370,9 @@ impl Request {
         }
         self.stage = Stage::Pausing;
         let part = f64::from(world.random.next_u32()) / f64::from(u32::MAX);
-        Next::Pause(world.now.after(PAUSE_MAX.mul_f64(0.25 + 0.75 * part)))
+        // Longer with each round: others who are in the way must have had time to give up.
+        let most = PAUSE_STEP.saturating_mul(self.rounds);
+        Next::Pause(world.now.after(most.mul_f64(0.25 + 0.75 * part)))
     }
 }
 
@@ -365,7 +391,18 @@ fn name_of(commands: &Commands) -> Result<Option<Bytes>, Reply> {
         if spec.name.starts_with("lock.") {
             return refused("an agent does not have the LOCK commands yet. Send them to a node");
         }
+        if spec.about.categories.intersects(OTHER_TYPES) {
+            return refused(&format!(
+                "{} is for another type than a string, and an agent keeps nothing but locks. Use a server of its own for other data",
+                spec.name.to_uppercase()
+            ));
+        }
         let keys = keys_of_request(spec.description(), &arguments).unwrap_or_default();
+        let counts_none = arguments.get(2) == Some(&&b"0"[..]);
+        if keys.is_empty() && spec.about.key_count_at > 0 && !counts_none {
+            // What is wrong with the number of its keys its own error says.
+            continue;
+        }
         if keys.is_empty() && !NEED_NO_KEY.contains(&spec.name) {
             return refused(&format!(
                 "{} is about no single lock, and an agent keeps nothing but locks. Use a server of its own for other data",
@@ -397,11 +434,17 @@ fn release(name: Bytes, token: Token) -> Call {
     }
 }
 
+const OTHER_TYPES: Categories = Categories::LIST
+    .with(Categories::HASH)
+    .with(Categories::SET)
+    .with(Categories::SORTED_SET)
+    .with(Categories::BITMAP)
+    .with(Categories::BLOCKING);
 /// Commands that name no key and are executed on the scratch keyspace alone.
 const NEED_NO_KEY: [&str; 2] = ["script", "time"];
 /// How often a request is executed because the lock was not as it had been read.
-const ROUNDS_MAX: u32 = 5;
-/// What a pause for votes that are split lasts at most.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
+const ROUNDS_MAX: u32 = 8;
+/// By how much a pause for votes that are split may last longer than the one before.
+const PAUSE_STEP: Duration = Duration::from_millis(15);
 /// What is assumed to be left of a lock, for steps that do not depend on it.
 const ASSUMED_LEFT: Duration = Duration::from_secs(60);

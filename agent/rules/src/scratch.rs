@@ -11,6 +11,8 @@ use quorlock_engine::{
     Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations, NodeTime,
     Reply, ScriptLimits,
 };
+use rand::Rng as _;
+use rand::rngs::StdRng;
 
 use crate::refusal::not_a_lock;
 use crate::request::Commands;
@@ -53,20 +55,22 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    /// Scripts draw from these random numbers.
+    pub(crate) fn new(mut random: StdRng) -> Self {
         let options = EngineOptions {
             databases: 1,
             // A longer lock is kept as any other.
             restart_delay_max: TTL_MAX * 2,
             // A script of a lock takes a few dozen steps, and others wait meanwhile.
             script_limits: ScriptLimits {
-                steps: 100_000,
+                steps: 10_000,
                 memory_bytes: 8 << 20,
                 ..ScriptLimits::default()
             },
             ..EngineOptions::default()
         };
         let mut engine = Engine::new(options);
+        engine.set_script_seeds(Box::new(move || Some(random.next_u64())));
         let listener = Listener {
             worker: 0,
             connection: 0,

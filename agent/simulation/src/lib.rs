@@ -234,7 +234,7 @@ impl Agents {
             Action::Undo(call) => {
                 self.cluster.call(number, call);
             }
-            Action::Reply(id, reply) => {
+            Action::Reply(id, reply) | Action::ReplyBefore(id, reply, _) => {
                 self.agents[number].last.remove(&id);
                 let before = self.replies.insert(id, reply);
                 assert!(before.is_none(), "a request is answered once");

@@ -341,7 +341,7 @@ impl Acquiring {
             Some(Decision::Acquired { .. }) => {
                 context.refusals.forget(&self.call.name);
                 self.note_fence(context);
-                match self.call.renews {
+                match self.call.is_told_at_majority() {
                     true => self.hold(context),
                     false => self.complete(context),
                 }

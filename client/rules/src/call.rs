@@ -47,6 +47,12 @@ pub struct AcquireCall {
 }
 
 impl AcquireCall {
+    /// Whether the caller is told as soon as a majority has granted the lock. Who keeps nothing but the token may end right
+    /// behind that, so the other nodes are waited for as well; who has named the token goes on.
+    pub(crate) fn is_told_at_majority(&self) -> bool {
+        self.renews || self.own_token.is_some()
+    }
+
     /// The token of the next attempt, which no other one has had.
     pub(crate) fn next_token(&self, random: &mut dyn rand::Rng) -> Token {
         match &self.own_token {

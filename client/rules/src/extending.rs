@@ -27,6 +27,8 @@ pub(super) enum Extending {
 
 #[derive(Debug)]
 pub(super) struct Asking {
+    /// Whether the end is told as soon as a majority has set it. What they keep is known then.
+    is_told_at_majority: bool,
     subject: Rc<Subject>,
     round: Round<NodeAnswer>,
     /// How long the nodes keep the lock, asked right behind the extension.
@@ -74,11 +76,14 @@ impl Asking {
         for node in 0..context.nodes() {
             round.ask(node);
             context.ask(node, kind, &subject, 0);
-            left.ask(node);
-            context.ask(node, Kind::TimeLeft, &subject, 0);
+            if kind == Kind::Extend {
+                left.ask(node);
+                context.ask(node, Kind::TimeLeft, &subject, 0);
+            }
         }
         let validity = context.settings.drift.validity(subject.ttl);
         Self {
+            is_told_at_majority: kind == Kind::SetEnd,
             subject,
             round,
             left,
@@ -104,7 +109,8 @@ impl Asking {
         let refused = self.refused();
         let is_lost = refused > context.nodes() - context.quorum();
         let is_over = self.round.is_over(context.now) && self.have_told_time(context.now);
-        if !is_lost && !is_over {
+        let is_enough = self.is_told_at_majority && has_majority;
+        if !is_lost && !is_over && !is_enough {
             return Step::GoesOn;
         }
         let result = if !has_majority {

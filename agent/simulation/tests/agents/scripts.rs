@@ -59,17 +59,17 @@ fn those_of_redis_py() {
     };
     let (reply, left) = run(REDIS_PY_EXTEND, "me", &["5000", "0"]);
     assert!(
-        reply == Reply::Integer(1) && (15_000..17_500).contains(&left),
+        reply == Reply::Integer(1) && (14_950..15_003).contains(&left),
         "{left}"
     );
     let (reply, left) = run(REDIS_PY_EXTEND, "me", &["5000", "1"]);
     assert!(
-        reply == Reply::Integer(1) && (5_000..5_600).contains(&left),
+        reply == Reply::Integer(1) && (4_950..5_003).contains(&left),
         "{left}"
     );
     let (reply, left) = run(REDIS_PY_REACQUIRE, "me", &["10000"]);
     assert!(
-        reply == Reply::Integer(1) && (10_000..11_200).contains(&left),
+        reply == Reply::Integer(1) && (9_950..10_003).contains(&left),
         "{left}"
     );
     for script in [REDIS_PY_EXTEND, REDIS_PY_REACQUIRE, REDIS_PY_RELEASE] {
@@ -130,7 +130,7 @@ fn those_of_redislock_symfony_and_laravel() {
     let Reply::Integer(left) = agents.send(0, &pttl("me")) else {
         panic!("a number")
     };
-    assert!((10_000..11_200).contains(&left), "{left}");
+    assert!((9_950..10_003).contains(&left), "{left}");
     let release = |owner| ["EVAL", LARAVEL_RELEASE, "1", "a", owner];
     assert_eq!(agents.send(1, &release("you")), Reply::Integer(0));
     assert_eq!(agents.send(1, &release("me")), Reply::Integer(1));

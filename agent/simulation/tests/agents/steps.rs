@@ -19,12 +19,15 @@ fn a_set_nx_takes_the_lock_on_the_nodes_and_everybody_else_is_refused() {
         assert_eq!(agents.send(agent, &["GET", "a"]), Reply::bulk("me"));
         assert_eq!(agents.send(agent, &["EXISTS", "a"]), Reply::Integer(1));
     }
-    // Its caller counts the ttl from the reply on, so the nodes keep it for longer.
+    // What is left is told as its caller counts it.
     let Reply::Integer(left) = agents.send(1, &["PTTL", "a"]) else {
         panic!("it ends")
     };
-    assert!((1_000..1_150).contains(&left), "{left}");
-    agents.pass(Duration::from_millis(1_200));
+    assert!((980..=1_002).contains(&left), "{left}");
+    // The nodes keep it for longer: its caller has counted from the reply on.
+    agents.pass(Duration::from_millis(1_000));
+    assert_eq!(agents.send(1, &["GET", "a"]), Reply::bulk("me"));
+    agents.pass(Duration::from_millis(200));
     assert_eq!(agents.send(1, &["GET", "a"]), Reply::Nil);
     assert_eq!(agents.send(1, &take("you")), Reply::Ok);
 }
@@ -107,10 +110,7 @@ fn an_extension_lasts_from_its_reply_on_and_may_shorten() {
         let Reply::Integer(left) = agents.send(0, &["PTTL", "a"]) else {
             panic!("it ends")
         };
-        assert!(
-            (ttl..ttl + ttl / 10 + 300).contains(&left),
-            "{left} of {ttl}"
-        );
+        assert!((ttl - 20..ttl + 3).contains(&left), "{left} of {ttl}");
     }
     agents.cluster.network.extra_ns = vec![150_000_000; 5];
     assert_eq!(code(&agents.send(0, &["PEXPIRE", "a", "1000"])), "NOQUORUM");
@@ -159,4 +159,21 @@ fn the_replies_of_a_transaction_come_together() {
         Reply::Array(vec![Reply::Integer(1), Reply::Integer(1)])
     );
     assert_eq!(token(&agents, "b").as_deref(), Some("me"));
+}
+
+#[test]
+fn a_node_that_hangs_holds_up_no_answer() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "1000"]);
+    agents.cluster.servers[1].is_paused = true;
+    let began_ns = agents.cluster.now_ns;
+    assert_eq!(agents.send(0, &["PEXPIRE", "a", "300"]), Reply::Integer(1));
+    assert_eq!(
+        agents.send(0, &["SET", "b", "me", "NX", "PX", "300"]),
+        Reply::Ok
+    );
+    let release = ["EVAL", COMPARE_AND_DELETE, "1", "b", "me"];
+    assert_eq!(agents.send(0, &release), Reply::Integer(1));
+    let took_ms = (agents.cluster.now_ns - began_ns) / 1_000_000;
+    assert!(took_ms < 20, "{took_ms} ms");
 }

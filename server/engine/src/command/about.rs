@@ -230,6 +230,12 @@ impl Categories {
     }
 
     /// Whether all of `other` are among these.
+    /// Whether any of the others is among these.
+    pub const fn intersects(self, others: Categories) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// Whether all of the others are among these.
     pub const fn contains(self, other: Categories) -> bool {
         self.0 & other.0 == other.0
     }

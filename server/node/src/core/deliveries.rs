@@ -15,12 +15,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use quorlock_engine::Served;
 use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
-use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients, Waiting};
 use crate::core::executor::{Executor, ServedBehind};
 use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
+use crate::core::upstream::LateReply;
 use crate::core::wait::Wait;
 use crate::sync::Mutex;
 
@@ -39,7 +40,7 @@ pub(crate) struct Post {
 pub(crate) struct Answer {
     pub(crate) connection: usize,
     pub(crate) client_id: u64,
-    pub(crate) reply: Reply,
+    pub(crate) reply: LateReply,
     /// What has to be on record before it leaves.
     pub(crate) wait: Wait,
     /// How many posts of its worker come before it.
@@ -144,7 +145,7 @@ impl Deliveries {
         let answer = Answer {
             connection: client.connection(),
             client_id: client.id,
-            reply: served.reply,
+            reply: LateReply::Made(served.reply),
             wait,
             behind: queue.posted.load(Ordering::Relaxed),
         };
@@ -157,7 +158,7 @@ impl Deliveries {
     }
 
     /// Queues the answer of the node's upstream for this client, and wakes its worker. Called on any thread.
-    pub(crate) fn answer(&self, client: &Client, reply: Reply) {
+    pub(crate) fn answer(&self, client: &Client, reply: LateReply) {
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };

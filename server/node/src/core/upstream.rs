@@ -47,18 +47,53 @@ pub struct UpstreamRequest {
 
 /// An answer that a client waits for.
 #[must_use = "the client waits for it; dropped, it is an error"]
-pub struct PendingAnswer(Option<Box<dyn FnOnce(Reply) + Send>>);
+pub struct PendingAnswer(Option<Box<dyn FnOnce(LateReply) + Send>>);
 
 impl PendingAnswer {
     /// An answer that goes to `send`, which is called once. Tests of an upstream need no node for it.
-    pub fn new(send: impl FnOnce(Reply) + Send + 'static) -> Self {
+    pub fn new(send: impl FnOnce(LateReply) + Send + 'static) -> Self {
         Self(Some(Box::new(send)))
     }
 
     /// Answers the client, if it is still here. A reply that a node would limit is limited by the caller.
     pub fn send(mut self, reply: Reply) {
         if let Some(send) = self.0.take() {
-            send(reply);
+            send(LateReply::Made(reply));
+        }
+    }
+
+    /// Answers the client with what this makes, right before it is sent: for a reply that is true only for some time. It is
+    /// called on the thread of the node that serves the client, and must not block.
+    pub fn send_made(mut self, make: impl FnOnce() -> Reply + Send + 'static) {
+        if let Some(send) = self.0.take() {
+            send(LateReply::ToBeMade(Box::new(make)));
+        }
+    }
+}
+
+/// A reply, or what makes it when it leaves.
+pub enum LateReply {
+    /// It is this one.
+    Made(Reply),
+    /// It is made right before it is sent.
+    ToBeMade(Box<dyn FnOnce() -> Reply + Send>),
+}
+
+impl LateReply {
+    /// The reply that leaves now.
+    pub fn make(self) -> Reply {
+        match self {
+            Self::Made(reply) => reply,
+            Self::ToBeMade(make) => make(),
+        }
+    }
+}
+
+impl Debug for LateReply {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(reply) => reply.fmt(formatter),
+            Self::ToBeMade(_) => formatter.write_str("ToBeMade"),
         }
     }
 }
@@ -66,7 +101,7 @@ impl PendingAnswer {
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if let Some(send) = self.0.take() {
-            send(Reply::Error(UNANSWERED));
+            send(LateReply::Made(Reply::Error(UNANSWERED)));
         }
     }
 }

@@ -55,7 +55,7 @@ impl<S: Stream> EventLoop<S> {
         });
         if is_here {
             self.connections[slot].catch_up_to(posts, answer.behind);
-            self.answer_with_element(slot, answer.reply, answer.wait, now_raw);
+            self.answer_with_element(slot, answer.reply.make(), answer.wait, now_raw);
         }
     }
 

@@ -485,3 +485,20 @@ fn a_node_with_an_upstream_tells_no_identity_so_that_nobody_counts_its_vote() {
         assert!(!told.contains(field), "{field} in {told}");
     }
 }
+
+#[test]
+fn a_reply_that_is_true_only_for_some_time_is_made_when_it_leaves() {
+    let mut tested = Tested::new();
+    let client = tested.connect();
+    tested.send(client, &["SET k v NX PX 10"]);
+    let is_late = Arc::new(AtomicBool::new(false));
+    let looked = Arc::clone(&is_late);
+    let make = move || match looked.load(Ordering::Relaxed) {
+        true => Reply::Nil,
+        false => Reply::Ok,
+    };
+    tested.take_one().answer.send_made(make);
+    // Its worker has not come to it yet.
+    is_late.store(true, Ordering::Relaxed);
+    assert_eq!(tested.received(client), "$-1\r\n");
+}

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use quorlock_server::config::{Config, Invocation};
+use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
 
 use crate::exit_code::Failure;

@@ -18,7 +18,7 @@ use quorlock_client_rules::action::{Action, Event};
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::client::Client;
 
-pub use self::layout::{Layout, drift_ppm};
+pub use self::layout::{Layout, client_rules, drift_ppm};
 use crate::machine::Machine;
 use crate::network::{Network, Wire};
 use crate::path::Path;
@@ -224,6 +224,25 @@ impl<Step> Cluster<Step> {
     /// A client's process is stopped until then.
     pub fn stop_client(&mut self, client: usize, until_ns: u64) {
         self.stopped_ns[client] = until_ns;
+    }
+
+    /// The process of a client is killed, and another one with these rules runs on the same machine, at the same distance from the
+    /// nodes. What the first one has sent is on its way still. Returns the number of the second: it knows nothing of the first.
+    pub fn replace_client(&mut self, client: usize, rules: Client, jitter: Random) -> usize {
+        self.stop_client(client, u64::MAX);
+        let wires: Vec<Wire> = self.network.connections.keys().copied().collect();
+        for wire in wires.into_iter().filter(|wire| wire.client == client) {
+            self.close(wire);
+        }
+        self.network
+            .add_client(self.network.ways_of(client), jitter);
+        self.clients.push(rules);
+        self.machines.push(self.machines[client].clone());
+        self.uplinks.push(self.uplinks[client]);
+        self.timers.push(0);
+        self.calls.push(0);
+        self.stopped_ns.push(0);
+        self.clients.len() - 1
     }
 
     /// The number that the next call of a client will have: its outcome may come before [`call`](Self::call) returns.

@@ -12,7 +12,7 @@ mod path;
 mod random;
 mod server;
 
-pub use cluster::{Cluster, ClusterEvent, Layout, ScheduledEvent, drift_ppm};
+pub use cluster::{Cluster, ClusterEvent, Layout, ScheduledEvent, client_rules, drift_ppm};
 pub use machine::Machine;
 pub use middle_box::Meddling;
 pub use network::{Connection, Network, Wire};

@@ -99,6 +99,11 @@ impl<What> Network<What> {
         self.late_ns.push((0, 0));
     }
 
+    /// The usual way from a client to each node, in nanoseconds.
+    pub fn ways_of(&self, client: usize) -> Vec<u64> {
+        self.ways_ns[client].clone()
+    }
+
     /// Something happens at a moment.
     pub fn at(&mut self, at_ns: u64, what: What) {
         self.count += 1;

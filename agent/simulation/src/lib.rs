@@ -2,7 +2,7 @@
 //!
 //! Each agent has a client of its own. Callers send it the commands of lock libraries.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use quorlock_client_rules::settings::Drift;
 use quorlock_clock::saturated_nanos;
 use quorlock_engine::{Caller, Reply, StoredValue};
 use quorlock_persistence::LogOptions;
-use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random};
+use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, client_rules, drift_ppm};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -24,6 +24,40 @@ pub enum Step {
     Timer(usize, u64),
     /// The driver goes on.
     Mark,
+    /// A request reaches its agent.
+    Arrival(RequestId),
+    /// Something that the driver has planned, by a number of its own.
+    Planned(u64),
+}
+
+/// What an agent's nodes and machine are like, beside those that tests use.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Where all random numbers come from.
+    pub seed: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many agents.
+    pub agents: usize,
+    /// The way from an agent to a node.
+    pub way: Duration,
+    /// `appendfsync` of all nodes.
+    pub fsync: &'static str,
+    /// How long a node waits at most that does not know what it has forgotten.
+    pub restart_delay_max: &'static str,
+    /// Whether each clock has a rate of its own.
+    pub has_rates: bool,
+    /// Whether what happens is written down.
+    pub traces: bool,
+}
+
+/// How a request ended, for who has sent it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The agent has replied.
+    Reply(Reply),
+    /// The agent's process has ended, or there was none.
+    Disconnected,
 }
 
 /// Nodes, and agents in front of them.
@@ -32,15 +66,26 @@ pub struct Agents {
     pub cluster: Cluster<Step>,
     /// What agents have asked the nodes for, one after the other.
     pub asked: Vec<&'static str>,
-    seed: u64,
+    setting: Setting,
     agents: Vec<Running>,
-    replies: BTreeMap<RequestId, Reply>,
+    replies: BTreeMap<RequestId, Answer>,
     requests: u64,
+    /// Requests on their way to an agent, and those that it has taken.
+    arriving: BTreeMap<RequestId, (usize, Commands)>,
+    open: BTreeMap<RequestId, usize>,
+    planned: VecDeque<u64>,
+    /// How many processes of agents were started so far.
+    lives: usize,
 }
 
 /// An agent that runs.
 struct Running {
     agent: Agent,
+    /// Its client, by its number in the cluster.
+    client: usize,
+    /// Whether its process runs, and until when it is stopped.
+    is_alive: bool,
+    stopped_ns: u64,
     /// The timer that was set last.
     timer: u64,
     /// The request for which each call was made.
@@ -53,40 +98,140 @@ impl Agents {
     /// So many nodes, and agents at this distance in front of them.
     #[must_use]
     pub fn new(seed: u64, nodes: usize, agents: usize, way: Duration) -> Self {
-        let way_ns = saturated_nanos(way);
+        Self::of(Setting {
+            seed,
+            nodes,
+            agents,
+            way,
+            fsync: "always",
+            restart_delay_max: "60s",
+            has_rates: false,
+            traces: false,
+        })
+    }
+
+    /// Nodes and agents like this.
+    #[must_use]
+    pub fn of(setting: Setting) -> Self {
+        let Setting { seed, nodes, .. } = setting;
+        let way_ns = saturated_nanos(setting.way);
+        let rate = |random: &mut Random| match setting.has_rates {
+            true => drift_ppm(random),
+            false => 0,
+        };
         let layout = Layout {
             seed,
             nodes,
-            directives: &[("appendfsync", "always")],
+            directives: &[
+                ("appendfsync", setting.fsync),
+                ("restart-delay-max", setting.restart_delay_max),
+            ],
             sizes: LogOptions {
                 first_segment_bytes: 256 << 10,
                 segment_bytes: 256 << 10,
                 ..LogOptions::default()
             },
-            client_rates_ppm: &|_| (0, 0),
-            node_rate_ppm: &|_| 0,
+            client_rates_ppm: &|random| (rate(random), 0),
+            node_rate_ppm: &rate,
             configure: &|builder| builder,
-            ways_ns: vec![vec![way_ns; nodes]; agents],
+            ways_ns: vec![vec![way_ns; nodes]; setting.agents],
             is_in_step: false,
             jitter: Random::of(&[seed, 1]),
             tick_ns: 10_000_000,
             is_silent_without_power: false,
-            traces: false,
+            traces: setting.traces,
         };
-        let agents = (0..agents).map(|number| Running::new(seed, number));
+        let agents = (0..setting.agents).map(|number| Running::new(seed, number, number));
         Self {
             cluster: layout.build(),
             asked: Vec::new(),
-            seed,
             agents: agents.collect(),
+            setting,
             replies: BTreeMap::new(),
             requests: 0,
+            arriving: BTreeMap::new(),
+            open: BTreeMap::new(),
+            planned: VecDeque::new(),
+            lives: 0,
         }
     }
 
     /// An agent is killed and started again: what it knew is gone.
     pub fn restart(&mut self, agent: usize) {
-        self.agents[agent] = Running::new(self.seed + 1, agent);
+        self.kill(agent);
+        self.start(agent);
+    }
+
+    /// The process of an agent is killed: its requests have no reply, and its connections to nodes end.
+    pub fn kill(&mut self, number: usize) {
+        let running = &mut self.agents[number];
+        if !std::mem::take(&mut running.is_alive) {
+            return;
+        }
+        self.lives += 1;
+        let (seed, nodes) = (self.setting.seed, self.setting.nodes);
+        let rules = client_rules(seed, nodes, CLIENTS_FIRST + self.lives, &|builder| builder);
+        let jitter = Random::of(&[seed, 1, self.lives as u64]);
+        let client = self.cluster.replace_client(running.client, rules, jitter);
+        *running = Running::new(seed + self.lives as u64, number, client);
+        running.is_alive = false;
+        let of_it = self.open.extract_if(.., |_, agent| *agent == number);
+        for (id, _) in of_it {
+            self.replies.insert(id, Answer::Disconnected);
+        }
+    }
+
+    /// A process of an agent is started if none runs.
+    pub fn start(&mut self, agent: usize) {
+        self.agents[agent].is_alive = true;
+    }
+
+    /// The process of an agent is stopped until then, and its clocks go on. What it has sent is on its way.
+    pub fn stop(&mut self, agent: usize, until_ns: u64) {
+        let running = &mut self.agents[agent];
+        running.stopped_ns = running.stopped_ns.max(until_ns);
+        self.cluster.stop_client(running.client, running.stopped_ns);
+    }
+
+    /// Whether an agent's process runs and is not stopped.
+    #[must_use]
+    pub fn is_well(&self, agent: usize) -> bool {
+        let running = &self.agents[agent];
+        running.is_alive && running.stopped_ns <= self.cluster.now_ns
+    }
+
+    /// The number of an agent's client in the cluster.
+    #[must_use]
+    pub fn client_of(&self, agent: usize) -> usize {
+        self.agents[agent].client
+    }
+
+    /// Sends a request that reaches its agent at that time; its answer is [taken](Self::take_answer).
+    pub fn send_at(&mut self, at_ns: u64, agent: usize, words: &[&[u8]]) -> RequestId {
+        let commands = Commands {
+            all: vec![
+                words
+                    .iter()
+                    .map(|one| Bytes::copy_from_slice(one))
+                    .collect(),
+            ],
+            is_transaction: false,
+        };
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.arriving.insert(id, (agent, commands));
+        self.cluster.at(at_ns, Step::Arrival(id));
+        id
+    }
+
+    /// A request that has come to its end.
+    pub fn take_answer(&mut self) -> Option<(RequestId, Answer)> {
+        self.replies.pop_first()
+    }
+
+    /// A step of the driver's that is due.
+    pub fn take_planned(&mut self) -> Option<u64> {
+        self.planned.pop_front()
     }
 
     /// Sends a request to an agent and waits for its reply.
@@ -108,6 +253,7 @@ impl Agents {
         };
         self.requests += 1;
         let id = RequestId(self.requests);
+        self.open.insert(id, agent);
         self.tell(agent, Event::Request(id, Caller::default(), commands));
         id
     }
@@ -115,12 +261,14 @@ impl Agents {
     /// Waits for the reply to a request.
     ///
     /// # Panics
-    /// If there is none within a minute.
+    /// If there is none within a minute, or the agent is killed.
     pub fn reply(&mut self, id: RequestId) -> Reply {
         let until_ns = self.cluster.now_ns + 60_000_000_000;
         loop {
-            if let Some(reply) = self.replies.remove(&id) {
-                return reply;
+            match self.replies.remove(&id) {
+                Some(Answer::Reply(reply)) => return reply,
+                Some(Answer::Disconnected) => panic!("the agent has ended"),
+                None => {}
             }
             assert!(self.advance() && self.cluster.now_ns < until_ns, "no reply");
         }
@@ -165,24 +313,57 @@ impl Agents {
             .map(|(token, _)| token)
     }
 
-    fn advance(&mut self) -> bool {
+    /// The next moment happens. Returns whether there was one.
+    pub fn advance(&mut self) -> bool {
         if !self.cluster.advance() {
             return false;
         }
         while let Some(event) = self.cluster.take_event() {
             match event {
-                ClusterEvent::Step(Step::Timer(agent, number))
-                    if self.agents[agent].timer == number =>
-                {
-                    self.tell(agent, Event::Timer);
-                }
-                ClusterEvent::Outcome(agent, operation, outcome) => {
-                    self.told(agent, operation, outcome);
+                ClusterEvent::Step(step) => self.step(step),
+                ClusterEvent::Outcome(client, operation, outcome) => {
+                    let of_client = |running: &Running| running.client == client;
+                    if let Some(agent) = self.agents.iter().position(of_client) {
+                        self.told(agent, operation, outcome);
+                    }
                 }
                 _ => {}
             }
         }
         true
+    }
+
+    fn step(&mut self, step: Step) {
+        let agent = match step {
+            Step::Mark => return,
+            Step::Planned(number) => return self.planned.push_back(number),
+            Step::Timer(agent, number) if self.agents[agent].timer == number => agent,
+            Step::Timer(..) => return,
+            Step::Arrival(id) => match self.arriving.get(&id) {
+                Some((agent, _)) => *agent,
+                None => return,
+            },
+        };
+        let stopped_ns = self.agents[agent].stopped_ns;
+        if stopped_ns > self.cluster.now_ns {
+            return self.cluster.put_off(stopped_ns, step);
+        }
+        match step {
+            Step::Arrival(id) => self.arrive(id),
+            _ => self.tell(agent, Event::Timer),
+        }
+    }
+
+    fn arrive(&mut self, id: RequestId) {
+        let Some((agent, commands)) = self.arriving.remove(&id) else {
+            return;
+        };
+        if self.agents[agent].is_alive {
+            self.open.insert(id, agent);
+            self.tell(agent, Event::Request(id, Caller::default(), commands));
+        } else {
+            self.replies.insert(id, Answer::Disconnected);
+        }
     }
 
     fn told(&mut self, agent: usize, operation: OperationId, outcome: Outcome) {
@@ -193,7 +374,8 @@ impl Agents {
 
     /// Something happens to an agent, and it acts.
     fn tell(&mut self, number: usize, event: Event) {
-        let now = self.cluster.machines[number].now(self.cluster.now_ns);
+        let client = self.agents[number].client;
+        let now = self.cluster.machines[client].now(self.cluster.now_ns);
         let wall_us = self.cluster.now_ns / 1_000;
         let mut actions = Vec::new();
         let running = &mut self.agents[number];
@@ -205,12 +387,13 @@ impl Agents {
         running.timer += 1;
         if let Some(at) = running.agent.next_time() {
             let timer = Step::Timer(number, running.timer);
-            let at_ns = self.cluster.true_time(number, at);
+            let at_ns = self.cluster.true_time(client, at);
             self.cluster.at(at_ns.max(self.cluster.now_ns + 1), timer);
         }
     }
 
     fn carry_out(&mut self, number: usize, action: Action) {
+        let client = self.agents[number].client;
         match action {
             Action::Ask(id, call) => {
                 self.asked.push(match &call {
@@ -220,23 +403,24 @@ impl Agents {
                     Call::Release { .. } => "release",
                     _ => "something else",
                 });
-                let operation = self.cluster.next_operation(number);
+                let operation = self.cluster.next_operation(client);
                 let running = &mut self.agents[number];
                 running.calls.insert(operation, id);
                 running.last.insert(id, operation);
-                self.cluster.call(number, call);
+                self.cluster.call(client, call);
             }
             Action::HandOver(id) => {
                 if let Some(held) = self.agents[number].last.remove(&id) {
-                    self.cluster.call(number, Call::Detach { held });
+                    self.cluster.call(client, Call::Detach { held });
                 }
             }
             Action::Undo(call) => {
-                self.cluster.call(number, call);
+                self.cluster.call(client, call);
             }
             Action::Reply(id, reply) | Action::ReplyBefore(id, reply, _) => {
                 self.agents[number].last.remove(&id);
-                let before = self.replies.insert(id, reply);
+                self.open.remove(&id);
+                let before = self.replies.insert(id, Answer::Reply(reply));
                 assert!(before.is_none(), "a request is answered once");
             }
         }
@@ -244,14 +428,20 @@ impl Agents {
 }
 
 impl Running {
-    fn new(seed: u64, number: usize) -> Self {
+    fn new(seed: u64, number: usize, client: usize) -> Self {
         let seed = Random::of(&[seed, 9, number as u64]).number();
         let random = Box::new(StdRng::seed_from_u64(seed));
         Self {
             agent: Agent::new(Drift::default(), random),
+            client,
+            is_alive: true,
+            stopped_ns: 0,
             timer: 0,
             calls: HashMap::new(),
             last: HashMap::new(),
         }
     }
 }
+
+/// The number of the first client that comes later, where its random numbers come from.
+const CLIENTS_FIRST: usize = 100;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use quorlock_client::{Redlock, RedlockBuilder};
+use quorlock_client_rules::client::Client;
 use quorlock_persistence::LogOptions;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -52,13 +53,7 @@ impl Layout<'_> {
     /// If a directive does not exist, or the client refuses what it is built with.
     pub fn build<Step>(self) -> Cluster<Step> {
         let (seed, clients) = (self.seed, self.ways_ns.len());
-        let rules = |number: usize| {
-            let nodes = (1..=self.nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
-            let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).number());
-            let builder = (self.configure)(Redlock::builder().nodes(nodes));
-            let rules = builder.build_rules(Box::new(random));
-            rules.expect("these addresses can be read")
-        };
+        let rules = |number: usize| client_rules(seed, self.nodes, number, self.configure);
         let server = |node: usize| {
             let mut random = Random::of(&[seed, 4, node as u64]);
             let node_seed = random.number();
@@ -96,6 +91,23 @@ impl Layout<'_> {
             is_silent_without_power: self.is_silent_without_power,
         }
     }
+}
+
+/// The rules of a client of a cluster with this seed and so many nodes.
+///
+/// # Panics
+/// If the client refuses what it is built with.
+pub fn client_rules(
+    seed: u64,
+    nodes: usize,
+    number: usize,
+    configure: &dyn Fn(RedlockBuilder) -> RedlockBuilder,
+) -> Client {
+    let nodes = (1..=nodes).map(|node| format!("redis://10.0.0.{node}:7001"));
+    let random = StdRng::seed_from_u64(Random::of(&[seed, 3, number as u64]).number());
+    let builder = configure(Redlock::builder().nodes(nodes));
+    let rules = builder.build_rules(Box::new(random));
+    rules.expect("these addresses can be read")
 }
 
 /// A clock's rate: those of a client and a node differ by less than what is allowed for.

@@ -1,0 +1,433 @@
+//! Callers: processes that use a lock library, each by a small state machine.
+
+use quorlock_agent_simulation::Answer;
+
+use super::checks::Hold;
+use super::library::{Library, Verdict, Words};
+use super::world::{MS, Planned, World};
+
+/// A caller: one process after the other.
+#[derive(Debug)]
+pub(super) struct Caller {
+    library: Library,
+    agent: usize,
+    name: usize,
+    /// The rate of its clock.
+    rate_ppm: u64,
+    /// Which process it is, and which token that uses.
+    process: u64,
+    tokens: u64,
+    state: State,
+    /// Tries of this acquire.
+    tries: u64,
+    /// What it counts on, in true time.
+    until_ns: u64,
+    extensions: u64,
+    /// When it had a lock that it asked for after all was well.
+    had_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It wants a lock, and tries to get it.
+    Trying,
+    Holding,
+    /// A request is under way.
+    Asking,
+    /// It gives up a try whose end it does not know.
+    Clearing,
+    Done,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Acquire,
+    /// It ends so much after the reply, or after what was counted on before.
+    Extend {
+        ttl_ms: u64,
+        is_on_top: bool,
+    },
+    Release,
+    /// What the lock's key holds.
+    Read,
+    /// A try that failed is released.
+    Clear,
+}
+
+/// A request that has no reply yet.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) caller: usize,
+    pub(super) agent: usize,
+    pub(super) name: usize,
+    pub(super) ask: Ask,
+    pub(super) sent_ns: u64,
+    /// What a majority held for its caller when it was sent, and until when that counted on it.
+    pub(super) kept: Option<Vec<u8>>,
+    pub(super) counted_ns: u64,
+    /// A release that lets the lock end later.
+    pub(super) keeps: bool,
+}
+
+pub(super) fn lock_name(name: usize) -> String {
+    format!("lock-{name}")
+}
+
+impl World {
+    /// A caller that starts.
+    pub(super) fn new_caller(&mut self, number: usize) -> Caller {
+        let mut caller = Caller {
+            library: Library::RedisPy,
+            agent: number % self.plan.agents,
+            name: 0,
+            rate_ppm: 996_000 + self.random.below(8_001),
+            process: 0,
+            tokens: 0,
+            state: State::Trying,
+            tries: 0,
+            until_ns: 0,
+            extensions: 0,
+            had_ns: None,
+        };
+        self.renew(&mut caller);
+        caller
+    }
+
+    /// Another process, which may use another library and another lock.
+    fn renew(&mut self, caller: &mut Caller) {
+        caller.library = self.random.pick(&Library::ALL);
+        caller.name = self.below(self.plan.names);
+        caller.process += 1;
+        caller.tokens += 1;
+        caller.state = State::Trying;
+        caller.tries = 0;
+    }
+
+    fn token(&self, number: usize) -> String {
+        let caller = &self.callers[number];
+        let own = match caller.library.has_one_token() {
+            true => 0,
+            false => caller.tokens,
+        };
+        format!("c{number}.{}.{own}", caller.process)
+    }
+
+    /// It is a caller's turn.
+    pub(super) fn caller(&mut self, number: usize) {
+        match self.callers[number].state {
+            State::Trying => self.try_once(number),
+            State::Holding => self.go_on_holding(number),
+            State::Clearing => {
+                let words = self.release_words(number, 0);
+                self.callers[number].state = State::Asking;
+                self.ask(number, Ask::Clear, &words);
+            }
+            State::Asking | State::Done => {}
+        }
+    }
+
+    fn try_once(&mut self, number: usize) {
+        // A load balancer sends it to another agent.
+        if self.random.chance(1, 8) {
+            self.callers[number].agent = self.below(self.plan.agents);
+        }
+        let (name, token) = (lock_name(self.callers[number].name), self.token(number));
+        let caller = &mut self.callers[number];
+        caller.tries += 1;
+        caller.state = State::Asking;
+        let words = caller.library.acquire(&name, &token, self.plan.ttl_ms);
+        self.ask(number, Ask::Acquire, &words);
+    }
+
+    /// A caller that has a lock extends it, reads it, releases it, or dies.
+    fn go_on_holding(&mut self, number: usize) {
+        let now_ns = self.now();
+        let (name, token) = (lock_name(self.callers[number].name), self.token(number));
+        if self.random.chance(1, 6) {
+            self.callers[number].agent = self.below(self.plan.agents);
+        }
+        let choice = if self.is_over {
+            9
+        } else {
+            self.random.below(12)
+        };
+        let caller = &self.callers[number];
+        let may_extend = caller.extensions < 4 && caller.until_ns > now_ns;
+        let ttl_ms = self.plan.ttl_ms;
+        let asked = match choice {
+            0..=3 if may_extend => {
+                let words = caller.library.extend(&name, &token, ttl_ms);
+                let ask = Ask::Extend {
+                    ttl_ms,
+                    is_on_top: false,
+                };
+                words.map(|words| (ask, words))
+            }
+            4 if may_extend => {
+                let words = caller.library.prolong(&name, &token, ttl_ms / 4);
+                let ask = Ask::Extend {
+                    ttl_ms: ttl_ms / 4,
+                    is_on_top: true,
+                };
+                words.map(|words| (ask, words))
+            }
+            5 => Some((Ask::Read, vec!["GET".to_owned(), name.clone()])),
+            6 => return self.die(number),
+            _ => None,
+        };
+        let caller = &mut self.callers[number];
+        caller.state = State::Asking;
+        if let Some((ask, words)) = asked {
+            caller.extensions += 1;
+            return self.ask(number, ask, &words);
+        }
+        let keep_ms = match caller.library {
+            Library::ShedLock => self.random.pick(&[0, ttl_ms / 4]),
+            _ => 0,
+        };
+        let words = self.release_words(number, keep_ms);
+        self.ask(number, Ask::Release, &words);
+        let caller = &self.callers[number];
+        let owner = (number, caller.process);
+        // It counts on nothing any more.
+        self.holds.retain(|hold| hold.owner != owner);
+    }
+
+    fn release_words(&self, number: usize, keep_ms: u64) -> Words {
+        let caller = &self.callers[number];
+        let (name, token) = (lock_name(caller.name), self.token(number));
+        caller.library.release(&name, &token, keep_ms)
+    }
+
+    /// A process dies with its lock. What it counted on stays its own until then, for whatever it has begun.
+    fn die(&mut self, number: usize) {
+        self.note(|| format!("caller {number} dies with its lock"));
+        self.report.died += 1;
+        self.start_anew(number);
+    }
+
+    fn start_anew(&mut self, number: usize) {
+        let mut caller = std::mem::replace(&mut self.callers[number], DEAD);
+        self.renew(&mut caller);
+        self.callers[number] = caller;
+        let pause_ns = self.random.below(self.plan.ttl_ms * MS / 2);
+        self.plan_at(self.now() + pause_ns, Planned::Caller(number));
+    }
+
+    fn ask(&mut self, number: usize, ask: Ask, words: &Words) {
+        let caller = &self.callers[number];
+        let (agent, name, counted_ns) = (caller.agent, caller.name, caller.until_ns);
+        let own = self.token(number);
+        let is_own = |value: &Vec<u8>| {
+            let rest = value.strip_prefix(own.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"~"))
+        };
+        let open = Open {
+            caller: number,
+            agent,
+            name,
+            ask,
+            sent_ns: self.now(),
+            kept: self.kept(name).filter(is_own),
+            counted_ns: if ask == Ask::Acquire { 0 } else { counted_ns },
+            keeps: ask == Ask::Release && words[1].contains("pexpire"),
+        };
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let at_ns = self.now() + self.loopback_ns();
+        let id = self.agents.send_at(at_ns, agent, &words);
+        self.note(|| format!("caller {number} ({own}) asks agent {agent}: {ask:?} of lock {name}"));
+        self.open.insert(id, open);
+    }
+
+    /// The reply to a request has reached its caller.
+    pub(super) fn answered(&mut self, open: &Open, answer: &Answer) {
+        let number = open.caller;
+        let now_ns = self.now();
+        self.note(|| format!("caller {number} is told: {answer:?}"));
+        let own = self.token(number);
+        let verdict = match answer {
+            Answer::Disconnected => Verdict::Error,
+            Answer::Reply(reply) if open.ask == Ask::Read => match reply {
+                quorlock_engine::Reply::Nil => Verdict::No,
+                quorlock_engine::Reply::Error(_) => Verdict::of(reply),
+                reply if *reply == quorlock_engine::Reply::bulk(own.as_str()) => Verdict::Yes,
+                // Somebody else's.
+                _ => Verdict::No,
+            },
+            Answer::Reply(reply) => Verdict::of(reply),
+        };
+        if verdict == Verdict::Nonsense {
+            self.violation = Some(format!("{open:?} was answered {answer:?}"));
+            return;
+        }
+        self.report.answered += 1;
+        self.report.errors += u64::from(verdict == Verdict::Error);
+        self.report.longest_ms = self.report.longest_ms.max((now_ns - open.sent_ns) / MS);
+        self.check_told(open, verdict);
+        match open.ask {
+            Ask::Acquire => self.tried(number, open, verdict, *answer == Answer::Disconnected),
+            Ask::Extend { ttl_ms, is_on_top } => self.extended(number, verdict, ttl_ms, is_on_top),
+            Ask::Release => self.released(number, verdict),
+            Ask::Read => self.hold_on(number),
+            Ask::Clear => {
+                let is_known = verdict != Verdict::Error;
+                self.next_acquire(number, is_known);
+            }
+        }
+    }
+
+    fn tried(&mut self, number: usize, open: &Open, verdict: Verdict, is_disconnected: bool) {
+        let now_ns = self.now();
+        match verdict {
+            Verdict::Yes => {
+                self.report.acquired += 1;
+                let caller = &mut self.callers[number];
+                let ttl_ms = match caller.library {
+                    Library::Laravel => self.plan.ttl_ms.div_ceil(1_000) * 1_000,
+                    _ => self.plan.ttl_ms,
+                };
+                caller.until_ns = now_ns + ttl_ms * MS * 1_000 / caller.rate_ppm * 1_000;
+                caller.extensions = 0;
+                if open.sent_ns >= self.healed_ns {
+                    caller.had_ns = Some(now_ns);
+                }
+                self.counts(number);
+                self.hold_on(number);
+            }
+            Verdict::No => {
+                self.report.refused += 1;
+                let gives_up = self.callers[number].tries > 20 && self.random.chance(1, 8);
+                match gives_up {
+                    true => self.next_acquire(number, true),
+                    false => self.poll(number),
+                }
+            }
+            _ => {
+                // Some libraries try again, some raise, and some clear away what there may be.
+                if self.callers[number].library.releases_failed_tries() {
+                    self.callers[number].state = State::Clearing;
+                    let pause_ns = self.random.below(10 * MS);
+                    self.plan_at(now_ns + pause_ns, Planned::Caller(number));
+                } else if self.callers[number].library.takes_again() && !self.plan.keeps_tokens {
+                    self.next_acquire(number, false);
+                } else if is_disconnected && self.random.chance(1, 2) {
+                    self.callers[number].agent = self.below(self.plan.agents);
+                    self.next_acquire(number, false);
+                } else {
+                    self.poll(number);
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, number: usize) {
+        self.callers[number].state = State::Trying;
+        let pause_ns = 20 * MS + self.random.below(180 * MS);
+        self.plan_at(self.now() + pause_ns, Planned::Caller(number));
+    }
+
+    /// A caller counts on its lock until then.
+    fn counts(&mut self, number: usize) {
+        let caller = &self.callers[number];
+        let (name, owner, until_ns) = (caller.name, (number, caller.process), caller.until_ns);
+        self.check_alone(name, owner);
+        self.holds.retain(|hold| hold.owner != owner);
+        self.holds.push(Hold {
+            name,
+            owner,
+            until_ns,
+        });
+    }
+
+    fn hold_on(&mut self, number: usize) {
+        let now_ns = self.now();
+        let caller = &mut self.callers[number];
+        caller.state = State::Holding;
+        let left_ns = caller.until_ns.saturating_sub(now_ns);
+        let most_ns = match self.is_over {
+            true => left_ns / 8,
+            false => left_ns * self.random.pick(&[1, 4, 4, 9]) / 8,
+        };
+        let pause_ns = self.random.below(most_ns + 1);
+        self.plan_at(now_ns + pause_ns, Planned::Caller(number));
+    }
+
+    fn extended(&mut self, number: usize, verdict: Verdict, ttl_ms: u64, is_on_top: bool) {
+        let now_ns = self.now();
+        match verdict {
+            Verdict::Yes => {
+                self.report.extended += 1;
+                let caller = &mut self.callers[number];
+                let ttl_ns = ttl_ms * MS * 1_000 / caller.rate_ppm * 1_000;
+                caller.until_ns = match is_on_top {
+                    true => caller.until_ns + ttl_ns,
+                    false => now_ns + ttl_ns,
+                };
+                if caller.until_ns > now_ns {
+                    self.counts(number);
+                }
+                self.hold_on(number);
+            }
+            Verdict::No => {
+                self.report.lost += 1;
+                let owner = (number, self.callers[number].process);
+                self.holds.retain(|hold| hold.owner != owner);
+                self.next_acquire(number, true);
+            }
+            // It counts on what it had.
+            _ => self.hold_on(number),
+        }
+    }
+
+    fn released(&mut self, number: usize, verdict: Verdict) {
+        if verdict == Verdict::Yes {
+            self.report.released += 1;
+        }
+        if self.callers[number].had_ns.is_some() && self.is_over {
+            self.callers[number].state = State::Done;
+            self.report.done_ms = self.report.done_ms.max((self.now() - self.healed_ns) / MS);
+            return self.done();
+        }
+        self.next_acquire(number, verdict != Verdict::Error);
+    }
+
+    /// The next lock of a caller. A process that does not know what became of its last request does not go on.
+    fn next_acquire(&mut self, number: usize, is_known: bool) {
+        if !is_known || self.random.chance(1, 3) {
+            return self.start_anew(number);
+        }
+        let caller = &mut self.callers[number];
+        caller.tokens += 1;
+        caller.tries = 0;
+        self.poll(number);
+    }
+
+    /// Whether every caller had its lock after all was well, and has released it.
+    pub(super) fn is_done(&self) -> bool {
+        let mut callers = self.callers.iter();
+        callers.all(|caller| caller.state == State::Done)
+    }
+
+    /// Callers that had no lock since all was well.
+    pub(super) fn waiting(&self) -> Vec<usize> {
+        let callers = self.callers.iter().enumerate();
+        let waiting = callers.filter(|(_, caller)| caller.had_ns.is_none());
+        waiting.map(|(number, _)| number).collect()
+    }
+}
+
+/// What stands in for a caller while it becomes another process.
+const DEAD: Caller = Caller {
+    library: Library::RedisPy,
+    agent: 0,
+    name: 0,
+    rate_ppm: 1_000_000,
+    process: 0,
+    tokens: 0,
+    state: State::Done,
+    tries: 0,
+    until_ns: 0,
+    extensions: 0,
+    had_ns: None,
+};

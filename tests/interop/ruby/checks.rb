@@ -1,93 +1,13 @@
 # redis-rb from Debian's package, and a Redlock over it. QUORLOCK_NODES names the nodes.
-#
-# redlock-rb itself is in no registry that is at hand. What it sends is: scripts by EVALSHA, loaded again on
-# NOSCRIPT, that fall off their end, set with `px`, and answer with a nil inside an array.
 
 require 'redis'
-require 'securerandom'
+require_relative 'majority'
+require_relative 'report'
 
 URLS = ENV.fetch('QUORLOCK_NODES').split(',')
 # A node in its restart delay, which gives no locks.
 DELAYED = ENV['QUORLOCK_DELAYED']
 SUFFIX = DELAYED ? ' with a node in its restart delay' : ''
-
-LOCK = <<~LUA
-  local held = redis.call("exists", KEYS[1]) == 1
-  if not held or redis.call("get", KEYS[1]) == ARGV[1] then
-    return redis.call("set", KEYS[1], ARGV[1], "px", ARGV[2])
-  end
-LUA
-UNLOCK = <<~LUA
-  if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end
-  return 0
-LUA
-LOOK = 'return {redis.call("get", KEYS[1]), redis.call("pttl", KEYS[1])}'
-
-$failures = 0
-
-def check(name)
-  yield
-  puts "ok #{name}"
-rescue StandardError => e
-  $failures += 1
-  line = e.backtrace.find { |frame| frame.start_with?(__FILE__) }.to_s[/:(\d+)/, 1]
-  puts "FAIL #{name}: #{e.class} #{e.message} (line #{line})".tr("\n", ' ')
-end
-
-def equal(found, expected)
-  raise "expected #{expected.inspect}, found #{found.inspect}" unless found == expected
-end
-
-def between(found, low, high)
-  raise "expected #{low}..#{high}, found #{found}" unless found.between?(low, high)
-end
-
-def fresh
-  "interop:#{SecureRandom.uuid}"
-end
-
-# A Redlock: a majority of nodes, one after the other, with scripts by their digests.
-class Majority
-  def initialize(urls)
-    @nodes = urls.map { |url| Redis.new(url: url, timeout: 2) }
-    @serving = @nodes.reject.with_index { |_, index| urls[index] == DELAYED }
-  end
-
-  def lock(name, token, ttl)
-    return true if count { |node| run(node, LOCK, name, token, ttl) == 'OK' } > @nodes.size / 2
-
-    unlock(name, token)
-    false
-  end
-
-  def unlock(name, token)
-    count { |node| run(node, UNLOCK, name, token) == 1 }
-  end
-
-  def look(name)
-    @serving.map { |node| run(node, LOOK, name) }
-  end
-
-  private
-
-  def count
-    @nodes.count do |node|
-      yield node
-    rescue Redis::CommandError
-      false
-    end
-  end
-
-  def run(node, script, name, *arguments)
-    digest = Digest::SHA1.hexdigest(script)
-    node.evalsha(digest, keys: [name], argv: arguments)
-  rescue Redis::CommandError => e
-    raise unless e.message.start_with?('NOSCRIPT')
-
-    equal(node.script(:load, script), digest)
-    retry
-  end
-end
 
 def driver
   client = Redis.new(url: URLS[0])
@@ -132,8 +52,8 @@ end
 def majority
   check("redis-rb: Redlock with scripts as redlock-rb has them, acquires, and a second owner is refused#{SUFFIX}") do
     name = fresh
-    first = Majority.new(URLS)
-    second = Majority.new(URLS)
+    first = Majority.new(URLS, DELAYED)
+    second = Majority.new(URLS, DELAYED)
     equal([first.lock(name, 't1', 30_000), second.lock(name, 't2', 30_000)], [true, false])
     first.look(name).each { |token, left| equal([token, left.between?(20_000, 30_000)], ['t1', true]) }
     equal(first.lock(name, 't1', 60_000), true)
@@ -151,7 +71,7 @@ def majority
     limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
     callers = Array.new(6) do
       Thread.new do
-        nodes = Majority.new(URLS)
+        nodes = Majority.new(URLS, DELAYED)
         3.times do
           token = SecureRandom.uuid
           until nodes.lock(name, token, 10_000)
@@ -175,5 +95,4 @@ end
 puts "version redis-rb Ruby #{Redis::VERSION}"
 driver unless DELAYED
 majority
-puts 'done'
-exit($failures.zero? ? 0 : 1)
+finish

@@ -13,8 +13,9 @@
 //! node remembers of it.
 //!
 //! The rule: the first in the queue of a free lock is woken, and stays first until it takes the lock, leaves, or has not
-//! done so within [`WAKE_LASTS`]; then it is dropped and the next one is woken. If another client takes the lock in
-//! between, the first stays first, and is woken again.
+//! done so within its turn; then it is dropped and the next one is woken. If another client takes the lock in
+//! between, the first stays first, and is woken again. A turn lasts [`TURN_LASTS`], or as long as the waiter said (`TURN
+//! milliseconds`): a client whose attempt takes longer to arrive would never have its turn beside near ones.
 //!
 //! Readers (`LOCK.WAIT key token SHARED`) that stand at the head are woken together, one in each step, where nobody holds the
 //! lock exclusively: others may hold it shared. A reader that does not wait, or stands behind a writer, gets the lock only
@@ -85,6 +86,8 @@ struct Waiter {
     name: QueueName,
     token: Arc<[u8]>,
     is_shared: bool,
+    /// How long its turn lasts.
+    turn: Duration,
     /// So long a writer keeps readers out that come behind it.
     keeps_until: NodeTime,
 }
@@ -96,6 +99,8 @@ pub(crate) struct Request<'a> {
     pub(crate) token: &'a [u8],
     /// It wants to read.
     pub(crate) is_shared: bool,
+    /// How long its turn is to last.
+    pub(crate) turn: Duration,
 }
 
 /// The lock of a name, where it is held.
@@ -152,10 +157,12 @@ impl LockQueues {
             client,
             token,
             is_shared,
+            turn,
         } = request;
         let until = holder.and_then(|holder| holder.until);
         // Its turn comes when the lock has ended, and it needs time to take it.
-        let keeps_until = until.unwrap_or(now).max(now).saturating_add(INTENT_LASTS);
+        let ends = until.unwrap_or(now).max(now);
+        let keeps_until = ends.saturating_add(INTENT_LASTS.max(turn));
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
             self.admit(token.len())?;
@@ -179,10 +186,8 @@ impl LockQueues {
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
         // Those who wait for one name share it.
-        let name = match self.queues.get_key_value(name) {
-            Some((known, _)) => known.clone(),
-            None => name.clone(),
-        };
+        let known = self.queues.get_key_value(name);
+        let name = known.map_or(name, |(known, _)| known).clone();
         let token: Arc<[u8]> = token.into();
         self.bytes = self.bytes.saturating_add(name.len());
         self.bytes = self.bytes.saturating_add(token.len());
@@ -200,6 +205,7 @@ impl LockQueues {
             name: name.clone(),
             token,
             is_shared,
+            turn,
             keeps_until,
         };
         self.waiters.insert(ticket, waiter);
@@ -229,6 +235,7 @@ impl LockQueues {
         if waiter.is_shared != request.is_shared {
             return None;
         }
+        waiter.turn = request.turn;
         waiter.keeps_until = keeps_until;
         let queue = self.queues.get_mut(&waiter.name)?;
         let new: Arc<[u8]> = request.token.into();
@@ -417,9 +424,12 @@ impl Woken {
     }
 }
 
-/// A turn: time for the message, the try and a few more round trips between continents. Those behind a client that does
-/// not use it wait for so long.
-pub(crate) const WAKE_LASTS: Duration = Duration::from_millis(50);
+/// A turn of a client that has named no other length: time for the message, the try and a few more round trips within a
+/// region. Those behind a client that does not use it wait for so long.
+pub(crate) const TURN_LASTS: Duration = Duration::from_millis(50);
+/// The lengths that a client may name. The longest is one that has vanished at most in the way of others.
+pub(crate) const TURN_MIN: Duration = Duration::from_millis(20);
+pub(crate) const TURN_MAX: Duration = Duration::from_secs(2);
 
 /// So many are taken out while a client goes; more in steps.
 const DEPARTED_AT_ONCE: usize = 64;

@@ -31,11 +31,16 @@ impl Bench {
     }
 
     fn wait(&mut self, client: ClientId, is_shared: bool) -> usize {
+        self.wait_from_far(client, is_shared, TURN_LASTS)
+    }
+
+    fn wait_from_far(&mut self, client: ClientId, is_shared: bool, turn: Duration) -> usize {
         let token = client.to_string();
         let request = Request {
             client,
             token: token.as_bytes(),
             is_shared,
+            turn,
         };
         let joined = self.queues.join(request, &self.name, self.holder, self.now);
         joined.unwrap()
@@ -104,6 +109,31 @@ fn readers_at_the_head_are_woken_together_and_a_writer_between_them_alone() {
     assert_eq!(bench.wait(4, true), 0);
     assert_eq!(bench.advance(50), [0; 0]);
     assert!(bench.queues.is_empty(), "nor did they");
+}
+
+#[test]
+fn readers_that_are_woken_together_have_the_time_of_the_farthest() {
+    let mut bench = Bench::new(Some(EXCLUSIVE));
+    bench.wait_from_far(1, true, Duration::from_millis(600));
+    bench.wait(2, true);
+    bench.wait(3, false);
+    assert_eq!(bench.hold(None), [1, 2]);
+    assert_eq!(bench.advance(599), [0; 0]);
+    assert_eq!(bench.advance(1), [3]);
+}
+
+/// It keeps readers out as long as its attempt takes to arrive.
+#[test]
+fn a_writer_far_away_keeps_readers_out_for_its_whole_turn() {
+    let mut bench = Bench::new(None);
+    bench.holder = bench.shared_for(1000);
+    bench.wait_from_far(1, false, Duration::from_millis(1500));
+    bench.advance(999);
+    bench.holder = bench.shared_for(60_000);
+    bench.advance(1500);
+    assert!(!bench.admits(2));
+    bench.advance(1);
+    assert!(bench.admits(2));
 }
 
 #[test]

@@ -94,6 +94,14 @@ fn to_write(client: ClientId, token: &[u8]) -> Request<'_> {
         client,
         token,
         is_shared: false,
+        turn: TURN_LASTS,
+    }
+}
+
+fn from_far(client: ClientId, token: &[u8], turn_ms: u64) -> Request<'_> {
+    Request {
+        turn: Duration::from_millis(turn_ms),
+        ..to_write(client, token)
     }
 }
 
@@ -121,15 +129,36 @@ fn each_release_wakes_one_in_the_order_of_arrival() {
 fn a_wake_up_that_was_not_used_lapses_and_the_next_is_woken() {
     let mut bench = Bench::with_waiting(1..4);
     assert_eq!(bench.note(None), [1]);
-    assert_eq!(bench.advance(WAKE_LASTS - Duration::from_nanos(1)), [0; 0]);
+    assert_eq!(bench.advance(TURN_LASTS - Duration::from_nanos(1)), [0; 0]);
     assert_eq!(bench.advance(Duration::from_nanos(1)), [2]);
-    assert_eq!(bench.advance(WAKE_LASTS), [3]);
+    assert_eq!(bench.advance(TURN_LASTS), [3]);
     assert_eq!(
         bench.queues.next_due(),
-        Some(bench.now.saturating_add(WAKE_LASTS))
+        Some(bench.now.saturating_add(TURN_LASTS))
     );
-    assert_eq!(bench.advance(WAKE_LASTS), [0; 0]);
+    assert_eq!(bench.advance(TURN_LASTS), [0; 0]);
     bench.assert_empty();
+}
+
+/// Its attempt arrives 200 ms later.
+#[test]
+fn a_turn_lasts_as_long_as_the_client_said_and_no_longer() {
+    let mut bench = Bench::with_waiting(1..2);
+    assert_eq!(bench.join_with(from_far(2, b"2", 600), Some(HELD)), Ok(2));
+    assert_eq!(bench.join(3, Some(HELD)), Ok(3));
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(bench.advance(TURN_LASTS), [2]);
+    assert_eq!(bench.advance(Duration::from_millis(599)), [0; 0]);
+    bench.note(taken_by(b"2"));
+    assert_eq!(bench.note(None), [3]);
+    // Who asks again may name another length: that of its next turn.
+    let mut bench = Bench::new();
+    bench.join_with(from_far(1, b"1", 600), Some(HELD)).unwrap();
+    bench.join_with(from_far(1, b"1", 100), Some(HELD)).unwrap();
+    bench.join(2, Some(HELD)).unwrap();
+    assert_eq!(bench.note(None), [1]);
+    assert_eq!(bench.advance(Duration::from_millis(99)), [0; 0]);
+    assert_eq!(bench.advance(Duration::from_millis(1)), [2]);
 }
 
 #[test]
@@ -139,7 +168,7 @@ fn a_client_that_lost_to_one_that_never_waited_stays_first() {
         assert_eq!(bench.note(None), [1]);
         assert_eq!(bench.note(Some(HELD)), [0; 0]);
         assert_eq!(
-            bench.advance(WAKE_LASTS),
+            bench.advance(TURN_LASTS),
             [0; 0],
             "a lock that is held has no turn"
         );

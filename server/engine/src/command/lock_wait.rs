@@ -1,13 +1,15 @@
 //! Waiting for a lock: LOCK.WAIT and LOCK.UNWAIT. The rule, and why it is a subscription, is in `lock_queues`.
 
+use std::time::Duration;
+
 use crate::caller::Protocol;
 use crate::command::about::{About, Categories, KeyAccess};
-use crate::command::arguments::is_option;
+use crate::command::arguments::{integer, is_option};
 use crate::command::locks::{SINCE, admit_token};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::lock_queues::{QueueRefusal, Request, Woken};
+use crate::lock_queues::{QueueRefusal, Request, TURN_LASTS, TURN_MAX, TURN_MIN, Woken};
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
 
@@ -24,7 +26,7 @@ const WAIT: Spec = Spec {
         .with(Flags::SENDS_LATER),
     keys: KeyPositions::ONE,
     summary: "Stands in line for a lock, and is sent a message when it is free",
-    syntax: "key token [SHARED]",
+    syntax: "key token [SHARED] [TURN milliseconds]",
     handler: Handler::Keys(wait),
 };
 
@@ -33,11 +35,7 @@ const WAIT: Spec = Spec {
 fn wait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, token) = (arguments[1], arguments[2]);
     admit_token(token)?;
-    let is_shared = match arguments[3..] {
-        [] => false,
-        [option] if is_option(option, "shared") => true,
-        _ => return Err(ErrorReply::SYNTAX),
-    };
+    let (is_shared, turn) = options(&arguments[3..])?;
     if context.caller.protocol != Protocol::Resp3 {
         return Err(NEEDS_RESP3);
     }
@@ -52,6 +50,7 @@ fn wait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
         client: context.caller.client_id,
         token,
         is_shared,
+        turn,
     };
     let waiting = queues
         .join(request, &name, holder, context.now.node)
@@ -59,6 +58,30 @@ fn wait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Integer(
         i64::try_from(waiting).expect("few can wait"),
     ))
+}
+
+/// Whether it wants to read, and how long its turn is to last.
+fn options(arguments: &[&[u8]]) -> Result<(bool, Duration), ErrorReply> {
+    let (mut is_shared, mut turn, mut rest) = (false, None, arguments);
+    loop {
+        rest = match *rest {
+            [] => return Ok((is_shared, turn.unwrap_or(TURN_LASTS))),
+            [option, ref behind @ ..] if is_option(option, "shared") && !is_shared => {
+                is_shared = true;
+                behind
+            }
+            [option, millis, ref behind @ ..] if is_option(option, "turn") && turn.is_none() => {
+                let millis = u64::try_from(integer(millis)?).map_err(|_| TURN_LENGTH)?;
+                let length = Duration::from_millis(millis);
+                if !(TURN_MIN..=TURN_MAX).contains(&length) {
+                    return Err(TURN_LENGTH);
+                }
+                turn = Some(length);
+                behind
+            }
+            _ => return Err(ErrorReply::SYNTAX),
+        };
+    }
 }
 
 const UNWAIT: Spec = Spec {
@@ -100,6 +123,9 @@ fn refusal(refusal: QueueRefusal) -> ErrorReply {
         }
     })
 }
+
+const TURN_LENGTH: ErrorReply =
+    ErrorReply::fixed("ERR the TURN of LOCK.WAIT lasts from 20 to 2000 milliseconds");
 
 const NEEDS_RESP3: ErrorReply = ErrorReply::fixed(
     "ERR LOCK.WAIT sends a message when the lock is free, which a client can tell from replies in RESP3 only: send HELLO 3 \

@@ -4,9 +4,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::lock_queues::{
-    Holder, LockQueues, TOKEN_BYTES_MAX, Turn, WAKE_LASTS, Waiter, Woken, earliest,
-};
+use crate::lock_queues::{Holder, LockQueues, TOKEN_BYTES_MAX, Turn, Waiter, Woken, earliest};
 use crate::queue_name::QueueName;
 use crate::time::NodeTime;
 
@@ -143,7 +141,9 @@ impl LockQueues {
                 token: Arc::clone(&waiter.token),
             });
             let is_shared = waiter.is_shared;
-            let until = now.saturating_add(WAKE_LASTS);
+            // Readers that are woken together have the time that the farthest of them needs.
+            let until = now.saturating_add(waiter.turn);
+            let until = queue.turn.map_or(until, |turn| turn.until.max(until));
             let is_followed = is_shared
                 && next
                     .next()

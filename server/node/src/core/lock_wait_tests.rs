@@ -161,6 +161,22 @@ fn a_lock_that_ends_wakes_the_first_at_that_moment() {
     assert_eq!(bench.run(clients[0], "LOCK.WAIT job t0"), ":2 ");
 }
 
+#[test]
+fn a_turn_that_was_not_used_ends_when_the_client_said() {
+    let (mut bench, holder, clients) = Bench::with_waiting(2);
+    assert_eq!(bench.run(clients[0], "LOCK.WAIT job t0 turn 800"), ":2 ");
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.told(&clients), [0]);
+    bench.advance(Duration::from_micros(799_999));
+    assert_eq!(bench.told(&clients), [0; 0]);
+    bench.advance(Duration::from_micros(1));
+    assert_eq!(bench.told(&clients), [1]);
+    for turn in ["20", "2000"] {
+        let line = format!("LOCK.WAIT other t0 TURN {turn} SHARED");
+        assert_eq!(bench.run(clients[0], &line), ":0 ");
+    }
+}
+
 /// The maintenance sleeps for a second or more, and nobody else is there.
 #[test]
 fn the_maintenance_is_asked_for_no_later_than_the_lock_ends() {
@@ -321,6 +337,19 @@ fn what_may_not_wait_is_refused() {
     refused(&mut bench, "LOCK.WAIT job", "-ERR wrong number");
     let long = format!("LOCK.WAIT job {}", "t".repeat(1025));
     refused(&mut bench, &long, "-ERR the token of a lock");
+    for turn in ["19", "2001", "-20", "9223372036854775807"] {
+        let line = format!("LOCK.WAIT job t0 TURN {turn}");
+        refused(&mut bench, &line, "-ERR the TURN of LOCK.WAIT lasts from");
+    }
+    refused(
+        &mut bench,
+        "LOCK.WAIT job t0 TURN long",
+        "-ERR value is not an integer",
+    );
+    for options in ["TURN", "TURN 20 TURN 20", "SHARED SHARED", "TURN 20 soon"] {
+        let line = format!("LOCK.WAIT job t0 {options}");
+        refused(&mut bench, &line, "-ERR syntax error");
+    }
     for command in ["'lock.wait',KEYS[1],'t'", "'lock.unwait',KEYS[1]"] {
         let script = format!("EVAL return(redis.call({command})) 1 job");
         refused(

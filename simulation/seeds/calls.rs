@@ -68,7 +68,7 @@ impl World {
     pub(super) fn plan_next(&mut self, caller: usize) {
         let at_ns = match self.plan.is_in_step {
             true => self.cluster.now_ns.next_multiple_of(STEP_NS),
-            false => self.cluster.now_ns + self.cluster.random.below(SECOND_NS),
+            false => self.cluster.now_ns + self.leisure_ns(),
         };
         self.cluster.at(at_ns, Step::Caller(caller));
     }
@@ -129,7 +129,7 @@ impl World {
         };
         self.call(client, call);
         if self.cluster.random.chance(1, 8)
-            && (!is_patient || self.plan.is_waiting && !self.is_over)
+            && (!is_patient || self.plan.is_waiting && !self.plan.is_far && !self.is_over)
         {
             // Also when the answer is on its way.
             let ways_ns = self.plan.latency_us * 8_000;

@@ -25,6 +25,7 @@ mod caller;
 mod calls;
 mod checks;
 mod delays;
+mod far;
 mod fault_class;
 mod faults;
 mod fences;
@@ -82,8 +83,11 @@ struct Arguments {
     /// Callers of three clients that stand in line for one lock.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several"])]
     waiters: bool,
-    /// Callers that read beside each other, and writers.
+    /// Callers that stand in line for one lock, those of one client far away from the nodes.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters"])]
+    far: bool,
+    /// Callers that read beside each other, and writers.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "far"])]
     readers: bool,
     /// An operator who ends locks while callers hold them; with others of these options, such locks.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "several"])]
@@ -112,6 +116,7 @@ impl Arguments {
             _ if self.fences => Plan::of(seed).fenced(),
             _ if self.readers => Plan::of(seed).with_readers(),
             _ if self.waiters => Plan::of(seed).waiting(),
+            _ if self.far => Plan::far(seed),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),
         };

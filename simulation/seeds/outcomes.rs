@@ -97,6 +97,7 @@ impl World {
         self.report.acquired += 1;
         self.note_taken(name, (client, held));
         self.check_turn(name, asked_ns);
+        self.check_far(client, asked_ns);
         self.check_delay(client, name);
         self.check_fence((client, held), name, fence);
         let now_ns = self.cluster.now_ns;
@@ -153,7 +154,7 @@ impl World {
     /// How long a caller wants to hold what it has.
     fn hold_ns(&mut self) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
-        if self.plan.is_crowded || self.plan.is_in_step {
+        if self.plan.is_crowded || self.plan.is_in_step || self.plan.is_far {
             return self.cluster.random.below(ttl_ns / 100);
         }
         if self.plan.is_waiting {

@@ -60,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) is_several: bool,
     /// Callers of three clients want one lock, and all of them wait for it, for a minute.
     pub(crate) is_waiting: bool,
+    /// One of these clients is far away, and the others are near and hold the lock for a moment.
+    pub(crate) is_far: bool,
 }
 
 impl Plan {
@@ -116,6 +118,7 @@ impl Plan {
                 && Random::of(&[seed, 7]).chance(1, 3),
             is_several: false,
             is_waiting: false,
+            is_far: false,
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),

@@ -5,6 +5,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_simulation::Random;
 
 use super::checks::FinalPhase;
+use super::far::far_way_us;
 use super::forced::Sighting;
 use super::plan::Plan;
 
@@ -60,7 +61,7 @@ pub(super) fn ways(plan: &Plan) -> (Vec<Vec<u64>>, Random) {
             true => latency_us * step as u64 / (2 * plan.clients as u64),
             false => random.below(latency_us / 2 + 1),
         };
-        1_000 * (latency_us / 2 + part_us)
+        1_000 * far_way_us(plan, client).unwrap_or(latency_us / 2 + part_us)
     };
     let mut ways_ns = Vec::new();
     for client in 0..plan.clients {

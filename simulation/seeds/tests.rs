@@ -148,6 +148,22 @@ fn who_stands_in_line_has_a_free_lock_soon_whatever_becomes_of_a_node() {
 }
 
 #[test]
+fn who_stands_in_line_far_away_has_its_share_beside_near_callers() {
+    let mut waits_ms = Vec::new();
+    for seed in 0..SEEDS / 2 {
+        let report = run(&Plan::far(seed), false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --far --seed {seed}")
+        });
+        waits_ms.extend(report.far_ms);
+    }
+    // A hold takes it half a second, with the ways there and back.
+    waits_ms.sort_unstable();
+    let median_ms = waits_ms.get(waits_ms.len() / 2).copied();
+    assert!(waits_ms.len() > 400, "{} holds", waits_ms.len());
+    assert!(median_ms < Some(2_000), "{median_ms:?}");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

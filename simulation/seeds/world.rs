@@ -65,6 +65,8 @@ pub(crate) struct SeedReport {
     pub(crate) turns_ms: Vec<u64>,
     /// Of callers that asked in step: after how many of the longest ways the first of them had the lock.
     pub(crate) draws_ways: Vec<u64>,
+    /// How long callers far away have waited for the lock.
+    pub(crate) far_ms: Vec<u64>,
     /// How many of the acquisitions were readers'.
     pub(crate) read: u64,
     /// The most requests that a client kept for its nodes at a time.

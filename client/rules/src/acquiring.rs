@@ -292,12 +292,15 @@ impl Acquiring {
         }
     }
 
-    /// The first attempt: at once, or when others who want the lock have had time to take it.
+    /// The first attempt: at once, or when others who want the lock have had time to take it, or behind those who stand in line.
     fn begin(&mut self, context: &mut Context<'_>) {
         let (name, now) = (&self.call.name, context.now);
         match context.refusals.stands_back_until(name, now) {
             Some(until) if context.now.until(until) < self.limit.left(context.now) => {
                 self.pause_before_first(until, context);
+            }
+            _ if self.looks_for_others(context) => {
+                self.pause_before_first(now.after(context.round_trip()), context);
             }
             _ => self.ask(context),
         }

@@ -77,6 +77,15 @@ impl Context<'_> {
         means.get(self.quorum() - 1).copied()
     }
 
+    /// How long a turn of this client in a line at this node has to last: a few round trips with the node, which sends the
+    /// message, and with a majority, which is asked then. None where turns are as long anyway.
+    pub(super) fn turn_at(&self, node: NodeIndex) -> Option<Duration> {
+        let needed = self.links[node]
+            .round_trip()
+            .saturating_add(self.round_trip());
+        (needed > TURN_LASTS).then_some(needed.min(TURN_MAX))
+    }
+
     /// Asks one node. Every question is answered, if need be with why it was not put.
     pub(super) fn ask(&mut self, node: NodeIndex, kind: Kind, subject: &Rc<Subject>, round: u32) {
         let asker = Asker {
@@ -178,6 +187,9 @@ pub(super) fn round_trip(links: &[Link], quorum: usize) -> Duration {
     usual[quorum - 1]
 }
 
+/// What turns last, and the longest that a node admits.
+const TURN_LASTS: Duration = Duration::from_millis(50);
+const TURN_MAX: Duration = Duration::from_secs(2);
 /// A request about no lease: its silence is judged as that of one about this.
 const UNWAIT_TTL: Duration = Duration::from_secs(10);
 const RELEASE_SLACK: Duration = Duration::from_secs(1);

@@ -39,6 +39,7 @@ pub mod probe;
 mod probing;
 mod protocol;
 mod reading;
+mod recent_releases;
 mod refusals;
 mod register;
 mod releasing;

@@ -39,6 +39,8 @@ pub enum News {
     MovedOver,
     /// A connection has ended, or none could be made.
     NoConnection(Cause),
+    /// It knows no `TURN` of `LOCK.WAIT`: it is of an earlier version, and turns last 50 ms there.
+    WithoutTurns,
     /// A release was not queued for it.
     NotQueued(Cause),
     /// The kernel does not take for how long bytes to it may go unacknowledged.

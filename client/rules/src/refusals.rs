@@ -8,12 +8,14 @@ use std::collections::HashMap;
 
 use crate::clock::ClientInstant;
 use crate::name::LockName;
+use crate::recent_releases::RecentReleases;
 use crate::token::Token;
 use crate::votes::NodeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     by_name: HashMap<LockName, Refused>,
+    pub(super) releases: RecentReleases,
 }
 
 #[derive(Clone, Debug)]
@@ -46,12 +48,8 @@ impl Refusals {
         until: ClientInstant,
         now: ClientInstant,
     ) {
-        if self.by_name.len() >= NAMES_MAX && !self.by_name.contains_key(name) {
-            self.by_name
-                .retain(|_, refused| !now.has_reached(refused.until));
-            if self.by_name.len() >= NAMES_MAX {
-                return;
-            }
+        if !self.has_room_for(name, now) {
+            return;
         }
         let before = self.by_name.remove(name);
         // Whoever had it before that was not this client, which would have told of its release.
@@ -84,11 +82,41 @@ impl Refusals {
         if refused.holder.as_ref() == Some(token) {
             refused.holder = None;
         }
-        let is_so_until = match refused.holder {
-            Some(_) => Some(refused.until),
-            None => refused.contended_until,
+        let refused_until = refused.holder.as_ref().map(|_| refused.until);
+        let until = [refused_until, refused.contended_until];
+        let mut until = until.into_iter().flatten();
+        until.any(|until| !now.has_reached(until))
+    }
+
+    /// Others stand in line for the lock. That is remembered until then, also while all who want the lock stand in line and
+    /// none is refused any more.
+    pub(super) fn note_others(
+        &mut self,
+        name: &LockName,
+        until: ClientInstant,
+        now: ClientInstant,
+    ) {
+        if !self.has_room_for(name, now) {
+            return;
+        }
+        let unknown = Refused {
+            nodes: None,
+            until,
+            holder: None,
+            contended_until: None,
+            stands_back_until: None,
         };
-        is_so_until.is_some_and(|until| !now.has_reached(until))
+        let refused = self.by_name.entry(name.clone()).or_insert(unknown);
+        refused.contended_until = Some(until);
+    }
+
+    fn has_room_for(&mut self, name: &LockName, now: ClientInstant) -> bool {
+        if self.by_name.len() < NAMES_MAX || self.by_name.contains_key(name) {
+            return true;
+        }
+        self.by_name
+            .retain(|_, refused| !now.has_reached(refused.until));
+        self.by_name.len() < NAMES_MAX
     }
 
     /// This client has released the lock, which others want, and does not ask again before `until`:
@@ -178,6 +206,10 @@ mod tests {
         refusals.stand_back(&name, soon);
         assert_eq!(refusals.stands_back_until(&name, START), Some(soon));
         assert_eq!(refusals.stands_back_until(&name, soon), None);
+        // Also where all who want it stand in line, and none is refused.
+        refusals.note_others(&name, until.after(Duration::from_secs(1)), until);
+        assert!(refusals.is_contended(&name, &ours, until));
+        refusals.note_others(&name, until, until);
         // That is forgotten as well, and a refusal has pauses of its own.
         assert!(!refusals.is_contended(&name, &ours, until));
         refusals.note(&name, nodes, Some(other), until, START);

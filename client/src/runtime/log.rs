@@ -63,9 +63,11 @@ fn write_all(queue: &Receiver<LogLine>, left_out: &AtomicU64) {
 
 fn level(news: &News) -> Level {
     match news {
-        News::MovedOver | News::NoConnection(_) | News::NotQueued(_) | News::NotLimited(_) => {
-            Level::DEBUG
-        }
+        News::MovedOver
+        | News::NoConnection(_)
+        | News::WithoutTurns
+        | News::NotQueued(_)
+        | News::NotLimited(_) => Level::DEBUG,
         _ => Level::WARN,
     }
 }
@@ -97,6 +99,10 @@ fn emit(LogLine { node, news }: &LogLine) {
             tracing::debug!(%node, "moved to a new connection: the old one is silent");
         }
         News::NoConnection(cause) => tracing::debug!(%node, %cause, "no connection"),
+        News::WithoutTurns => tracing::debug!(
+            %node,
+            "its version knows no TURN of LOCK.WAIT: a turn lasts 50 ms there, which is too short for this client's round trips"
+        ),
         News::NotQueued(cause) => tracing::debug!(%node, %cause, "a release was not queued"),
         News::NotLimited(error) => {
             tracing::debug!(%node, %error, "TCP_USER_TIMEOUT was refused");

@@ -48,22 +48,14 @@ pub(super) struct InLine {
 impl InLine {
     /// Takes in an attempt that was refused. Says whether it is repeated at once: it was this call's turn, and the lock is
     /// held by the same one still, whose release may be on its way to the other nodes.
-    pub(super) fn refused(&mut self, attempt: &Acquisition, has_changed_hands: bool) -> bool {
+    pub(super) fn refused(
+        &mut self,
+        attempt: &Acquisition,
+        before: Option<&Acquisition>,
+        has_changed_hands: bool,
+    ) -> bool {
         if !attempt.is_split() {
-            let holder = attempt.holder();
-            for (node, vote) in attempt.votes().iter().enumerate() {
-                match vote {
-                    Vote::Told(Answer::Busy { holder: by, .. })
-                        if by.is_none() || *by == holder =>
-                    {
-                        self.others.remove(node);
-                    }
-                    Vote::Told(Answer::Granted(_) | Answer::Busy { .. }) => {
-                        self.others.insert(node);
-                    }
-                    _ => {}
-                }
-            }
+            self.note_others(attempt, before.filter(|_| has_changed_hands));
         }
         if has_changed_hands {
             self.failures = 0;
@@ -73,6 +65,32 @@ impl InLine {
         }
         self.failures = self.failures.saturating_add(1);
         !has_changed_hands && !attempt.is_split() && self.failures < FAILURES_MAX
+    }
+
+    /// Notes which nodes have not the holder of the majority. Where the lock has changed hands since the attempt before, an
+    /// answer may be of a moment between two holders, the more so the farther the nodes are apart: then those count that have
+    /// answered the same twice.
+    fn note_others(&mut self, attempt: &Acquisition, before: Option<&Acquisition>) {
+        let holder = attempt.holder();
+        for (node, vote) in attempt.votes().iter().enumerate() {
+            let is_other = match vote {
+                Vote::Told(Answer::Busy { holder: by, .. }) => by.is_some() && *by != holder,
+                Vote::Told(Answer::Granted(_)) => true,
+                _ => continue,
+            };
+            let stays = |before: &Acquisition| match (vote, before.votes().get(node)) {
+                (
+                    Vote::Told(Answer::Busy { holder, .. }),
+                    Some(Vote::Told(Answer::Busy { holder: before, .. })),
+                ) => holder == before,
+                (Vote::Told(Answer::Granted(_)), Some(Vote::Told(Answer::Granted(_)))) => true,
+                _ => false,
+            };
+            match is_other && before.is_none_or(stays) {
+                true => self.others.insert(node),
+                false => self.others.remove(node),
+            };
+        }
     }
 
     /// An attempt begins: its token leaves the line, or stands there for it.
@@ -116,6 +134,15 @@ impl Acquiring {
         context.lines.take_token(&self.name_in_line()?)
     }
 
+    /// Whether the call stands in line before it asks: this client has just released the lock, and knows of nobody who waits.
+    pub(super) fn looks_for_others(&self, context: &mut Context<'_>) -> bool {
+        let may_look = self.name_in_line().is_some() && context.settings.stands_in_line;
+        let has_lines = context.links[0].may_have_lines(context.now);
+        let every = LOOKS_EVERY.max(LOOKS_EVERY_ROUNDS * context.round_trip());
+        let name = &self.call.name;
+        may_look && has_lines && (context.refusals.releases).take_look(name, context.now, every)
+    }
+
     /// Stands in line with a new token, at the first node from this one on that has lines.
     pub(super) fn line_up(&mut self, from: NodeIndex, context: &mut Context<'_>) {
         if !context.settings.stands_in_line {
@@ -155,7 +182,8 @@ impl Acquiring {
             token,
             self.call.ttl,
         );
-        context.ask(node, Kind::Wait, &subject, self.attempts);
+        let turn = context.turn_at(node);
+        context.ask(node, Kind::Wait { turn }, &subject, self.attempts);
     }
 
     /// A node has answered how many stand in the line, or another one whether the lock is free there. None if the input is
@@ -197,6 +225,13 @@ impl Acquiring {
             Ok(0) => self.called(context),
             Ok(waiting) => {
                 let ahead = waiting.saturating_sub(1);
+                if ahead > 0 {
+                    let known = self.call.ttl.max(2 * CHECKS_EVERY);
+                    let until = context.now.after(known);
+                    context
+                        .refusals
+                        .note_others(&self.call.name, until, context.now);
+                }
                 self.in_line.ahead = Some(ahead);
                 if matches!(self.stage, Stage::Pausing(_)) {
                     self.stage = Stage::Pausing(self.line_pause_end(context));
@@ -287,7 +322,8 @@ impl Acquiring {
             token,
             self.call.ttl,
         );
-        context.ask(node, Kind::Wait, &subject, self.attempts);
+        let turn = context.turn_at(node);
+        context.ask(node, Kind::Wait { turn }, &subject, self.attempts);
         self.ask_another(node, &subject, context);
         self.tell(context);
         true
@@ -341,6 +377,9 @@ const ASKS_EVERY: Duration = Duration::from_secs(240);
 const CHECKS_EVERY: Duration = Duration::from_secs(15);
 /// The first checks of a call come sooner, each after twice the time.
 const CHECK_FIRST: Duration = Duration::from_secs(1);
+/// How often a client that takes a lock again and again looks for others: that costs a round trip.
+const LOOKS_EVERY: Duration = Duration::from_millis(250);
+const LOOKS_EVERY_ROUNDS: u32 = 20;
 /// Attempts of one turn: the others wait for it.
 const FAILURES_MAX: u32 = 4;
 /// Who has waited so long has not failed just now.

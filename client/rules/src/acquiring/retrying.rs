@@ -40,7 +40,10 @@ impl Acquiring {
             self.pauses.begin_anew();
         }
         let repeats = match is_busy {
-            true => self.in_line.refused(&asking.attempt, has_changed_hands),
+            true => {
+                let before = last.as_ref().map(|last| &last.attempt);
+                (self.in_line).refused(&asking.attempt, before, has_changed_hands)
+            }
             false => self.in_line.not_refused(),
         };
         let is_behind_readers = !self.call.is_shared && asking.attempt.is_behind_readers();

@@ -14,6 +14,7 @@ use crate::call::{AcquireCall, Call, Outcome};
 use crate::client::Client;
 use crate::clock::ClientInstant;
 use crate::link::{ConnectionId, earlier};
+use crate::log_line::News;
 use crate::outcome::Cause;
 use crate::settings::Settings;
 use crate::wait::{Wait, Waiting};
@@ -55,6 +56,10 @@ pub(super) struct Node {
     pub(super) slow: Duration,
     /// How many it says stand in a line, if it has lines.
     pub(super) in_line: Option<u64>,
+    /// It is of a version that knows no `TURN`.
+    pub(super) is_without_turns: bool,
+    /// How long the last turn that was asked for is to last.
+    pub(super) turn_ms: Option<u64>,
     /// The tokens that stood in line for the lock, one after the other, and those that were tried.
     pub(super) waits: Vec<String>,
     pub(super) tried: Vec<String>,
@@ -78,6 +83,7 @@ pub(super) struct Cluster {
     pub(super) lost: Vec<OperationId>,
     /// How long the kernel was told to wait for acknowledgements.
     pub(super) limits: Vec<Duration>,
+    pub(super) log: Vec<News>,
     /// How long connecting takes, and every answer.
     pub(super) round_trip: Duration,
     on_the_way: VecDeque<(ClientInstant, Arrival)>,
@@ -105,6 +111,7 @@ impl Cluster {
             news: Vec::new(),
             lost: Vec::new(),
             limits: Vec::new(),
+            log: Vec::new(),
             round_trip: Duration::ZERO,
             on_the_way: VecDeque::new(),
             calls: 0,
@@ -235,6 +242,7 @@ impl Cluster {
                 Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
                 Some(Action::Lost { held, .. }) => self.lost.push(held),
                 Some(Action::LimitUnacknowledged(_, limit)) => self.limits.push(limit),
+                Some(Action::Log(line)) => self.log.push(line.news),
                 Some(_) => {}
                 None if !self.answer(&mut more) => return,
                 None => {}
@@ -322,10 +330,10 @@ impl Node {
                 format!("-ERR unknown command '{}'\r\n", words[0])
             }
             ["HELLO", "3"] => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
-            ["LOCK.WAIT", "a", token] => {
-                self.waits.push(token.to_owned());
-                format!(":{}\r\n", self.in_line.unwrap_or(0))
+            ["LOCK.WAIT", _, _, .., "TURN", _] if self.is_without_turns => {
+                "-ERR syntax error\r\n".to_owned()
             }
+            ["LOCK.WAIT", "a", token, ref options @ ..] => self.join_line(token, options),
             ["LOCK.UNWAIT", name] => {
                 self.unwaits.push(name.to_owned());
                 ":1\r\n".to_owned()
@@ -411,6 +419,15 @@ impl Node {
             self.kept_ms = (*kept_ms).to_owned();
         }
         format!(":{reply}\r\n")
+    }
+
+    fn join_line(&mut self, token: &str, options: &[&str]) -> String {
+        self.turn_ms = match options {
+            ["TURN", turn_ms] => Some(turn_ms.parse().unwrap()),
+            _ => None,
+        };
+        self.waits.push(token.to_owned());
+        format!(":{}\r\n", self.in_line.unwrap_or(0))
     }
 
     /// What the scripts about several names answer.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::cluster_for_tests::Cluster;
+use crate::OperationId;
 use crate::call::{AcquireCall, Call, Outcome};
+use crate::log_line::News;
 use crate::outcome::AcquireError;
 use crate::wait::Wait;
 
@@ -133,4 +135,67 @@ fn the_kernel_waits_for_acknowledgements_as_long_as_a_round_trip_may_take() {
     cluster.call(Call::Acquire(acquisition(1_000, false, Wait::None)));
     let limits = cluster.limits.iter().map(Duration::as_millis);
     assert_eq!(limits.collect::<Vec<_>>(), [[2_000; 5], [250; 5]].concat());
+}
+
+/// Nodes with lines, of which the first two are near, where somebody else has the lock; and a caller that waits for it.
+fn in_line(near: Duration) -> (Cluster, OperationId) {
+    let mut cluster = far_away();
+    cluster.round_trip = near;
+    for node in &mut cluster.nodes {
+        node.in_line = Some(2);
+    }
+    for node in &mut cluster.nodes[2..] {
+        node.slow = ROUND_TRIP;
+    }
+    cluster.take_away();
+    let call = cluster.call(Call::Acquire(acquisition(10_000, true, Wait::Forever)));
+    cluster.pass(Duration::from_secs(30));
+    (cluster, call)
+}
+
+/// A majority is far away though the node of the line is near.
+#[test]
+fn who_stands_in_line_says_how_long_its_attempt_takes_to_arrive() {
+    let (cluster, _) = in_line(Duration::from_millis(1));
+    let node = &cluster.nodes[0];
+    let turn_ms = node.turn_ms.expect("a turn of 50 ms is too short");
+    assert!((400..=1_900).contains(&turn_ms), "{turn_ms} ms");
+    // Near nodes are not asked for anything.
+    let mut cluster = Cluster::new(3);
+    cluster.round_trip = Duration::from_millis(1);
+    cluster.nodes[0].in_line = Some(1);
+    cluster.take_away();
+    cluster.call(Call::Acquire(acquisition(10_000, true, Wait::Forever)));
+    cluster.pass(Duration::from_secs(30));
+    let node = &cluster.nodes[0];
+    assert!(!node.waits.is_empty());
+    assert_eq!(node.turn_ms, None);
+    // No node admits more than 2 s.
+    let (cluster, _) = in_line(Duration::from_millis(500));
+    assert_eq!(cluster.nodes[0].turn_ms, Some(2_000));
+}
+
+#[test]
+fn a_node_of_a_version_without_turns_has_a_line_all_the_same() {
+    let mut cluster = far_away();
+    for node in &mut cluster.nodes {
+        (node.in_line, node.is_without_turns) = (Some(2), true);
+    }
+    cluster.take_away();
+    let call = cluster.call(Call::Acquire(acquisition(10_000, true, Wait::Forever)));
+    cluster.pass(Duration::from_secs(30));
+    let token = cluster.nodes[0].waits.last().cloned().unwrap();
+    let named = cluster
+        .log
+        .iter()
+        .filter(|news| **news == News::WithoutTurns);
+    assert_eq!(named.count(), 1, "and is not asked for them again");
+    assert!(cluster.nodes[1].waits.is_empty());
+    for node in &mut cluster.nodes {
+        node.keys.clear();
+    }
+    cluster.push(0, "a", &token);
+    cluster.pass(2 * ROUND_TRIP);
+    let told = cluster.outcome(call);
+    assert!(matches!(told, Some(Outcome::Acquired { .. })), "{told:?}");
 }

@@ -343,3 +343,67 @@ fn a_turn_in_which_too_few_nodes_vote_is_no_place_in_line() {
     cluster.pass(2_000 * MS);
     assert!(acquired(&mut cluster, call).is_some());
 }
+
+/// It is refused by nobody: those who are told that the lock is free come too late each time.
+#[test]
+fn who_takes_a_lock_again_and_again_learns_that_others_wait_and_stands_behind_them() {
+    let mut cluster = Cluster::new(3);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(2);
+    }
+    let mut taken = 0;
+    let call = loop {
+        let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+        let Some(token) = acquired(&mut cluster, call) else {
+            break call;
+        };
+        taken += 1;
+        cluster.pass(10 * MS);
+        release(&mut cluster, call, &token);
+        assert!(taken < 100, "it never looks");
+    };
+    assert!(taken > 20, "{taken}");
+    // From now on it stands behind them each time.
+    let held = token(&cluster, 0);
+    cluster.push(0, "a", &held);
+    assert_eq!(acquired(&mut cluster, call), Some(held.clone()));
+    release(&mut cluster, call, &held);
+    let next = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+    cluster.pass(500 * MS);
+    assert_eq!(acquired(&mut cluster, next), None);
+    // Nobody waits: it looks, and has the lock.
+    let mut cluster = Cluster::new(3);
+    cluster.nodes[0].in_line = Some(0);
+    for _ in 0..100 {
+        let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+        let held = acquired(&mut cluster, call).expect("the lock is free");
+        cluster.pass(9 * MS);
+        release(&mut cluster, call, &held);
+    }
+    let looks = cluster.nodes[0].waits.len();
+    assert!((3..=4).contains(&looks), "{looks} in a second");
+}
+
+/// The farther nodes are apart, the more often an attempt meets one of them between two holders.
+#[test]
+fn a_node_that_was_met_between_two_holders_has_the_line_again() {
+    let (mut cluster, _) = waiting(5);
+    let hold = |cluster: &mut Cluster, first: &str, others: &str| {
+        for (number, node) in cluster.nodes.iter_mut().enumerate() {
+            let holder = if number == 0 { first } else { others };
+            node.keys.insert("a".to_owned(), holder.to_owned());
+        }
+        let of_line = usize::from(!cluster.nodes[1].waits.is_empty());
+        let token = token(cluster, of_line);
+        cluster.push(of_line, "a", &token);
+        cluster.pass(MS);
+    };
+    hold(&mut cluster, "first", "second");
+    hold(&mut cluster, "second", "third");
+    assert!(cluster.nodes[1].waits.is_empty(), "both have changed hands");
+    // A key that nobody owns stays what it is.
+    hold(&mut cluster, "nobody", "fourth");
+    hold(&mut cluster, "nobody", "fifth");
+    assert_eq!(cluster.nodes[1].waits.len(), 1);
+    assert_eq!(cluster.nodes[0].unwaits, ["a"]);
+}

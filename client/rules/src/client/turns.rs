@@ -63,6 +63,7 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         let name = &released.name;
+        self.refusals.releases.note(name, now);
         if self.refusals.is_contended(name, &released.token, now) {
             // As long as others who want it may take until they ask the next time.
             let range = (self.settings.retry_delay.first).saturating_add(round_trip(

@@ -49,8 +49,8 @@ pub(super) enum Delivered {
     Nothing,
     /// The reply to the oldest request.
     Reply(Request, Content),
-    /// The request was written again in another form.
-    Again,
+    /// A request of this kind was written again in another form.
+    Again(Kind),
     /// A message that answers no request.
     Push(Vec<OwnedFrame>),
     /// Not a reply: the connection cannot be used any more.
@@ -129,7 +129,7 @@ impl Connection {
     ) -> Option<Duration> {
         let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
         let state = self.state_question(now, &request);
-        if request.kind == Kind::Wait && !self.replies.may_push() {
+        if matches!(request.kind, Kind::Wait { .. }) && !self.replies.may_push() {
             self.ask_resp3(now, &request);
         }
         self.push(now, request);
@@ -217,8 +217,9 @@ impl Connection {
         match self.meaning(&request, &reply, world.now) {
             Some(content) => Delivered::Reply(request, content),
             None => {
+                let kind = request.kind;
                 self.repeat(request, world);
-                Delivered::Again
+                Delivered::Again(kind)
             }
         }
     }
@@ -266,15 +267,26 @@ impl Connection {
             (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
             (Kind::Exists, _) => Content::Exists(meaning::exists(reply)),
-            (Kind::Resp3 | Kind::Wait | Kind::Unwait, _) => {
-                self.may_have_lines &= !meaning::has_no_lines(reply);
-                Content::InLine(meaning::in_line(reply))
+            (Kind::Resp3 | Kind::Wait { .. } | Kind::Unwait, _) => {
+                return self.meaning_of_line(request, reply);
             }
             (Kind::Info, _) => {
                 let round_trip = now.since(request.since);
                 Content::Info(meaning::info(reply).map(|info| Told { info, round_trip }))
             }
         })
+    }
+
+    /// The same of a reply about lines.
+    fn meaning_of_line(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
+        let is_with_turn =
+            matches!(request.kind, Kind::Wait { .. }) && request.form == Form::Preferred;
+        if is_with_turn && meaning::knows_no_turns(reply) {
+            self.peer.takes_turns = false;
+            return None;
+        }
+        self.may_have_lines &= !meaning::has_no_lines(reply);
+        Some(Content::InLine(meaning::in_line(reply)))
     }
 
     /// Writes a request in its fallback form, if its reply still matters.
@@ -285,6 +297,7 @@ impl Connection {
             // Behind its own release the lock would be taken and left behind.
             Kind::Take | Kind::Retake(_) => is_wanted && !self.releases(&request),
             Kind::Extend => is_wanted,
+            Kind::Wait { .. } => is_wanted && !self.leaves(&request),
             _ => true,
         };
         if is_sent {
@@ -293,6 +306,13 @@ impl Connection {
             // What the kernel was told for its first form is good for this one.
             self.push(world.now, request);
         }
+    }
+
+    /// Whether the line that this request would join is left behind it.
+    fn leaves(&self, request: &Request) -> bool {
+        self.in_flight
+            .iter()
+            .any(|other| other.kind == Kind::Unwait && other.subject.name == request.subject.name)
     }
 
     /// Whether a release of what this request would take is on its way.

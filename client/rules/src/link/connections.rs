@@ -302,7 +302,8 @@ impl Link {
             match connection.next_reply(world) {
                 Delivered::Nothing => return,
                 Delivered::Broken(text) => return self.give_up(&text, world),
-                Delivered::Again => {}
+                Delivered::Again(Kind::Wait { .. }) => self.log(News::WithoutTurns),
+                Delivered::Again(_) => {}
                 Delivered::Push(push) => self.pushes.extend(meaning::lock_free(push)),
                 Delivered::Reply(request, content) => {
                     self.heard(&request, world.now);

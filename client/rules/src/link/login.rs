@@ -26,6 +26,8 @@ pub(crate) struct Peer {
     /// How far its log had come, where the node tells it.
     pub(crate) log: Option<LogState>,
     pub(crate) takes_get: bool,
+    /// Whether it may know `LOCK.WAIT ... TURN`.
+    pub(crate) takes_turns: bool,
     pub(crate) release_hash: Option<ScriptHash>,
     pub(crate) extend_hash: Option<ScriptHash>,
 }
@@ -38,6 +40,7 @@ impl Peer {
             membership: Membership::default(),
             log: None,
             takes_get: true,
+            takes_turns: true,
             release_hash: None,
             extend_hash: None,
         }

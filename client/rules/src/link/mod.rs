@@ -353,7 +353,8 @@ impl Link {
     /// The connection has ended before these requests were answered: something on the way may know none about lines, and close
     /// upon them. What else is on the connection suffers each time.
     fn note_closure(&mut self, unanswered: &VecDeque<Request>, now: ClientInstant) {
-        let is_about_lines = |request: &Request| matches!(request.kind, Kind::Resp3 | Kind::Wait);
+        let is_about_lines =
+            |request: &Request| matches!(request.kind, Kind::Resp3 | Kind::Wait { .. });
         if unanswered.iter().any(is_about_lines) {
             self.line_closures = self.line_closures.saturating_add(1);
             self.lines_closed = Some(now);

@@ -46,8 +46,10 @@ pub(crate) enum Kind {
     Exists,
     /// Speak RESP3 from now on.
     Resp3,
-    /// Stand in line for the lock, with the token of the next attempt.
-    Wait,
+    /// Stand in line for the lock, with the token of the next attempt; a turn is to last so long, where that is not as usual.
+    Wait {
+        turn: Option<Duration>,
+    },
     /// Leave the line.
     Unwait,
     Info,
@@ -89,7 +91,7 @@ impl Kind {
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
-            Self::Resp3 | Self::Wait | Self::Unwait => Content::InLine(Err(cause)),
+            Self::Resp3 | Self::Wait { .. } | Self::Unwait => Content::InLine(Err(cause)),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
         }
@@ -222,7 +224,7 @@ pub(crate) struct Asker {
 /// Which of its forms a request was written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `SET ... GET`, a script by its hash, a lock with its fence.
+    /// `SET ... GET`, a script by its hash, a lock with its fence, `LOCK.WAIT ... TURN`.
     #[default]
     Preferred,
     /// What every node understands.
@@ -317,10 +319,13 @@ impl Request {
             Kind::Holder => request::write(out, &[b"GET", name]),
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             Kind::Exists => request::write(out, &[b"EXISTS", name]),
-            Kind::Wait if self.subject.is_shared => {
-                request::write(out, &[b"LOCK.WAIT", name, token, b"SHARED"]);
+            Kind::Wait { turn } => {
+                let turn = turn.filter(|_| is_preferred && peer.takes_turns);
+                if turn.is_none() {
+                    self.form = Form::Fallback;
+                }
+                request::wait(out, name, token, self.subject.is_shared, turn);
             }
-            Kind::Wait => request::write(out, &[b"LOCK.WAIT", name, token]),
             Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
@@ -348,7 +353,7 @@ impl Request {
             | Kind::Holder
             | Kind::TimeLeft
             | Kind::Exists
-            | Kind::Wait
+            | Kind::Wait { .. }
             | Kind::Unwait => {
                 unreachable!(
                     "about several names no fence, no holder, no time and no line is asked for"

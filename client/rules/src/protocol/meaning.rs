@@ -220,6 +220,11 @@ pub(crate) fn has_no_lines(reply: &OwnedFrame) -> bool {
     codes.iter().any(|code| text.starts_with(code))
 }
 
+/// Whether a node that answers so to `LOCK.WAIT ... TURN` may know it without.
+pub(crate) fn knows_no_turns(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.starts_with("ERR syntax error"))
+}
+
 /// The lock that is free and the token that is to try, if this is what a push is about.
 pub(crate) fn lock_free(push: Vec<OwnedFrame>) -> Option<(Bytes, Token)> {
     match <[OwnedFrame; 3]>::try_from(push).ok()? {

@@ -4,6 +4,7 @@
 //! the plain form; nothing here decides that, the connection does.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -85,6 +86,26 @@ pub(crate) fn take_fenced(
 /// Takes the lock beside others who read, if no writer has it.
 pub(crate) fn take_shared(out: &mut Vec<u8>, name: &[u8], token: &[u8], kept_ms: &[u8]) {
     write(out, &[b"LOCK.ACQUIRE", name, token, kept_ms, b"SHARED"]);
+}
+
+/// Stands in line for the lock. The turn is bounded as the node bounds it.
+pub(crate) fn wait(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    token: &[u8],
+    is_shared: bool,
+    turn: Option<Duration>,
+) {
+    let shared: &[&[u8]] = if is_shared { &[b"SHARED"] } else { &[] };
+    let arguments: [&[u8]; 3] = [b"LOCK.WAIT", name, token];
+    match turn {
+        None => write(out, &[&arguments[..], shared].concat()),
+        Some(turn) => {
+            let millis = turn.as_millis().to_string();
+            let turn: [&[u8]; 2] = [b"TURN", millis.as_bytes()];
+            write(out, &[&arguments[..], shared, &turn].concat());
+        }
+    }
 }
 
 /// Takes a fence for a lock that the node has granted.
@@ -171,6 +192,11 @@ mod tests {
             text(|out| script_on_all(out, b"x", &names, &[b"t"])),
             "*6 $4 EVAL $1 x $1 2 $1 a $1 b $1 t "
         );
+        assert_eq!(
+            text(|out| wait(out, b"a", b"t1", true, Some(Duration::from_millis(600)))),
+            "*6 $9 LOCK.WAIT $1 a $2 t1 $6 SHARED $4 TURN $3 600 "
+        );
+        assert!(text(|out| wait(out, b"a", b"t1", false, None)).starts_with("*3 "));
         // Binary names need no quoting.
         assert_eq!(text(|out| write(out, &[b"a\r\nb", b""])), "*2 $4 a b $0  ");
     }

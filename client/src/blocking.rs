@@ -51,6 +51,10 @@ use tokio::task::unconstrained;
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
 
+mod election;
+
+pub use election::{Election, Leadership, Observer};
+
 /// A Redlock client whose calls block: [`Redlock`](crate::Redlock) for programs without a runtime.
 /// Made of that with `from`.
 #[derive(Clone, Debug)]
@@ -83,6 +87,13 @@ impl Redlock {
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
         LockRequest {
             request: self.redlock.semaphore(name, permits),
+        }
+    }
+
+    /// An election with this name; see [`Redlock::election`](crate::Redlock::election).
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        Election {
+            election: self.redlock.election(name),
         }
     }
 

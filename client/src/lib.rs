@@ -49,6 +49,7 @@ compile_error!(
 
 pub mod blocking;
 mod calls;
+mod election;
 mod guard;
 mod lease;
 mod lease_watch;
@@ -58,6 +59,7 @@ mod redlock;
 mod runtime;
 mod shared;
 
+pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
@@ -69,6 +71,7 @@ pub use quorlock_client_rules::{
 #[doc(inline)]
 pub use quorlock_client_rules::{
     address::AddressError,
+    leader::{Leader, Observed},
     outcome::{
         AcquireError, BuildError, Cause, ConnectionError, ExtendError, FenceState, Loss,
         NodeAnswer, NodeFences, NodeRelease, NodeReport, Release, TooShort,

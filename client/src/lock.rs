@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::limits::{check_lock_delay, check_reserve, check_ttl, whole_milliseconds};
+use crate::limits::{check_lock_delay, check_reserve, check_text, check_ttl, whole_milliseconds};
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 
@@ -54,6 +54,7 @@ pub struct LockRequest {
     max_lifetime: Option<Duration>,
     is_fenced: bool,
     is_shared: bool,
+    text: Option<Arc<str>>,
     on_wait: Option<OnWait>,
 }
 
@@ -78,6 +79,7 @@ impl LockRequest {
             max_lifetime,
             is_fenced: false,
             is_shared: false,
+            text: None,
             on_wait: None,
         }
     }
@@ -86,6 +88,12 @@ impl LockRequest {
     pub(crate) fn of_permits(self, permits: u32) -> Self {
         let permits = Some(permits);
         Self { permits, ..self }
+    }
+
+    /// The same with what the holder says about itself.
+    pub(crate) fn with_text(self, text: Arc<str>) -> Self {
+        let text = Some(text);
+        Self { text, ..self }
     }
 
     /// The length of the lease on each node, rounded up to whole milliseconds. 30 s by default;
@@ -353,6 +361,7 @@ impl LockRequest {
         if self.is_shared {
             self.check_shared(renews)?;
         }
+        self.text.as_deref().map_or(Ok(()), check_text)?;
         check_ttl(self.ttl, drift, self.min_validity)?;
         check_lock_delay(self.lock_delay, self.ttl)?;
         if renews {
@@ -409,6 +418,7 @@ impl LockRequest {
             max_lifetime: self.max_lifetime,
             is_fenced: self.is_fenced,
             is_shared: self.is_shared,
+            text: self.text.clone(),
         };
         let call = match self.on_wait {
             Some(_) => Call::AcquireTelling(call),

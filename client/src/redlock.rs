@@ -19,6 +19,7 @@ use quorlock_client_rules::statistics::Statistics;
 use quorlock_client_rules::token::{Token, check_token};
 use quorlock_client_rules::unasked;
 
+use crate::election::Election;
 use crate::lease::Lease;
 use crate::limits::{check_ttl, whole_milliseconds};
 use crate::lock::LockRequest;
@@ -130,6 +131,13 @@ impl Redlock {
     /// ```
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
         self.lock(name).of_permits(permits)
+    }
+
+    /// An election with this name: of its candidates one leads at a time, as long as it holds the lock of that name. Candidates
+    /// wait in line, and observers are told who leads.
+    pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
+        let name = Bytes::copy_from_slice(name.as_ref());
+        Election::new(Arc::clone(&self.shared), name)
     }
 
     /// Extends a lock that is held under `token` to at least `ttl` from now, on a majority. One

@@ -110,6 +110,7 @@ impl World {
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,
             is_shared,
+            text: None,
             wait,
             renews: true,
             min_validity: Duration::ZERO,

@@ -207,6 +207,7 @@ impl World {
                 ClusterEvent::Waiting(client, operation, waiting) => {
                     self.waits(client, operation, &waiting);
                 }
+                ClusterEvent::Observed(..) => {}
                 ClusterEvent::Renewed(client, held, valid_until) => {
                     self.renewed(client, held, valid_until);
                 }

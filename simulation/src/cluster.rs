@@ -12,7 +12,7 @@ mod leases;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use quorlock_client::{ClientInstant, Loss, Waiting};
+use quorlock_client::{ClientInstant, Loss, Observed, Waiting};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::action::{Action, Event};
 use quorlock_client_rules::call::{Call, Outcome};
@@ -61,6 +61,8 @@ pub enum ClusterEvent<Step> {
     Outcome(usize, OperationId, Outcome),
     /// A call of a client waits for this.
     Waiting(usize, OperationId, Waiting),
+    /// An observer of a client is told who leads.
+    Observed(usize, OperationId, Observed),
     /// A client's lock is valid for longer.
     Renewed(usize, OperationId, ClientInstant),
     /// A client has lost a lock.
@@ -315,6 +317,9 @@ impl<Step> Cluster<Step> {
             Action::RenewalFailing { .. } | Action::Log(_) => return,
             Action::Waiting(operation, waiting) => {
                 ClusterEvent::Waiting(number, operation, waiting)
+            }
+            Action::Observed(operation, observed) => {
+                ClusterEvent::Observed(number, operation, observed)
             }
             Action::Tell(operation, outcome) => ClusterEvent::Outcome(number, operation, outcome),
             Action::Renewed { held, valid_until } => {

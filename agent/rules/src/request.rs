@@ -280,6 +280,7 @@ impl Request {
                     max_lifetime: None,
                     is_fenced: false,
                     is_shared: false,
+                    text: None,
                 }))
             }
             (Change::SetEnd(ttl), Some(token)) => {

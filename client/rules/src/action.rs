@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::OperationId;
 use crate::call::{Call, Outcome};
 use crate::clock::ClientInstant;
+use crate::leader::Observed;
 use crate::link::ConnectionId;
 use crate::log_line::LogLine;
 use crate::outcome::{Cause, ConnectionError, Loss};
@@ -47,6 +48,8 @@ pub enum Action {
     Tell(OperationId, Outcome),
     /// A call goes on waiting for its lock, for this reason.
     Waiting(OperationId, Waiting),
+    /// An observer is to be told who leads.
+    Observed(OperationId, Observed),
     /// A lock's validity has moved on.
     Renewed {
         /// The call that acquired it.

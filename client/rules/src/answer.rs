@@ -1,5 +1,6 @@
 //! What one node answers about one lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::outcome::{Cause, NodeRelease};
@@ -87,6 +88,20 @@ pub(crate) struct Told {
     pub(crate) round_trip: Duration,
 }
 
+/// Who holds a lock on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    pub(crate) token: Token,
+    /// What the holder says about itself, where the node knows it.
+    pub(crate) owner: Option<Arc<str>>,
+    /// The fence that the token has taken there.
+    pub(crate) fence: Option<u64>,
+    /// How long the lock lasts, if it ends by itself.
+    pub(crate) left: Option<Duration>,
+    /// Whether the node would have told an owner and a fence.
+    pub(crate) is_full: bool,
+}
+
 /// One node's answer to any request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -103,6 +118,10 @@ pub(crate) enum Content {
     Exists(Option<bool>),
     /// How many stand in the line for the lock, or 0 where it is this client's turn.
     InLine(Result<u64, Cause>),
+    /// Who has the lock there, if anybody has.
+    Seen(Result<(Identity, Option<Sight>), Cause>),
+    /// Whether the node tells of changes, as it was asked to.
+    Tracking(bool),
     Info(Result<Told, Cause>),
     Ceiling(Result<NodeCeiling, Cause>),
     /// The connection that was being made: whether the node may vote on it.

@@ -44,6 +44,8 @@ pub struct AcquireCall {
     pub is_fenced: bool,
     /// Whether it is held beside others who read, and not beside a writer.
     pub is_shared: bool,
+    /// What the caller says about itself: nodes that can tell it to those who look who has the lock.
+    pub text: Option<Arc<str>>,
 }
 
 impl AcquireCall {
@@ -122,6 +124,11 @@ pub enum Call {
     SyncFences {
         /// Whether disks keep what they acknowledged.
         trusts_disks: bool,
+    },
+    /// Wants to know who leads, until nobody is interested any more.
+    Observe {
+        /// The lock of the election.
+        name: Bytes,
     },
     /// Asks for what was counted.
     Statistics,

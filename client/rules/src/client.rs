@@ -20,6 +20,9 @@ mod fence_tests;
 #[cfg(test)]
 mod line_tests;
 #[cfg(test)]
+mod observer_tests;
+mod observers;
+#[cfg(test)]
 mod owner_tests;
 #[cfg(test)]
 mod permit_tests;
@@ -32,6 +35,7 @@ mod sharing;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rand::Rng;
 
 use crate::OperationId;
@@ -88,6 +92,7 @@ pub struct Client {
     refusals: Refusals,
     fences: KnownFences,
     lines: Lines,
+    observers: Vec<(Bytes, OperationId)>,
     settling: Vec<Settling>,
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
@@ -122,6 +127,7 @@ impl Client {
             refusals: Refusals::default(),
             fences: KnownFences::default(),
             lines: Lines::default(),
+            observers: Vec::new(),
             settling: Vec::new(),
             handed_over: HashMap::new(),
             owners: Owners::default(),
@@ -215,6 +221,7 @@ impl Client {
                 self.settling.push(Settling { operation, until });
                 return;
             }
+            Call::Observe { name } => return self.observe(now, operation, name, actions),
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { name, token, ttl } => {
                 let subject = Subject::new(name.into(), token, ttl);
@@ -296,6 +303,7 @@ impl Client {
                     self.known.push_back(reply);
                 }
                 self.settle_lines(now, node, actions);
+                self.settle_tracking(now, node, actions);
             }
             if let Some(reply) = self.known.pop_front() {
                 self.counting.reply(&reply);

@@ -148,6 +148,15 @@ impl Context<'_> {
         let _not_queued = self.links[node].submit(self.now, request);
     }
 
+    /// Nobody wants to know of changes at a node any more.
+    pub(super) fn untrack(&mut self, node: NodeIndex) {
+        let nothing = Token::from_bytes(Bytes::new());
+        let subject = Subject::new(Bytes::new().into(), nothing, UNWAIT_TTL);
+        let request = self.request(Kind::Untrack, &subject, None);
+        // Where it is not told, the client gets more messages than it needs.
+        let _not_queued = self.links[node].submit(self.now, request);
+    }
+
     pub(super) fn tell(&mut self, outcome: Outcome) {
         self.tell_other(self.operation, outcome);
     }

@@ -93,11 +93,12 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         | Content::Extended(ExtendAnswer::Not(_))
         | Content::Released(NodeRelease::Not(_))
         | Content::Holder(Err(_))
+        | Content::Seen(Err(_))
         | Content::Info(Err(_)) => node.failures += 1,
         // That a key has no end, or is gone, is an answer, and is not told from none.
         Content::TimeLeft(None) | Content::Exists(None) => {}
         // A node that has no lines is as good as any.
-        Content::InLine(Err(_)) => {}
+        Content::InLine(Err(_)) | Content::Tracking(_) => {}
         // Connections are counted where they are made, and so are those that stand.
         Content::Connected(_) => {}
         _ => node.answers += 1,

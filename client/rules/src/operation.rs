@@ -5,6 +5,7 @@ use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::extending::Extending;
 use crate::held::Held;
+use crate::observing::Observing;
 use crate::probing::Probing;
 use crate::reading::Reading;
 use crate::releasing::Releasing;
@@ -21,6 +22,7 @@ pub(super) enum Operation {
     Releasing(Box<Releasing>),
     Probing(Box<Probing>),
     SyncingFences(Box<SyncingFences>),
+    Observing(Box<Observing>),
     /// A lock that was handed over to its token: requests on their way are still carried out.
     Detached {
         token: Token,
@@ -59,6 +61,7 @@ impl Operation {
             Self::Releasing(releasing) => releasing.handle(input, context),
             Self::Probing(probing) => probing.handle(input, context),
             Self::SyncingFences(syncing) => syncing.handle(input, context),
+            Self::Observing(observing) => observing.handle(input, context),
             Self::Detached { until, .. } if context.now.has_reached(*until) => Step::Ended,
             Self::Detached { .. } => Step::GoesOn,
         };
@@ -75,6 +78,7 @@ impl Operation {
             Self::Releasing(releasing) => Some(releasing.round.deadline),
             Self::Probing(probing) => Some(probing.round.deadline),
             Self::SyncingFences(syncing) => Some(syncing.round.deadline),
+            Self::Observing(observing) => Some(observing.next_time()),
             Self::Detached { until, .. } => Some(*until),
         }
     }

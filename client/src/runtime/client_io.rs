@@ -350,6 +350,11 @@ impl ClientIo {
                         news.send_replace(Some(waiting));
                     }
                 }
+                Action::Observed(operation, observed) => {
+                    if let Some(ReplyTo::Observe(news)) = self.replies.get(&operation) {
+                        news.send_replace(Some(observed));
+                    }
+                }
                 Action::Renewed { held, valid_until } => {
                     if let Some(lease) = self.leases.get(&held) {
                         lease.send_modify(|state| {

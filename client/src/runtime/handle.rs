@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended, Outcome};
+use quorlock_client_rules::leader::Observed;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
 use quorlock_client_rules::statistics::Statistics;
@@ -45,6 +46,8 @@ pub(crate) enum ReplyTo {
     Settle(oneshot::Sender<()>),
     /// The outcome as the rules tell it.
     Whole(Whole),
+    /// Who leads, again and again.
+    Observe(watch::Sender<Option<Observed>>),
     Nobody,
 }
 

@@ -8,6 +8,7 @@ mod acquiring;
 mod bad_input;
 mod blocking;
 mod defects;
+mod elections;
 mod ending;
 mod fake_node;
 mod fences;

@@ -28,6 +28,7 @@ impl<Step> Cluster<Step> {
             lock_delay: Duration::ZERO,
             is_fenced,
             is_shared: false,
+            text: None,
             wait,
             renews: false,
             min_validity: Duration::ZERO,

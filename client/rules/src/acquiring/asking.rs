@@ -44,7 +44,7 @@ impl Asking {
         let name = call.name.clone();
         let subject = match call.is_shared {
             true => Subject::to_read(name, token, ttl),
-            false => Subject::with_lock_delay(name, token, ttl, call.lock_delay),
+            false => Subject::with_lock_delay(name, token, ttl, call.lock_delay, call.text.clone()),
         };
         let terms = Terms {
             nodes: context.nodes(),

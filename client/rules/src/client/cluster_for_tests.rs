@@ -13,6 +13,7 @@ use crate::address::NodeAddress;
 use crate::call::{AcquireCall, Call, Outcome};
 use crate::client::Client;
 use crate::clock::ClientInstant;
+use crate::leader::Observed;
 use crate::link::{ConnectionId, earlier};
 use crate::log_line::News;
 use crate::outcome::Cause;
@@ -69,6 +70,8 @@ pub(super) struct Node {
     pub(super) closures: usize,
     /// The node that answers under this entry as well.
     pub(super) answers_as: Option<usize>,
+    /// How it was asked to tell of changes.
+    pub(super) tracking: Vec<String>,
     /// All that it was asked since its login.
     pub(super) requests: usize,
     connection: Option<ConnectionId>,
@@ -80,6 +83,7 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
     pub(super) told: Vec<(OperationId, Outcome)>,
     pub(super) news: Vec<(OperationId, Waiting)>,
+    pub(super) observed: Vec<(OperationId, Observed)>,
     pub(super) lost: Vec<OperationId>,
     /// How long the kernel was told to wait for acknowledgements.
     pub(super) limits: Vec<Duration>,
@@ -109,6 +113,7 @@ impl Cluster {
             nodes: (0..count).map(|_| Node::default()).collect(),
             told: Vec::new(),
             news: Vec::new(),
+            observed: Vec::new(),
             lost: Vec::new(),
             limits: Vec::new(),
             log: Vec::new(),
@@ -128,6 +133,7 @@ impl Cluster {
             lock_delay: Duration::ZERO,
             is_fenced: false,
             is_shared: false,
+            text: None,
             wait,
             renews: true,
             min_validity: Duration::ZERO,
@@ -205,6 +211,14 @@ impl Cluster {
         self.happens(Event::Received(id, push.as_bytes()));
     }
 
+    /// A node says that a lock has changed.
+    pub(super) fn push_changed(&mut self, node: usize, name: &str) {
+        let id = self.nodes[node].connection.unwrap();
+        let bytes = name.len();
+        let push = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${bytes}\r\n{name}\r\n");
+        self.happens(Event::Received(id, push.as_bytes()));
+    }
+
     /// What the client has written for a node, which does not get it.
     pub(super) fn take_written(&mut self, node: usize) -> String {
         let connection = self.nodes[node].connection;
@@ -240,6 +254,9 @@ impl Cluster {
                 }
                 Some(Action::Tell(operation, outcome)) => self.told.push((operation, outcome)),
                 Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
+                Some(Action::Observed(operation, observed)) => {
+                    self.observed.push((operation, observed));
+                }
                 Some(Action::Lost { held, .. }) => self.lost.push(held),
                 Some(Action::LimitUnacknowledged(_, limit)) => self.limits.push(limit),
                 Some(Action::Log(line)) => self.log.push(line.news),
@@ -362,6 +379,9 @@ impl Node {
             }
             ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
+            ["LOCK.INFO", ..] | ["CLIENT", "TRACKING", ..] | ["EVAL", _, "1", _] => {
+                self.reply_to_observer(&words)
+            }
             ["EVAL", script, "1", name, token, ref rest @ ..] => {
                 self.reply_for_one(script, name, token, rest)
             }
@@ -428,6 +448,25 @@ impl Node {
         };
         self.waits.push(token.to_owned());
         format!(":{}\r\n", self.in_line.unwrap_or(0))
+    }
+
+    /// What an observer is told.
+    fn reply_to_observer(&mut self, words: &[&str]) -> String {
+        match words[..] {
+            ["LOCK.INFO", ..] => "-ERR unknown command 'LOCK.INFO'\r\n".to_owned(),
+            ["CLIENT", "TRACKING", ..] => {
+                self.tracking.push(words[2..].join(" "));
+                "+OK\r\n".to_owned()
+            }
+            ["EVAL", _, "1", name] => match self.keys.get(name) {
+                None => "*2\r\n_\r\n:-2\r\n".to_owned(),
+                Some(holder) => {
+                    let bytes = holder.len();
+                    format!("*2\r\n${bytes}\r\n{holder}\r\n:{}\r\n", self.left_ms)
+                }
+            },
+            _ => "-ERR odd\r\n".to_owned(),
+        }
     }
 
     /// What the scripts about several names answer.

@@ -128,6 +128,7 @@ impl Client {
                 self.operations.remove(&operation);
                 self.disarm(operation);
             }
+            Some(Operation::Observing(_)) => self.end_observer(now, operation, actions),
             // A release goes on, and is told.
             Some(Operation::Releasing(_)) => return,
             // A lock that was handed over stays until its lease is over.

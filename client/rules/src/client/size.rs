@@ -18,6 +18,8 @@ pub struct Size {
     pub owned: usize,
     /// Lines of nodes in which the client stands for locks.
     pub lines: usize,
+    /// Observers of elections.
+    pub observers: usize,
     /// Timers of operations.
     pub timers: usize,
     /// Calls that wait until what is owed is paid.
@@ -39,6 +41,7 @@ impl Size {
             + self.sets
             + self.owned
             + self.lines
+            + self.observers
             + self.timers
             + self.settling
             + self.requests
@@ -56,6 +59,7 @@ impl Client {
             sets: self.overlaps.size(),
             owned: self.owners.size(),
             lines: self.lines.size(),
+            observers: self.observers.len(),
             timers: self.timers.len() + self.watchdogs.len(),
             settling: self.settling.len(),
             requests: self.links.iter().map(Link::size).sum(),

@@ -17,6 +17,7 @@ use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::operation::Operation;
 use crate::permits::permit_of;
+use crate::protocol::push::Push;
 use crate::votes::NodeIndex;
 use crate::wait::Wait;
 use crate::waiters::Wanted;
@@ -135,14 +136,27 @@ impl Client {
         }
     }
 
-    /// Takes in what a node has to say of lines: which locks are free, and that its lines have ended.
+    /// Takes in what a node says unasked: which locks are free, or have changed, and that its lines have ended.
     pub(super) fn settle_lines(
         &mut self,
         now: ClientInstant,
         node: NodeIndex,
         actions: &mut Vec<Action>,
     ) {
-        while let Some((name, token)) = self.links[node].take_push() {
+        while let Some(push) = self.links[node].take_push() {
+            let (name, token) = match push {
+                Push::LockFree(name, token) => (name, token),
+                Push::Changed(names) => {
+                    for name in &names {
+                        self.tell_changed(now, node, Some(name), actions);
+                    }
+                    continue;
+                }
+                Push::AllChanged => {
+                    self.tell_changed(now, node, None, actions);
+                    continue;
+                }
+            };
             match self.lines.turn(&name, node, &token) {
                 Turn::Ours => {
                     if let Some(first) = self.waiters.first(&Wanted::Lock(name.into())) {

@@ -5,16 +5,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use redis_protocol::resp2::types::OwnedFrame;
 
 use super::login::Peer;
-use super::request::{Form, Kind, Request};
+use super::request::{Form, Kind, Request, Subject};
+use super::tracking::Tracking;
 use super::{ConnectionId, QUEUE_MAX, Surroundings};
 use crate::answer::{Content, Told};
 use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
+use crate::protocol::push::Push;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{holder, meaning, several, shared};
+use crate::protocol::{holder, looking, meaning, several, shared};
 use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Connection {
     replies: Replies,
     /// Whether the node may have lines for locks.
     may_have_lines: bool,
+    /// Of what changes it tells.
+    tracking: Tracking,
     /// The shortest part of a lease for which bytes may go unacknowledged, and what the kernel was told.
     unacknowledged_max: Duration,
     unacknowledged_told: Duration,
@@ -52,7 +57,7 @@ pub(super) enum Delivered {
     /// A request of this kind was written again in another form.
     Again(Kind),
     /// A message that answers no request.
-    Push(Vec<OwnedFrame>),
+    Push(Push),
     /// Not a reply: the connection cannot be used any more.
     Broken(String),
 }
@@ -69,6 +74,7 @@ impl Connection {
             node,
             replies: Replies::with_capacity(READ_BYTES),
             may_have_lines: true,
+            tracking: Tracking::default(),
             unacknowledged_max: UNACKNOWLEDGED_MAX,
             unacknowledged_told: Duration::ZERO,
             looked_at: now,
@@ -132,6 +138,12 @@ impl Connection {
         if matches!(request.kind, Kind::Wait { .. }) && !self.replies.may_push() {
             self.ask_resp3(now, &request);
         }
+        if request.kind == Kind::Look {
+            self.track(now, &request);
+        }
+        if request.kind == Kind::Untrack {
+            self.tracking.forget();
+        }
         self.push(now, request);
         if let Some(question) = state {
             self.push(now, question);
@@ -177,6 +189,52 @@ impl Connection {
         );
     }
 
+    /// Before a name is looked at for the first time: from now on the node tells of its changes.
+    fn track(&mut self, now: ClientInstant, request: &Request) {
+        let Some(name) = request.subject.name.single() else {
+            return;
+        };
+        let Some(wanted) = self.tracking.cover(name) else {
+            return;
+        };
+        if !self.replies.may_push() {
+            self.ask_resp3(now, request);
+        }
+        let silent = |kind, name: Bytes| Request {
+            kind,
+            subject: Subject::new(
+                name.into(),
+                request.subject.token.clone(),
+                request.subject.ttl,
+            ),
+            asker: None,
+            is_repeated: true,
+            ..request.clone()
+        };
+        if wanted.begins_anew {
+            self.push(now, silent(Kind::Untrack, name.clone()));
+        }
+        for prefix in wanted.prefixes {
+            self.push(now, silent(Kind::Track, prefix));
+        }
+    }
+
+    /// Whether the node tells of changes of this name, as far as is known.
+    pub(super) fn tracks(&self, name: &Bytes) -> bool {
+        self.tracking.covers(name)
+    }
+
+    /// Whether the node was asked to tell of changes.
+    pub(super) fn has_tracking(&self) -> bool {
+        self.tracking.is_used()
+    }
+
+    /// Something on the way closes connections upon such requests: the node is not asked to tell of changes.
+    pub(super) fn without_tracking(mut self) -> Self {
+        self.tracking.refused();
+        self
+    }
+
     /// Whether the client may stand in a line here.
     pub(super) fn may_have_lines(&self) -> bool {
         self.may_have_lines
@@ -206,7 +264,10 @@ impl Connection {
     pub(super) fn next_reply(&mut self, world: &Surroundings<'_>) -> Delivered {
         let reply = match self.replies.next() {
             Ok(Some(Incoming::Reply(reply))) => reply,
-            Ok(Some(Incoming::Push(push))) => return Delivered::Push(push),
+            Ok(Some(Incoming::Push(push))) => match Push::of(push) {
+                Some(push) => return Delivered::Push(push),
+                None => return self.next_reply(world),
+            },
             Ok(None) => return Delivered::Nothing,
             Err(error) => return Delivered::Broken(format!("protocol error: {error}")),
         };
@@ -235,6 +296,9 @@ impl Connection {
         let not = |cause: &Cause| request.kind.without_answer(cause.clone());
         let identity = &self.peer.identity;
         Some(match (request.kind, identity) {
+            (Kind::Take, Ok(_)) if request.form == Form::WithText => {
+                return self.meaning_with_text(request, reply);
+            }
             (Kind::Take | Kind::TakeFenced { .. } | Kind::Retake(_), Ok(by)) => {
                 taken(request, reply, by, &mut self.peer.takes_get)?
             }
@@ -270,6 +334,9 @@ impl Connection {
             (Kind::Resp3 | Kind::Wait { .. } | Kind::Unwait, _) => {
                 return self.meaning_of_line(request, reply);
             }
+            (Kind::Look | Kind::Track | Kind::Untrack, _) => {
+                return self.meaning_for_observers(request, reply);
+            }
             (Kind::Info, _) => {
                 let round_trip = now.since(request.since);
                 Content::Info(meaning::info(reply).map(|info| Told { info, round_trip }))
@@ -289,6 +356,42 @@ impl Connection {
         Some(Content::InLine(meaning::in_line(reply)))
     }
 
+    /// The same of a reply about who has a lock, and about messages of that.
+    fn meaning_for_observers(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
+        let is_preferred = request.form == Form::Preferred;
+        Some(match (request.kind, &self.peer.identity) {
+            (Kind::Look, Ok(by)) => match looking::seen(reply, is_preferred) {
+                Some(seen) => Content::Seen(seen.map(|sight| (by.clone(), sight))),
+                None => {
+                    self.peer.tells_holders = false;
+                    return None;
+                }
+            },
+            (Kind::Look, Err(cause)) => Content::Seen(Err(cause.clone())),
+            (Kind::Track, _) => {
+                let is_refused = matches!(reply, OwnedFrame::Error(_));
+                if is_refused {
+                    self.tracking.refused();
+                }
+                Content::Tracking(!is_refused)
+            }
+            _ => Content::Tracking(false),
+        })
+    }
+
+    /// What a reply to a request for the lock means that says something about its holder; none where it is to be asked for
+    /// without that.
+    fn meaning_with_text(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
+        let by = self.peer.identity.as_ref().ok()?;
+        if !meaning::takes_text(reply) {
+            self.peer.takes_text &= !meaning::is_unknown(reply);
+            return None;
+        }
+        let token = &request.subject.token;
+        let (answer, _) = meaning::taken_fenced(reply, by, token, None);
+        Some(Content::Taken(answer, None))
+    }
+
     /// Writes a request in its fallback form, if its reply still matters.
     fn repeat(&mut self, mut request: Request, world: &Surroundings<'_>) {
         let asker = request.asker;
@@ -296,7 +399,7 @@ impl Connection {
         let is_sent = match request.kind {
             // Behind its own release the lock would be taken and left behind.
             Kind::Take | Kind::Retake(_) => is_wanted && !self.releases(&request),
-            Kind::Extend => is_wanted,
+            Kind::Extend | Kind::Look => is_wanted,
             Kind::Wait { .. } => is_wanted && !self.leaves(&request),
             _ => true,
         };

@@ -24,7 +24,6 @@ use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::log_line::News;
 use crate::outcome::Cause;
-use crate::protocol::meaning;
 use crate::register::Admission;
 use crate::settings::VotesBy;
 use crate::votes::Identity;
@@ -180,7 +179,10 @@ impl Link {
         if self.entry.logged_in(&peer.identity, world.now) {
             self.log(News::Replaced);
         }
-        let connection = Connection::new(world.now, self.index, id, peer.clone());
+        let mut connection = Connection::new(world.now, self.index, id, peer.clone());
+        if self.closes_upon_lines(world.now) {
+            connection = connection.without_tracking();
+        }
         if self.second.is(id) {
             return self.move_over(connection, world);
         }
@@ -251,6 +253,7 @@ impl Link {
         };
         let first = std::mem::replace(first, connection);
         self.has_lost_lines |= first.has_lines();
+        self.has_lost_tracking |= first.has_tracking();
         self.log(News::MovedOver);
         self.actions.push(LinkAction::Close(first.id));
         self.peer = match &self.state {
@@ -304,7 +307,7 @@ impl Link {
                 Delivered::Broken(text) => return self.give_up(&text, world),
                 Delivered::Again(Kind::Wait { .. }) => self.log(News::WithoutTurns),
                 Delivered::Again(_) => {}
-                Delivered::Push(push) => self.pushes.extend(meaning::lock_free(push)),
+                Delivered::Push(push) => self.pushes.push_back(push),
                 Delivered::Reply(request, content) => {
                     self.heard(&request, world.now);
                     self.learn(&request, &content, world);
@@ -343,6 +346,7 @@ impl Link {
         let mut ended = match std::mem::replace(&mut self.state, state) {
             State::Ready(connection) => {
                 self.has_lost_lines |= connection.has_lines();
+                self.has_lost_tracking |= connection.has_tracking();
                 connection.in_flight
             }
             _ => VecDeque::new(),

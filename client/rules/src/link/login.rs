@@ -28,6 +28,9 @@ pub(crate) struct Peer {
     pub(crate) takes_get: bool,
     /// Whether it may know `LOCK.WAIT ... TURN`.
     pub(crate) takes_turns: bool,
+    /// Whether it takes what a holder says about itself, and tells it to others.
+    pub(crate) takes_text: bool,
+    pub(crate) tells_holders: bool,
     pub(crate) release_hash: Option<ScriptHash>,
     pub(crate) extend_hash: Option<ScriptHash>,
 }
@@ -41,6 +44,8 @@ impl Peer {
             log: None,
             takes_get: true,
             takes_turns: true,
+            takes_text: true,
+            tells_holders: true,
             release_hash: None,
             extend_hash: None,
         }

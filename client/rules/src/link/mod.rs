@@ -15,17 +15,18 @@ mod login;
 pub(super) mod obstacle;
 mod opening;
 mod owed;
+mod pushes;
 pub(crate) mod request;
 mod round_trip;
 mod second;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rand::Rng;
 
 use self::connection::Connection;
@@ -42,9 +43,9 @@ use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
 use crate::log_line::{LogLine, News};
 use crate::outcome::Cause;
+use crate::protocol::push::Push;
 use crate::register::Register;
 use crate::settings::{Settings, VotesBy};
-use crate::token::Token;
 use crate::votes::NodeIndex;
 
 /// One connection of one node; never used again for another.
@@ -137,10 +138,12 @@ pub(crate) struct Link {
     connections: u32,
     actions: Vec<LinkAction>,
     replies: VecDeque<NodeReply>,
-    /// Locks that the node says are free, with the tokens that are to try.
-    pushes: VecDeque<(Bytes, Token)>,
+    /// What the node has said unasked.
+    pushes: VecDeque<Push>,
     /// A connection has ended on which the client may have stood in lines.
     has_lost_lines: bool,
+    /// The same of one on which the node told of changes.
+    has_lost_tracking: bool,
     /// Connections that ended in a row upon a request about lines, and when the last one did.
     line_closures: u32,
     lines_closed: Option<ClientInstant>,
@@ -174,6 +177,7 @@ impl Link {
             replies: VecDeque::new(),
             pushes: VecDeque::new(),
             has_lost_lines: false,
+            has_lost_tracking: false,
             line_closures: 0,
             lines_closed: None,
         }
@@ -333,39 +337,6 @@ impl Link {
         self.replies.pop_front()
     }
 
-    pub(crate) fn take_push(&mut self) -> Option<(Bytes, Token)> {
-        self.pushes.pop_front()
-    }
-
-    /// Whether the lines have ended in which the client may have stood here, since this was last asked.
-    pub(crate) fn take_lost_lines(&mut self) -> bool {
-        std::mem::take(&mut self.has_lost_lines)
-    }
-
-    /// Whether the client can stand in line here now, as far as is known.
-    pub(crate) fn may_have_lines(&self, now: ClientInstant) -> bool {
-        let is_recent = |at| now.since(at) < LINES_CLOSED_MEMORY;
-        let is_closed =
-            self.line_closures >= LINE_CLOSURES_MAX && self.lines_closed.is_some_and(is_recent);
-        !is_closed && self.is_ready(now) && self.ready().is_some_and(Connection::may_have_lines)
-    }
-
-    /// The connection has ended before these requests were answered: something on the way may know none about lines, and close
-    /// upon them. What else is on the connection suffers each time.
-    fn note_closure(&mut self, unanswered: &VecDeque<Request>, now: ClientInstant) {
-        let is_about_lines =
-            |request: &Request| matches!(request.kind, Kind::Resp3 | Kind::Wait { .. });
-        if unanswered.iter().any(is_about_lines) {
-            self.line_closures = self.line_closures.saturating_add(1);
-            self.lines_closed = Some(now);
-        }
-    }
-
-    /// Whether the client may stand in a line here.
-    pub(crate) fn has_lines(&self) -> bool {
-        self.ready().is_some_and(Connection::has_lines)
-    }
-
     /// Requests that are queued, in flight, or to be sent again.
     pub(crate) fn size(&self) -> usize {
         let in_flight = self.ready().map_or(0, |ready| ready.in_flight.len());
@@ -415,7 +386,7 @@ impl Link {
                 cause: cause.clone(),
             });
         }
-        if let Content::InLine(Ok(_)) = content {
+        if matches!(content, Content::InLine(Ok(_)) | Content::Tracking(true)) {
             self.line_closures = 0;
         }
         if let Content::Released(answer) = content {
@@ -474,9 +445,6 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 
 /// Requests queued for one node, in flight or waiting for its connection.
 const QUEUE_MAX: usize = 100_000;
-/// After so many closures a node is asked about lines again after this time.
-const LINE_CLOSURES_MAX: u32 = 2;
-const LINES_CLOSED_MEMORY: Duration = Duration::from_secs(600);
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
 /// Covers a sync of the node's log.
 const CONTENDED_MIN: Duration = Duration::from_millis(50);

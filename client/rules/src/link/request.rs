@@ -8,11 +8,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::OperationId;
 use crate::answer::{Answer, Content, ExtendAnswer, FenceAnswer};
 use crate::clock::ClientInstant;
 use crate::name::LockName;
 use crate::outcome::{Cause, NodeRelease};
+use crate::protocol::looking;
 use crate::protocol::request::{
     self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
     SET_END_SCRIPT, ScriptHash,
@@ -52,6 +55,12 @@ pub(crate) enum Kind {
     },
     /// Leave the line.
     Unwait,
+    /// Who has the lock, and be told of its changes.
+    Look,
+    /// Be told of changes of this name and all that begin so.
+    Track,
+    /// Be told of no changes any more.
+    Untrack,
     Info,
     /// The ceiling of its fences.
     Ceiling,
@@ -67,7 +76,11 @@ impl Kind {
 
     /// Whether only nodes of the client's cluster are asked.
     pub(crate) fn is_for_members(self) -> bool {
-        self.takes() || matches!(self, Self::Holder | Self::Ceiling | Self::Adopt(_))
+        self.takes()
+            || matches!(
+                self,
+                Self::Holder | Self::Ceiling | Self::Adopt(_) | Self::Look
+            )
     }
 
     /// Whether it is about a vote, which only nodes have that may vote.
@@ -92,6 +105,8 @@ impl Kind {
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
             Self::Resp3 | Self::Wait { .. } | Self::Unwait => Content::InLine(Err(cause)),
+            Self::Look => Content::Seen(Err(cause)),
+            Self::Track | Self::Untrack => Content::Tracking(false),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
         }
@@ -108,6 +123,8 @@ pub(crate) struct Subject {
     pub(crate) kept: Duration,
     /// It is held beside others who read.
     is_shared: bool,
+    /// What its holder says about itself.
+    text: Option<Arc<str>>,
     may_hold: RefCell<Vec<Holder>>,
 }
 
@@ -123,7 +140,7 @@ struct Holder {
 impl Subject {
     /// A lock that no node was asked for yet.
     pub(crate) fn new(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Self::with_lock_delay(name, token, ttl, Duration::ZERO)
+        Self::with_lock_delay(name, token, ttl, Duration::ZERO, None)
     }
 
     /// The same for a lock that is held beside others who read, if it is.
@@ -142,6 +159,7 @@ impl Subject {
             ttl,
             kept: ttl,
             is_shared: true,
+            text: None,
             may_hold: RefCell::default(),
         })
     }
@@ -151,12 +169,14 @@ impl Subject {
         self.is_shared
     }
 
-    /// The same, which nodes keep for a lock delay more than the lease that its holder counts with.
+    /// The same, which nodes keep for a lock delay more than the lease that its holder counts with. With a text nodes that
+    /// can tell it to those who look who has the lock.
     pub(crate) fn with_lock_delay(
         name: LockName,
         token: Token,
         ttl: Duration,
         lock_delay: Duration,
+        text: Option<Arc<str>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             name,
@@ -164,6 +184,7 @@ impl Subject {
             ttl,
             kept: ttl.saturating_add(lock_delay),
             is_shared: false,
+            text,
             may_hold: RefCell::default(),
         })
     }
@@ -227,8 +248,19 @@ pub(crate) enum Form {
     /// `SET ... GET`, a script by its hash, a lock with its fence, `LOCK.WAIT ... TURN`.
     #[default]
     Preferred,
+    /// `LOCK.ACQUIRE` with what the holder says about itself.
+    WithText,
     /// What every node understands.
     Fallback,
+}
+
+impl Form {
+    fn preferred_if(is_preferred: bool) -> Self {
+        match is_preferred {
+            true => Self::Preferred,
+            false => Self::Fallback,
+        }
+    }
 }
 
 /// A request to one node.
@@ -285,23 +317,27 @@ impl Request {
             Kind::Release if self.subject.is_shared => {
                 request::write(out, &[b"LOCK.RELEASE", name, token]);
             }
+            Kind::Take if self.is_with_text(peer) => {
+                self.form = Form::WithText;
+                let text = self.subject.text.as_deref();
+                request::acquire(out, (name, token, kept), text, None);
+                self.subject.note_asked(node, peer.identity.as_ref().ok());
+            }
             Kind::Take => {
                 let with_get = peer.takes_get;
-                self.form = if with_get {
-                    Form::Preferred
-                } else {
-                    Form::Fallback
-                };
+                self.form = Form::preferred_if(with_get);
                 request::take(out, name, token, kept, with_get);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::TakeFenced { guess } => {
-                request::take_fenced(out, name, token, kept, guess);
+                let text = self.subject.text.as_deref();
+                request::acquire(out, (name, token, kept), text, guess);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::Retake(fence) => {
+                let text = self.subject.text.as_deref();
                 match is_preferred {
-                    true => request::take_fenced(out, name, token, kept, Some(fence)),
+                    true => request::acquire(out, (name, token, kept), text, Some(fence)),
                     false => request::take(out, name, token, kept, false),
                 }
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
@@ -316,10 +352,29 @@ impl Request {
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
             Kind::SetEnd => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
+            Kind::Holder
+            | Kind::TimeLeft
+            | Kind::Exists
+            | Kind::Wait { .. }
+            | Kind::Unwait
+            | Kind::Look
+            | Kind::Track
+            | Kind::Untrack => self.write_about_holder(&name.clone(), peer, out),
+            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
+                self.write_about_node(out);
+            }
+        }
+    }
+
+    /// What is asked about the holder of a lock, and about its end.
+    fn write_about_holder(&mut self, name: &Bytes, peer: &Peer, out: &mut Vec<u8>) {
+        let token = self.subject.token.as_bytes();
+        match self.kind {
             Kind::Holder => request::write(out, &[b"GET", name]),
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             Kind::Exists => request::write(out, &[b"EXISTS", name]),
             Kind::Wait { turn } => {
+                let is_preferred = self.form == Form::Preferred;
                 let turn = turn.filter(|_| is_preferred && peer.takes_turns);
                 if turn.is_none() {
                     self.form = Form::Fallback;
@@ -327,10 +382,21 @@ impl Request {
                 request::wait(out, name, token, self.subject.is_shared, turn);
             }
             Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
-            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
-                self.write_about_node(out);
+            Kind::Look => {
+                let is_full = self.form == Form::Preferred && peer.tells_holders;
+                self.form = Form::preferred_if(is_full);
+                looking::look(out, name, is_full);
             }
+            Kind::Track => looking::track(out, name),
+            Kind::Untrack => looking::untrack(out),
+            _ => {}
         }
+    }
+
+    /// Whether it says what the holder says about itself, in the form that is tried first.
+    fn is_with_text(&self, peer: &Peer) -> bool {
+        let is_first = matches!(self.form, Form::Preferred | Form::WithText);
+        is_first && self.subject.text.is_some() && peer.takes_text
     }
 
     /// The same about several names: each node takes, extends and frees them at once.
@@ -354,7 +420,10 @@ impl Request {
             | Kind::TimeLeft
             | Kind::Exists
             | Kind::Wait { .. }
-            | Kind::Unwait => {
+            | Kind::Unwait
+            | Kind::Look
+            | Kind::Track
+            | Kind::Untrack => {
                 unreachable!(
                     "about several names no fence, no holder, no time and no line is asked for"
                 )

@@ -37,6 +37,21 @@ pub(crate) fn taken(
     })
 }
 
+/// Whether this is the reply of a node that takes what a holder says about itself. One that refuses it may grant the lock
+/// without it: it has no such command, or has lost its fences.
+pub(crate) fn takes_text(reply: &OwnedFrame) -> bool {
+    match reply {
+        OwnedFrame::Error(text) => delay(text).is_some() || text.starts_with("LOADING"),
+        _ => true,
+    }
+}
+
+/// Whether the node has no such command, or this user may not run it.
+pub(crate) fn is_unknown(reply: &OwnedFrame) -> bool {
+    let codes = ["ERR unknown command", "NOPERM"];
+    matches!(reply, OwnedFrame::Error(text) if codes.iter().any(|code| text.starts_with(code)))
+}
+
 /// What a reply to a request for a lock with a fence means.
 pub(crate) fn taken_fenced(
     reply: &OwnedFrame,
@@ -223,18 +238,6 @@ pub(crate) fn has_no_lines(reply: &OwnedFrame) -> bool {
 /// Whether a node that answers so to `LOCK.WAIT ... TURN` may know it without.
 pub(crate) fn knows_no_turns(reply: &OwnedFrame) -> bool {
     matches!(reply, OwnedFrame::Error(text) if text.starts_with("ERR syntax error"))
-}
-
-/// The lock that is free and the token that is to try, if this is what a push is about.
-pub(crate) fn lock_free(push: Vec<OwnedFrame>) -> Option<(Bytes, Token)> {
-    match <[OwnedFrame; 3]>::try_from(push).ok()? {
-        [
-            OwnedFrame::BulkString(kind),
-            OwnedFrame::BulkString(name),
-            OwnedFrame::BulkString(token),
-        ] if kind == b"lock-free" => Some((Bytes::from(name), Token::from_bytes(token))),
-        _ => None,
-    }
 }
 
 pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {

@@ -3,7 +3,9 @@
 //! Invariant: no state of a node or a lock is kept here, and nothing is decided.
 
 pub(crate) mod holder;
+pub(crate) mod looking;
 pub(crate) mod meaning;
+pub(crate) mod push;
 pub(crate) mod reply;
 mod reply_error;
 pub(crate) mod request;

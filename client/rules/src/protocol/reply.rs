@@ -2,7 +2,8 @@
 //!
 //! Invariant: whatever a node sends, decoding takes bounded memory and stack. The decoder, which recurses, never sees an
 //! array: the short ones without arrays in them that this client asks for are put together here, and others are refused.
-//! Of a very long string only the beginning is kept. Of RESP3, once it was asked for, pushes are put together likewise.
+//! Of a very long string only the beginning is kept. Of RESP3, once it was asked for, pushes are put together likewise; an
+//! array in a push, with the names of keys that have changed, may be of any length, and only its beginning is kept.
 
 use bytes::{Buf as _, BytesMut};
 use redis_protocol::resp2::decode::decode;
@@ -35,8 +36,34 @@ pub(crate) struct Replies {
 #[derive(Debug)]
 struct Parts {
     is_push: bool,
-    count: usize,
+    /// How many are still to come.
+    left: usize,
     taken: Vec<OwnedFrame>,
+    /// Whether an array in it was opened: its parts are taken as parts of the push.
+    has_array: bool,
+    /// Whether parts were left out.
+    is_cut: bool,
+}
+
+impl Parts {
+    fn take(&mut self, frame: OwnedFrame) {
+        self.left -= 1;
+        match self.taken.len() < PARTS_KEPT_MAX {
+            true => self.taken.push(frame),
+            false => self.is_cut = true,
+        }
+    }
+
+    /// All of them. A null at the end stands for what was left out.
+    fn finish(mut self) -> Incoming {
+        if self.is_cut {
+            self.taken.push(OwnedFrame::Null);
+        }
+        match self.is_push {
+            true => Incoming::Push(self.taken),
+            false => Incoming::Reply(OwnedFrame::Array(self.taken)),
+        }
+    }
 }
 
 impl Replies {
@@ -79,29 +106,38 @@ impl Replies {
             }
             if self.parts.is_none() {
                 if self.is_resp3 && self.buffer.first() == Some(&b'%') {
-                    let bytes = resp3::map_bytes(&self.buffer)?;
-                    self.skip(bytes.unwrap_or(0));
-                    return Ok(bytes.map(|_| Incoming::Reply(OwnedFrame::Array(Vec::new()))));
+                    let map = resp3::map(&self.buffer)?;
+                    self.skip(map.as_ref().map_or(0, |(_, bytes)| *bytes));
+                    return Ok(map.map(|(frame, _)| Incoming::Reply(frame)));
                 }
                 let Some(parts) = self.parts()? else {
                     return Ok(None);
                 };
                 self.parts = parts;
             }
-            let Some((frame, bytes)) = first(&self.buffer, self.is_resp3)? else {
-                return Ok(None);
-            };
-            self.skip(bytes);
-            let Some(parts) = &mut self.parts else {
-                return Ok(Some(Incoming::Reply(frame)));
-            };
-            parts.taken.push(frame);
-            if parts.taken.len() == parts.count {
-                let parts = self.parts.take();
-                return Ok(parts.map(|parts| match parts.is_push {
-                    true => Incoming::Push(parts.taken),
-                    false => Incoming::Reply(OwnedFrame::Array(parts.taken)),
-                }));
+            if self.buffer.first() == Some(&b'*')
+                && let Some(parts) = &mut self.parts
+                && parts.is_push
+                && !parts.has_array
+            {
+                let Some((count, bytes)) = resp3::array_header(&self.buffer)? else {
+                    return Ok(None);
+                };
+                parts.has_array = true;
+                parts.left = parts.left - 1 + count;
+                self.skip(bytes);
+            } else {
+                let Some((frame, bytes)) = first(&self.buffer, self.is_resp3)? else {
+                    return Ok(None);
+                };
+                self.skip(bytes);
+                let Some(parts) = &mut self.parts else {
+                    return Ok(Some(Incoming::Reply(frame)));
+                };
+                parts.take(frame);
+            }
+            if self.parts.as_ref().is_some_and(|parts| parts.left == 0) {
+                return Ok(self.parts.take().map(Parts::finish));
             }
         }
     }
@@ -126,8 +162,10 @@ impl Replies {
         let taken = Vec::with_capacity(count);
         Ok(Some(Some(Parts {
             is_push,
-            count,
+            left: count,
             taken,
+            has_array: false,
+            is_cut: false,
         })))
     }
 
@@ -173,12 +211,17 @@ fn first(buffer: &[u8], is_resp3: bool) -> Result<Option<(OwnedFrame, usize)>, R
 }
 
 /// How many parts the array or push has that comes first, and how many bytes say so.
-fn array_length(buffer: &[u8], most: u8) -> Result<Option<(usize, usize)>, ReplyError> {
-    let is_count = |digit: &u8| (b'1'..=b'0' + most).contains(digit);
-    match buffer {
-        [_, digit, b'\r', b'\n', ..] if is_count(digit) => Ok(Some((usize::from(digit - b'0'), 4))),
-        [_] => Ok(None),
-        [_, digit] | [_, digit, b'\r'] if is_count(digit) => Ok(None),
+fn array_length(buffer: &[u8], most: usize) -> Result<Option<(usize, usize)>, ReplyError> {
+    let digits = buffer[1..].iter().take_while(|byte| byte.is_ascii_digit());
+    let digits = digits.take(3).count();
+    let text = std::str::from_utf8(&buffer[1..=digits]).unwrap_or_default();
+    let count = text.parse().unwrap_or(0);
+    let is_count = (1..=most).contains(&count) && buffer.get(1) != Some(&b'0');
+    match buffer[1 + digits..] {
+        [] if digits == 0 => Ok(None),
+        _ if !is_count => Err(ReplyError::UnknownKind),
+        [b'\r', b'\n', ..] => Ok(Some((count, digits + 3))),
+        [] | [b'\r'] => Ok(None),
         _ => Err(ReplyError::UnknownKind),
     }
 }
@@ -209,8 +252,11 @@ fn long_string(buffer: &[u8]) -> Result<Option<(usize, usize)>, ReplyError> {
 /// More than any value a node stores: Redis and Valkey end at 512 MiB unless told otherwise.
 const SKIPPED_BYTES_MAX: usize = 1 << 31;
 const LINE_BYTES_MAX: usize = 8 * 1024;
-const ARRAY_PARTS_MAX: u8 = 3;
-const PUSH_PARTS_MAX: u8 = 9;
+/// What LOCK.INFO tells has fifteen names and values.
+const ARRAY_PARTS_MAX: usize = 64;
+const PUSH_PARTS_MAX: usize = 9;
+/// Of a push and the array in it. Where more keys have changed at once, all have for this client.
+const PARTS_KEPT_MAX: usize = 64;
 /// A `$`, a number of at most twenty characters, and the end of the line.
 const HEADER_BYTES_MAX: usize = 23;
 
@@ -325,7 +371,12 @@ mod tests {
             Ok(vec![
                 push(&["lock-free", "a", "t"]),
                 reply(OwnedFrame::Null),
-                reply(OwnedFrame::Array(vec![])),
+                reply(OwnedFrame::Array(vec![
+                    bulk("proto"),
+                    OwnedFrame::Integer(3),
+                    bulk("modules"),
+                    OwnedFrame::Null
+                ])),
                 reply(OwnedFrame::Null),
                 push(&["lock-free", "a", "t"]),
                 reply(OwnedFrame::Array(vec![
@@ -359,13 +410,45 @@ mod tests {
         for other in [
             "*0\r\n",
             "*-1\r\n",
-            "*4\r\n",
-            "*12\r\n",
+            "*65\r\n",
+            "*100\r\n",
+            "*1000\r\n",
+            "*01\r\n",
             "*1\r\n*1\r\n:1\r\n",
             "*1\n",
         ] {
             assert_eq!(read(other), Err(ReplyError::UnknownKind), "{other:?}");
         }
+    }
+
+    #[test]
+    fn of_an_array_in_a_push_the_beginning_is_kept_however_long_it_is() {
+        let bulk = |text: &str| OwnedFrame::BulkString(text.as_bytes().to_vec());
+        let mut replies = Replies::with_capacity(16);
+        replies.expect_resp3();
+        let begin = ">2\r\n$10\r\ninvalidate\r\n";
+        let all = |keys: &str| format!("{begin}{keys}");
+        let many = all(&format!("*100\r\n{}", "$1\r\na\r\n".repeat(100)));
+        let text = [
+            all("*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+            all("_\r\n"),
+            all("*0\r\n"),
+            many,
+        ];
+        let mut kept = vec![bulk("invalidate")];
+        kept.resize(PARTS_KEPT_MAX, bulk("a"));
+        kept.push(OwnedFrame::Null);
+        assert_eq!(
+            read_by(&mut replies, &text.concat()),
+            Ok(vec![
+                Incoming::Push(vec![bulk("invalidate"), bulk("a"), bulk("b")]),
+                Incoming::Push(vec![bulk("invalidate"), OwnedFrame::Null]),
+                Incoming::Push(vec![bulk("invalidate")]),
+                Incoming::Push(kept),
+            ])
+        );
+        replies.append(all("*1\r\n*1\r\n").as_bytes());
+        assert_eq!(replies.next(), Err(ReplyError::UnknownKind));
     }
 
     #[test]

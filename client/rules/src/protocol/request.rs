@@ -64,23 +64,23 @@ pub(crate) fn take(out: &mut Vec<u8>, name: &[u8], token: &[u8], ttl: &[u8], tel
     );
 }
 
-/// Takes the lock if it is free. The reply tells the fence of the name, and whether the guess was taken.
-pub(crate) fn take_fenced(
+/// Takes the lock, by its name, token and ttl, if it is free, with what its holder says about itself. The reply tells the
+/// fence of the name, and whether the guess was taken.
+pub(crate) fn acquire(
     out: &mut Vec<u8>,
-    name: &[u8],
-    token: &[u8],
-    ttl: &[u8],
+    (name, token, ttl): (&[u8], &[u8], &[u8]),
+    text: Option<&str>,
     guess: Option<u64>,
 ) {
-    let arguments: [&[u8]; 4] = [b"LOCK.ACQUIRE", name, token, ttl];
-    match guess {
-        None => write(out, &arguments),
-        Some(guess) => {
-            let guess = guess.to_string();
-            let more: [&[u8]; 2] = [b"GUESS", guess.as_bytes()];
-            write(out, &[&arguments[..], &more].concat());
-        }
+    let guess = guess.map(|guess| guess.to_string());
+    let mut arguments: Vec<&[u8]> = vec![b"LOCK.ACQUIRE", name, token, ttl];
+    if let Some(text) = text {
+        arguments.extend([b"OWNER", text.as_bytes()]);
     }
+    if let Some(guess) = &guess {
+        arguments.extend([b"GUESS", guess.as_bytes()]);
+    }
+    write(out, &arguments);
 }
 
 /// Takes the lock beside others who read, if no writer has it.
@@ -174,10 +174,10 @@ mod tests {
         );
         assert!(text(|out| take(out, b"a", b"t1", b"30000", false)).starts_with("*6 "));
         assert_eq!(
-            text(|out| take_fenced(out, b"a", b"t1", b"30000", Some(7))),
+            text(|out| acquire(out, (b"a", b"t1", b"30000"), None, Some(7))),
             "*6 $12 LOCK.ACQUIRE $1 a $2 t1 $5 30000 $5 GUESS $1 7 "
         );
-        assert!(text(|out| take_fenced(out, b"a", b"t1", b"30000", None)).starts_with("*4 "));
+        assert!(text(|out| acquire(out, (b"a", b"t1", b"30000"), None, None)).starts_with("*4 "));
         assert_eq!(
             text(|out| fence(out, b"a", b"t1", 7)),
             "*4 $10 LOCK.FENCE $1 a $2 t1 $1 7 "

@@ -1,5 +1,6 @@
 //! What callers do when it is their turn.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -110,7 +111,7 @@ impl World {
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,
             is_shared,
-            text: None,
+            text: (self.plan.is_election && !is_shared).then(|| Arc::from("a candidate")),
             wait,
             renews: true,
             min_validity: Duration::ZERO,

@@ -36,6 +36,8 @@ impl World {
             }
             FinalPhase::IsEverywhere => {
                 self.check_everywhere();
+                self.check_known(SECOND_NS);
+                self.end_observers();
                 self.is_counted = true;
                 for caller in 0..self.callers.len() {
                     self.caller(caller);
@@ -120,7 +122,8 @@ impl World {
             };
             let holds = self.holds.iter().filter(|hold| hold.client == number);
             let holds = holds.filter(|hold| hold.is_guarded);
-            let operations = open().count() + holds.count() + kept_for_tokens;
+            let observers = self.observers.count(number);
+            let operations = open().count() + holds.count() + kept_for_tokens + observers;
             let waiting = open().filter(|open| open.wait_ns > 0).count();
             self.report.requests_kept_max = self.report.requests_kept_max.max(size.requests as u64);
             let is_more = size.operations > operations

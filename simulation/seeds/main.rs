@@ -34,6 +34,7 @@ mod ledger;
 mod leftovers;
 mod listeners;
 mod machine;
+mod observers;
 mod outcomes;
 mod plan;
 mod readers;
@@ -92,6 +93,9 @@ struct Arguments {
     /// An operator who ends locks while callers hold them; with others of these options, such locks.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "several"])]
     forced: bool,
+    /// Candidates of an election, and an observer in each client.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "readers"])]
+    election: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -115,6 +119,7 @@ impl Arguments {
             _ if self.several => Plan::of(seed).of_several(),
             _ if self.fences => Plan::of(seed).fenced(),
             _ if self.readers => Plan::of(seed).with_readers(),
+            _ if self.election => Plan::of(seed).electing(),
             _ if self.waiters => Plan::of(seed).waiting(),
             _ if self.far => Plan::far(seed),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),

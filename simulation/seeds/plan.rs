@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) is_waiting: bool,
     /// One of these clients is far away, and the others are near and hold the lock for a moment.
     pub(crate) is_far: bool,
+    /// Callers are candidates, and each client has an observer.
+    pub(crate) is_election: bool,
 }
 
 impl Plan {
@@ -119,6 +121,7 @@ impl Plan {
             is_several: false,
             is_waiting: false,
             is_far: false,
+            is_election: false,
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -138,6 +141,7 @@ impl Plan {
             4 => self.of_several(),
             5 => self.waiting(),
             6 => self.with_readers(),
+            7 => self.electing(),
             _ => self,
         };
         match Random::of(&[seed, 17]).chance(1, 12) {
@@ -197,24 +201,6 @@ impl Plan {
         }
     }
 
-    /// The same seed with readers, where callers do not ask in step. Nobody releases or extends what is held shared by its
-    /// token.
-    pub(crate) fn with_readers(self) -> Plan {
-        if self.is_in_step {
-            return self;
-        }
-        Plan {
-            permits: None,
-            callers: self.callers.max(3),
-            lock_delay_ms: 0,
-            is_fenced: false,
-            trusts_fsync: false,
-            has_readers: true,
-            is_by_token: false,
-            ..self
-        }
-    }
-
     /// Whether no node forgets what it took without knowing that, and each client knows how long a validity lasts.
     fn nodes_are_known(&self) -> bool {
         !matches!(
@@ -230,7 +216,7 @@ impl Plan {
     /// The same seed with an operator who ends locks while callers hold them, where no node forgets a lock besides that. No
     /// other caller knows the token.
     pub(crate) fn with_forced_releases(self) -> Plan {
-        let is_busy = self.is_crowded || self.is_in_step || self.is_several;
+        let is_busy = self.is_crowded || self.is_in_step || self.is_several || self.is_election;
         if is_busy || !self.nodes_are_known() {
             return self;
         }

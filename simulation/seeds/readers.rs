@@ -8,6 +8,7 @@ use quorlock_client_rules::OperationId;
 
 use super::caller::Hold;
 use super::fault_class::FaultClass;
+use super::plan::Plan;
 use super::world::World;
 
 /// Who reads, and when a writer last had a lock.
@@ -15,6 +16,26 @@ use super::world::World;
 pub(super) struct Readers {
     reading: BTreeSet<(usize, OperationId)>,
     written_ns: BTreeMap<u64, u64>,
+}
+
+impl Plan {
+    /// The same seed with readers, where callers do not ask in step. Nobody releases or extends what is held shared by its
+    /// token.
+    pub(crate) fn with_readers(self) -> Plan {
+        if self.is_in_step {
+            return self;
+        }
+        Plan {
+            permits: None,
+            callers: self.callers.max(3),
+            lock_delay_ms: 0,
+            is_fenced: false,
+            trusts_fsync: false,
+            has_readers: true,
+            is_by_token: false,
+            ..self
+        }
+    }
 }
 
 impl World {

@@ -164,6 +164,22 @@ fn who_stands_in_line_far_away_has_its_share_beside_near_callers() {
 }
 
 #[test]
+fn observers_of_an_election_are_told_what_a_majority_holds_and_no_fence_goes_down() {
+    let (mut acquired, mut observed, mut faults) = (0, 0, 0);
+    for seed in 0..3 * SEEDS {
+        let report = run(&Plan::of(seed).electing(), false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --election --seed {seed}")
+        });
+        acquired += report.acquired;
+        observed += report.observed;
+        faults += report.faults.values().sum::<u64>();
+    }
+    assert!(acquired > SEEDS * 20, "{acquired} acquisitions");
+    assert!(observed > SEEDS * 40, "{observed} observations");
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

@@ -17,6 +17,7 @@ use super::fences::Fences;
 use super::forced::ForcedReleases;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
+use super::observers::Observers;
 use super::plan::Plan;
 use super::readers::Readers;
 use super::step::{Step, ways};
@@ -69,6 +70,8 @@ pub(crate) struct SeedReport {
     pub(crate) far_ms: Vec<u64>,
     /// How many of the acquisitions were readers'.
     pub(crate) read: u64,
+    /// What observers were told.
+    pub(crate) observed: u64,
     /// The most requests that a client kept for its nodes at a time.
     pub(crate) requests_kept_max: u64,
     /// Simulated time.
@@ -88,6 +91,7 @@ pub(super) struct World {
     pub(super) fences: Fences,
     pub(super) forced: ForcedReleases,
     pub(super) readers: Readers,
+    pub(super) observers: Observers,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
     pub(super) report: SeedReport,
@@ -115,6 +119,7 @@ pub(crate) fn run(plan: &Plan, traces: bool) -> Result<SeedReport, String> {
         let now_ns = world.cluster.now_ns;
         world.is_over = now_ns >= healed_ns;
         world.report.events += 1;
+        world.sample_holders();
         world.drain();
         if let Some(violation) = world.violation.take() {
             let trace = world.cluster.trace.take().unwrap_or_default().join("\n");
@@ -151,6 +156,7 @@ impl World {
             fences: Fences::default(),
             forced: ForcedReleases::default(),
             readers: Readers::default(),
+            observers: Observers::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),
             violation: None,
@@ -165,6 +171,7 @@ impl World {
 
     fn prepare(&mut self) {
         self.add_listeners();
+        self.add_observers();
         for caller in 0..self.callers.len() {
             let at_ns = match self.plan.is_in_step {
                 true => SECOND_NS / 2,
@@ -194,7 +201,7 @@ impl World {
     }
 
     /// Takes every event that there is.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while let Some(event) = self.cluster.take_event() {
             match event {
                 ClusterEvent::Step(step) => match self.is_asleep(&step) {
@@ -207,7 +214,9 @@ impl World {
                 ClusterEvent::Waiting(client, operation, waiting) => {
                     self.waits(client, operation, &waiting);
                 }
-                ClusterEvent::Observed(..) => {}
+                ClusterEvent::Observed(client, observer, observed) => {
+                    self.observed(client, observer, observed);
+                }
                 ClusterEvent::Renewed(client, held, valid_until) => {
                     self.renewed(client, held, valid_until);
                 }
@@ -245,6 +254,7 @@ impl World {
         self.check_empty(node);
         if node == 0 {
             self.check_sizes();
+            self.check_observers();
             if self.cluster.now_ns.is_multiple_of(LOOK_EVERY_NS) {
                 self.operate();
                 self.check_leftovers();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client::{Lease, LockRequest, Redlock};
+use quorlock_client::{Lease, Redlock};
 use serde_json::json;
 
 use crate::duration::{self, whole_ms};
@@ -63,9 +63,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         if arguments.fence {
             lock = lock.fenced();
         }
-        let acquire = LockRequest::acquire_lease;
-        let lease =
-            waiting::acquire(&arguments.name, lock, &redlock, &mut signals, acquire).await?;
+        let acquire = |tell| lock.on_wait(tell).acquire_lease();
+        let lease = waiting::acquire(&arguments.name, &redlock, &mut signals, acquire).await?;
         print(arguments, &redlock, &lease, format).await?;
         if lease.remaining().is_zero() {
             let shown = quorlock_server::show_duration(arguments.ttl);

@@ -9,7 +9,7 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
-use crate::{acquire, agent, cluster, extend, log, node, release, run};
+use crate::{acquire, agent, cluster, elect, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
@@ -46,6 +46,8 @@ pub(crate) enum Subcommand {
     /// Run a command while holding a lock, or hold it until a signal
     #[command(visible_alias = "lock")]
     Run(run::Arguments),
+    /// Lead an election until a signal, or follow who leads
+    Elect(elect::Arguments),
     /// Take a lock and print its token
     Acquire(acquire::Arguments),
     /// Extend a lock taken with acquire

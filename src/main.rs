@@ -9,6 +9,7 @@ mod arguments;
 mod clock;
 mod cluster;
 mod duration;
+mod elect;
 mod exit_code;
 #[cfg(feature = "experiment")]
 mod experiment;
@@ -125,6 +126,7 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         #[cfg(feature = "experiment")]
         Subcommand::Experiment(arguments) => experiment::run(arguments, format),
         Subcommand::Run(arguments) => run::run(arguments, format),
+        Subcommand::Elect(arguments) => elect::run(&arguments, format),
         Subcommand::Acquire(arguments) => acquire::run(&arguments, format),
         Subcommand::Extend(arguments) => extend::run(&arguments, format),
         Subcommand::Release(arguments) => release::run(&arguments, format),

@@ -118,9 +118,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             // A command that would have to be ended before the first renewal is not started.
             lock = lock.reserve(rules.time_needed());
         }
-        let acquire = LockRequest::acquire;
-        let acquired =
-            waiting::acquire(&arguments.shown(), lock, &redlock, &mut signals, acquire).await;
+        let acquire = |tell| lock.on_wait(tell).acquire();
+        let acquired = waiting::acquire(&arguments.shown(), &redlock, &mut signals, acquire).await;
         let guard = match acquired {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 return Ok(ExitCode::SUCCESS);

@@ -12,7 +12,7 @@ use std::future::{Future, pending};
 use std::mem::discriminant;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, LockRequest, Redlock, TooShort, Waiting};
+use quorlock_client::{AcquireError, Redlock, TooShort, Waiting};
 use quorlock_server::show_duration;
 use tokio::sync::watch;
 
@@ -23,20 +23,22 @@ use crate::no_quorum::{causes, incurable, without_vote};
 use crate::output::remark;
 use crate::signals::CaughtSignals;
 
-/// Acquires a lock, unless somebody interrupts the wait. After a failure the client has had a
+/// What is called while a lock is waited for.
+pub(crate) type Tell = Box<dyn Fn(&Waiting) + Send + Sync>;
+
+/// Acquires a lock by this call, unless somebody interrupts the wait. After a failure the client has had a
 /// moment to release what it took on single nodes.
 pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     name: &OsStr,
-    lock: LockRequest,
     redlock: &Redlock,
     signals: &mut CaughtSignals,
-    acquire: impl FnOnce(LockRequest) -> A,
+    acquire: impl FnOnce(Tell) -> A,
 ) -> Result<T, Failure> {
     let (tell, told) = watch::channel(None);
-    let lock = lock.on_wait(move |waiting| drop(tell.send_replace(Some(waiting.clone()))));
+    let tell = Box::new(move |waiting: &Waiting| drop(tell.send_replace(Some(waiting.clone()))));
     let acquired = tokio::select! {
         biased;
-        acquired = acquire(lock) => acquired.map_err(|error| failure(name, error)),
+        acquired = acquire(tell) => acquired.map_err(|error| failure(name, error)),
         failure = follow(name, told) => Err(failure),
         signal = signals.next() => {
             let number = u8::try_from(signal.as_raw()).expect("signals end at 64");

@@ -22,9 +22,11 @@ fn leaders_resign_lose_the_lead_and_follow_each_other() {
     // Who leads next may say so before the one who has lost the lead has noticed.
     for line in [
         "anna leads",
+        "observed: anna leads",
         "anna resigns",
         "ben leads",
         lost,
+        "observed: cleo leads",
         "cleo resigns",
     ] {
         assert!(said.iter().any(|other| other == line), "{line}: {said:?}");

@@ -73,6 +73,8 @@ pub(super) struct Observation {
     fence_at: Option<ClientInstant>,
     /// When nodes are asked again that do not tell of changes.
     track_at: Option<ClientInstant>,
+    /// When the last count began.
+    counted_at: Option<ClientInstant>,
     /// Counts in a row that were not certain, and those that found nothing new.
     failures: u32,
     confirmed: u32,
@@ -127,6 +129,7 @@ impl Observation {
             check_at: now.after(CHECK_EVERY),
             fence_at: None,
             track_at: None,
+            counted_at: None,
             failures: 0,
             confirmed: 0,
         };
@@ -220,7 +223,11 @@ impl Observation {
             return;
         }
         // Where one count after the other finds nothing new, the next one waits longer.
-        let until = now.after(GATHERS.saturating_mul(1 << self.confirmed.min(6)));
+        let confirmed = match self.has_just_counted(now) {
+            true => self.confirmed.min(6),
+            false => 0,
+        };
+        let until = now.after(GATHERS.saturating_mul(1 << confirmed));
         self.stage = match self.stage {
             Stage::Gathering { until, counts: all } => Stage::Gathering {
                 until,
@@ -317,6 +324,10 @@ impl Observation {
     }
 
     fn begin_count(&mut self, now: ClientInstant, actions: &mut Vec<ObservationAction>) {
+        if !self.has_just_counted(now) {
+            self.confirmed = 0;
+        }
+        self.counted_at = Some(now);
         self.count += 1;
         self.stage = Stage::Counting(now.after(self.patience));
         self.is_stale = false;
@@ -328,6 +339,12 @@ impl Observation {
             let round = self.count;
             actions.push(ObservationAction::Look { node, round });
         }
+    }
+
+    /// Whether counts follow one another.
+    fn has_just_counted(&self, now: ClientInstant) -> bool {
+        self.counted_at
+            .is_some_and(|at| now.since(at) < COUNTS_APART)
     }
 
     /// Ends a count that has come to something.
@@ -410,6 +427,8 @@ impl Observation {
 const GATHERS: Duration = Duration::from_millis(20);
 /// All that nodes say of one renewal.
 const BURST_LASTS: Duration = Duration::from_secs(1);
+/// Counts with less between them follow one another.
+const COUNTS_APART: Duration = Duration::from_secs(5);
 /// How often all nodes are asked although nobody has told of a change.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// A lock has ended at the nodes so long after its time is over: they tell so themselves before that.

@@ -17,7 +17,7 @@ use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::push::Push;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{holder, looking, meaning, several, shared};
+use crate::protocol::{holder, line, looking, meaning, several, shared};
 use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -348,12 +348,12 @@ impl Connection {
     fn meaning_of_line(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
         let is_with_turn =
             matches!(request.kind, Kind::Wait { .. }) && request.form == Form::Preferred;
-        if is_with_turn && meaning::knows_no_turns(reply) {
+        if is_with_turn && line::knows_no_turns(reply) {
             self.peer.takes_turns = false;
             return None;
         }
-        self.may_have_lines &= !meaning::has_no_lines(reply);
-        Some(Content::InLine(meaning::in_line(reply)))
+        self.may_have_lines &= !line::has_no_lines(reply);
+        Some(Content::InLine(line::in_line(reply)))
     }
 
     /// The same of a reply about who has a lock, and about messages of that.

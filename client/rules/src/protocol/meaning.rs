@@ -150,7 +150,7 @@ pub(crate) fn adopted(reply: &OwnedFrame, by: &Identity) -> Result<NodeCeiling, 
     })
 }
 
-fn number(reply: &OwnedFrame) -> Option<u64> {
+pub(super) fn number(reply: &OwnedFrame) -> Option<u64> {
     match reply {
         OwnedFrame::Integer(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -214,30 +214,6 @@ pub(crate) fn exists(reply: &OwnedFrame) -> Option<bool> {
         OwnedFrame::Integer(keys) => Some(*keys > 0),
         _ => None,
     }
-}
-
-/// How many stand in a line, as far as the node has lines.
-pub(crate) fn in_line(reply: &OwnedFrame) -> Result<u64, Cause> {
-    number(reply).ok_or_else(|| refusal(reply))
-}
-
-/// Whether a node that answers so to a request about lines will never answer otherwise on this connection.
-pub(crate) fn has_no_lines(reply: &OwnedFrame) -> bool {
-    let OwnedFrame::Error(text) = reply else {
-        return false;
-    };
-    let codes = [
-        "ERR unknown command",
-        "NOPERM",
-        "NOPROTO",
-        "ERR LOCK.WAIT sends",
-    ];
-    codes.iter().any(|code| text.starts_with(code))
-}
-
-/// Whether a node that answers so to `LOCK.WAIT ... TURN` may know it without.
-pub(crate) fn knows_no_turns(reply: &OwnedFrame) -> bool {
-    matches!(reply, OwnedFrame::Error(text) if text.starts_with("ERR syntax error"))
 }
 
 pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {

@@ -3,6 +3,7 @@
 //! Invariant: no state of a node or a lock is kept here, and nothing is decided.
 
 pub(crate) mod holder;
+pub(crate) mod line;
 pub(crate) mod looking;
 pub(crate) mod meaning;
 pub(crate) mod push;

@@ -1,0 +1,114 @@
+//! What a node in memory answers to scripts and to requests that other servers do not know.
+
+use super::Node;
+
+impl Node {
+    pub(super) fn acquire(&mut self, name: &str, token: &str, options: &[&str]) -> String {
+        if self.has_lost_fences {
+            return "-FENCELOST this node may have lost fences\r\n".to_owned();
+        }
+        self.takes += 1;
+        if let Some(holder) = self.keys.get(name) {
+            let length = holder.len();
+            return format!("*3\r\n:0\r\n:{}\r\n${length}\r\n{holder}\r\n", self.fence.0);
+        }
+        self.keys.insert(name.to_owned(), token.to_owned());
+        let is_taken = match options {
+            ["GUESS", fence] => self.take_fence(token, fence),
+            _ => false,
+        };
+        let is_taken = u8::from(is_taken);
+        format!("*3\r\n:1\r\n:{}\r\n:{is_taken}\r\n", self.fence.0)
+    }
+
+    pub(super) fn take_fence(&mut self, token: &str, fence: &str) -> bool {
+        let fence = fence.parse().unwrap();
+        let is_above = fence > self.fence.0;
+        if is_above {
+            self.fence = (fence, token.to_owned());
+        }
+        is_above
+    }
+
+    /// What the scripts about one name answer.
+    pub(super) fn reply_for_one(
+        &mut self,
+        script: &str,
+        name: &str,
+        token: &str,
+        rest: &[&str],
+    ) -> String {
+        let holder = self.keys.get(name).map(String::as_str);
+        let is_release = script.contains("DEL");
+        let reply = match holder {
+            Some(holder) if holder == token => 1,
+            Some(_) if !is_release => -1,
+            _ => 0,
+        };
+        if is_release && reply == 1 {
+            self.keys.remove(name);
+        }
+        if let (1, Some(kept_ms)) = (reply, rest.first()) {
+            self.kept_ms = (*kept_ms).to_owned();
+        }
+        format!(":{reply}\r\n")
+    }
+
+    pub(super) fn join_line(&mut self, token: &str, options: &[&str]) -> String {
+        self.turn_ms = match options {
+            ["TURN", turn_ms] => Some(turn_ms.parse().unwrap()),
+            _ => None,
+        };
+        self.waits.push(token.to_owned());
+        format!(":{}\r\n", self.in_line.unwrap_or(0))
+    }
+
+    /// What an observer is told.
+    pub(super) fn reply_to_observer(&mut self, words: &[&str]) -> String {
+        match words[..] {
+            ["LOCK.INFO", ..] => "-ERR unknown command 'LOCK.INFO'\r\n".to_owned(),
+            ["CLIENT", "TRACKING", ..] => {
+                self.tracking.push(words[2..].join(" "));
+                "+OK\r\n".to_owned()
+            }
+            ["EVAL", _, "1", name] => match self.keys.get(name) {
+                None => "*2\r\n_\r\n:-2\r\n".to_owned(),
+                Some(holder) => {
+                    let bytes = holder.len();
+                    format!("*2\r\n${bytes}\r\n{holder}\r\n:{}\r\n", self.left_ms)
+                }
+            },
+            _ => "-ERR odd\r\n".to_owned(),
+        }
+    }
+
+    /// What the scripts about several names answer.
+    pub(super) fn reply_for_all(&mut self, script: &str, names: &[&str], token: &str) -> String {
+        let holders = names.iter().map(|name| self.keys.get(*name));
+        let others = holders.clone().flatten().find(|holder| *holder != token);
+        let has_all = holders
+            .clone()
+            .all(|holder| holder.is_some_and(|it| it == token));
+        if script.contains("SET") {
+            self.takes += 1;
+            if let Some(other) = others {
+                return format!("${}\r\n{other}\r\n", other.len());
+            }
+            let taken = names
+                .iter()
+                .map(|name| ((*name).to_owned(), token.to_owned()));
+            self.keys.extend(taken);
+            return ":1\r\n".to_owned();
+        }
+        if script.contains("DEL") {
+            let is_ours = |name: &str, holder: &str| names.contains(&name) && holder == token;
+            self.keys.retain(|name, holder| !is_ours(name, holder));
+            return format!(":{}\r\n", u8::from(has_all));
+        }
+        match (has_all, others) {
+            (true, _) => ":1\r\n".to_owned(),
+            (false, Some(_)) => ":-1\r\n".to_owned(),
+            (false, None) => ":0\r\n".to_owned(),
+        }
+    }
+}

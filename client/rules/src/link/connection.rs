@@ -262,14 +262,17 @@ impl Connection {
 
     /// Takes the next reply and says what it means for the oldest request.
     pub(super) fn next_reply(&mut self, world: &Surroundings<'_>) -> Delivered {
-        let reply = match self.replies.next() {
-            Ok(Some(Incoming::Reply(reply))) => reply,
-            Ok(Some(Incoming::Push(push))) => match Push::of(push) {
-                Some(push) => return Delivered::Push(push),
-                None => return self.next_reply(world),
-            },
-            Ok(None) => return Delivered::Nothing,
-            Err(error) => return Delivered::Broken(format!("protocol error: {error}")),
+        let reply = loop {
+            match self.replies.next() {
+                Ok(Some(Incoming::Reply(reply))) => break reply,
+                Ok(Some(Incoming::Push(push))) => {
+                    if let Some(push) = Push::of(push) {
+                        return Delivered::Push(push);
+                    }
+                }
+                Ok(None) => return Delivered::Nothing,
+                Err(error) => return Delivered::Broken(format!("protocol error: {error}")),
+            }
         };
         let Some(request) = self.in_flight.pop_front() else {
             return Delivered::Broken("the node answers more than it was asked".to_owned());

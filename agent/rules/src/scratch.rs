@@ -140,7 +140,9 @@ impl Scratch {
     }
 
     fn load(&mut self, now: Moment, name: &[u8], holder: Holder<'_>) {
-        let left = holder.left.map(|left| left.as_millis().max(1).to_string());
+        let left = holder
+            .left
+            .map(|left| whole_ms(left).as_millis().to_string());
         let mut set: Vec<&[u8]> = vec![b"SET", name, holder.token];
         if let Some(left) = &left {
             set.extend([&b"PX"[..], left.as_bytes()]);
@@ -218,7 +220,7 @@ impl Scratch {
             Some(before) if before.token != &token[..] => refused(
                 "the request replaces the token of a lock that is held, which no majority can do safely. Release it first",
             ),
-            Some(before) if before.left == left => Ok(Change::None),
+            Some(before) if before.left.map(whole_ms) == left => Ok(Change::None),
             _ => match left {
                 Some(left) if left <= TTL_MAX => Ok(match before {
                     Some(_) => Change::SetEnd(left),
@@ -239,6 +241,12 @@ impl Scratch {
         self.effects.published.clear();
         let _freed = self.engine.take_discarded();
     }
+}
+
+/// What a key that lasts so long is given on the scratch keyspace: nodes count in milliseconds.
+fn whole_ms(left: Duration) -> Duration {
+    let ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(ms.max(1))
 }
 
 /// The number of the only client of the scratch keyspace.

@@ -33,6 +33,17 @@ fn a_set_nx_takes_the_lock_on_the_nodes_and_everybody_else_is_refused() {
 }
 
 #[test]
+fn who_is_refused_by_a_script_changes_nothing_on_the_nodes() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "1000"]);
+    agents.pass(Duration::from_micros(123_456));
+    agents.asked.clear();
+    let release = ["EVAL", COMPARE_AND_DELETE, "1", "a", "you"];
+    assert_eq!(agents.send(1, &release), Reply::Integer(0));
+    assert_eq!(agents.asked, ["read"]);
+}
+
+#[test]
 fn an_agent_keeps_nothing_that_a_restart_loses() {
     let mut agents = agents();
     assert_eq!(

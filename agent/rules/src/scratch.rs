@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorlock_clock::saturated;
 use quorlock_engine::channels::{Listener, Message, Published, Subscription};
 use quorlock_engine::tracking::TrackingOptions;
 use quorlock_engine::{
@@ -245,8 +246,7 @@ impl Scratch {
 
 /// What a key that lasts so long is given on the scratch keyspace: nodes count in milliseconds.
 fn whole_ms(left: Duration) -> Duration {
-    let ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(ms.max(1))
+    Duration::from_millis(saturated(left.as_millis()).max(1))
 }
 
 /// The number of the only client of the scratch keyspace.

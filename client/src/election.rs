@@ -171,9 +171,9 @@ impl Deref for Leadership {
 
 /// Is told who leads, as a majority of the nodes sees it. Made by [`Election::observe`].
 ///
-/// A new leader is told of some milliseconds after its lock was taken, as a rule; within two seconds after a majority of the
+/// A new leader is told of some milliseconds after its lock was taken, as a rule; within three seconds after a majority of the
 /// nodes can be reached again; and where a node's message was lost, when the old leader's lease would be over, or within a minute.
-/// While candidates share the nodes' votes, what was told last holds. Fences that are told never go down.
+/// While candidates share the nodes' votes for a moment, what was told last holds; if they go on to, nobody leads. Fences that are told never go down.
 pub struct Observer {
     observed: watch::Receiver<Option<Observed>>,
     _pending: Option<Pending>,

@@ -47,7 +47,7 @@ pub(crate) fn not_extended(error: &ExtendError) -> ErrorReply {
 pub(crate) fn not_released(release: &Release) -> ErrorReply {
     no_quorum(
         &release.to_string(),
-        "The rest is freed when nodes come back, or when the ttl is over",
+        "Where it is still held, nodes that come back within seconds free it, and others when its ttl is over",
     )
 }
 
@@ -60,7 +60,7 @@ fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
 /// The lock changed hands each time the request was executed.
 pub(crate) const TRY_AGAIN: ErrorReply = ErrorReply::fixed(
     "TRYAGAIN the lock is being taken or released by others, and a majority of the nodes did not say the same for as long as was \
-     waited. Nothing was changed: send the request again",
+     waited. What was asked for was not done: send the request again",
 );
 
 pub(crate) const TOO_MANY: ErrorReply = ErrorReply::fixed(

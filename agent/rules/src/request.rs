@@ -78,6 +78,8 @@ pub(crate) struct Request {
     rounds: u32,
     /// An attempt to acquire the lock was refused by those who have it.
     was_refused: bool,
+    /// It has released a lock that no majority had.
+    has_released: bool,
 }
 
 #[derive(Debug)]
@@ -123,6 +125,7 @@ impl Request {
             stage: Stage::Reading,
             rounds: 0,
             was_refused: false,
+            has_released: false,
         };
         let next = request.assume(world);
         (Some(request), next)
@@ -132,14 +135,20 @@ impl Request {
     /// Where it does nothing, or what it does depends on how long the lock lasts, that has to be read.
     fn assume(&mut self, world: &mut Surroundings<'_>) -> Next {
         let known = world.known.token(world.now, &self.name).cloned();
-        let holder = known.as_ref().map(|token| Holder {
-            token: token.without_attempt(),
-            left: Some(ASSUMED_LEFT),
-        });
-        let key = Some((&self.name[..], holder));
-        let executed = world
-            .scratch
-            .execute(world.wall_us, &self.caller, &self.commands, key);
+        let mut execute = |left| {
+            let holder = known.as_ref().map(|token| Holder {
+                token: token.without_attempt(),
+                left: Some(left),
+            });
+            let key = Some((&self.name[..], holder));
+            (world.scratch).execute(world.wall_us, &self.caller, &self.commands, key)
+        };
+        let executed = execute(Duration::from_secs(60));
+        // How long it lasts is not known here: what depends on that has to be read.
+        let depends = known.is_some() && executed != execute(Duration::from_millis(1));
+        if depends {
+            return self.read();
+        }
         match (executed, known) {
             (Ok(executed), None) if matches!(executed.change, Change::Acquire(..)) => {
                 self.take_step(executed.reply, executed.change, None, world)
@@ -214,7 +223,31 @@ impl Request {
             Ok(Reading::Split { token, left }) if self.was_refused => {
                 self.execute(Some((token, left)), world)
             }
-            Ok(Reading::Split { .. }) => self.pause(world),
+            Ok(Reading::Split { token, left }) => self.release_split(token, left, world),
+        }
+    }
+
+    /// No majority has it. Who releases it may do so: that is told only where a majority has freed it. All else waits.
+    fn release_split(
+        &mut self,
+        token: Token,
+        left: Option<Duration>,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        let holder = Holder {
+            token: token.without_attempt(),
+            left,
+        };
+        let key = Some((&self.name[..], Some(holder)));
+        let executed = world
+            .scratch
+            .execute(world.wall_us, &self.caller, &self.commands, key);
+        match executed {
+            Ok(executed) if executed.change == Change::Release && !self.has_released => {
+                self.has_released = true;
+                self.take_step(executed.reply, executed.change, Some(token), world)
+            }
+            _ => self.pause(world),
         }
     }
 
@@ -447,5 +480,3 @@ const NEED_NO_KEY: [&str; 2] = ["script", "time"];
 const ROUNDS_MAX: u32 = 8;
 /// By how much a pause for votes that are split may last longer than the one before.
 const PAUSE_STEP: Duration = Duration::from_millis(15);
-/// What is assumed to be left of a lock, for steps that do not depend on it.
-const ASSUMED_LEFT: Duration = Duration::from_secs(60);

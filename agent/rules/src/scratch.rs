@@ -20,7 +20,7 @@ use crate::request::Commands;
 use crate::terms::TTL_MAX;
 
 /// What a request has come to on the scratch keyspace.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Executed {
     /// What its caller is told once the step is taken.
     pub(crate) reply: Reply,
@@ -100,8 +100,12 @@ impl Scratch {
         key: Option<(&[u8], Option<Holder<'_>>)>,
     ) -> Result<Executed, Reply> {
         let now = Moment { node: NOW, wall_us };
-        if let Some((name, Some(holder))) = key {
-            self.load(now, name, holder);
+        if let Some((name, Some(holder))) = key
+            && !self.load(now, name, holder)
+        {
+            return Err(Reply::Error(not_a_lock(
+                "the key holds what is no token of a lock on the nodes: it is too long",
+            )));
         }
         // What is read from here on is noted.
         let options = TrackingOptions::default();
@@ -109,8 +113,10 @@ impl Scratch {
         let caller = Caller {
             client_id: AGENT,
             keeps_reads: true,
+            keeps_all: true,
             ..*caller
         };
+        let mut is_touched = false;
         let mut replies = Vec::with_capacity(commands.all.len());
         let mut refusal = None;
         for command in &commands.all {
@@ -119,11 +125,12 @@ impl Scratch {
                 Ok(command) => self.run(now, &caller, &command),
                 Err(error) => Reply::Error(error),
             };
+            is_touched |= !self.effects.journal.is_empty();
             refusal = refusal.or_else(|| self.refusal(key.map(|(name, _)| name)));
             replies.push(reply);
         }
         let change = match (&refusal, key) {
-            (None, Some((name, holder))) => self.change(now, name, holder),
+            (None, Some((name, holder))) if is_touched => self.change(now, name, holder),
             _ => Ok(Change::None),
         };
         self.clear(now);
@@ -140,7 +147,8 @@ impl Scratch {
         })
     }
 
-    fn load(&mut self, now: Moment, name: &[u8], holder: Holder<'_>) {
+    /// Whether the key holds it now.
+    fn load(&mut self, now: Moment, name: &[u8], holder: Holder<'_>) -> bool {
         let left = holder
             .left
             .map(|left| whole_ms(left).as_millis().to_string());
@@ -148,7 +156,7 @@ impl Scratch {
         if let Some(left) = &left {
             set.extend([&b"PX"[..], left.as_bytes()]);
         }
-        self.inspect(now, &set);
+        self.inspect(now, &set) == Reply::Ok
     }
 
     fn run(&mut self, now: Moment, caller: &Caller, command: &Command<'_>) -> Reply {
@@ -221,7 +229,6 @@ impl Scratch {
             Some(before) if before.token != &token[..] => refused(
                 "the request replaces the token of a lock that is held, which no majority can do safely. Release it first",
             ),
-            Some(before) if before.left.map(whole_ms) == left => Ok(Change::None),
             _ => match left {
                 Some(left) if left <= TTL_MAX => Ok(match before {
                     Some(_) => Change::SetEnd(left),
@@ -237,6 +244,9 @@ impl Scratch {
 
     fn clear(&mut self, now: Moment) {
         self.engine.tracking().leave(AGENT);
+        while self.engine.tracking().has_departed() {
+            self.engine.reclaim(now.node, RECLAIMED_AT_ONCE);
+        }
         self.inspect(now, &[b"FLUSHALL"]);
         self.engine.take_unprompted();
         self.effects.published.clear();
@@ -249,6 +259,7 @@ fn whole_ms(left: Duration) -> Duration {
     Duration::from_millis(saturated(left.as_millis()).max(1))
 }
 
+const RECLAIMED_AT_ONCE: usize = 1024;
 /// The number of the only client of the scratch keyspace.
 const AGENT: u64 = 1;
 /// The scratch keyspace is empty before and after each request, so that all of them may run at the same time.

@@ -30,6 +30,7 @@ pub(super) enum Reading {
 
 #[derive(Debug)]
 pub(super) struct Asking {
+    began: ClientInstant,
     holders: Round<Result<(Identity, Option<Token>), Cause>>,
     /// How long the nodes keep the lock, asked right behind its token.
     left: Round<Option<Duration>>,
@@ -75,7 +76,11 @@ impl Asking {
             left.ask(node);
             context.ask(node, Kind::TimeLeft, subject, 0);
         }
-        Self { holders, left }
+        Self {
+            began: context.now,
+            holders,
+            left,
+        }
     }
 
     fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
@@ -109,7 +114,7 @@ impl Asking {
             None => Told::Free,
             Some(token) => Told::Held {
                 token: token.clone(),
-                left: self.shortest_left(&nodes),
+                left: self.shortest_left(&nodes, context.now),
             },
         })
     }
@@ -123,7 +128,7 @@ impl Asking {
             Some((Some(token), nodes)) if self.distinct(&told) >= context.quorum() => {
                 Ok(Told::Split {
                     token: token.clone(),
-                    left: self.shortest_left(&nodes),
+                    left: self.shortest_left(&nodes, context.now),
                 })
             }
             _ => Err(self.unread(context)),
@@ -178,10 +183,12 @@ impl Asking {
         ballot.distinct()
     }
 
-    /// The shortest time that one of these nodes keeps the lock. One that has not told is no bound.
-    fn shortest_left(&self, nodes: &[NodeIndex]) -> Option<Duration> {
+    /// The shortest time that one of these nodes still keeps the lock. One that has not told is no bound.
+    fn shortest_left(&self, nodes: &[NodeIndex], now: ClientInstant) -> Option<Duration> {
         let left = nodes.iter().filter_map(|node| self.left.answers()[*node]);
-        left.flatten().min()
+        let shortest = left.flatten().min()?;
+        // What was left when a node was asked is not less than what it told.
+        Some(shortest.saturating_sub(now.since(self.began)))
     }
 }
 

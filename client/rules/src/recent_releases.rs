@@ -37,9 +37,8 @@ impl RecentReleases {
     pub(super) fn note(&mut self, name: &LockName, now: ClientInstant) {
         let (slot, name_hash) = self.slot(name);
         match slot {
-            Some(known) if known.name_hash == name_hash && !known.is_over(now) => {
-                known.released = now;
-            }
+            // However long it was held: who takes it again at once is refused by nobody.
+            Some(known) if known.name_hash == name_hash => known.released = now,
             _ => {
                 *slot = Some(Recent {
                     name_hash,
@@ -111,9 +110,10 @@ mod tests {
         assert_eq!(looks, [250, 500, 750]);
         let later = START.after(Duration::from_secs(3));
         assert!(!releases.take_look(&name, later, EVERY));
+        // It was held for longer than a turn, and is taken again at once.
         releases.note(&name, later);
+        assert!(!releases.take_look(&LockName::from("b"), later, EVERY));
+        assert!(releases.take_look(&name, later, EVERY));
         assert!(!releases.take_look(&name, later, EVERY));
-        assert!(!releases.take_look(&LockName::from("b"), later.after(EVERY), EVERY));
-        assert!(releases.take_look(&name, later.after(EVERY), EVERY));
     }
 }

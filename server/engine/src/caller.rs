@@ -21,6 +21,8 @@ pub struct Caller {
     pub protocol: Protocol,
     /// It keeps what it reads, and is to be told of changes of it.
     pub keeps_reads: bool,
+    /// It keeps all that it touches as well, and everything where a command names no key: for who has to know that.
+    pub keeps_all: bool,
     /// The command is one that its script calls.
     pub is_in_script: bool,
 }

@@ -37,6 +37,20 @@ fn what_is_no_step_of_a_lock_is_refused_and_changes_nothing() {
             "1",
             "held",
         ],
+        &[
+            "EVAL",
+            "return redis.call('getdel', KEYS[1] .. ':w')",
+            "1",
+            "a",
+        ],
+        &[
+            "EVAL",
+            "return redis.call('del', KEYS[1] .. ':w')",
+            "1",
+            "held",
+        ],
+        &["EVAL", "return redis.call('dbsize')", "1", "a"],
+        &["EVAL", "return #redis.call('keys', '*')", "1", "a"],
         // Longer than nodes keep a key.
         &["SET", "a", "me", "NX", "PX", "40000000000"],
     ] {

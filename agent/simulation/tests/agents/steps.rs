@@ -163,6 +163,19 @@ fn the_replies_of_a_transaction_come_together() {
         Reply::Array(vec![Reply::Ok, Reply::Integer(9_000)])
     );
     assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    // How long it lasts is not what the agent assumes.
+    let commands: [&[&str]; 2] = [&["PTTL", "a"], &["DEL", "a"]];
+    let id = agents.begin(0, &commands, true);
+    match agents.reply(id) {
+        Reply::Array(replies) => {
+            let Reply::Integer(left) = replies[0] else {
+                panic!("{replies:?}")
+            };
+            assert!((8_900..=9_002).contains(&left), "{left}");
+            assert_eq!(replies[1], Reply::Integer(1));
+        }
+        other => panic!("{other:?}"),
+    }
     let commands: [&[&str]; 2] = [&["SETNX", "b", "me"], &["PEXPIRE", "b", "9000"]];
     let id = agents.begin(0, &commands, true);
     assert_eq!(

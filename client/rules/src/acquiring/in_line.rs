@@ -137,7 +137,8 @@ impl Acquiring {
     /// Whether the call stands in line before it asks: this client has just released the lock, and knows of nobody who waits.
     pub(super) fn looks_for_others(&self, context: &mut Context<'_>) -> bool {
         let may_look = self.name_in_line().is_some() && context.settings.stands_in_line;
-        let has_lines = context.links[0].may_have_lines(context.now);
+        let mut links = context.links.iter();
+        let has_lines = links.any(|link| link.may_have_lines(context.now));
         let every = LOOKS_EVERY.max(LOOKS_EVERY_ROUNDS * context.round_trip());
         let name = &self.call.name;
         may_look && has_lines && (context.refusals.releases).take_look(name, context.now, every)

@@ -356,6 +356,10 @@ impl Connection {
             return None;
         }
         self.may_have_lines &= !line::has_no_lines(reply);
+        if request.kind == Kind::Resp3 && matches!(reply, OwnedFrame::Error(_)) {
+            // Without RESP3 a node says nothing of changes, whatever it answers to the request that it do.
+            self.tracking.refused();
+        }
         Some(Content::InLine(line::in_line(reply)))
     }
 

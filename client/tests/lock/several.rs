@@ -20,22 +20,6 @@ async fn several_locks_are_held_renewed_lost_and_released_together() {
 }
 
 #[tokio::test]
-async fn a_name_that_readers_have_taken_keeps_no_other_one_from_being_freed() {
-    let mut nodes = Vec::new();
-    for _ in 0..3 {
-        nodes.push(Node::builder().ephemeral().start().await.unwrap());
-    }
-    let urls: Vec<_> = nodes.iter().map(Node::url).collect();
-    let redlock = Redlock::builder().nodes(&urls).build().unwrap();
-    let guard = redlock.locks(["a", "b"]).ttl(TTL).acquire().await.unwrap();
-    assert!(redlock.release("a", guard.token()).await.is_free());
-    let reader = redlock.lock("a").shared().ttl(TTL).acquire().await;
-    let _ = guard.release_everywhere().await;
-    assert!(is_free(&redlock, "b").await);
-    assert!(reader.unwrap().is_valid());
-}
-
-#[tokio::test]
 #[ignore = "needs redis-server"]
 async fn several_locks_are_held_renewed_lost_and_released_together_on_redis() {
     let folder = tempfile::tempdir().unwrap();

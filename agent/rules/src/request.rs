@@ -18,7 +18,7 @@ use rand::Rng;
 
 use crate::known_holders::KnownHolders;
 use crate::refusal::{self, not_a_lock};
-use crate::scratch::{Change, Holder, Scratch};
+use crate::scratch::{Change, Executed, Holder, Scratch};
 use crate::terms::{caller_ttl, node_ttl};
 use quorlock_client_rules::settings::Drift;
 
@@ -216,12 +216,16 @@ impl Request {
             Err(error) => Next::Answer(Reply::Error(refusal::not_read(&error))),
             Ok(Reading::Free) => {
                 world.known.forget(&self.name);
-                self.execute(None, world)
+                self.execute(None, None, world)
             }
-            Ok(Reading::Held { token, left }) => self.execute(Some((token, left)), world),
+            Ok(Reading::Held {
+                token,
+                left,
+                longest,
+            }) => self.execute(Some((token, left)), longest, world),
             // Those who have it have refused it: that is an answer to who wanted it.
             Ok(Reading::Split { token, left }) if self.was_refused => {
-                self.execute(Some((token, left)), world)
+                self.execute(Some((token, left)), None, world)
             }
             Ok(Reading::Split { token, left }) => self.release_split(token, left, world),
         }
@@ -251,25 +255,39 @@ impl Request {
         }
     }
 
-    /// Executes the request with what a majority says, and takes the step that it is.
+    /// Executes the request with what a majority says, and takes the step that it is. An end that depends on how long the lock
+    /// lasts is the later one, where nodes do not agree on that: its holder may count on what only some of them have heard of.
     fn execute(
         &mut self,
         held: Option<(Token, Option<Duration>)>,
+        longest: Option<Duration>,
         world: &mut Surroundings<'_>,
     ) -> Next {
         self.rounds += 1;
-        let holder = held.as_ref().map(|(token, left)| Holder {
-            token: token.without_attempt(),
-            left: left.map(|left| caller_ttl(left, world.drift)),
-        });
-        let key = Some((&self.name[..], holder));
-        let executed = world
-            .scratch
-            .execute(world.wall_us, &self.caller, &self.commands, key);
+        let token = held.as_ref().map(|(token, _)| token.clone());
+        let drift = world.drift;
+        let mut execute = |left: Option<Duration>| {
+            let holder = token.as_ref().map(|token| Holder {
+                token: token.without_attempt(),
+                left: left.map(|left| caller_ttl(left, drift)),
+            });
+            let key = Some((&self.name[..], holder));
+            (world.scratch).execute(world.wall_us, &self.caller, &self.commands, key)
+        };
+        let left = held.as_ref().and_then(|(_, left)| *left);
+        let executed = execute(left);
         match executed {
             Err(refusal) => Next::Answer(refusal),
-            Ok(executed) => {
-                let token = held.map(|(token, _)| token);
+            Ok(mut executed) => {
+                if let Change::SetEnd(end) = &mut executed.change
+                    && longest > left
+                    && let Ok(Executed {
+                        change: Change::SetEnd(later),
+                        ..
+                    }) = execute(longest)
+                {
+                    *end = later.max(*end);
+                }
                 self.take_step(executed.reply, executed.change, token, world)
             }
         }

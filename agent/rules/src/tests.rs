@@ -200,6 +200,7 @@ fn an_extension_is_confirmed_while_it_is_valid_for_its_ttl() {
         let held = Reading::Held {
             token: Token::from("me~attempt-0123456789abcdef"),
             left: Some(TTL / 2),
+            longest: Some(TTL / 2),
         };
         let read = Event::Outcome(RequestId(1), Outcome::Read(Ok(held)));
         let asked = actions(&mut agent, now(), read);
@@ -241,5 +242,23 @@ fn scripts_draw_random_numbers_and_say_what_is_wrong_with_their_keys() {
             panic!("{count} is no number of keys")
         };
         assert!(error.as_bytes().starts_with(b"ERR "), "{error:?}");
+    }
+}
+
+#[test]
+fn an_extension_that_adds_to_the_time_left_adds_to_the_longest_that_a_node_keeps() {
+    let mut agent = agent();
+    let add = "return redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[1])";
+    actions(&mut agent, now(), request(&["EVAL", add, "1", "a", "1000"]));
+    // One node was away when the lock was extended before.
+    let held = Reading::Held {
+        token: Token::from("me~attempt-0123456789abcdef"),
+        left: Some(TTL),
+        longest: Some(TTL * 8),
+    };
+    let read = Event::Outcome(RequestId(1), Outcome::Read(Ok(held)));
+    match &actions(&mut agent, now(), read)[..] {
+        [Action::Ask(_, Call::SetEnd { ttl, .. })] => assert!(*ttl > TTL * 8, "{ttl:?}"),
+        other => panic!("{other:?}"),
     }
 }

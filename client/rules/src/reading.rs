@@ -115,6 +115,7 @@ impl Asking {
             Some(token) => Told::Held {
                 token: token.clone(),
                 left: self.shortest_left(&nodes, context.now),
+                longest: self.longest_left(&nodes),
             },
         })
     }
@@ -181,6 +182,12 @@ impl Asking {
             }
         }
         ballot.distinct()
+    }
+
+    /// The longest time that one of these nodes keeps the lock.
+    fn longest_left(&self, nodes: &[NodeIndex]) -> Option<Duration> {
+        let left = nodes.iter().filter_map(|node| self.left.answers()[*node]);
+        left.flatten().max()
     }
 
     /// The shortest time that one of these nodes still keeps the lock. One that has not told is no bound.

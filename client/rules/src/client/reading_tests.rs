@@ -31,10 +31,11 @@ fn read(cluster: &mut Cluster) -> Result<Reading, ReadError> {
     }
 }
 
-fn held(token: &str, left_ms: u64) -> Reading {
+fn held(token: &str, left_ms: u64, longest_ms: u64) -> Reading {
     Reading::Held {
         token: Token::from(token),
         left: Some(Duration::from_millis(left_ms)),
+        longest: Some(Duration::from_millis(longest_ms)),
     }
 }
 
@@ -51,9 +52,9 @@ fn what_is_said_of_a_holder_is_said_by_a_majority() {
     for (holders, told) in [
         (&[None, None, None][..], Reading::Free),
         (&[None, x, None], Reading::Free),
-        (&[x, x, x], held("x", 4_000)),
-        (&[None, x, x], held("x", 5_000)),
-        (&[y, x, x], held("x", 5_000)),
+        (&[x, x, x], held("x", 4_000, 5_000)),
+        (&[None, x, x], held("x", 5_000, 6_000)),
+        (&[y, x, x], held("x", 5_000, 6_000)),
         // No majority says the same.
         (&[x, y, None], split("x", 4_000)),
         (&[y, x, x, None, None], split("x", 5_000)),
@@ -67,8 +68,8 @@ fn what_is_said_of_a_holder_is_said_by_a_majority() {
 fn a_minority_that_answers_says_nothing() {
     let x = Some("x");
     for (away, told) in [
-        (&[0][..], Some(held("x", 5_000))),
-        (&[0, 1], Some(held("x", 6_000))),
+        (&[0][..], Some(held("x", 5_000, 7_000))),
+        (&[0, 1], Some(held("x", 6_000, 8_000))),
         (&[0, 1, 2], None),
         (&[0, 1, 2, 3, 4], None),
     ] {

@@ -20,6 +20,8 @@ pub enum Reading {
         token: Token,
         /// The shortest time that one of those nodes still keeps it; none where one of them keeps it without an end.
         left: Option<Duration>,
+        /// The longest. Nodes that were away when the lock was extended keep it for less than its holder counts on.
+        longest: Option<Duration>,
     },
     /// A majority has answered, and no majority says the same: the lock is being taken or released, or its holder has lost it.
     Split {

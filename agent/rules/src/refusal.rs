@@ -25,8 +25,8 @@ pub(crate) fn not_acquired(error: &AcquireError) -> ErrorReply {
 
 pub(crate) fn too_late() -> ErrorReply {
     no_quorum(
-        "a majority of the nodes granted the lock too late for its ttl",
-        "It is not held and is being released. Use a longer ttl, or nodes that are nearer",
+        "a majority of the nodes did not grant the lock in time for its ttl",
+        "It is not held, and what was taken is being released. Use a longer ttl, or look whether nodes are slow or silent",
     )
 }
 

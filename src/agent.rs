@@ -5,10 +5,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
 
+use crate::duration;
 use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions};
 use crate::output::Format;
@@ -25,6 +27,10 @@ pub(crate) struct Arguments {
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unixsocket: Option<PathBuf>,
+    /// How long a try to take a lock is held back at most while somebody else has it, instead of being refused at once: it goes on as
+    /// soon as the lock may be free
+    #[arg(long, value_name = "TIME", value_parser = hold_back, default_value = "0s")]
+    hold_back: Duration,
     /// Directives behind --, as `quorlock server` takes them: bind, requirepass, maxclients, loglevel, ...
     #[arg(last = true, value_name = "FILE and directives")]
     directives: Vec<OsString>,
@@ -43,7 +49,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     start_log(&config)?;
     runtime::block_on(async {
         let signals = listen()?;
-        let mut builder = quorlock_agent::builder(redlock)
+        let mut builder = quorlock_agent::builder_with(redlock, arguments.hold_back)
             .port(arguments.port)
             .owns_process();
         for (name, values) in changed(&config)? {
@@ -91,6 +97,19 @@ fn directives(given: Vec<OsString>) -> Vec<OsString> {
     let quiet = ["--loglevel", "warning"].map(OsString::from);
     quiet.into_iter().chain(given).collect()
 }
+
+/// How long a try may be held back: clients that wait for an answer give up some time.
+fn hold_back(text: &str) -> Result<Duration, String> {
+    let time = duration::parse(text)?;
+    match time <= HOLD_BACK_MAX {
+        true => Ok(time),
+        false => Err(format!(
+            "'{text}' is too long: clients that get no answer for more than a second give up"
+        )),
+    }
+}
+
+const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 const NOT_OF_AGENTS: [&str; 4] = ["appendfsync", "appendonly", "dir", "port"];
 

@@ -9,9 +9,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
+use bytes::Bytes;
 use quorlock_agent_rules::{Action, Agent, Commands, Event, Expiring, RequestId};
-use quorlock_client::Redlock;
+use quorlock_client::{LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
 use quorlock_clock::ClientInstant;
@@ -36,6 +38,7 @@ struct State {
     agent: Agent,
     /// Requests without a reply, each with the last call that was made for it.
     requests: HashMap<RequestId, Pending>,
+    watches: HashMap<Bytes, LockWatch>,
     count: u64,
     /// When the timer's thread comes by itself.
     wakes_at: Option<ClientInstant>,
@@ -49,9 +52,9 @@ struct Pending {
 type Replies = Vec<(PendingAnswer, Reply, Option<Expiring>)>;
 
 impl Bridge {
-    pub(crate) fn new(redlock: Redlock) -> Self {
+    pub(crate) fn new(redlock: Redlock, hold_back: Duration) -> Self {
         let random = Box::new(StdRng::from_rng(&mut rand::rng()));
-        let agent = Agent::new(redlock.drift(), random);
+        let agent = Agent::new(redlock.drift(), random).holding_back(hold_back);
         let (sender, receiver) = std::sync::mpsc::channel::<Weak<Shared>>();
         let timer = thread::Builder::new().name("quorlock-agent".to_owned());
         let timer = timer.spawn(move || {
@@ -68,6 +71,7 @@ impl Bridge {
             state: Mutex::new(State {
                 agent,
                 requests: HashMap::new(),
+                watches: HashMap::new(),
                 count: 0,
                 wakes_at: None,
             }),
@@ -167,6 +171,19 @@ impl Shared {
             }
             Action::Undo(call) => {
                 self.redlock.submit(call, drop);
+            }
+            Action::Watch(name) => {
+                let (shared, watched) = (Arc::downgrade(self), name.clone());
+                let watch = self.redlock.watch(name.clone(), move |holder| {
+                    if let Some(shared) = shared.upgrade() {
+                        let event = Event::Watched(watched.clone(), holder);
+                        shared.happens(shared.lock(), event);
+                    }
+                });
+                state.watches.insert(name, watch);
+            }
+            Action::Unwatch(name) => {
+                state.watches.remove(&name);
             }
             Action::Reply(id, reply) => {
                 if let Some(pending) = state.requests.remove(&id) {

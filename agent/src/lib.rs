@@ -24,6 +24,7 @@
 mod bridge;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_client::Redlock;
 use quorlock_server::{Node, NodeBuilder};
@@ -34,9 +35,16 @@ use bridge::Bridge;
 /// other directives are set as those of any node.
 #[must_use]
 pub fn builder(redlock: Redlock) -> NodeBuilder {
+    builder_with(redlock, Duration::ZERO)
+}
+
+/// The same. A try to take a lock that somebody else has is held back for so long at most, instead of being refused at once: it goes
+/// on as soon as the lock may be free. Libraries that poll get locks sooner by that, and a client waits for its answer so long.
+#[must_use]
+pub fn builder_with(redlock: Redlock, hold_back: Duration) -> NodeBuilder {
     Node::builder()
         .ephemeral()
         // It is no node of a cluster.
         .directive("cluster-size", &["1"])
-        .upstream(Arc::new(Bridge::new(redlock)))
+        .upstream(Arc::new(Bridge::new(redlock, hold_back)))
 }

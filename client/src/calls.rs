@@ -1,11 +1,13 @@
 //! Calls as the rules know them, for what speaks another protocol in front of the client.
 
+use bytes::Bytes;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 
 use crate::redlock::Redlock;
-use crate::runtime::handle::{ReplyTo, Whole};
+use crate::runtime::handle::{Pending, ReplyTo, WatchReport, Whole};
 
 impl Redlock {
     /// Makes a call, which nothing undoes, and returns its number. `told` is called with its outcome on the client's thread, so it
@@ -20,6 +22,16 @@ impl Redlock {
         let operation = pending.operation();
         pending.done();
         operation
+    }
+
+    /// Watches a lock until what this returns is dropped. `report` is called on the client's thread, so it must be brief: with the
+    /// token of who has the lock, as a majority said and as it is still, and with none while that may have changed, or nobody has it.
+    #[doc(hidden)]
+    pub fn watch(&self, name: Bytes, report: impl Fn(Option<Token>) + Send + 'static) -> LockWatch {
+        let reply = ReplyTo::Watch(WatchReport(Box::new(report)));
+        LockWatch {
+            _pending: self.shared().handle.call(Call::Watch { name }, reply),
+        }
     }
 
     /// The present moment on the clock of this client.
@@ -42,4 +54,11 @@ impl Redlock {
     pub fn drift(&self) -> crate::Drift {
         self.shared().settings.drift
     }
+}
+
+/// A watch on a lock. It ends when this is dropped.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct LockWatch {
+    _pending: Pending,
 }

@@ -59,6 +59,8 @@ mod redlock;
 mod runtime;
 mod shared;
 
+#[doc(hidden)]
+pub use calls::LockWatch;
 pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use lease::Lease;

@@ -12,7 +12,7 @@ mod leases;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use quorlock_client::{ClientInstant, Loss, Observed, Waiting};
+use quorlock_client::{ClientInstant, Loss, Observed, Token, Waiting};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::action::{Action, Event};
 use quorlock_client_rules::call::{Call, Outcome};
@@ -63,6 +63,8 @@ pub enum ClusterEvent<Step> {
     Waiting(usize, OperationId, Waiting),
     /// An observer of a client is told who leads.
     Observed(usize, OperationId, Observed),
+    /// A watch has this to say: who has the lock for certain.
+    Watched(usize, OperationId, Option<Token>),
     /// A client's lock is valid for longer.
     Renewed(usize, OperationId, ClientInstant),
     /// A client has lost a lock.
@@ -321,6 +323,7 @@ impl<Step> Cluster<Step> {
             Action::Observed(operation, observed) => {
                 ClusterEvent::Observed(number, operation, observed)
             }
+            Action::Watched(operation, holder) => ClusterEvent::Watched(number, operation, holder),
             Action::Tell(operation, outcome) => ClusterEvent::Outcome(number, operation, outcome),
             Action::Renewed { held, valid_until } => {
                 ClusterEvent::Renewed(number, held, valid_until)

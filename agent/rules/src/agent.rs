@@ -2,22 +2,25 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
+use bytes::Bytes;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::settings::Drift;
+use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng as _};
 
+use crate::commands::Commands;
 use crate::known_holders::KnownHolders;
+use crate::next::{Expiring, Next};
 use crate::refusal;
-use crate::request::{Commands, Expiring, Next, Request, Surroundings};
+use crate::request::{Request, Surroundings};
+use crate::request_id::RequestId;
 use crate::scratch::Scratch;
-
-/// The number of a request. Each has its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestId(pub u64);
+use crate::watched_names::{WatchAction, WatchedNames};
 
 /// What happens to an agent.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub enum Event {
     Request(RequestId, Caller, Commands),
     /// What was asked for a request has come to this.
     Outcome(RequestId, Outcome),
+    /// The watch on this lock says who has it, as a majority said and as it is still; or none, where that is not certain.
+    Watched(Bytes, Option<Token>),
     /// The time that was named has come, or any other time.
     Timer,
 }
@@ -39,6 +44,10 @@ pub enum Action {
     HandOver(RequestId),
     /// Make this call, whose outcome nobody wants to know.
     Undo(Call),
+    /// Watch this lock, and tell what the watch says.
+    Watch(Bytes),
+    /// Watch it no more.
+    Unwatch(Bytes),
     /// Answer the request: it is over.
     Reply(RequestId, Reply),
     /// The same. Whether its time is over is looked at when the reply leaves.
@@ -50,8 +59,10 @@ pub struct Agent {
     drift: Drift,
     scratch: Scratch,
     known: KnownHolders,
+    watched: WatchedNames,
+    hold_back: Duration,
     requests: HashMap<RequestId, Request>,
-    /// Requests that go on at these times: few, and not for long.
+    /// Requests that go on at these times.
     pausing: Vec<(ClientInstant, RequestId)>,
     random: Box<dyn Rng + Send>,
 }
@@ -65,10 +76,18 @@ impl Agent {
             drift,
             scratch: Scratch::new(of_scripts),
             known: KnownHolders::default(),
+            watched: WatchedNames::default(),
+            hold_back: Duration::ZERO,
             requests: HashMap::new(),
             pausing: Vec::new(),
             random,
         }
+    }
+
+    /// Holds a try back for so long at most while somebody else has its lock, instead of refusing it at once.
+    #[must_use]
+    pub fn holding_back(self, hold_back: Duration) -> Self {
+        Self { hold_back, ..self }
     }
 
     /// Takes an event in. `now` and the wall clock, in microseconds since the epoch, are read after it happened.
@@ -95,14 +114,28 @@ impl Agent {
                 let next = request.handle(outcome, &mut self.surroundings(now, wall_us));
                 self.follow(id, Some(request), next, actions);
             }
-            Event::Timer => self.end_pauses(now, actions),
+            Event::Watched(name, holder) => self.watched.observed(now, &name, holder),
+            Event::Timer => self.watched.end_idle(now),
         }
+        for (at, id) in self.watched.take_woken() {
+            let pause = self.pausing.iter_mut().find(|(_, other)| *other == id);
+            if let Some(pause) = pause {
+                pause.0 = pause.0.earlier(at);
+            }
+        }
+        self.end_pauses(now, wall_us, actions);
+        let watches = self.watched.take_actions().into_iter();
+        actions.extend(watches.map(|watch| match watch {
+            WatchAction::Begin(name) => Action::Watch(name),
+            WatchAction::End(name) => Action::Unwatch(name),
+        }));
     }
 
     /// When [`Event::Timer`] is to be told.
     #[must_use]
     pub fn next_time(&self) -> Option<ClientInstant> {
-        let times = self.pausing.iter().map(|(at, _)| *at);
+        let pauses = self.pausing.iter().map(|(at, _)| *at);
+        let times = pauses.chain(self.watched.next_time());
         times.reduce(ClientInstant::earlier)
     }
 
@@ -113,22 +146,26 @@ impl Agent {
     }
 
     fn surroundings(&mut self, now: ClientInstant, wall_us: u64) -> Surroundings<'_> {
+        let may_hold_back = self.pausing.len() < PAUSING_MAX;
         Surroundings {
             now,
             wall_us,
             drift: self.drift,
             scratch: &mut self.scratch,
             known: &mut self.known,
+            watched: &mut self.watched,
+            hold_back: Some(self.hold_back).filter(|time| may_hold_back && !time.is_zero()),
             random: &mut *self.random,
         }
     }
 
-    fn end_pauses(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+    fn end_pauses(&mut self, now: ClientInstant, wall_us: u64, actions: &mut Vec<Action>) {
         let is_due = |(at, _): &mut (ClientInstant, RequestId)| now.has_reached(*at);
         let due: Vec<_> = self.pausing.extract_if(.., is_due).collect();
         for (_, id) in due {
             if let Some(mut request) = self.requests.remove(&id) {
-                let next = request.go_on();
+                self.watched.is_over(request.name(), id);
+                let next = request.go_on(&mut self.surroundings(now, wall_us));
                 self.follow(id, Some(request), next, actions);
             }
         }
@@ -147,6 +184,13 @@ impl Agent {
                 None
             }
             Next::Pause(until) => {
+                self.pausing.push((until, id));
+                None
+            }
+            Next::HoldBack(until) => {
+                if let Some(request) = &request {
+                    self.watched.hold_back(request.name(), id);
+                }
                 self.pausing.push((until, id));
                 None
             }
@@ -181,5 +225,7 @@ impl fmt::Debug for Agent {
     }
 }
 
+/// While so many pause, no more are held back: each event looks at all of them.
+const PAUSING_MAX: usize = 1_000;
 /// More are refused until some are answered.
 const REQUESTS_MAX: usize = 100_000;

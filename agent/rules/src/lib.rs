@@ -8,13 +8,22 @@
 //! Nothing here reads a clock or does any I/O: [`Agent`] takes events and the time, and returns actions.
 
 mod agent;
+mod commands;
 mod known_holders;
+mod lock_name;
+mod next;
 mod refusal;
 mod request;
+mod request_id;
 mod scratch;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod watched_names;
+#[cfg(test)]
+mod watched_names_tests;
 
-pub use agent::{Action, Agent, Event, RequestId};
-pub use request::{Commands, Expiring};
+pub use agent::{Action, Agent, Event};
+pub use commands::Commands;
+pub use next::Expiring;
+pub use request_id::RequestId;

@@ -8,28 +8,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::{AcquireCall, Call, Outcome};
-use quorlock_client_rules::name::check_name;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, ReadError, Reading, Release};
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
 use quorlock_client_rules::wait::Wait;
 use quorlock_clock::ClientInstant;
-use quorlock_engine::{Caller, Categories, Reply, keys_of_request, spec_named};
+use quorlock_engine::{Caller, Reply};
 use rand::Rng;
 
+use crate::commands::Commands;
 use crate::known_holders::KnownHolders;
+use crate::lock_name::lock_name;
+use crate::next::{Expiring, Next};
 use crate::refusal::{self, not_a_lock};
 use crate::scratch::{Change, Executed, Holder, Scratch};
 use crate::terms::{caller_ttl, node_ttl};
+use crate::watched_names::WatchedNames;
 use quorlock_client_rules::settings::Drift;
-
-/// The commands of a request: one, or those of a transaction.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Commands {
-    /// Each with its name first.
-    pub all: Vec<Vec<Bytes>>,
-    /// Whether they are answered with one array.
-    pub is_transaction: bool,
-}
 
 /// What a request needs of its agent.
 pub(crate) struct Surroundings<'a> {
@@ -38,33 +32,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) drift: Drift,
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) known: &'a mut KnownHolders,
+    pub(crate) watched: &'a mut WatchedNames,
+    /// How long a try may be held back now, if it may.
+    pub(crate) hold_back: Option<Duration>,
     pub(crate) random: &'a mut dyn Rng,
-}
-
-/// Until when a reply may leave, and what happens otherwise: whoever gets it counts a ttl from then on.
-#[derive(Debug)]
-pub struct Expiring {
-    /// It may not leave from then on.
-    pub until: ClientInstant,
-    /// What the caller is told then.
-    pub instead: Reply,
-    /// What is to be asked of the nodes then.
-    pub undo: Option<Call>,
-}
-
-/// What is to be done for a request.
-#[derive(Debug)]
-pub(crate) enum Next {
-    Ask(Call),
-    /// Nothing before this time.
-    Pause(ClientInstant),
-    Answer(Reply),
-    /// The same, if it leaves before this is over.
-    AnswerBefore(Reply, Expiring),
-    /// The same, and the lock that was acquired is its caller's from now on.
-    HandOver(Reply, Expiring),
-    /// The same, and this lock is released, which nobody waits for.
-    GiveBack(Reply, Call),
 }
 
 #[derive(Debug)]
@@ -80,12 +51,14 @@ pub(crate) struct Request {
     was_refused: bool,
     /// It has released a lock that no majority had.
     has_released: bool,
+    was_held_back: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
     Reading,
     Pausing,
+    HeldBack,
     Acquiring {
         reply: Reply,
         ttl: Duration,
@@ -107,7 +80,7 @@ impl Request {
         commands: Commands,
         world: &mut Surroundings<'_>,
     ) -> (Option<Self>, Next) {
-        let name = match name_of(&commands) {
+        let name = match lock_name(&commands) {
             Ok(Some(name)) => name,
             Ok(None) => {
                 let executed = world
@@ -126,9 +99,62 @@ impl Request {
             rounds: 0,
             was_refused: false,
             has_released: false,
+            was_held_back: false,
         };
-        let next = request.assume(world);
+        let next = request.try_again(world);
         (Some(request), next)
+    }
+
+    /// The lock that it is about.
+    pub(crate) fn name(&self) -> &Bytes {
+        &self.name
+    }
+
+    /// Begins, or begins anew behind a time for which it was held back.
+    fn try_again(&mut self, world: &mut Surroundings<'_>) -> Next {
+        let holder = world.watched.holder(&self.name).cloned();
+        let Some(reply) = holder.and_then(|holder| self.refusal(&holder, world)) else {
+            return self.assume(world);
+        };
+        world.watched.note_refused(world.now, &self.name);
+        match world.hold_back {
+            Some(hold_back) if !self.was_held_back => {
+                self.was_held_back = true;
+                self.stage = Stage::HeldBack;
+                Next::HoldBack(world.now.after(hold_back))
+            }
+            _ => Next::Answer(reply),
+        }
+    }
+
+    /// What it is answered while the lock is held under this token, if it does nothing but try to take it. One that would extend a
+    /// lock of its own is more than a try: its caller may have the lock, through another agent, and would take the answer for a loss.
+    fn refusal(&self, holder: &Token, world: &mut Surroundings<'_>) -> Option<Reply> {
+        let mut execute = |holder: Option<(&[u8], Duration)>| {
+            let holder = holder.map(|(token, left)| Holder {
+                token,
+                left: Some(left),
+            });
+            let key = Some((&self.name[..], holder));
+            (world.scratch).execute(world.wall_us, &self.caller, &self.commands, key)
+        };
+        let (long, short) = (Duration::from_secs(60), Duration::from_millis(1));
+        let other = holder.without_attempt();
+        let refused = execute(Some((other, long))).ok()?;
+        // What is told of the time that is left has to be read.
+        let depends = execute(Some((other, short))).as_ref() != Ok(&refused);
+        if depends || refused.change != Change::None {
+            return None;
+        }
+        let Ok(Executed {
+            change: Change::Acquire(own, _),
+            ..
+        }) = execute(None)
+        else {
+            return None;
+        };
+        let is_try = execute(Some((&own, long))).is_ok_and(|again| again.change == Change::None);
+        is_try.then_some(refused.reply)
     }
 
     /// Tries what it would do to the lock as this agent knows it: a step is conditional on that, so it need not be asked for.
@@ -207,8 +233,11 @@ impl Request {
     }
 
     /// The pause is over.
-    pub(crate) fn go_on(&mut self) -> Next {
-        self.read()
+    pub(crate) fn go_on(&mut self, world: &mut Surroundings<'_>) -> Next {
+        match self.stage {
+            Stage::HeldBack => self.try_again(world),
+            _ => self.read(),
+        }
     }
 
     fn was_read(&mut self, told: Result<Reading, ReadError>, world: &mut Surroundings<'_>) -> Next {
@@ -288,6 +317,11 @@ impl Request {
                 {
                     *end = later.max(*end);
                 }
+                if let (Change::None, Some(token)) = (&executed.change, &token)
+                    && self.refusal(token, world).is_some()
+                {
+                    world.watched.note_refused(world.now, &self.name);
+                }
                 self.take_step(executed.reply, executed.change, token, world)
             }
         }
@@ -335,11 +369,19 @@ impl Request {
                 }))
             }
             (Change::SetEnd(ttl), Some(token)) => {
+                // Whose attempt it was may have been told that it failed, by another agent that still owes its release: libraries
+                // take a lock again that they find held under their own token.
+                let new_token = match world.known.token(world.now, &self.name) {
+                    Some(known) if *known == token => None,
+                    _ => token.next_attempt(world.random),
+                };
                 let call = Call::SetEnd {
                     name: self.name.clone(),
                     token: token.clone(),
+                    new_token: new_token.clone(),
                     ttl: node_ttl(ttl, world.drift),
                 };
+                let token = new_token.unwrap_or(token);
                 self.stage = Stage::SettingEnd { reply, token, ttl };
                 Next::Ask(call)
             }
@@ -398,6 +440,7 @@ impl Request {
 
     fn released(&mut self, release: &Release, reply: Reply, world: &mut Surroundings<'_>) -> Next {
         if release.released() {
+            world.watched.note_free(world.now, &self.name);
             Next::Answer(reply)
         } else if release.was_lost() {
             self.again(world)
@@ -428,54 +471,6 @@ impl Request {
     }
 }
 
-/// The lock that a request is about; none where it needs no key.
-///
-/// # Errors
-/// The refusal, where it is about several, or about what an agent has not.
-fn name_of(commands: &Commands) -> Result<Option<Bytes>, Reply> {
-    let refused = |reason: &str| Err(Reply::Error(not_a_lock(reason)));
-    let mut name: Option<&[u8]> = None;
-    for command in &commands.all {
-        let arguments: Vec<&[u8]> = command.iter().map(|one| &one[..]).collect();
-        let Some(spec) = arguments.first().and_then(|name| spec_named(name)) else {
-            continue;
-        };
-        if spec.name.starts_with("lock.") {
-            return refused("an agent does not have the LOCK commands yet. Send them to a node");
-        }
-        if spec.about.categories.intersects(OTHER_TYPES) {
-            return refused(&format!(
-                "{} is for another type than a string, and an agent keeps nothing but locks. Use a server of its own for other data",
-                spec.name.to_uppercase()
-            ));
-        }
-        let keys = keys_of_request(spec.description(), &arguments).unwrap_or_default();
-        let counts_none = arguments.get(2) == Some(&&b"0"[..]);
-        if keys.is_empty() && spec.about.key_count_at > 0 && !counts_none {
-            // What is wrong with the number of its keys its own error says.
-            continue;
-        }
-        if keys.is_empty() && !NEED_NO_KEY.contains(&spec.name) {
-            return refused(&format!(
-                "{} is about no single lock, and an agent keeps nothing but locks. Use a server of its own for other data",
-                spec.name.to_uppercase()
-            ));
-        }
-        for key in keys {
-            if *name.get_or_insert(key.name) != key.name {
-                return refused(
-                    "the request is about several keys, and an agent takes one lock at a time. Use one key for each request",
-                );
-            }
-        }
-    }
-    match name.map(|name| (name, check_name(name))) {
-        None => Ok(None),
-        Some((name, Ok(()))) => Ok(Some(Bytes::copy_from_slice(name))),
-        Some((_, Err(reason))) => refused(&reason),
-    }
-}
-
 fn release(name: Bytes, token: Token) -> Call {
     Call::Release {
         held: None,
@@ -486,14 +481,6 @@ fn release(name: Bytes, token: Token) -> Call {
     }
 }
 
-const OTHER_TYPES: Categories = Categories::LIST
-    .with(Categories::HASH)
-    .with(Categories::SET)
-    .with(Categories::SORTED_SET)
-    .with(Categories::BITMAP)
-    .with(Categories::BLOCKING);
-/// Commands that name no key and are executed on the scratch keyspace alone.
-const NEED_NO_KEY: [&str; 2] = ["script", "time"];
 /// How often a request is executed because the lock was not as it had been read.
 const ROUNDS_MAX: u32 = 8;
 /// By how much a pause for votes that are split may last longer than the one before.

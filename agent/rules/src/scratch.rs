@@ -15,8 +15,8 @@ use quorlock_engine::{
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
+use crate::commands::Commands;
 use crate::refusal::not_a_lock;
-use crate::request::Commands;
 use crate::terms::TTL_MAX;
 
 /// What a request has come to on the scratch keyspace.

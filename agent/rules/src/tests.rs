@@ -262,3 +262,25 @@ fn an_extension_that_adds_to_the_time_left_adds_to_the_longest_that_a_node_keeps
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn an_extension_renames_the_attempt_of_another_agent_and_no_token_that_its_holder_knows_in_full() {
+    for (stored, is_renamed) in [("me~attempt-0123456789abcdef", true), ("me", false)] {
+        let mut agent = agent();
+        actions(&mut agent, now(), request(&["PEXPIRE", "a", "1000"]));
+        let held = Reading::Held {
+            token: Token::from(stored),
+            left: Some(TTL),
+            longest: Some(TTL),
+        };
+        let read = Event::Outcome(RequestId(1), Outcome::Read(Ok(held)));
+        match &actions(&mut agent, now(), read)[..] {
+            [Action::Ask(_, Call::SetEnd { new_token, .. })] => {
+                let own = new_token.as_ref().map(Token::without_attempt);
+                assert_eq!(own, is_renamed.then_some(&b"me"[..]), "{stored}");
+                assert_ne!(*new_token, Some(Token::from(stored)));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -309,8 +309,10 @@ impl World {
                     self.callers[number].state = State::Clearing;
                     let pause_ns = self.random.below(10 * MS);
                     self.plan_at(now_ns + pause_ns, Planned::Caller(number));
-                } else if self.callers[number].library.takes_again() && !self.plan.keeps_tokens {
-                    self.next_acquire(number, false);
+                } else if self.callers[number].library.takes_again() && self.random.chance(1, 2) {
+                    // The same token through any agent, while the one before may still owe the nodes a release of this try.
+                    self.callers[number].agent = self.below(self.plan.agents);
+                    self.poll(number);
                 } else if is_disconnected && self.random.chance(1, 2) {
                     self.callers[number].agent = self.below(self.plan.agents);
                     self.next_acquire(number, false);

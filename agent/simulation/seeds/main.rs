@@ -38,25 +38,12 @@ struct Arguments {
     /// Run this seed alone, and print what happens in it if it fails.
     #[arg(long)]
     seed: Option<u64>,
-    /// Callers of libraries that take a lock again which is held under their token keep it after a request that failed. This finds
-    /// two holders: what undoes a try that failed may undo the next one, which has found it held.
-    #[arg(long)]
-    keep_tokens: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
     /// Threads that run seeds.
     #[arg(long, default_value_t = 2)]
     threads: u64,
-}
-
-impl Arguments {
-    fn plan(&self, seed: u64) -> Plan {
-        Plan {
-            keeps_tokens: self.keep_tokens,
-            ..Plan::of(seed)
-        }
-    }
 }
 
 fn main() -> ExitCode {
@@ -76,7 +63,7 @@ fn main() -> ExitCode {
                     if seed >= end {
                         break;
                     }
-                    let outcome = run(&arguments.plan(seed), arguments.seed.is_some());
+                    let outcome = run(&Plan::of(seed), arguments.seed.is_some());
                     let Ok(mut totals) = totals.lock() else {
                         break;
                     };

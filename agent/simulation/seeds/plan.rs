@@ -20,10 +20,10 @@ pub(crate) struct Plan {
     pub(crate) fsync: &'static str,
     /// What goes wrong.
     pub(crate) faults: &'static [Fault],
+    /// How long agents hold a try back, in milliseconds.
+    pub(crate) hold_back_ms: u64,
     /// How long things go wrong, in seconds.
     pub(crate) length_s: u64,
-    /// Callers whose library takes a lock again that is held under its token keep the token after a request that failed.
-    pub(crate) keeps_tokens: bool,
 }
 
 /// One thing that goes wrong.
@@ -68,8 +68,8 @@ impl Plan {
             way_us: random.pick(&[50, 500, 2_000, 10_000]),
             fsync: random.pick(&["always", "always", "everysec", "no"]),
             faults: random.pick(&[NONE, AGENTS, AGENTS, NODES, NETWORK, AWAY, ALL, ALL]),
+            hold_back_ms: random.pick(&[0, 0, 20, 100]),
             length_s: 6 + 2 * ttl_ms / 1_000,
-            keeps_tokens: false,
         }
     }
 

@@ -100,6 +100,7 @@ impl World {
             way: Duration::from_micros(plan.way_us),
             fsync: plan.fsync,
             restart_delay_max: "20s",
+            hold_back: Duration::from_millis(plan.hold_back_ms),
             has_rates: true,
             traces,
         });

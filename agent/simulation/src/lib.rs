@@ -10,6 +10,7 @@ use quorlock_agent_rules::{Action, Agent, Commands, Event, RequestId};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::settings::Drift;
+use quorlock_client_rules::token::Token;
 use quorlock_clock::saturated_nanos;
 use quorlock_engine::{Caller, Reply, StoredValue};
 use quorlock_persistence::LogOptions;
@@ -45,6 +46,8 @@ pub struct Setting {
     pub fsync: &'static str,
     /// How long a node waits at most that does not know what it has forgotten.
     pub restart_delay_max: &'static str,
+    /// How long agents hold a try back.
+    pub hold_back: Duration,
     /// Whether each clock has a rate of its own.
     pub has_rates: bool,
     /// Whether what happens is written down.
@@ -92,6 +95,7 @@ struct Running {
     calls: HashMap<OperationId, RequestId>,
     /// The last call of each request.
     last: HashMap<RequestId, OperationId>,
+    watches: HashMap<Bytes, OperationId>,
 }
 
 impl Agents {
@@ -105,8 +109,18 @@ impl Agents {
             way,
             fsync: "always",
             restart_delay_max: "60s",
+            hold_back: Duration::ZERO,
             has_rates: false,
             traces: false,
+        })
+    }
+
+    /// The same, whose agents hold a try back for so long.
+    #[must_use]
+    pub fn holding_back(self, hold_back: Duration) -> Self {
+        Self::of(Setting {
+            hold_back,
+            ..self.setting
         })
     }
 
@@ -141,7 +155,8 @@ impl Agents {
             is_silent_without_power: false,
             traces: setting.traces,
         };
-        let agents = (0..setting.agents).map(|number| Running::new(seed, number, number));
+        let agents =
+            (0..setting.agents).map(|number| Running::new(seed, number, number, setting.hold_back));
         Self {
             cluster: layout.build(),
             asked: Vec::new(),
@@ -173,7 +188,8 @@ impl Agents {
         let rules = client_rules(seed, nodes, CLIENTS_FIRST + self.lives, &|builder| builder);
         let jitter = Random::of(&[seed, 1, self.lives as u64]);
         let client = self.cluster.replace_client(running.client, rules, jitter);
-        *running = Running::new(seed + self.lives as u64, number, client);
+        let seed = seed + self.lives as u64;
+        *running = Running::new(seed, number, client, self.setting.hold_back);
         running.is_alive = false;
         let of_it = self.open.extract_if(.., |_, agent| *agent == number);
         for (id, _) in of_it {
@@ -327,6 +343,12 @@ impl Agents {
                         self.told(agent, operation, outcome);
                     }
                 }
+                ClusterEvent::Watched(client, operation, holder) => {
+                    let of_client = |running: &Running| running.client == client;
+                    if let Some(agent) = self.agents.iter().position(of_client) {
+                        self.watched(agent, operation, holder);
+                    }
+                }
                 _ => {}
             }
         }
@@ -369,6 +391,14 @@ impl Agents {
     fn told(&mut self, agent: usize, operation: OperationId, outcome: Outcome) {
         if let Some(id) = self.agents[agent].calls.remove(&operation) {
             self.tell(agent, Event::Outcome(id, outcome));
+        }
+    }
+
+    fn watched(&mut self, agent: usize, operation: OperationId, holder: Option<Token>) {
+        let mut watches = self.agents[agent].watches.iter();
+        if let Some((name, _)) = watches.find(|(_, watch)| **watch == operation) {
+            let name = name.clone();
+            self.tell(agent, Event::Watched(name, holder));
         }
     }
 
@@ -417,6 +447,18 @@ impl Agents {
             Action::Undo(call) => {
                 self.cluster.call(client, call);
             }
+            Action::Watch(name) => {
+                self.asked.push("watch");
+                let watch = self
+                    .cluster
+                    .call(client, Call::Watch { name: name.clone() });
+                self.agents[number].watches.insert(name, watch);
+            }
+            Action::Unwatch(name) => {
+                if let Some(watch) = self.agents[number].watches.remove(&name) {
+                    self.cluster.drop_operation(client, watch);
+                }
+            }
             Action::Reply(id, reply) | Action::ReplyBefore(id, reply, _) => {
                 self.agents[number].last.remove(&id);
                 self.open.remove(&id);
@@ -428,17 +470,18 @@ impl Agents {
 }
 
 impl Running {
-    fn new(seed: u64, number: usize, client: usize) -> Self {
+    fn new(seed: u64, number: usize, client: usize, hold_back: Duration) -> Self {
         let seed = Random::of(&[seed, 9, number as u64]).number();
         let random = Box::new(StdRng::seed_from_u64(seed));
         Self {
-            agent: Agent::new(Drift::default(), random),
+            agent: Agent::new(Drift::default(), random).holding_back(hold_back),
             client,
             is_alive: true,
             stopped_ns: 0,
             timer: 0,
             calls: HashMap::new(),
             last: HashMap::new(),
+            watches: HashMap::new(),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::leader::Observed;
 use crate::link::ConnectionId;
 use crate::log_line::LogLine;
 use crate::outcome::{Cause, ConnectionError, Loss};
+use crate::token::Token;
 use crate::wait::Waiting;
 
 /// What happens to a client.
@@ -50,6 +51,9 @@ pub enum Action {
     Waiting(OperationId, Waiting),
     /// An observer is to be told who leads.
     Observed(OperationId, Observed),
+    /// A watch has this to say: a majority said that the lock is held under this token, and it is still. None where that may have
+    /// changed, or the lock is not held.
+    Watched(OperationId, Option<Token>),
     /// A lock's validity has moved on.
     Renewed {
         /// The call that acquired it.

@@ -86,6 +86,9 @@ pub enum Call {
         name: Bytes,
         /// Under which it is held.
         token: Token,
+        /// Under which it is held from then on, if that is another one: nothing that is said about the old token, by whoever may
+        /// still say it, ends the lock any more. [`Token::next_attempt`] makes it.
+        new_token: Option<Token>,
         /// How long it is to last from now on.
         ttl: Duration,
     },
@@ -128,6 +131,11 @@ pub enum Call {
     /// Wants to know who leads, until nobody is interested any more.
     Observe {
         /// The lock of the election.
+        name: Bytes,
+    },
+    /// Wants to know all the time whether what a majority said of a lock is still so, until nobody is interested any more.
+    Watch {
+        /// The lock's name.
         name: Bytes,
     },
     /// Asks for what was counted.

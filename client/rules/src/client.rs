@@ -47,8 +47,8 @@ use crate::context::Context;
 use crate::counting::Counting;
 use crate::fences::KnownFences;
 use crate::lines::Lines;
-use crate::link::request::{Kind, Subject};
 use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
+use crate::observing::Listener;
 use crate::operation::{Next, Operation};
 use crate::outcome::Release;
 use crate::overlaps::Overlaps;
@@ -93,6 +93,8 @@ pub struct Client {
     fences: KnownFences,
     lines: Lines,
     observers: Vec<(Bytes, OperationId)>,
+    /// How many names nodes may still tell of that are observed no more.
+    names_left: usize,
     settling: Vec<Settling>,
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
@@ -128,6 +130,7 @@ impl Client {
             fences: KnownFences::default(),
             lines: Lines::default(),
             observers: Vec::new(),
+            names_left: 0,
             settling: Vec::new(),
             handed_over: HashMap::new(),
             owners: Owners::default(),
@@ -221,16 +224,14 @@ impl Client {
                 self.settling.push(Settling { operation, until });
                 return;
             }
-            Call::Observe { name } => return self.observe(now, operation, name, actions),
+            Call::Observe { name } => {
+                return self.observe(now, operation, name, Listener::Observer, actions);
+            }
+            Call::Watch { name } => {
+                return self.observe(now, operation, name, Listener::Watch(None), actions);
+            }
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
-            Call::Extend { name, token, ttl } => {
-                let subject = Subject::new(name.into(), token, ttl);
-                self.extend(now, operation, Kind::Extend, subject, actions);
-            }
-            Call::SetEnd { name, token, ttl } => {
-                let subject = Subject::new(name.into(), token, ttl);
-                self.extend(now, operation, Kind::SetEnd, subject, actions);
-            }
+            Call::Extend { .. } | Call::SetEnd { .. } => self.extend(now, operation, call, actions),
             Call::Read { name } => {
                 let reading = Reading::start(name, &mut self.context(now, operation, actions));
                 let reading = Operation::Reading(Box::new(reading));

@@ -50,6 +50,8 @@ pub(super) struct Observation {
     stage: Stage,
     /// Counts are numbered from 1; what is asked of one node alone has the number 0.
     count: u32,
+    /// A watch wants to know at once that something may have changed, and no fence that comes behind the lock.
+    is_watch: bool,
     /// How long a count may take.
     patience: Duration,
     /// What each node has said last; nothing of those whose answer of this count is still to come.
@@ -105,12 +107,14 @@ struct Burst {
 impl Observation {
     pub(super) fn start(
         nodes: usize,
+        is_watch: bool,
         now: ClientInstant,
         patience: Duration,
         actions: &mut Vec<ObservationAction>,
     ) -> Self {
         let mut observation = Self {
             stage: Stage::Quiet,
+            is_watch,
             count: 0,
             patience,
             answers: vec![None; nodes],
@@ -196,6 +200,13 @@ impl Observation {
         }
     }
 
+    /// What was reported, if that is so still: a majority of the nodes would have told of a change, and none has since.
+    pub(super) fn certain(&self) -> Option<&Observed> {
+        let is_quiet = self.stage == Stage::Quiet && self.probed.is_none();
+        let would_be_told = self.tracked.len() >= majority(self.answers.len());
+        self.told.as_ref().filter(|_| is_quiet && would_be_told)
+    }
+
     fn changed(&mut self, node: NodeIndex, now: ClientInstant) {
         match self.stage {
             Stage::Gathering { .. } => self.burst.nodes.insert(node),
@@ -205,7 +216,7 @@ impl Observation {
             Stage::Quiet => {
                 let burst = &mut self.burst;
                 let is_recent = burst.began.is_some_and(|at| now.since(at) < BURST_LASTS);
-                let is_of_burst = is_recent && !burst.nodes.contains(node);
+                let is_of_burst = is_recent && !burst.nodes.contains(node) && !self.is_watch;
                 if !is_of_burst {
                     burst.began = Some(now);
                     burst.nodes = NodeSet::default();
@@ -401,7 +412,7 @@ impl Observation {
                 .is_none_or(|told| told.token != leader.token);
             // A candidate takes its fence behind the lock, which no node tells of.
             let tells_fences = |seen: &Seen| matches!(seen, Ok((_, Some(it))) if it.is_full);
-            let may_come = self.answers.iter().flatten().any(tells_fences);
+            let may_come = !self.is_watch && self.answers.iter().flatten().any(tells_fences);
             if is_new && leader.fence.is_none() && may_come {
                 self.fence_at = Some(now.after(FENCE_COMES.mul_f64(jitter)));
             }

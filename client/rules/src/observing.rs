@@ -1,4 +1,4 @@
-//! An observer of an election: [`Observation`] carried out.
+//! An observer of an election, or a watch on a lock: [`Observation`] carried out.
 //!
 //! Invariant: it asks for nothing but who has the lock, so it keeps nobody from it.
 
@@ -11,6 +11,7 @@ use crate::action::Action;
 use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::context::Context;
+use crate::leader::Observed;
 use crate::link::fraction;
 use crate::link::request::{Kind, Subject};
 use crate::observation::{Observation, ObservationAction, ObservationEvent};
@@ -22,18 +23,36 @@ use crate::votes::NodeIndex;
 pub(super) struct Observing {
     subject: Rc<Subject>,
     observation: Observation,
+    listener: Listener,
+}
+
+/// Who listens.
+#[derive(Debug)]
+pub(super) enum Listener {
+    /// It is told who leads, whenever that is another one.
+    Observer,
+    /// It is told who has the lock as long as that is certain; this was told last.
+    Watch(Option<Token>),
 }
 
 impl Observing {
-    pub(super) fn start(name: Bytes, context: &mut Context<'_>) -> Self {
+    pub(super) fn start(name: Bytes, listener: Listener, context: &mut Context<'_>) -> Self {
         let token = Token::from_bytes(Bytes::new());
         let subject = Subject::new(name.into(), token, QUESTION_LASTS);
         let patience = context.patience(QUESTION_LASTS);
         let mut actions = Vec::new();
-        let observation = Observation::start(context.nodes(), context.now, patience, &mut actions);
-        let observing = Self {
+        let is_watch = matches!(listener, Listener::Watch(_));
+        let observation = Observation::start(
+            context.nodes(),
+            is_watch,
+            context.now,
+            patience,
+            &mut actions,
+        );
+        let mut observing = Self {
             subject,
             observation,
+            listener,
         };
         observing.act(actions, context);
         observing
@@ -88,12 +107,24 @@ impl Observing {
         self.act(actions, context);
     }
 
-    fn act(&self, actions: Vec<ObservationAction>, context: &mut Context<'_>) {
+    fn act(&mut self, actions: Vec<ObservationAction>, context: &mut Context<'_>) {
+        if let Listener::Watch(told) = &mut self.listener {
+            let certain = match self.observation.certain() {
+                Some(Observed::Leader(leader)) => Some(&leader.token),
+                _ => None,
+            };
+            if told.as_ref() != certain {
+                *told = certain.cloned();
+                let watched = Action::Watched(context.operation, told.clone());
+                context.actions.push(watched);
+            }
+        }
         for action in actions {
             match action {
                 ObservationAction::Look { node, round } => {
                     context.ask(node, Kind::Look, &self.subject, round);
                 }
+                ObservationAction::Report(_) if matches!(self.listener, Listener::Watch(_)) => {}
                 ObservationAction::Report(observed) => {
                     let observer = context.operation;
                     context.actions.push(Action::Observed(observer, observed));

@@ -64,6 +64,13 @@ impl Token {
         }
     }
 
+    /// The token of another attempt of the same caller; none where the token is of no attempt, so that who holds it knows all of it.
+    #[must_use]
+    pub fn next_attempt(&self, random: &mut dyn rand::Rng) -> Option<Self> {
+        let own = self.without_attempt();
+        (own.len() < self.0.len()).then(|| Self::of_attempt(own, random))
+    }
+
     /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.
     #[must_use]
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
@@ -183,6 +190,11 @@ mod tests {
                 (own, own)
             );
             assert_eq!(check_token(&first), Ok(()));
+            let third = first
+                .next_attempt(&mut random)
+                .expect("it is of an attempt");
+            assert_ne!(third, first);
+            assert_eq!(third.without_attempt(), own);
         }
         for plain in [
             "",
@@ -192,6 +204,7 @@ mod tests {
             "a~attempt-0123456789ABCDEF",
         ] {
             assert_eq!(Token::from(plain).without_attempt(), plain.as_bytes());
+            assert_eq!(Token::from(plain).next_attempt(&mut random), None);
         }
     }
 

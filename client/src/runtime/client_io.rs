@@ -355,6 +355,11 @@ impl ClientIo {
                         news.send_replace(Some(observed));
                     }
                 }
+                Action::Watched(operation, holder) => {
+                    if let Some(ReplyTo::Watch(report)) = self.replies.get(&operation) {
+                        (report.0)(holder);
+                    }
+                }
                 Action::Renewed { held, valid_until } => {
                     if let Some(lease) = self.leases.get(&held) {
                         lease.send_modify(|state| {

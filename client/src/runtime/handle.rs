@@ -48,11 +48,22 @@ pub(crate) enum ReplyTo {
     Whole(Whole),
     /// Who leads, again and again.
     Observe(watch::Sender<Option<Observed>>),
+    /// Who has a lock for certain.
+    Watch(WatchReport),
     Nobody,
 }
 
 /// What is called with an outcome, on the client's thread.
 pub(crate) struct Whole(pub(crate) Box<dyn FnOnce(Outcome) + Send>);
+
+/// What is called with what a watch has to say, on the client's thread.
+pub(crate) struct WatchReport(pub(crate) Box<dyn Fn(Option<Token>) + Send>);
+
+impl fmt::Debug for WatchReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WatchReport")
+    }
+}
 
 impl fmt::Debug for Whole {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

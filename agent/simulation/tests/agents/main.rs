@@ -1,6 +1,7 @@
 //! Requests of lock libraries to agents in front of a simulated cluster.
 
 mod nodes_away;
+mod polling;
 mod refused;
 mod scripts;
 mod steps;

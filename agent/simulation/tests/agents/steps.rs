@@ -131,6 +131,28 @@ fn an_extension_lasts_from_its_reply_on_and_may_shorten() {
 }
 
 #[test]
+fn a_release_that_is_owed_for_a_try_does_not_free_what_was_extended_through_another_agent() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "9000"]);
+    let first = agents.stored("a").unwrap();
+    assert_eq!(agents.send(1, &["PEXPIRE", "a", "9000"]), Reply::Integer(1));
+    // The first agent may have given that try up.
+    let second = agents.stored("a").unwrap();
+    assert_ne!(second, first);
+    assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    // The second knows its own.
+    assert_eq!(agents.send(1, &["PEXPIRE", "a", "8000"]), Reply::Integer(1));
+    assert_eq!(agents.stored("a").unwrap(), second);
+    let Reply::Integer(left) = agents.send(0, &["PTTL", "a"]) else {
+        panic!("it ends")
+    };
+    assert!((7_900..=8_002).contains(&left), "{left}");
+    let release = ["EVAL", COMPARE_AND_DELETE, "1", "a", "me"];
+    assert_eq!(agents.send(0, &release), Reply::Integer(1));
+    assert_eq!(agents.stored("a"), None);
+}
+
+#[test]
 fn of_callers_at_several_agents_one_gets_the_lock() {
     let mut agents = agents();
     for round in 0..50 {

@@ -20,6 +20,7 @@ use crate::link::{ConnectionId, earlier};
 use crate::log_line::News;
 use crate::outcome::Cause;
 use crate::settings::Settings;
+use crate::token::Token;
 use crate::wait::{Wait, Waiting};
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
@@ -86,6 +87,7 @@ pub(super) struct Cluster {
     pub(super) told: Vec<(OperationId, Outcome)>,
     pub(super) news: Vec<(OperationId, Waiting)>,
     pub(super) observed: Vec<(OperationId, Observed)>,
+    pub(super) watched: Vec<(OperationId, Option<Token>)>,
     pub(super) lost: Vec<OperationId>,
     /// How long the kernel was told to wait for acknowledgements.
     pub(super) limits: Vec<Duration>,
@@ -116,6 +118,7 @@ impl Cluster {
             told: Vec::new(),
             news: Vec::new(),
             observed: Vec::new(),
+            watched: Vec::new(),
             lost: Vec::new(),
             limits: Vec::new(),
             log: Vec::new(),
@@ -258,6 +261,9 @@ impl Cluster {
                 Some(Action::Waiting(operation, waiting)) => self.news.push((operation, waiting)),
                 Some(Action::Observed(operation, observed)) => {
                     self.observed.push((operation, observed));
+                }
+                Some(Action::Watched(operation, observed)) => {
+                    self.watched.push((operation, observed));
                 }
                 Some(Action::Lost { held, .. }) => self.lost.push(held),
                 Some(Action::LimitUnacknowledged(_, limit)) => self.limits.push(limit),

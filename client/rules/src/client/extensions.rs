@@ -1,10 +1,8 @@
 //! Another end for a lock: of one that is held here, or of one of which only the token is known.
 
-use std::rc::Rc;
-
 use crate::OperationId;
 use crate::action::Action;
-use crate::call::Outcome;
+use crate::call::{Call, Outcome};
 use crate::client::Client;
 use crate::clock::ClientInstant;
 use crate::extending::Extending;
@@ -18,10 +16,24 @@ impl Client {
         &mut self,
         now: ClientInstant,
         operation: OperationId,
-        kind: Kind,
-        subject: Rc<Subject>,
+        call: Call,
         actions: &mut Vec<Action>,
     ) {
+        let (kind, subject) = match call {
+            Call::Extend { name, token, ttl } => {
+                (Kind::Extend, Subject::new(name.into(), token, ttl))
+            }
+            Call::SetEnd {
+                name,
+                token,
+                new_token,
+                ttl,
+            } => {
+                let subject = Subject::with_new_token(name.into(), token, new_token, ttl);
+                (Kind::SetEnd, subject)
+            }
+            _ => return,
+        };
         let extending = Extending::start(kind, subject, &mut self.context(now, operation, actions));
         self.operations
             .insert(operation, Operation::Extending(Box::new(extending)));

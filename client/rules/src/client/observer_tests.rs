@@ -91,13 +91,49 @@ fn names_that_begin_alike_are_tracked_once_and_nothing_is_behind_the_last_observ
     assert_eq!(cluster.nodes[0].tracking, asked);
     cluster.happens(Event::Gone(short));
     cluster.pass(2_000 * MS);
-    let again = ["OFF", "ON BCAST PREFIX ab"];
+    // As long as more names are observed than not, the node tells of some in vain.
+    assert_eq!(cluster.nodes[0].tracking, asked);
+    cluster.happens(Event::Gone(long));
+    cluster.pass(2_000 * MS);
+    let again = ["OFF", "ON BCAST PREFIX abc"];
     assert_eq!(cluster.nodes[0].tracking[asked.len()..], again);
-    for observer in [long, other] {
-        cluster.happens(Event::Gone(observer));
-    }
+    cluster.happens(Event::Gone(other));
     cluster.pass(2_000 * MS);
     assert_eq!(cluster.nodes[0].tracking.last().unwrap(), "OFF");
     assert_eq!(cluster.client.size().of_calls(), 0);
     assert!(cluster.client.is_idle(cluster.now));
+}
+
+#[test]
+fn a_watch_says_who_has_the_lock_until_one_node_tells_of_a_change() {
+    let mut cluster = nodes(3);
+    cluster.take_away();
+    let watch = cluster.call(Call::Watch { name: "a".into() });
+    cluster.pass(500 * MS);
+    let held = || Some(Token::from("somebody"));
+    let watched = |cluster: &mut Cluster| -> Vec<_> {
+        let watched = std::mem::take(&mut cluster.watched).into_iter();
+        watched.map(|(_, holder)| holder).collect()
+    };
+    assert_eq!(watched(&mut cluster), [held()]);
+    // It was a renewal.
+    cluster.push_changed(2, "a");
+    cluster.pass(5 * MS);
+    assert_eq!(watched(&mut cluster), [None]);
+    cluster.pass(500 * MS);
+    assert_eq!(watched(&mut cluster), [held()]);
+    // It was a release.
+    cluster.nodes.iter_mut().for_each(|node| node.keys.clear());
+    cluster.push_changed(0, "a");
+    cluster.pass(500 * MS);
+    assert_eq!(watched(&mut cluster), [None]);
+    assert!(cluster.observed.is_empty());
+    cluster.take_away();
+    // Nodes that would not tell of a change leave nothing certain.
+    for node in 0..2 {
+        cluster.conduct(node, Conduct::IsAway);
+    }
+    cluster.pass(60_000 * MS);
+    assert_eq!(watched(&mut cluster), []);
+    cluster.happens(Event::Gone(watch));
 }

@@ -1,6 +1,6 @@
 //! Observers of elections, and what nodes tell of the locks that they observe.
 //!
-//! Invariant: nodes are asked to tell of no name that nobody observes any more.
+//! Invariant: nodes tell of no more names that nobody observes any more than of others.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::OperationId;
 use crate::action::Action;
 use crate::clock::ClientInstant;
 use crate::context::Context;
-use crate::observing::Observing;
+use crate::observing::{Listener, Observing};
 use crate::operation::Operation;
 use crate::votes::NodeIndex;
 
@@ -19,16 +19,18 @@ impl Client {
         now: ClientInstant,
         operation: OperationId,
         name: Bytes,
+        listener: Listener,
         actions: &mut Vec<Action>,
     ) {
         self.observers.push((name.clone(), operation));
-        let observing = Observing::start(name, &mut self.context(now, operation, actions));
+        let mut context = self.context(now, operation, actions);
+        let observing = Observing::start(name, listener, &mut context);
         self.operations
             .insert(operation, Operation::Observing(Box::new(observing)));
         self.arm(operation);
     }
 
-    /// Nobody listens to an observer any more. Nodes that tell of changes are asked anew, by those that go on.
+    /// Nobody listens to an observer any more. Where nodes tell of changes in vain, they are asked anew, by those that go on.
     pub(super) fn end_observer(
         &mut self,
         now: ClientInstant,
@@ -44,6 +46,12 @@ impl Client {
         if self.observers.iter().any(|(other, _)| *other == name) {
             return;
         }
+        // Nodes forget all names at once: that is worth it where they tell of more in vain than for somebody.
+        self.names_left += 1;
+        if self.names_left <= self.observers.len() {
+            return;
+        }
+        self.names_left = 0;
         for node in 0..self.links.len() {
             if self.links[node].has_tracking() {
                 self.context(now, operation, actions).untrack(node);

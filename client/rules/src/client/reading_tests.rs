@@ -164,7 +164,12 @@ fn the_end_of_a_lock_is_set_where_it_is_held_under_the_token() {
         let (name, token) = ("a".into(), Token::from("x"));
         let ttl = Duration::from_millis(1_500);
         let began = cluster.now;
-        let call = cluster.call(Call::SetEnd { name, token, ttl });
+        let call = cluster.call(Call::SetEnd {
+            name,
+            token,
+            new_token: None,
+            ttl,
+        });
         cluster.pass(TTL);
         match cluster.outcome(call) {
             Some(Outcome::Extended(Ok(extended))) if is_set => {

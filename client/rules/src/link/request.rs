@@ -18,7 +18,7 @@ use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::looking;
 use crate::protocol::request::{
     self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
-    SET_END_SCRIPT, ScriptHash,
+    SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT, ScriptHash,
 };
 use crate::token::Token;
 use crate::votes::{Identity, NodeIndex};
@@ -118,6 +118,8 @@ impl Kind {
 pub(crate) struct Subject {
     pub(crate) name: LockName,
     pub(crate) token: Token,
+    /// Under which it is held from the next end on that is set, if that is another one.
+    new_token: Option<Token>,
     pub(crate) ttl: Duration,
     /// How long a node keeps the lock: the ttl, and the lock delay behind it.
     pub(crate) kept: Duration,
@@ -140,28 +142,33 @@ struct Holder {
 impl Subject {
     /// A lock that no node was asked for yet.
     pub(crate) fn new(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Self::with_lock_delay(name, token, ttl, Duration::ZERO, None)
+        Rc::new(Self::plain(name, token, ttl))
+    }
+
+    fn plain(name: LockName, token: Token, ttl: Duration) -> Self {
+        Self {
+            name,
+            token,
+            new_token: None,
+            ttl,
+            kept: ttl,
+            is_shared: false,
+            text: None,
+            may_hold: RefCell::default(),
+        }
     }
 
     /// The same for a lock that is held beside others who read, if it is.
     pub(crate) fn new_as(is_shared: bool, name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        match is_shared {
-            true => Self::to_read(name, token, ttl),
-            false => Self::new(name, token, ttl),
-        }
+        Rc::new(Self {
+            is_shared,
+            ..Self::plain(name, token, ttl)
+        })
     }
 
     /// The same for a lock that is held beside others who read.
     pub(crate) fn to_read(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Rc::new(Self {
-            name,
-            token,
-            ttl,
-            kept: ttl,
-            is_shared: true,
-            text: None,
-            may_hold: RefCell::default(),
-        })
+        Self::new_as(true, name, token, ttl)
     }
 
     /// Whether it is held beside others who read.
@@ -179,13 +186,22 @@ impl Subject {
         text: Option<Arc<str>>,
     ) -> Rc<Self> {
         Rc::new(Self {
-            name,
-            token,
-            ttl,
             kept: ttl.saturating_add(lock_delay),
-            is_shared: false,
             text,
-            may_hold: RefCell::default(),
+            ..Self::plain(name, token, ttl)
+        })
+    }
+
+    /// A lock that is held under one token, and under another from the next end on that is set.
+    pub(crate) fn with_new_token(
+        name: LockName,
+        token: Token,
+        new_token: Option<Token>,
+        ttl: Duration,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            new_token,
+            ..Self::plain(name, token, ttl)
         })
     }
 
@@ -199,6 +215,18 @@ impl Subject {
         let subject = Self::new(name, token, ttl);
         (0..nodes).for_each(|node| subject.note_asked(node, None));
         subject
+    }
+
+    /// What lets it end at another time, and changes its token if there is another one.
+    fn write_end(&self, name: &Bytes, kept: &[u8], out: &mut Vec<u8>) {
+        let token = self.token.as_bytes();
+        match &self.new_token {
+            None => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
+            Some(new) => {
+                let arguments = [token, kept, new.as_bytes()];
+                request::script(out, None, SET_END_AND_TOKEN_SCRIPT, name, &arguments);
+            }
+        }
     }
 
     /// Whether a node that answers or has answered under this entry may hold the lock because it was asked to take it.
@@ -290,9 +318,14 @@ impl Request {
             && !now.has_reached(self.until)
     }
 
-    /// Whether this is an extension that is worth sending again on another connection: done twice it is as good as once.
+    /// Whether this is an extension that is worth sending again on another connection: done twice it is as good as once. One that
+    /// changes the token is not: the second would be refused.
     pub(super) fn is_repeatable(&self, now: ClientInstant) -> bool {
-        let is_idempotent = matches!(self.kind, Kind::Extend | Kind::SetEnd);
+        let is_idempotent = match self.kind {
+            Kind::Extend => true,
+            Kind::SetEnd => self.subject.new_token.is_none(),
+            _ => false,
+        };
         is_idempotent && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
     }
 
@@ -351,7 +384,7 @@ impl Request {
                 let hash = by_hash(peer.release_hash);
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
-            Kind::SetEnd => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
+            Kind::SetEnd => self.subject.write_end(name, kept, out),
             Kind::Holder
             | Kind::TimeLeft
             | Kind::Exists

@@ -55,7 +55,7 @@ impl Trial {
     fn with(nodes: Vec<Node>) -> Self {
         let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
         let mut actions = Vec::new();
-        let observation = Observation::start(nodes.len(), now, PATIENCE, &mut actions);
+        let observation = Observation::start(nodes.len(), false, now, PATIENCE, &mut actions);
         let mut trial = Self {
             observation,
             now,
@@ -164,7 +164,7 @@ fn one_node_behind_two_addresses_is_no_majority() {
     let a = sight("a", None);
     let mut actions = Vec::new();
     let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
-    let mut observation = Observation::start(3, now, PATIENCE, &mut actions);
+    let mut observation = Observation::start(3, false, now, PATIENCE, &mut actions);
     for node in 0..3 {
         let by = Identity::new(Arc::from(if node < 2 { "same" } else { "other" }), 0);
         let holder = (node < 2).then(|| a.clone());
@@ -235,7 +235,7 @@ fn a_change_right_behind_the_first_count_is_not_missed() {
 fn a_change_at_a_node_that_had_answered_is_not_missed() {
     let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
     let mut actions = Vec::new();
-    let mut observation = Observation::start(3, now, PATIENCE, &mut actions);
+    let mut observation = Observation::start(3, false, now, PATIENCE, &mut actions);
     let seen = |node, token| ObservationEvent::Seen {
         node,
         round: 1,

@@ -23,6 +23,11 @@ if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2])
 pub(crate) const SET_END_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
 return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
 
+/// The same, and lets it be held under another token from then on.
+pub(crate) const SET_END_AND_TOKEN_SCRIPT: &[u8] =
+    b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2]) return 1 else return 0 end";
+
 /// Takes several locks if each of them is free or held under the token: 1 taken, the holder's token otherwise. None is
 /// taken where another is held, and none that is ours ends sooner.
 pub const ACQUIRE_ALL_SCRIPT: &[u8] =

@@ -1,0 +1,65 @@
+//! Which lock a request is about.
+
+use bytes::Bytes;
+use quorlock_client_rules::name::check_name;
+use quorlock_engine::{Categories, Reply, keys_of_request, spec_named};
+
+use crate::commands::Commands;
+use crate::refusal::not_a_lock;
+
+/// The lock that a request is about; none where it needs no key.
+///
+/// # Errors
+/// The refusal, where it is about several, or about what an agent has not.
+pub(crate) fn lock_name(commands: &Commands) -> Result<Option<Bytes>, Reply> {
+    let refused = |reason: &str| Err(Reply::Error(not_a_lock(reason)));
+    let mut name: Option<&[u8]> = None;
+    for command in &commands.all {
+        let arguments: Vec<&[u8]> = command.iter().map(|one| &one[..]).collect();
+        let Some(spec) = arguments.first().and_then(|name| spec_named(name)) else {
+            continue;
+        };
+        if spec.name.starts_with("lock.") {
+            return refused("an agent does not have the LOCK commands yet. Send them to a node");
+        }
+        if spec.about.categories.intersects(OTHER_TYPES) {
+            return refused(&format!(
+                "{} is for another type than a string, and an agent keeps nothing but locks. Use a server of its own for other data",
+                spec.name.to_uppercase()
+            ));
+        }
+        let keys = keys_of_request(spec.description(), &arguments).unwrap_or_default();
+        let counts_none = arguments.get(2) == Some(&&b"0"[..]);
+        if keys.is_empty() && spec.about.key_count_at > 0 && !counts_none {
+            // What is wrong with the number of its keys its own error says.
+            continue;
+        }
+        if keys.is_empty() && !NEED_NO_KEY.contains(&spec.name) {
+            return refused(&format!(
+                "{} is about no single lock, and an agent keeps nothing but locks. Use a server of its own for other data",
+                spec.name.to_uppercase()
+            ));
+        }
+        for key in keys {
+            if *name.get_or_insert(key.name) != key.name {
+                return refused(
+                    "the request is about several keys, and an agent takes one lock at a time. Use one key for each request",
+                );
+            }
+        }
+    }
+    match name.map(|name| (name, check_name(name))) {
+        None => Ok(None),
+        Some((name, Ok(()))) => Ok(Some(Bytes::copy_from_slice(name))),
+        Some((_, Err(reason))) => refused(&reason),
+    }
+}
+
+const OTHER_TYPES: Categories = Categories::LIST
+    .with(Categories::HASH)
+    .with(Categories::SET)
+    .with(Categories::SORTED_SET)
+    .with(Categories::BITMAP)
+    .with(Categories::BLOCKING);
+/// Commands that name no key and are executed on the scratch keyspace alone.
+const NEED_NO_KEY: [&str; 2] = ["script", "time"];

@@ -1,0 +1,33 @@
+//! What is to be done for a request.
+
+use quorlock_client_rules::call::Call;
+use quorlock_clock::ClientInstant;
+use quorlock_engine::Reply;
+
+/// Until when a reply may leave, and what happens otherwise: whoever gets it counts a ttl from then on.
+#[derive(Debug)]
+pub struct Expiring {
+    /// It may not leave from then on.
+    pub until: ClientInstant,
+    /// What the caller is told then.
+    pub instead: Reply,
+    /// What is to be asked of the nodes then.
+    pub undo: Option<Call>,
+}
+
+/// What is to be done for a request.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Ask(Call),
+    /// Nothing before this time.
+    Pause(ClientInstant),
+    /// Nothing before this time, unless the lock may be free sooner.
+    HoldBack(ClientInstant),
+    Answer(Reply),
+    /// The same, if it leaves before this is over.
+    AnswerBefore(Reply, Expiring),
+    /// The same, and the lock that was acquired is its caller's from now on.
+    HandOver(Reply, Expiring),
+    /// The same, and this lock is released, which nobody waits for.
+    GiveBack(Reply, Call),
+}

@@ -1,9 +1,11 @@
-"""Fragments of the README made into programs, in folders into which `install` has put what they need.
+"""Fragments of the README and of the book made into programs, in folders into which `install` has put what they need.
 
-Only what a fragment leaves to its reader stands here: imports, a function around it, the work that the lock protects. A name in
-round brackets after a language in the README, such as `pip install pottery`, is what is installed.
+Only what a fragment leaves to its reader stands here: imports, a function around it, the work that the lock protects. What a page
+says is installed, such as `pip install pottery`, is installed, in the version that the checks of clients have.
 """
 
+import glob
+import json
 import os
 import re
 import shutil
@@ -41,12 +43,7 @@ GO = """package main
 import (
 	"fmt"
 	"os"
-	"time"
-
-	"github.com/go-redsync/redsync/v4"
-	"github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	goredislib "github.com/redis/go-redis/v9"
+{imports}
 )
 
 func run() error {{
@@ -60,6 +57,46 @@ func main() {{
 		os.Exit(1)
 	}}
 }}
+"""
+
+# What a fragment has of a package, and the package: what is imported in vain is an error of Go's.
+GO_IMPORTS = {
+    "context.": '"context"',
+    "time.": '"time"',
+    "redislock.": '"github.com/bsm/redislock"',
+    "redis.NewClient": '"github.com/redis/go-redis/v9"',
+    "redsync.": '"github.com/go-redsync/redsync/v4"',
+    "redis.Pool": '"github.com/go-redsync/redsync/v4/redis"',
+    "goredis.": '"github.com/go-redsync/redsync/v4/redis/goredis/v9"',
+    "goredislib.": 'goredislib "github.com/redis/go-redis/v9"',
+}
+
+JAVA = """import java.util.concurrent.locks.Lock;
+import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.integration.redis.util.RedisLockRegistry;
+
+public final class Block {{
+    static void backUp() {{}}
+
+    public static void main(String[] arguments) {{
+{block}
+        System.exit(0);
+    }}
+}}
+"""
+
+PHP = """<?php
+set_error_handler(fn ($level, $message) => throw new ErrorException($message, 0, $level));
+function back_up(): void {{}}
+{block}
+"""
+
+RUBY = """require "redis"
+require "securerandom"
+
+def back_up; end
+
+{block}
 """
 
 RUST = """#![allow(unused)]
@@ -105,78 +142,142 @@ class Absent(Exception):
     """What a language needs is not to be had on this machine."""
 
 
-def carry_out(words, folder, environment, limit):
+def carry_out(words, folder, environment=None, limit=300):
     done = subprocess.run(words, cwd=folder, env=environment, timeout=limit, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise Failed(f"{' '.join(words)} ended with {done.returncode}: {done.stdout[-800:]}")
 
 
-def write(path, template, block):
+def write(path, template, block, imports=""):
     with open(path, "w", encoding="utf-8") as file:
-        file.write(template.format(block=block))
-
-
-def run(language, block, scratch, environment, limit):
-    """Runs a fragment. What is missing on this machine is a failure: install has been asked for it."""
-    folder = os.path.join(scratch, "programs", language)
-    if language == "python":
-        write(os.path.join(folder, "block.py"), PYTHON, block)
-        carry_out([os.path.join(folder, "venv/bin/python"), "block.py"], folder, environment, limit)
-    elif language == "js":
-        write(os.path.join(folder, "block.js"), JS, block)
-        carry_out(["node", "block.js"], folder, environment, limit)
-    elif language == "go":
-        if os.path.exists(os.path.join(folder, ABSENT)):
-            raise Absent("its modules cannot be fetched")
-        write(os.path.join(folder, "block.go"), GO, block)
-        carry_out(["go", "build", "-o", "block", "block.go"], folder, environment, limit)
-        carry_out([os.path.join(folder, "block")], folder, environment, limit)
-    elif language == "rust":
-        # Copied from the root, so that what the workspace has built is used again.
-        write(os.path.join(folder, "src/main.rs"), RUST, block)
-        target = environment.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-        carry_out(["cargo", "run", "--quiet", "--target-dir", target], folder, environment, limit)
-    else:
-        raise Failed(f"nothing is known of {language}")
+        file.write(template.format(block=block, imports=imports))
 
 
 def named(program):
-    """The command that the README names for an installation."""
-    with open(os.path.join(ROOT, "README.md"), encoding="ascii") as file:
-        found = re.search(rf"`({program} install [^`]+)`", file.read())
+    """The packages that the README and the book name for an installation."""
+    found = set()
+    for document in ["README.md"] + sorted(glob.glob("docs/book/*.md", root_dir=ROOT)):
+        with open(os.path.join(ROOT, document), encoding="ascii") as file:
+            for words in re.findall(rf"`{program} install ([^`]+)`", file.read()):
+                found.update(words.split())
     if not found:
-        raise Failed(f"the README does not say what {program} has to install")
-    return found[1].split()[2:]
+        raise Failed(f"no page says what {program} has to install")
+    return sorted(found)
+
+
+def prepare_python(folder):
+    carry_out([sys.executable, "-m", "venv", "venv"], folder)
+    constraints = os.path.join(INTEROP, "python/requirements.txt")
+    carry_out(["venv/bin/pip", "install", *named("pip"), "-c", constraints], folder)
+
+
+def prepare_js(folder):
+    with open(os.path.join(INTEROP, "node/package.json"), encoding="utf-8") as file:
+        pinned = json.load(file)["dependencies"]
+    packages = []
+    for package in named("npm"):
+        name, _, version = package.partition("@")
+        if name not in pinned or version not in ("", pinned[name]):
+            raise Failed(f"a page says `npm install {package}`, and the checks of clients have {pinned.get(name)}")
+        packages.append(f"{name}@{pinned[name]}")
+    carry_out(["npm", "install", "--no-audit", "--no-fund", *packages], folder)
+
+
+def prepare_go(folder):
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(os.path.join(INTEROP, "go", name), folder)
+    # They come from a proxy that not every machine reaches; all else is there for everyone.
+    try:
+        carry_out(["go", "mod", "download"], folder)
+    except (Failed, OSError, subprocess.TimeoutExpired) as error:
+        raise Absent("its modules cannot be fetched") from error
+
+
+def prepare_java(folder):
+    for program in ("javac", "mvn"):
+        if not shutil.which(program):
+            raise Absent(f"there is no {program} on this machine")
+    shutil.copy(os.path.join(INTEROP, "java/pom.xml"), folder)
+    carry_out(["mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=libraries"], folder)
+
+
+def prepare_php(folder):
+    present("php", "exit(extension_loaded('redis') ? 0 : 1);", "-r", folder)
+
+
+def prepare_ruby(folder):
+    present("ruby", "require 'redis'", "-e", folder)
+
+
+def present(program, asks, option, folder):
+    """What comes from Debian's packages is there, or has not been installed."""
+    try:
+        carry_out([program, option, asks], folder)
+    except (Failed, OSError) as error:
+        raise Absent(f"{program} and its client are not on this machine") from error
+
+
+def prepare_rust(folder):
+    os.makedirs(os.path.join(folder, "src"), exist_ok=True)
+    with open(os.path.join(folder, "Cargo.toml"), "w", encoding="utf-8") as file:
+        file.write(RUST_PACKAGE.format(root=ROOT))
+    # Copied from the root, so that what the workspace has built is used again.
+    shutil.copy(os.path.join(ROOT, "Cargo.lock"), folder)
+    write(os.path.join(folder, "src/main.rs"), RUST, "")
+    carry_out(["cargo", "build", *CARGO], folder, limit=1200)
+
+
+TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+CARGO = ["--quiet", "--target-dir", TARGET]
+
+
+class Language:
+    """The file that a fragment becomes, what stands around it there, the commands that run it, and what they need."""
+
+    def __init__(self, prepare, file, template, *commands, imports=()):
+        self.prepare, self.file, self.template, self.commands, self.imports = prepare, file, template, commands, dict(imports)
+
+
+LANGUAGES = {
+    "python": Language(prepare_python, "block.py", PYTHON, ["venv/bin/python", "block.py"]),
+    "js": Language(prepare_js, "block.js", JS, ["node", "block.js"]),
+    "go": Language(prepare_go, "block.go", GO, ["go", "build", "-o", "block", "block.go"], ["./block"],
+                   imports=GO_IMPORTS),
+    "java": Language(prepare_java, "Block.java", JAVA, ["javac", "-cp", "libraries/*", "Block.java"],
+                     ["java", "-cp", "libraries/*:.", "Block"]),
+    "php": Language(prepare_php, "block.php", PHP, ["php", "block.php"]),
+    "ruby": Language(prepare_ruby, "block.rb", RUBY, ["ruby", "block.rb"]),
+    "rust": Language(prepare_rust, "src/main.rs", RUST, ["cargo", "run", *CARGO]),
+}
+
+
+def run(name, block, scratch, environment, limit):
+    """Runs a fragment. What is missing on this machine is a failure, unless `install` has found it absent."""
+    folder = os.path.join(scratch, "programs", name)
+    language = LANGUAGES.get(name)
+    if language is None:
+        raise Failed(f"nothing is known of {name}")
+    if os.path.exists(os.path.join(folder, ABSENT)):
+        with open(os.path.join(folder, ABSENT), encoding="utf-8") as file:
+            raise Absent(file.read())
+    used = [package for name, package in language.imports.items() if re.search(rf"\b{re.escape(name)}", block)]
+    imports = "\n".join(f"\t{package}" for package in used)
+    write(os.path.join(folder, language.file), language.template, block, imports)
+    for words in language.commands:
+        carry_out(words, folder, environment, limit)
 
 
 def install(scratch):
-    """What the README's programs need, as the README says where it does."""
-    environment = dict(os.environ)
-    folders = {name: os.path.join(scratch, "programs", name) for name in ("python", "js", "go", "rust")}
-    for folder in folders.values():
+    """What programs of all languages need."""
+    for name, language in LANGUAGES.items():
+        folder = os.path.join(scratch, "programs", name)
         os.makedirs(folder, exist_ok=True)
-    venv = os.path.join(folders["python"], "venv")
-    carry_out([sys.executable, "-m", "venv", venv], folders["python"], environment, 300)
-    # Versions that the checks of clients have as well.
-    constraints = os.path.join(INTEROP, "python/requirements.txt")
-    packages = named("pip") + ["-c", constraints]
-    carry_out([os.path.join(venv, "bin/pip"), "install", *packages], folders["python"], environment, 300)
-    carry_out(["npm", "install", "--no-audit", "--no-fund", *named("npm")], folders["js"], environment, 300)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(os.path.join(INTEROP, "go", name), folders["go"])
-    # They come from a proxy that not every machine reaches; all else is there for everyone.
-    try:
-        carry_out(["go", "mod", "download"], folders["go"], environment, 300)
-    except (Failed, OSError, subprocess.TimeoutExpired):
-        write(os.path.join(folders["go"], ABSENT), "", "")
-    os.makedirs(os.path.join(folders["rust"], "src"), exist_ok=True)
-    with open(os.path.join(folders["rust"], "Cargo.toml"), "w", encoding="utf-8") as file:
-        file.write(RUST_PACKAGE.format(root=ROOT))
-    shutil.copy(os.path.join(ROOT, "Cargo.lock"), folders["rust"])
-    write(os.path.join(folders["rust"], "src/main.rs"), RUST, "")
-    target = environment.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    carry_out(["cargo", "build", "--quiet", "--target-dir", target], folders["rust"], environment, 1200)
+        try:
+            language.prepare(folder)
+        except Absent as error:
+            with open(os.path.join(folder, ABSENT), "w", encoding="utf-8") as file:
+                file.write(str(error))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,13 @@ GO_IMPORTS = {
     "goredislib.": 'goredislib "github.com/redis/go-redis/v9"',
 }
 
-JAVA = """import java.util.concurrent.locks.Lock;
+JAVA = """import java.time.Duration;
+import java.util.UUID;
+import java.util.concurrent.locks.Lock;
+import org.redisson.Redisson;
+import org.redisson.api.RBucket;
+import org.redisson.client.codec.StringCodec;
+import org.redisson.config.Config;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.integration.redis.util.RedisLockRegistry;
 

@@ -15,7 +15,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.ConcurrentModificationException;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -24,7 +26,10 @@ import java.util.logging.LogManager;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.provider.redis.spring.RedisLockProvider;
+import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.integration.redis.util.RedisLockRegistry;
 import org.springframework.integration.redis.util.RedisLockRegistry.RedisLockType;
@@ -40,6 +45,7 @@ public final class AgentChecks {
 
     private final List<String> agents;
     private final List<LettuceConnectionFactory> factories = new ArrayList<>();
+    private final Map<Integer, RedissonClient> clients = new HashMap<>();
 
     private AgentChecks(List<String> agents) {
         this.agents = agents;
@@ -67,6 +73,11 @@ public final class AgentChecks {
         report.check(SHEDLOCK + ": expires, and a lost lock is not released", checks::endsSchedules);
         report.version(REDISSON, "org.redisson", "redisson");
         report.check(REDISSON + ": RLock's hash is refused by name", checks::keepsNoHash);
+        report.check(REDISSON + ": fair, read-write, spin and fenced locks and semaphores are refused by name",
+                checks::keepsNoOtherLocks);
+        report.check(REDISSON + ": RBucket as a lock, a second owner is refused", checks::refusesBuckets);
+        report.check(REDISSON + ": RBucket as a lock, expires, and a lost lock is not released",
+                checks::endsBuckets);
         System.out.println("done");
         // Clients stay open: to close those of Redisson takes longer than all checks.
         System.exit(report.hasFailed() ? 1 : 0);
@@ -225,7 +236,54 @@ public final class AgentChecks {
     }
 
     private void keepsNoHash() throws Exception {
-        RLock lock = Nodes.redisson(agents.get(0), 2).getLock(fresh());
+        RLock lock = redisson(0).getLock(fresh());
         refusedByName(() -> lock.tryLock(0, 4, TimeUnit.SECONDS));
+        refusedByName(lock::unlock);
+        refusedByName(lock::isHeldByCurrentThread);
+    }
+
+    private void keepsNoOtherLocks() throws Exception {
+        RedissonClient client = redisson(0);
+        var readers = client.getReadWriteLock(fresh());
+        for (RLock lock : List.of(client.getFairLock(fresh()), readers.readLock(), readers.writeLock(),
+                client.getFencedLock(fresh()))) {
+            refusedByName(() -> lock.tryLock(0, 4, TimeUnit.SECONDS));
+        }
+        refusedByName(() -> client.getSpinLock(fresh()).tryLock(0, 4, TimeUnit.SECONDS));
+        refusedByName(() -> client.getSemaphore(fresh()).trySetPermits(2));
+        refusedByName(() -> client.getPermitExpirableSemaphore(fresh()).trySetPermits(2));
+        refusedByName(() -> client.getCountDownLatch(fresh()).trySetCount(1));
+    }
+
+    private RBucket<String> bucket(int agent, String name) {
+        return redisson(agent).getBucket(name, StringCodec.INSTANCE);
+    }
+
+    private void refusesBuckets() throws Exception {
+        String name = fresh();
+        RBucket<String> lock = bucket(0, name);
+        RBucket<String> other = bucket(1, name);
+        expect(lock.setIfAbsent("first", Duration.ofSeconds(4)), "a free lock was refused");
+        expect(!other.setIfAbsent("second", Duration.ofSeconds(4)), "a second owner got the lock");
+        expect(!other.compareAndSet("second", null), "another than the owner released it");
+        expect(lock.compareAndSet("first", null), "the owner did not release it");
+        expect(other.setIfAbsent("second", Duration.ofSeconds(4)), "the lock is not free");
+        expect(other.compareAndSet("second", null), "the second owner did not release it");
+    }
+
+    private void endsBuckets() throws Exception {
+        String name = fresh();
+        RBucket<String> lock = bucket(0, name);
+        RBucket<String> other = bucket(1, name);
+        expect(lock.setIfAbsent("first", Duration.ofSeconds(1)), "a free lock was refused");
+        long start = System.nanoTime();
+        await("the lock ends", () -> other.setIfAbsent("second", Duration.ofSeconds(4)));
+        between(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start), 800, 10_000);
+        expect(!lock.compareAndSet("first", null), "a lost lock was released");
+        expect(other.compareAndSet("second", null), "the second owner lost it");
+    }
+
+    private RedissonClient redisson(int agent) {
+        return clients.computeIfAbsent(agent, index -> Nodes.redisson(agents.get(index), 2));
     }
 }

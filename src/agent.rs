@@ -4,9 +4,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use quorlock_client::Redlock;
 use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
 
@@ -15,7 +17,7 @@ use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions};
 use crate::output::Format;
 use crate::runtime;
-use crate::server::{invocation, listen, start_log, until_end};
+use crate::server::{invocation, listen, start_log, supervision, until_end};
 
 /// Arguments of `quorlock agent`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         return Err(Failure::usage("behind -- an agent takes directives alone"));
     };
     start_log(&config)?;
+    let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
         let mut builder = quorlock_agent::builder_with(redlock, arguments.hold_back)
@@ -65,8 +68,37 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             format_args!("lock libraries find the agent under {url}"),
             &json!({ "url": url }),
         );
-        until_end(agent, signals, false).await
+        let mut end = pin!(until_end(agent, signals, false));
+        tokio::select! {
+            end = &mut end => return end,
+            () = announce_ready(&nodes) => {}
+        }
+        end.await
     })
+}
+
+/// Tells systemd that the agent is ready, once enough nodes can vote. Until then it answers, with `-NOQUORUM`.
+async fn announce_ready(nodes: &Redlock) {
+    if !supervision::is_notified() {
+        return;
+    }
+    let needed = nodes.quorum();
+    loop {
+        let statuses = nodes.probe().await;
+        let voting = statuses.iter().filter(|status| status.votes()).count();
+        let count = statuses.len();
+        if voting >= needed {
+            supervision::notify_status(&format!(
+                "{voting} of {count} nodes could vote at the start"
+            ));
+            supervision::notify_ready();
+            return;
+        }
+        supervision::notify_status(&format!(
+            "waiting for nodes: {voting} of {count} can vote, and {needed} must"
+        ));
+        tokio::time::sleep(PROBE_PAUSE).await;
+    }
 }
 
 /// What was said of a node that an agent is not by itself.
@@ -111,6 +143,8 @@ fn hold_back(text: &str) -> Result<Duration, String> {
 
 const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
+/// Between two looks at nodes of which too few can vote.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const NOT_OF_AGENTS: [&str; 4] = ["appendfsync", "appendonly", "dir", "port"];
 
 const EXAMPLES: &str = "\

@@ -6,7 +6,7 @@
 
 mod log_file;
 mod log_line;
-mod supervision;
+pub(crate) mod supervision;
 
 use std::ffi::OsString;
 use std::io;

@@ -12,15 +12,17 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_agent_rules::{Action, Agent, Commands, Event, Expiring, RequestId};
+use quorlock_agent_rules::{Action, Agent, Commands, Event, Expiring, RequestId, Step};
 use quorlock_client::{LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
-use quorlock_server::{PendingAnswer, Upstream, UpstreamRequest};
+use quorlock_server::{PendingAnswer, Upstream, UpstreamReport, UpstreamRequest};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+
+use crate::monitor::Monitor;
 
 /// The upstream of an agent's node.
 pub(crate) struct Bridge {
@@ -29,6 +31,7 @@ pub(crate) struct Bridge {
 
 struct Shared {
     redlock: Redlock,
+    monitor: Arc<Monitor>,
     state: Mutex<State>,
     /// The thread that tells the rules the time.
     timer: thread::Thread,
@@ -46,10 +49,14 @@ struct State {
 
 struct Pending {
     answer: PendingAnswer,
+    /// Its first command.
+    command: Bytes,
+    /// What its last call has come to.
+    step: Option<Step>,
     operation: Option<OperationId>,
 }
 
-type Replies = Vec<(PendingAnswer, Reply, Option<Expiring>)>;
+type Replies = Vec<(Pending, Reply, Option<Expiring>)>;
 
 impl Bridge {
     pub(crate) fn new(redlock: Redlock, hold_back: Duration) -> Self {
@@ -67,6 +74,7 @@ impl Bridge {
             .thread()
             .clone();
         let shared = Arc::new(Shared {
+            monitor: Monitor::begin(redlock.clone()),
             redlock,
             state: Mutex::new(State {
                 agent,
@@ -89,20 +97,30 @@ impl Upstream for Bridge {
             client_id: request.client,
             ..Caller::default()
         };
+        let first = request.commands.first().and_then(|words| words.first());
+        let command = first.cloned().unwrap_or_default();
         let commands = Commands {
             all: request.commands,
             is_transaction: request.is_transaction,
         };
+        self.shared.monitor.request();
         let mut state = self.shared.lock();
         state.count += 1;
         let id = RequestId(state.count);
         let pending = Pending {
             answer: request.answer,
+            command,
+            step: None,
             operation: None,
         };
         state.requests.insert(id, pending);
         self.shared
             .happens(state, Event::Request(id, caller, commands));
+    }
+
+    fn report(&self) -> UpstreamReport {
+        let under_way = self.shared.lock().requests.len();
+        self.shared.monitor.report(under_way)
     }
 }
 
@@ -128,12 +146,25 @@ impl Shared {
         if is_sooner {
             self.timer.unpark();
         }
-        for (answer, reply, expiring) in replies {
+        for (pending, reply, expiring) in replies {
+            let Pending {
+                answer,
+                command,
+                step,
+                ..
+            } = pending;
             match expiring {
-                None => answer.send(reply),
+                None => {
+                    self.monitor.reply(&command, step, &reply);
+                    answer.send(reply);
+                }
                 Some(expiring) => {
                     let shared = Arc::clone(self);
-                    answer.send_made(move || shared.in_time(reply, expiring));
+                    answer.send_made(move || {
+                        let reply = shared.in_time(reply, expiring);
+                        shared.monitor.reply(&command, step, &reply);
+                        reply
+                    });
                 }
             }
         }
@@ -156,7 +187,11 @@ impl Shared {
                 let shared = Arc::downgrade(self);
                 let operation = self.redlock.submit(call, move |outcome| {
                     if let Some(shared) = shared.upgrade() {
-                        shared.happens(shared.lock(), Event::Outcome(id, outcome));
+                        let mut state = shared.lock();
+                        if let Some(pending) = state.requests.get_mut(&id) {
+                            pending.step = Step::of(&outcome);
+                        }
+                        shared.happens(state, Event::Outcome(id, outcome));
                     }
                 });
                 if let Some(pending) = state.requests.get_mut(&id) {
@@ -187,12 +222,12 @@ impl Shared {
             }
             Action::Reply(id, reply) => {
                 if let Some(pending) = state.requests.remove(&id) {
-                    replies.push((pending.answer, reply, None));
+                    replies.push((pending, reply, None));
                 }
             }
             Action::ReplyBefore(id, reply, expiring) => {
                 if let Some(pending) = state.requests.remove(&id) {
-                    replies.push((pending.answer, reply, Some(expiring)));
+                    replies.push((pending, reply, Some(expiring)));
                 }
             }
         }

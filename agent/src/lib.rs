@@ -22,6 +22,9 @@
 //! ```
 
 mod bridge;
+mod figures;
+mod monitor;
+mod report;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,7 +27,9 @@ pub use node::{
     StateWatch, Value, init, mark_restored, require_directory,
 };
 pub use quorlock_engine::{ErrorReply, REDIS_VERSION, Reply};
-pub use quorlock_node::core::upstream::{PendingAnswer, Upstream, UpstreamRequest};
+pub use quorlock_node::core::upstream::{
+    PendingAnswer, ReportMetric, ReportSection, Upstream, UpstreamReport, UpstreamRequest,
+};
 pub use quorlock_node::past::{FrameError, NodeId, is_node_file};
 pub use quorlock_node::{Date, show_duration};
 pub use quorlock_persistence::{

@@ -72,22 +72,37 @@ fn write_pid(path: &Path) -> io::Result<Metadata> {
     Ok(about)
 }
 
-/// Tells systemd that the node accepts connections, if there is anybody to tell.
-pub(super) fn notify_ready() {
+/// Whether systemd wants to know of this process.
+pub(crate) fn is_notified() -> bool {
+    env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// Tells systemd that the process accepts connections, if systemd has started it.
+pub(crate) fn notify_ready() {
+    notify("READY=1\n");
+}
+
+/// Tells systemd what the process is doing, in words that `systemctl status` shows.
+pub(crate) fn notify_status(status: &str) {
+    notify(&format!("STATUS={}\n", status.replace('\n', " ")));
+}
+
+fn notify(text: &str) {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else {
         return;
     };
-    if let Err(error) = send_ready(&name) {
-        tracing::warn!("cannot tell systemd that the node is ready: {error}");
+    if let Err(error) = send(&name, text) {
+        let text = text.trim_end();
+        tracing::warn!("cannot send {text} to systemd: {error}");
     }
 }
 
-fn send_ready(name: &OsStr) -> io::Result<()> {
+fn send(name: &OsStr, text: &str) -> io::Result<()> {
     let address = match name.as_bytes().strip_prefix(b"@") {
         Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
         None => SocketAddr::from_pathname(name)?,
     };
-    UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address)?;
+    UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address)?;
     Ok(())
 }
 

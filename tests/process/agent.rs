@@ -1,6 +1,9 @@
 //! `quorlock agent` in front of a small cluster.
 
-use quorlock_testkit::{Process, Wire};
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use quorlock_testkit::{Process, Wire, eventually};
 use rustix::process::Signal;
 
 use crate::run::cluster;
@@ -66,4 +69,96 @@ fn what_stands_behind_two_dashes_is_for_its_connections() {
     assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
     let refused = shell.quorlock(&["agent", "--", "--no-such-directive", "1"]);
     assert_eq!(refused.code, Some(64), "{}", refused.stderr);
+}
+
+/// What the port of the metrics answers.
+fn http(port: u16, path: &str) -> String {
+    let mut client = Wire::connect(("127.0.0.1", port));
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+    String::from_utf8(client.rest()).unwrap()
+}
+
+#[test]
+fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
+    let shell = cluster();
+    let words = ["--", "--metrics-port", "0", "--loglevel", "notice"];
+    let (mut agent, mut wire) = agent(&shell, &words, "agent.log");
+    let line = agent.await_line("metrics at http://127.0.0.1:");
+    let port = line.split("http://127.0.0.1:").nth(1).unwrap();
+    let port: u16 = port.split('/').next().unwrap().parse().unwrap();
+    let is_ready = || http(port, "/readyz").starts_with("HTTP/1.1 200 OK");
+    eventually("a majority can vote", is_ready);
+    assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
+    assert_eq!(wire.ask("SET job you NX PX 60000"), "nil");
+    for _ in 0..3 {
+        assert!(wire.ask("LPUSH list value").starts_with("-NOTALOCK "));
+    }
+    let info = wire.ask("INFO");
+    for part in [
+        "# Agent",
+        "agent_ready:1",
+        "agent_nodes_voting:3",
+        "agent_acquired:1",
+        "agent_refused:1",
+        "agent_not_a_lock:3",
+        "agent_requests_under_way:0",
+        "# Nodes",
+        "node3:address=redis://127.0.0.1:",
+        ",state=votes,",
+    ] {
+        assert!(info.contains(part), "{part} in {info}");
+    }
+    assert!(!wire.ask("INFO server").contains("# Nodes"));
+    let metrics = http(port, "/metrics");
+    let sample = "quorlock_agent_replies_total{outcome=\"not_a_lock\"} 3.0";
+    assert!(metrics.contains(sample), "{metrics}");
+    assert!(
+        metrics.contains("quorlock_agent_nodes_voting 3.0"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("redis_db_keys"), "it has none");
+    let refusals = |output: &str| output.matches("refused LPUSH with -NOTALOCK").count();
+    let output = agent.output();
+    assert_eq!(refusals(&output), 1, "{output}");
+    assert!(!output.contains("value"), "{output}");
+
+    shell.succeed(&["cluster", "down"]);
+    eventually("every node is away", || {
+        let answer = http(port, "/readyz");
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("0 of 3 nodes can vote, and 2 must")
+    });
+    assert!(http(port, "/healthz").starts_with("HTTP/1.1 200 OK"));
+    assert!(wire.ask("INFO nodes").contains(",state=away,"));
+    agent.await_line("no lock can be taken: ");
+}
+
+#[test]
+fn systemd_is_told_that_an_agent_is_ready_only_when_a_majority_can_vote() {
+    let shell = cluster();
+    shell.succeed(&["cluster", "pause", "1"]);
+    shell.succeed(&["cluster", "pause", "2"]);
+    let path = shell.file("notify");
+    let notify = UnixDatagram::bind(&path).unwrap();
+    notify
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let mut command = shell.command(&["agent", "--port", "0"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let _agent = Process::start(&mut command, &shell.file("agent.log")).unwrap();
+    let next = || {
+        let mut buffer = [0; 256];
+        let length = notify.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    assert_eq!(
+        next(),
+        "STATUS=waiting for nodes: 1 of 3 can vote, and 2 must\n"
+    );
+    shell.succeed(&["cluster", "resume", "1"]);
+    let mut last = next();
+    while last.starts_with("STATUS=waiting ") {
+        last = next();
+    }
+    assert_eq!(last, "STATUS=2 of 3 nodes could vote at the start\n");
+    assert_eq!(next(), "READY=1\n");
 }

@@ -9,10 +9,12 @@
 
 mod agent;
 mod commands;
+mod counts;
 mod known_holders;
 mod lock_name;
 mod next;
 mod refusal;
+mod refusal_log;
 mod request;
 mod request_id;
 mod scratch;
@@ -25,5 +27,7 @@ mod watched_names_tests;
 
 pub use agent::{Action, Agent, Event};
 pub use commands::Commands;
+pub use counts::{Counts, Step};
 pub use next::Expiring;
+pub use refusal_log::RefusalLog;
 pub use request_id::RequestId;

@@ -22,6 +22,7 @@ use quorlock_node::core::durable_counts::Counts;
 use quorlock_node::core::process::CpuSeconds;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
+use quorlock_node::core::upstream::UpstreamReport;
 use quorlock_node::core::wait::Wait;
 
 /// What `/metrics` answers.
@@ -39,9 +40,15 @@ pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     page.of_redis();
     page.of_the_traffic();
     page.of_the_commands();
-    page.of_the_engine();
-    page.of_the_start();
-    page.of_the_log();
+    match &node.upstream {
+        None => {
+            page.of_the_engine();
+            page.of_the_start();
+            page.of_the_log();
+        }
+        // It keeps no keys and has no past: figures about them would be taken for those of its locks.
+        Some(upstream) => page.of_the_upstream(&upstream.report()),
+    }
     let mut text = String::new();
     encode(&mut text, &page.registry)?;
     Ok(text)
@@ -104,9 +111,11 @@ impl Page<'_> {
         let resident = (node.process.resident_bytes)() as f64;
         self.gauge("redis_memory_used_bytes", resident);
         self.gauge("redis_memory_used_rss_bytes", resident);
-        self.gauge("redis_memory_max_bytes", 0.0);
-        self.gauge("redis_connected_slaves", 0.0);
-        self.flag("redis_loading_dump_file", node.is_loading());
+        if node.upstream.is_none() {
+            self.gauge("redis_memory_max_bytes", 0.0);
+            self.gauge("redis_connected_slaves", 0.0);
+            self.flag("redis_loading_dump_file", node.is_loading());
+        }
     }
 
     /// The counters that redis_exporter has, and the one it lacks.
@@ -181,6 +190,34 @@ impl Page<'_> {
         self.gauge("quorlock_ttl_bound_seconds", seconds(ttl_bound_ns));
         self.gauge("quorlock_restart_delay_max_seconds", seconds(cap_ns));
         self.flag("quorlock_log_full", is_full);
+    }
+
+    /// What executes commands in place of the engine.
+    fn of_the_upstream(&mut self, report: &UpstreamReport) {
+        self.flag("quorlock_serving", state::of(self.node).is_serving());
+        for metric in &report.metrics {
+            let (name, help) = (metric.name, metric.help);
+            if let [(labels, value)] = &metric.samples[..]
+                && labels.is_empty()
+            {
+                match metric.is_counter {
+                    true => (self.registry).register(name, help, ConstCounter::new(*value)),
+                    false => self.registry.register(name, help, ConstGauge::new(*value)),
+                }
+            } else if metric.is_counter {
+                let family = Family::<Labels, Counter<f64, AtomicU64>>::default();
+                for (labels, value) in &metric.samples {
+                    family.get_or_create(labels).inc_by(*value);
+                }
+                self.registry.register(name, help, family);
+            } else {
+                let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+                for (labels, value) in &metric.samples {
+                    family.get_or_create(labels).set(*value);
+                }
+                self.registry.register(name, help, family);
+            }
+        }
     }
 
     /// How many keys each database holds.
@@ -314,7 +351,7 @@ redis_expired_keys: Keys whose time was over
 redis_evicted_keys: Always 0: nothing is evicted
 redis_keyspace_hits: Lookups that found a key
 redis_keyspace_misses: Lookups that found none
-quorlock_serving: 1 when the node serves locks
+quorlock_serving: 1 when the node serves locks; of an agent, when a majority of its nodes can vote
 quorlock_restart_delay_remaining_seconds: What is left of the delay
 quorlock_ttl_bound_seconds: The longest TTL a crash could forget
 quorlock_restart_delay_max_seconds: restart-delay-max

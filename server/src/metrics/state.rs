@@ -11,6 +11,8 @@ use quorlock_node::show_duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Serving,
+    /// Its upstream can answer no request now, for this reason.
+    UpstreamNotReady(String),
     /// In its restart delay for so many milliseconds, for this reason.
     Waiting(u64, &'static str),
     Stopping,
@@ -27,14 +29,18 @@ pub(super) fn of(node: &NodeState) -> State {
         return State::Failed("a thread panicked while it held the engine".to_owned());
     };
     let now = executor.time.now(&*node.clock).node;
-    match &executor.phase {
+    let state = match &executor.phase {
         Phase::Serving => State::Serving,
         Phase::Waiting(until, reason) => {
             let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
             State::Waiting(left_ns.div_ceil(1_000_000), reason)
         }
         Phase::Stopped(_) => State::Stopping,
-    }
+    };
+    drop(executor);
+    let upstream = node.upstream.as_ref().filter(|_| state.is_serving());
+    let not_ready = upstream.and_then(|upstream| upstream.report().not_ready);
+    not_ready.map_or(state, State::UpstreamNotReady)
 }
 
 impl State {
@@ -72,6 +78,7 @@ impl fmt::Display for State {
                 "in its restart delay, serves no locks for another {} ({reason})",
                 show_duration(Duration::from_millis(*left_ms))
             ),
+            Self::UpstreamNotReady(why) => write!(formatter, "not ready: {why}"),
             Self::Stopping => formatter.write_str("stopping"),
             Self::Failed(why) => write!(formatter, "failed: {why}"),
         }

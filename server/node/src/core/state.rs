@@ -37,7 +37,7 @@ pub struct NodeState {
     /// What executes commands, one at a time.
     pub executor: Mutex<Executor>,
     /// What executes commands on keys instead, if anything does.
-    pub(crate) upstream: Option<Arc<dyn Upstream>>,
+    pub upstream: Option<Arc<dyn Upstream>>,
     /// What is written and synced.
     pub commit: Arc<Commit>,
     /// Writes the log and syncs it.

@@ -15,7 +15,7 @@ use quorlock_engine::{ErrorReply, Reply};
 
 /// What executes commands on keys in place of a node's own engine.
 ///
-/// Both methods are called on the threads of the node that serve its clients, and hold up all clients of that thread:
+/// Its methods are called on the threads of the node that serve its clients, and hold up all clients of that thread:
 /// they must not block. A panic in them ends the node. The node's lock is free meanwhile.
 pub trait Upstream: Send + Sync + Debug {
     /// Takes a request. It is answered through [`UpstreamRequest::answer`], on any thread, at once or later. Until then
@@ -27,6 +27,44 @@ pub trait Upstream: Send + Sync + Debug {
     fn left(&self, client: u64) {
         let _ = client;
     }
+
+    /// What INFO, the metrics and `/readyz` say of it. Beside the node's threads that of the metrics calls this as well.
+    fn report(&self) -> UpstreamReport {
+        UpstreamReport::default()
+    }
+}
+
+/// What an upstream says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamReport {
+    /// Why it can answer no request now, where that is so: `/readyz` says it then.
+    pub not_ready: Option<String>,
+    /// Sections of INFO.
+    pub sections: Vec<ReportSection>,
+    /// What `/metrics` shows in place of a node's figures about its keys.
+    pub metrics: Vec<ReportMetric>,
+}
+
+/// A section of INFO.
+#[derive(Clone, Debug)]
+pub struct ReportSection {
+    /// Its title. In small letters it is the word that asks for it.
+    pub title: &'static str,
+    /// Names and values. Neither has a line break.
+    pub fields: Vec<(String, String)>,
+}
+
+/// A metric with all its samples.
+#[derive(Clone, Debug)]
+pub struct ReportMetric {
+    /// Its name, without the suffix `_total` of a counter.
+    pub name: &'static str,
+    /// The text that explains it.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub is_counter: bool,
+    /// The labels and the value of each sample.
+    pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
 /// What a client has asked for.

@@ -56,6 +56,18 @@ pub(crate) fn info(
             write(&mut page);
         }
     }
+    let reported = node.upstream.as_ref().map(|upstream| upstream.report());
+    for section in reported.into_iter().flat_map(|report| report.sections) {
+        if is_wanted(&section.title.to_ascii_lowercase()) {
+            if !page.text.is_empty() {
+                page.text.push_str("\r\n");
+            }
+            page.title(section.title);
+            for (name, value) in section.fields {
+                page.field(&name, value);
+            }
+        }
+    }
     let text = page.text.into_bytes();
     Ok(Answer::Reply(Reply::Verbatim(*b"txt", text)))
 }

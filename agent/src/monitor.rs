@@ -1,0 +1,148 @@
+//! What is known of an agent and its nodes: requests are counted as they come and go, and the nodes are asked now and then how they
+//! do, so that INFO, the metrics and `/readyz` need not wait for them.
+//!
+//! Invariant: one question is under way at a time. Nodes that do not answer are given up by the client's own rules.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use quorlock_agent_rules::{RefusalLog, Step};
+use quorlock_client::Redlock;
+use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_engine::Reply;
+use quorlock_server::UpstreamReport;
+
+use crate::figures::Figures;
+use crate::report;
+
+/// The figures of an agent, kept up to date by a thread.
+pub(crate) struct Monitor {
+    redlock: Redlock,
+    state: Mutex<State>,
+    thread: thread::Thread,
+}
+
+struct State {
+    figures: Figures,
+    refusals: RefusalLog,
+    is_asking: bool,
+    /// What the answer before has come to.
+    was_ready: Option<bool>,
+}
+
+impl Monitor {
+    /// Begins to ask.
+    pub(crate) fn begin(redlock: Redlock) -> Arc<Self> {
+        let (sender, receiver) = std::sync::mpsc::channel::<Weak<Monitor>>();
+        let thread = thread::Builder::new().name("quorlock-monitor".to_owned());
+        let thread = thread.spawn(move || {
+            if let Ok(monitor) = receiver.recv() {
+                keep_asking(&monitor);
+            }
+        });
+        let thread = thread
+            .expect("the process can start a thread")
+            .thread()
+            .clone();
+        let figures = Figures::new(redlock.nodes(), redlock.quorum());
+        let monitor = Arc::new(Self {
+            redlock,
+            state: Mutex::new(State {
+                figures,
+                refusals: RefusalLog::default(),
+                is_asking: false,
+                was_ready: None,
+            }),
+            thread,
+        });
+        let _ended = sender.send(Arc::downgrade(&monitor));
+        monitor
+    }
+
+    /// A request has come.
+    pub(crate) fn request(&self) {
+        self.lock().figures.counts.requests += 1;
+    }
+
+    /// A reply leaves: to a request that began with this command, and whose last step was this one.
+    pub(crate) fn reply(&self, command: &[u8], step: Option<Step>, reply: &Reply) {
+        let mut state = self.lock();
+        state.figures.counts.reply(command, step, reply);
+        let line = match reply {
+            Reply::Error(_) => state.refusals.note(self.redlock.now(), command, reply),
+            _ => None,
+        };
+        drop(state);
+        if let Some(line) = line {
+            tracing::warn!("{line}");
+        }
+    }
+
+    pub(crate) fn report(&self, under_way: usize) -> UpstreamReport {
+        let now = self.redlock.now();
+        report::of(&self.lock().figures, under_way, now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Numbers and texts, of which none depends on another.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(self: &Arc<Self>) {
+        if std::mem::replace(&mut self.lock().is_asking, true) {
+            return;
+        }
+        let asking = Arc::downgrade(self);
+        self.redlock.submit(Call::Probe, move |outcome| {
+            if let (Some(monitor), Outcome::Probed(statuses)) = (asking.upgrade(), outcome) {
+                let now = monitor.redlock.now();
+                let mut state = monitor.lock();
+                state.is_asking = false;
+                state.figures.note_probe(now, &statuses);
+                let not_ready = state.figures.not_ready(now);
+                let was_ready = state.was_ready.replace(not_ready.is_none());
+                drop(state);
+                log_change(was_ready, not_ready);
+            }
+        });
+        let counting = Arc::downgrade(self);
+        self.redlock.submit(Call::Statistics, move |outcome| {
+            if let (Some(monitor), Outcome::Statistics(statistics)) = (counting.upgrade(), outcome)
+            {
+                monitor.lock().figures.note_statistics(&statistics);
+            }
+        });
+    }
+}
+
+/// One line when no majority can vote, and one when that is over.
+fn log_change(was_ready: Option<bool>, not_ready: Option<String>) {
+    match (was_ready, not_ready) {
+        (None | Some(true), Some(why)) => {
+            tracing::warn!("no lock can be taken: {why}. Requests are answered with -NOQUORUM");
+        }
+        (Some(false), None) => tracing::warn!("a majority of the nodes can vote again"),
+        _ => {}
+    }
+}
+
+fn keep_asking(monitor: &Weak<Monitor>) {
+    while let Some(running) = monitor.upgrade() {
+        running.ask();
+        let now = running.redlock.now();
+        let is_ready = running.lock().figures.not_ready(now).is_none();
+        drop(running);
+        thread::park_timeout(if is_ready { PAUSE } else { PAUSE_UNTIL_READY });
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.thread.unpark();
+    }
+}
+
+const PAUSE: Duration = Duration::from_secs(5);
+/// Whoever starts an agent waits for this.
+const PAUSE_UNTIL_READY: Duration = Duration::from_millis(500);

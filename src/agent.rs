@@ -2,6 +2,8 @@
 //!
 //! It listens on this machine alone unless told otherwise, and ends as `quorlock server` does.
 
+mod check;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -33,6 +35,9 @@ pub(crate) struct Arguments {
     /// soon as the lock may be free
     #[arg(long, value_name = "TIME", value_parser = hold_back, default_value = "0s")]
     hold_back: Duration,
+    /// Take, extend and give back a lock through the agent that runs under this port or socket, instead of starting one
+    #[arg(long)]
+    check: bool,
     /// Directives behind --, as `quorlock server` takes them: bind, requirepass, maxclients, loglevel, ...
     #[arg(last = true, value_name = "FILE and directives")]
     directives: Vec<OsString>,
@@ -44,10 +49,19 @@ pub(crate) struct Arguments {
 
 /// Runs an agent until it is stopped.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     let Invocation::Serve(config) = invocation(&directives(arguments.directives))? else {
         return Err(Failure::usage("behind -- an agent takes directives alone"));
     };
+    if arguments.check {
+        let password = config
+            .requirepass
+            .as_ref()
+            .map(|password| password.as_str());
+        let address = check::address(arguments.port, arguments.unixsocket.as_deref(), password)?;
+        runtime::block_on(check::run(address, format))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {
@@ -152,4 +166,5 @@ A lock library that knows one Redis gets its locks on a majority of the nodes: s
 
   quorlock cluster up                     five nodes on this machine
   quorlock agent --port 6380              beside them, until Ctrl-C
-  redis-cli -p 6380 set job me nx px 9000 what redis-py, redislock, Laravel, ... send";
+  redis-cli -p 6380 set job me nx px 9000 what redis-py, redislock, Laravel, ... send
+  quorlock agent --check --port 6380      whether it works: a lock is taken through it";

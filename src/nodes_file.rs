@@ -214,7 +214,7 @@ fn public(path: &Path) -> Failure {
 }
 
 /// Percent encoding, as addresses have it.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut url = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -162,3 +162,48 @@ fn systemd_is_told_that_an_agent_is_ready_only_when_a_majority_can_vote() {
     assert_eq!(last, "STATUS=2 of 3 nodes could vote at the start\n");
     assert_eq!(next(), "READY=1\n");
 }
+
+#[test]
+fn a_check_takes_a_lock_through_an_agent_and_says_what_is_wrong() {
+    let shell = cluster();
+    let (_agent, wire) = agent(&shell, &["--", "--requirepass", "secret"], "agent.log");
+    drop(wire);
+    let output = std::fs::read_to_string(shell.file("agent.log")).unwrap();
+    let port = output.trim().rsplit(':').next().unwrap();
+    let check = |words: &[&str]| {
+        let words = [&["agent", "--check", "--port", port][..], words].concat();
+        shell.quorlock(&words)
+    };
+    let checked = check(&["--", "--requirepass", "secret"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    let lines: Vec<&str> = checked.stdout.lines().collect();
+    let begins = [
+        "takes a lock (",
+        "refuses it to a second caller (",
+        "extends it (",
+        "releases it (",
+        "the agent under redis://127.0.0.1:",
+    ];
+    assert_eq!(lines.len(), begins.len(), "{}", checked.stdout);
+    for (line, begin) in lines.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+    }
+    let checked = check(&[]);
+    assert_eq!(checked.code, Some(69), "{}", checked.stdout);
+    assert!(
+        checked.stderr.contains("--requirepass-file"),
+        "{}",
+        checked.stderr
+    );
+    shell.succeed(&["cluster", "down"]);
+    let checked = check(&["--", "--requirepass", "secret"]);
+    assert_eq!(checked.code, Some(69), "{}", checked.stdout);
+    assert!(
+        checked.stderr.contains("too few of its nodes vote"),
+        "{}",
+        checked.stderr
+    );
+    let absent = shell.quorlock(&["agent", "--check", "--unixsocket", "/nonexistent/socket"]);
+    assert_eq!(absent.code, Some(69), "{}", absent.stdout);
+    assert!(absent.stderr.contains("start it: "), "{}", absent.stderr);
+}

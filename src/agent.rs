@@ -5,11 +5,14 @@
 mod check;
 
 use std::ffi::OsString;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use listenfd::ListenFd;
 use quorlock_client::Redlock;
 use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
@@ -19,15 +22,17 @@ use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions};
 use crate::output::Format;
 use crate::runtime;
-use crate::server::{invocation, listen, start_log, supervision, until_end};
+use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
 
 /// Arguments of `quorlock agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The port on which lock libraries find it; 0 takes any free one
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
+    /// The port on which lock libraries find it; 0 takes any free one [default: 6379]
+    ///
+    /// Sockets that systemd has opened (a unit of type socket) take the place of --port and --unixsocket.
+    #[arg(long)]
+    port: Option<u16>,
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unixsocket: Option<PathBuf>,
@@ -57,18 +62,32 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             .requirepass
             .as_ref()
             .map(|password| password.as_str());
-        let address = check::address(arguments.port, arguments.unixsocket.as_deref(), password)?;
+        let address = check::address(
+            arguments.port.unwrap_or(PORT),
+            arguments.unixsocket.as_deref(),
+            password,
+        )?;
         runtime::block_on(check::run(address, format))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    let opened = opened()?;
+    if opened.is_some() && (arguments.port.is_some() || arguments.unixsocket.is_some()) {
+        return Err(Failure::usage(
+            "systemd has opened the sockets of this agent, and --port and --unixsocket would name others",
+        )
+        .remedy("leave the flags out, or start the unit without its socket unit"));
     }
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
     start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
-        let mut builder = quorlock_agent::builder_with(redlock, arguments.hold_back)
-            .port(arguments.port)
-            .owns_process();
+        let mut builder = quorlock_agent::builder_with(redlock, arguments.hold_back);
+        builder = builder.owns_process();
+        builder = match opened {
+            None => builder.port(arguments.port.unwrap_or(PORT)),
+            Some((listeners, socket)) => builder.listen_on(listeners, socket),
+        };
         for (name, values) in changed(&config)? {
             builder =
                 builder.directive(name, &values.iter().map(String::as_str).collect::<Vec<_>>());
@@ -76,7 +95,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         if let Some(path) = arguments.unixsocket.as_ref().and_then(|path| path.to_str()) {
             builder = builder.directive("unixsocket", &[path]);
         }
-        let agent = builder.start().await.map_err(Failure::failed)?;
+        let agent = builder.start().await;
+        let agent = agent.map_err(|error| Failure::failed(in_flags(&error.to_string())))?;
         let url = agent.url();
         format.result(
             format_args!("lock libraries find the agent under {url}"),
@@ -89,6 +109,39 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         }
         end.await
     })
+}
+
+type Opened = (Vec<TcpListener>, Option<UnixListener>);
+
+/// The sockets that systemd has opened for this process, if it has.
+fn opened() -> Result<Option<Opened>, Failure> {
+    let mut handed = ListenFd::from_env();
+    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+    for number in 0..handed.len() {
+        if let Ok(Some(listener)) = handed.take_tcp_listener(number) {
+            listeners.push(listener);
+            continue;
+        }
+        match handed.take_unix_listener(number) {
+            Ok(Some(socket)) => sockets.push(socket),
+            _ => {
+                return Err(Failure::usage(format!(
+                    "socket {} of those that systemd has opened for the agent is no listening TCP or Unix socket",
+                    number + 1
+                ))
+                .remedy("name them in the socket unit with ListenStream="));
+            }
+        }
+    }
+    if sockets.len() > 1 {
+        return Err(Failure::usage(
+            "systemd has opened several Unix sockets, and an agent listens on one",
+        )
+        .remedy("start an agent for each, or leave one ListenStream= in the socket unit"));
+    }
+    let socket = sockets.pop();
+    let is_any = socket.is_some() || !listeners.is_empty();
+    Ok(is_any.then_some((listeners, socket)))
 }
 
 /// Tells systemd that the agent is ready, once enough nodes can vote. Until then it answers, with `-NOQUORUM`.
@@ -159,6 +212,7 @@ const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks at nodes of which too few can vote.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+const PORT: u16 = 6379;
 const NOT_OF_AGENTS: [&str; 4] = ["appendfsync", "appendonly", "dir", "port"];
 
 const EXAMPLES: &str = "\

@@ -1,6 +1,9 @@
 //! `quorlock agent` in front of a small cluster.
 
-use std::os::unix::net::UnixDatagram;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use quorlock_testkit::{Process, Wire, eventually};
@@ -206,4 +209,76 @@ fn a_check_takes_a_lock_through_an_agent_and_says_what_is_wrong() {
     let absent = shell.quorlock(&["agent", "--check", "--unixsocket", "/nonexistent/socket"]);
     assert_eq!(absent.code, Some(69), "{}", absent.stdout);
     assert!(absent.stderr.contains("start it: "), "{}", absent.stderr);
+}
+
+#[test]
+fn an_agent_serves_the_sockets_that_systemd_has_opened() {
+    let shell = cluster();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let path = shell.file("agent.sock");
+    let socket = UnixListener::bind(&path).unwrap();
+    let program = shell.command(&[]).get_program().to_owned();
+    // As systemd hands them over: from descriptor 3 on, to this process number.
+    let hand_over = "exec 3<&0 4<&1 0</dev/null 1>&2; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\"";
+    let begin = |words: &[&str]| {
+        let (tcp, unix) = (listener.try_clone().unwrap(), socket.try_clone().unwrap());
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", hand_over, "sh"])
+            .arg(&program)
+            .arg("agent")
+            .args(words);
+        command
+            .current_dir(shell.path())
+            .env_remove("QUORLOCK_NODES");
+        command
+            .stdin(Stdio::from(OwnedFd::from(tcp)))
+            .stdout(Stdio::from(OwnedFd::from(unix)))
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let refused = begin(&["--port", "0"]).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(64), "{text}");
+    assert!(text.contains("systemd has opened the sockets"), "{text}");
+    // Whoever connects before the agent listens is served then.
+    let mut tcp = Wire::connect(address);
+    let mut unix = Wire::connect_unix(&path);
+    let mut agent = begin(&[]);
+    assert_eq!(tcp.ask("SET job me NX PX 60000"), "+OK");
+    assert_eq!(unix.ask("GET job"), "me");
+    assert_eq!(unix.ask("SHUTDOWN NOSAVE"), "<closed>");
+    assert!(agent.wait().unwrap().success());
+    assert!(path.exists(), "its name is systemd's");
+}
+
+#[test]
+fn two_agents_on_one_port_or_socket_are_refused_in_words() {
+    let shell = cluster();
+    let path = shell.file("agent.sock");
+    let path = path.to_str().unwrap();
+    let (_first, wire) = agent(&shell, &[], "first.log");
+    drop(wire);
+    let output = std::fs::read_to_string(shell.file("first.log")).unwrap();
+    let port = output.trim().rsplit(':').next().unwrap();
+    let second = shell.quorlock(&["agent", "--port", port]);
+    assert_eq!(second.code, Some(1), "{}", second.stdout);
+    assert!(
+        second.stderr.contains("another with --port"),
+        "{}",
+        second.stderr
+    );
+    let words = ["agent", "--port", "0", "--unixsocket", path];
+    let mut command = shell.command(&words);
+    let mut socket = Process::start(&mut command, &shell.file("socket.log")).unwrap();
+    socket.await_line("find the agent under unix://");
+    let second = shell.quorlock(&words);
+    assert_eq!(second.code, Some(1), "{}", second.stdout);
+    let told = &second.stderr;
+    assert!(
+        told.contains("another process answers there") && told.contains("--unixsocket"),
+        "{told}"
+    );
+    assert_eq!(Wire::connect_unix(path.as_ref()).ask("PING"), "+PONG");
 }

@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Supervised};
 use crate::node::call::Calls;
-use crate::node::start::{cores, system_random};
+use crate::node::start::{Opened, cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 use quorlock_node::core::compaction::PART_BYTES;
@@ -32,6 +32,7 @@ pub struct NodeBuilder {
     clock: Option<Arc<dyn Clock>>,
     owns_process: bool,
     upstream: Option<Arc<dyn Upstream>>,
+    opened: Opened,
 }
 
 /// What was said of one directive.
@@ -116,6 +117,19 @@ impl NodeBuilder {
         self
     }
 
+    /// Listens on sockets that were opened before the process started, as systemd does for its units, and on no others: `bind`,
+    /// `port` and `unixsocket` do not count then. The name of the Unix socket stays when the node stops. Without any socket this says
+    /// nothing.
+    #[must_use]
+    pub fn listen_on(
+        mut self,
+        listeners: Vec<std::net::TcpListener>,
+        socket: Option<std::os::unix::net::UnixListener>,
+    ) -> Self {
+        self.opened = Opened { listeners, socket };
+        self
+    }
+
     /// Starts the node. It answers when this returns; whether it grants at once is for its past
     /// to say: [`Node::serving`] waits for it. Everything that takes time is done on the node's
     /// own threads. A future that is dropped stops the node as soon as it has started.
@@ -149,7 +163,7 @@ impl NodeBuilder {
 
 impl NodeBuilder {
     /// What the node starts from, and its hold of the disk. Opens the directory, so it may wait for the disk.
-    fn plan(self) -> Result<(Plan, Hold), StartError> {
+    fn plan(self) -> Result<(Plan, Opened, Hold), StartError> {
         let config = self.resolved().map_err(StartError::Config)?;
         let clock = match self.clock {
             Some(clock) => clock,
@@ -175,7 +189,7 @@ impl NodeBuilder {
             cores: cores(),
             upstream: self.upstream,
         };
-        Ok((plan, hold))
+        Ok((plan, self.opened, hold))
     }
 
     /// The configuration that all calls together give.

@@ -3,6 +3,7 @@
 //! The order matters. The port is bound before anything is written, so that a second process fails without a trace.
 
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use quorlock_node::core::state::NodeState;
 use quorlock_node::start::{Begun, Plan, Reach, StartError, begin};
@@ -27,8 +28,39 @@ pub(crate) struct Started {
     pub(crate) metrics: Vec<TcpListener>,
 }
 
+/// Sockets that were opened before the process started, as systemd does. Where there are any, no other is opened.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) socket: Option<UnixListener>,
+}
+
+impl Opened {
+    /// What the node listens on, which its configuration then says.
+    fn or_bind(
+        self,
+        config: &mut Config,
+    ) -> Result<(Vec<TcpListener>, Option<UnixSocket>), StartError> {
+        if self.listeners.is_empty() && self.socket.is_none() {
+            return Ok((bind(config)?, bind_local(config)?));
+        }
+        let unusable = |source: std::io::Error| {
+            StartError::Config(format!(
+                "a socket that was handed over cannot be used: {source}"
+            ))
+        };
+        for listener in &self.listeners {
+            listener.set_nonblocking(true).map_err(unusable)?;
+        }
+        let socket = self.socket.map(UnixSocket::opened).transpose();
+        let socket = socket.map_err(unusable)?;
+        config.unixsocket = socket.as_ref().map(|socket| socket.path().to_owned());
+        Ok((self.listeners, socket))
+    }
+}
+
 /// Starts a node up to the point where it can answer. Blocks on the disk.
-pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
+pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartError> {
     let wanted = plan.config.maxclients;
     let fit = descriptors::fit(wanted);
     if fit.clients == 0 {
@@ -38,8 +70,7 @@ pub(crate) fn start(mut plan: Plan) -> Result<Started, StartError> {
         });
     }
     plan.config.maxclients = fit.clients;
-    let listeners = bind(&plan.config)?;
-    let socket = bind_local(&plan.config)?;
+    let (listeners, socket) = opened.or_bind(&mut plan.config)?;
     let metrics = metrics::bind(&plan.config)?;
     password::read(&mut plan.config)?;
     let begun = begin(plan, reach(&listeners, &metrics))?;

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::node::Outcome;
-use crate::node::start::{Started, start};
+use crate::node::start::{Opened, Started, start};
 use crate::runtime::descriptors::Share;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::in_process::InProcess;
@@ -56,7 +56,7 @@ impl Drop for Unwanted {
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
 pub(crate) fn spawn(
-    plan: impl FnOnce() -> Result<(Plan, Hold), StartError> + Send + 'static,
+    plan: impl FnOnce() -> Result<(Plan, Opened, Hold), StartError> + Send + 'static,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -64,14 +64,15 @@ pub(crate) fn spawn(
         .name("quorlock-node".to_owned())
         .spawn(move || {
             // Whoever learns of the end may start the next node on this disk: it is free before that.
-            let ended = match plan().and_then(|(plan, hold)| Ok((start(plan)?, hold))) {
-                Ok((started, _hold)) => run(started, ready),
-                Err(error) => {
-                    // A builder that was dropped has no use for the error.
-                    let _ = ready.send(Err(error));
-                    Ok(())
-                }
-            };
+            let ended =
+                match plan().and_then(|(plan, opened, hold)| Ok((start(plan, opened)?, hold))) {
+                    Ok((started, _hold)) => run(started, ready),
+                    Err(error) => {
+                        // A builder that was dropped has no use for the error.
+                        let _ = ready.send(Err(error));
+                        Ok(())
+                    }
+                };
             outcome.send_replace(Some(ended));
         })
 }

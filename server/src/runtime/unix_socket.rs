@@ -13,11 +13,12 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, chmod, fchmod, fstat, openat};
 use rustix::process::geteuid;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// A socket that is listened on. Its name goes when this is dropped.
+/// A socket that is listened on. Its name goes when this is dropped, if it was made here.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     listener: UnixListener,
-    name: SocketName,
+    path: PathBuf,
+    name: Option<SocketName>,
 }
 
 /// The name of a socket in the file system, as long as it is that socket's.
@@ -56,17 +57,33 @@ impl UnixSocket {
         socket.set_nonblocking(true)?;
         Ok(Self {
             listener: socket.into(),
-            name,
+            path: path.to_owned(),
+            name: Some(name),
+        })
+    }
+
+    /// A socket that whoever started the process has made, and whose name is theirs.
+    ///
+    /// # Errors
+    /// When it has no name in the file system.
+    pub(crate) fn opened(listener: UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().map(Path::to_owned);
+        Ok(Self {
+            listener,
+            path: path.ok_or_else(|| io::Error::other("it has no name in the file system"))?,
+            name: None,
         })
     }
 
     /// The socket, and its name to be kept for as long as it is listened on.
-    pub(crate) fn into_parts(self) -> (UnixListener, SocketName) {
+    pub(crate) fn into_parts(self) -> (UnixListener, Option<SocketName>) {
         (self.listener, self.name)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.name.path
+        &self.path
     }
 }
 

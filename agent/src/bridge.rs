@@ -12,7 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_agent_rules::{Action, Agent, Commands, Event, Expiring, RequestId, Step};
+use quorlock_agent_rules::{
+    Action, Agent, Commands, Event, Expiring, RequestId, Step, waits_for_lock,
+};
 use quorlock_client::{LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
@@ -122,6 +124,14 @@ impl Upstream for Bridge {
         let under_way = self.shared.lock().requests.len();
         self.shared.monitor.report(under_way)
     }
+
+    fn waits(&self, commands: &[Vec<Bytes>]) -> bool {
+        waits_for_lock(commands)
+    }
+
+    fn left(&self, client: u64) {
+        self.shared.happens(self.shared.lock(), Event::Left(client));
+    }
 }
 
 impl Shared {
@@ -202,6 +212,12 @@ impl Shared {
                 let pending = state.requests.get(&id);
                 if let Some(held) = pending.and_then(|pending| pending.operation) {
                     self.redlock.submit(Call::Detach { held }, drop);
+                }
+            }
+            Action::Cancel(id) => {
+                let pending = state.requests.remove(&id);
+                if let Some(operation) = pending.and_then(|pending| pending.operation) {
+                    self.redlock.cancel(operation);
                 }
             }
             Action::Undo(call) => {

@@ -34,6 +34,13 @@ impl Redlock {
         }
     }
 
+    /// The call is not wanted any more: it ends without an outcome, and a lock that it has taken and not
+    /// [handed over](Call::Detach) is released.
+    #[doc(hidden)]
+    pub fn cancel(&self, operation: OperationId) {
+        self.shared().handle.gone(operation);
+    }
+
     /// The present moment on the clock of this client.
     #[doc(hidden)]
     #[must_use]

@@ -181,6 +181,7 @@ impl Redlock {
             name: name.clone(),
             token: token.clone(),
             ttl,
+            waits_for_all: true,
         };
         let extended = self.shared.handle.ask(call, ReplyTo::Extend).await;
         let extended = extended.ok_or(ExtendError::Lost(Loss::ClientStopped))??;

@@ -96,6 +96,7 @@ impl World {
                 name: Bytes::copy_from_slice(lock.first()),
                 token: token.clone(),
                 ttl: Duration::from_millis(self.plan.ttl_ms),
+                waits_for_all: true,
             };
             let operation = self.call(client, call);
             let extending = &mut self.by_token.extending;

@@ -14,12 +14,18 @@ use crate::shell::Shell;
 
 /// An agent, and a connection to it.
 fn agent(shell: &Shell, words: &[&str], output: &str) -> (Process, Wire) {
+    let (agent, address) = agent_at(shell, words, output);
+    (agent, Wire::connect(address))
+}
+
+/// An agent, and its address.
+fn agent_at(shell: &Shell, words: &[&str], output: &str) -> (Process, String) {
     let words = [&["agent", "--port", "0"][..], words].concat();
     let mut command = shell.command(&words);
     let mut agent = Process::start(&mut command, &shell.file(output)).unwrap();
     let line = agent.await_line("find the agent under redis://");
-    let address = line.rsplit("redis://").next().unwrap().trim();
-    (agent, Wire::connect(address))
+    let address = line.rsplit("redis://").next().unwrap().trim().to_owned();
+    (agent, address)
 }
 
 #[test]
@@ -61,6 +67,44 @@ fn a_majority_that_is_away_is_an_error_and_no_answer() {
         assert!(answer.starts_with("-NOQUORUM "), "{request}: {answer}");
         assert!(answer.contains("127.0.0.1:"), "{answer}");
     }
+}
+
+#[test]
+fn lock_commands_give_fences_and_a_place_in_line_and_who_hangs_up_gets_no_lock() {
+    let shell = cluster();
+    let (_first, mut wire) = agent(&shell, &[], "first.log");
+    let (_second, address) = agent_at(&shell, &[], "second.log");
+    let granted = wire.ask("LOCK.ACQUIRE job me 30000 FENCE OWNER rack-4");
+    assert!(granted.starts_with("[:1, :1, me~attempt-"), "{granted}");
+    // The nodes keep it for longer than its caller counts, and no restart delay would cover that.
+    let longer = wire.ask("LOCK.ACQUIRE other me 60000 FENCE");
+    assert!(longer.contains("longer than restart-delay-max"), "{longer}");
+    let mut next = Wire::connect(&address);
+    let info = next.ask("LOCK.INFO job");
+    assert!(info.ends_with("owner, rack-4, fence, :1]"), "{info}");
+    let mut gone = Wire::connect(&address);
+    let wait = |owner| {
+        [
+            "LOCK.ACQUIRE",
+            "job",
+            owner,
+            "30000",
+            "FENCE",
+            "WAIT",
+            "60000",
+        ]
+    };
+    gone.send_words(&wait("gone"));
+    assert!(!gone.answers_within(Duration::from_millis(200)));
+    drop(gone);
+    next.send_words(&wait("you"));
+    assert!(!next.answers_within(Duration::from_millis(200)));
+    assert_eq!(wire.ask("LOCK.RELEASE job me"), ":1");
+    let granted = next.reply();
+    assert!(granted.starts_with("[:1, :2, you~attempt-"), "{granted}");
+    assert_eq!(next.ask("LOCK.FORCE-RELEASE job you"), ":1");
+    // The one that has gone was the first in line.
+    assert_eq!(wire.ask("EXISTS job"), ":0");
 }
 
 #[test]

@@ -15,6 +15,9 @@ use rand::{Rng, SeedableRng as _};
 
 use crate::commands::Commands;
 use crate::known_holders::KnownHolders;
+use crate::lock_command::LockCommand;
+use crate::locking::Locking;
+use crate::looking::Looking;
 use crate::next::{Expiring, Next};
 use crate::refusal;
 use crate::request::{Request, Surroundings};
@@ -31,6 +34,8 @@ pub enum Event {
     Outcome(RequestId, Outcome),
     /// The watch on this lock says who has it, as a majority said and as it is still; or none, where that is not certain.
     Watched(Bytes, Option<Token>),
+    /// A client has gone, by its number: it sends nothing more, and has no use for a reply.
+    Left(u64),
     /// The time that was named has come, or any other time.
     Timer,
 }
@@ -42,6 +47,9 @@ pub enum Action {
     Ask(RequestId, Call),
     /// The lock that the last call of this request has acquired is its caller's: nothing is to be renewed or released for it.
     HandOver(RequestId),
+    /// The request is over, and has no reply: its client has gone. Its last call is not wanted any more, and a lock that it
+    /// takes or has taken is released.
+    Cancel(RequestId),
     /// Make this call, whose outcome nobody wants to know.
     Undo(Call),
     /// Watch this lock, and tell what the watch says.
@@ -54,6 +62,17 @@ pub enum Action {
     ReplyBefore(RequestId, Reply, Expiring),
 }
 
+/// A request under way.
+#[derive(Debug)]
+enum Running {
+    /// One that is executed on the scratch keyspace.
+    Executed(Request),
+    /// A LOCK command that takes a lock, or is about one that is held.
+    Lock(Locking),
+    /// LOCK.INFO.
+    Look(Looking),
+}
+
 /// An agent without threads and sockets.
 pub struct Agent {
     drift: Drift,
@@ -61,7 +80,9 @@ pub struct Agent {
     known: KnownHolders,
     watched: WatchedNames,
     hold_back: Duration,
-    requests: HashMap<RequestId, Request>,
+    requests: HashMap<RequestId, Running>,
+    /// Requests that end when their clients go, by the numbers of these. A client has one under way at most.
+    of_clients: HashMap<u64, RequestId>,
     /// Requests that go on at these times.
     pausing: Vec<(ClientInstant, RequestId)>,
     random: Box<dyn Rng + Send>,
@@ -79,6 +100,7 @@ impl Agent {
             watched: WatchedNames::default(),
             hold_back: Duration::ZERO,
             requests: HashMap::new(),
+            of_clients: HashMap::new(),
             pausing: Vec::new(),
             random,
         }
@@ -103,9 +125,19 @@ impl Agent {
                 actions.push(Action::Reply(id, Reply::Error(refusal::TOO_MANY)));
             }
             Event::Request(id, caller, commands) => {
+                let client = caller.client_id;
                 let mut world = self.surroundings(now, wall_us);
-                let (request, next) = Request::begin(caller, commands, &mut world);
-                self.follow(id, request, next, actions);
+                let (running, next) = begin(caller, commands, &mut world);
+                if running.as_ref().is_some_and(Running::ends_with_client) {
+                    self.of_clients.insert(client, id);
+                }
+                self.follow(id, running, next, actions);
+            }
+            Event::Left(client) => {
+                let request = self.of_clients.remove(&client);
+                if let Some(id) = request.filter(|id| self.requests.remove(id).is_some()) {
+                    actions.push(Action::Cancel(id));
+                }
             }
             Event::Outcome(id, outcome) => {
                 let Some(mut request) = self.requests.remove(&id) else {
@@ -174,7 +206,7 @@ impl Agent {
     fn follow(
         &mut self,
         id: RequestId,
-        request: Option<Request>,
+        request: Option<Running>,
         next: Next,
         actions: &mut Vec<Action>,
     ) {
@@ -212,6 +244,64 @@ impl Agent {
                 self.requests.insert(id, request);
             }
             (None, None) => debug_assert!(false, "a request that goes on is kept"),
+        }
+    }
+}
+
+fn begin(
+    caller: Caller,
+    commands: Commands,
+    world: &mut Surroundings<'_>,
+) -> (Option<Running>, Next) {
+    let command = match LockCommand::of(&commands) {
+        Ok(Some(command)) => command,
+        Ok(None) => {
+            let (request, next) = Request::begin(caller, commands, world);
+            return (request.map(Running::Executed), next);
+        }
+        Err(refusal) => return (None, Next::Answer(Reply::Error(refusal))),
+    };
+    let (running, next) = match command {
+        LockCommand::Look(name) => {
+            let (looking, next) = Looking::begin(name);
+            return (Some(Running::Look(looking)), next);
+        }
+        LockCommand::Acquire(terms) => Locking::acquire(terms, world),
+        LockCommand::Change { name, token, step } => Locking::change(name, token, step, world),
+    };
+    (Some(Running::Lock(running)), next)
+}
+
+impl Running {
+    fn handle(&mut self, outcome: Outcome, world: &mut Surroundings<'_>) -> Next {
+        match self {
+            Self::Executed(request) => request.handle(outcome, world),
+            Self::Lock(locking) => locking.handle(outcome, world),
+            Self::Look(looking) => looking.handle(outcome, world),
+        }
+    }
+
+    fn go_on(&mut self, world: &mut Surroundings<'_>) -> Next {
+        match self {
+            Self::Executed(request) => request.go_on(world),
+            Self::Lock(locking) => locking.go_on(),
+            Self::Look(looking) => looking.go_on(),
+        }
+    }
+
+    /// The lock that it is about.
+    fn name(&self) -> &Bytes {
+        match self {
+            Self::Executed(request) => request.name(),
+            Self::Lock(locking) => &locking.name,
+            Self::Look(looking) => &looking.name,
+        }
+    }
+
+    fn ends_with_client(&self) -> bool {
+        match self {
+            Self::Executed(_) | Self::Look(_) => false,
+            Self::Lock(locking) => locking.ends_with_client(),
         }
     }
 }

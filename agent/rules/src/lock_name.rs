@@ -20,7 +20,9 @@ pub(crate) fn lock_name(commands: &Commands) -> Result<Option<Bytes>, Reply> {
             continue;
         };
         if spec.name.starts_with("lock.") {
-            return refused("an agent does not have the LOCK commands yet. Send them to a node");
+            return refused(
+                "an agent takes a LOCK command by itself, and none between MULTI and EXEC. Send it outside of the transaction",
+            );
         }
         if spec.about.categories.intersects(OTHER_TYPES) {
             return refused(&format!(

@@ -44,6 +44,18 @@ pub(crate) fn not_extended(error: &ExtendError) -> ErrorReply {
     )
 }
 
+/// The same of an extension that never lets a lock end sooner.
+pub(crate) fn not_longer_in_time() -> ErrorReply {
+    no_quorum(
+        "a majority of the nodes answered too late for the new ttl",
+        LASTS_AS_BEFORE,
+    )
+}
+
+pub(crate) fn not_longer(error: &ExtendError) -> ErrorReply {
+    no_quorum(&error.to_string(), LASTS_AS_BEFORE)
+}
+
 pub(crate) fn not_released(release: &Release) -> ErrorReply {
     no_quorum(
         &release.to_string(),
@@ -56,6 +68,8 @@ fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
     let what = what.replace('\n', "; ");
     ErrorReply::new(format!("NOQUORUM {what}. {meaning}"))
 }
+
+const LASTS_AS_BEFORE: &str = "The lock lasts as long as it did before, and may last longer. Treat it as lost when that is over";
 
 /// The lock changed hands each time the request was executed.
 pub(crate) const TRY_AGAIN: ErrorReply = ErrorReply::fixed(

@@ -19,6 +19,7 @@ use crate::commands::Commands;
 use crate::known_holders::KnownHolders;
 use crate::lock_name::lock_name;
 use crate::next::{Expiring, Next};
+use crate::pauses::{ROUNDS_MAX, pause_until};
 use crate::refusal::{self, not_a_lock};
 use crate::scratch::{Change, Executed, Holder, Scratch};
 use crate::terms::{caller_ttl, node_ttl};
@@ -460,18 +461,17 @@ impl Request {
     /// Votes are split: others are taking the lock, or letting it go.
     fn pause(&mut self, world: &mut Surroundings<'_>) -> Next {
         self.rounds += 1;
-        if self.rounds > ROUNDS_MAX {
-            return Next::Answer(Reply::Error(refusal::TRY_AGAIN));
+        match pause_until(self.rounds, world.now, &mut *world.random) {
+            Some(until) => {
+                self.stage = Stage::Pausing;
+                Next::Pause(until)
+            }
+            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
         }
-        self.stage = Stage::Pausing;
-        let part = f64::from(world.random.next_u32()) / f64::from(u32::MAX);
-        // Longer with each round: others who are in the way must have had time to give up.
-        let most = PAUSE_STEP.saturating_mul(self.rounds);
-        Next::Pause(world.now.after(most.mul_f64(0.25 + 0.75 * part)))
     }
 }
 
-fn release(name: Bytes, token: Token) -> Call {
+pub(crate) fn release(name: Bytes, token: Token) -> Call {
     Call::Release {
         held: None,
         name: name.into(),
@@ -480,8 +480,3 @@ fn release(name: Bytes, token: Token) -> Call {
         keeps_lost: false,
     }
 }
-
-/// How often a request is executed because the lock was not as it had been read.
-const ROUNDS_MAX: u32 = 8;
-/// By how much a pause for votes that are split may last longer than the one before.
-const PAUSE_STEP: Duration = Duration::from_millis(15);

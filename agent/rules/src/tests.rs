@@ -1,5 +1,7 @@
 //! What an agent answers that needs no nodes, or hears from them what no cluster says at will.
 
+mod lock_commands;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,7 +60,6 @@ fn what_is_no_single_lock_is_refused_by_name_before_any_node_is_asked() {
         &["PUBLISH", "channel", "message"],
         &["EVAL", "return 1", "0"],
         &["EVAL", "while true do end", "0"],
-        &["LOCK.ACQUIRE", "a", "t", "1000"],
         &["RENAME", "a", "b"],
         &["BLPOP", "a", "5"],
         &["LLEN", "a"],

@@ -2,21 +2,22 @@
 //!
 //! Each agent has a client of its own. Callers send it the commands of lock libraries.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod running;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_agent_rules::{Action, Agent, Commands, Event, RequestId};
+use quorlock_agent_rules::{Action, Commands, Event, RequestId};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
-use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::saturated_nanos;
 use quorlock_engine::{Caller, Reply, StoredValue};
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, client_rules, drift_ppm};
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
+
+use running::Running;
 
 /// What is planned beside what the cluster does.
 #[derive(Clone, Copy, Debug)]
@@ -79,23 +80,6 @@ pub struct Agents {
     planned: VecDeque<u64>,
     /// How many processes of agents were started so far.
     lives: usize,
-}
-
-/// An agent that runs.
-struct Running {
-    agent: Agent,
-    /// Its client, by its number in the cluster.
-    client: usize,
-    /// Whether its process runs, and until when it is stopped.
-    is_alive: bool,
-    stopped_ns: u64,
-    /// The timer that was set last.
-    timer: u64,
-    /// The request for which each call was made.
-    calls: HashMap<OperationId, RequestId>,
-    /// The last call of each request.
-    last: HashMap<RequestId, OperationId>,
-    watches: HashMap<Bytes, OperationId>,
 }
 
 impl Agents {
@@ -274,6 +258,29 @@ impl Agents {
         id
     }
 
+    /// The same for a client with this number, which may [go](Self::leave).
+    pub fn begin_for(&mut self, client: u64, agent: usize, words: &[&str]) -> RequestId {
+        let bytes = |word: &&str| Bytes::copy_from_slice(word.as_bytes());
+        let commands = Commands {
+            all: vec![words.iter().map(bytes).collect()],
+            is_transaction: false,
+        };
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.open.insert(id, agent);
+        let caller = Caller {
+            client_id: client,
+            ..Caller::default()
+        };
+        self.tell(agent, Event::Request(id, caller, commands));
+        id
+    }
+
+    /// A client of an agent goes away.
+    pub fn leave(&mut self, client: u64, agent: usize) {
+        self.tell(agent, Event::Left(client));
+    }
+
     /// Waits for the reply to a request.
     ///
     /// # Panics
@@ -428,7 +435,9 @@ impl Agents {
             Action::Ask(id, call) => {
                 self.asked.push(match &call {
                     Call::Read { .. } => "read",
+                    Call::Look { .. } => "look",
                     Call::Acquire(_) => "acquire",
+                    Call::Extend { .. } => "extend",
                     Call::SetEnd { .. } => "set end",
                     Call::Release { .. } => "release",
                     _ => "something else",
@@ -443,6 +452,13 @@ impl Agents {
                 if let Some(held) = self.agents[number].last.remove(&id) {
                     self.cluster.call(client, Call::Detach { held });
                 }
+            }
+            Action::Cancel(id) => {
+                if let Some(operation) = self.agents[number].last.remove(&id) {
+                    self.cluster.drop_operation(client, operation);
+                }
+                self.open.remove(&id);
+                self.replies.insert(id, Answer::Disconnected);
             }
             Action::Undo(call) => {
                 self.cluster.call(client, call);
@@ -465,23 +481,6 @@ impl Agents {
                 let before = self.replies.insert(id, Answer::Reply(reply));
                 assert!(before.is_none(), "a request is answered once");
             }
-        }
-    }
-}
-
-impl Running {
-    fn new(seed: u64, number: usize, client: usize, hold_back: Duration) -> Self {
-        let seed = Random::of(&[seed, 9, number as u64]).number();
-        let random = Box::new(StdRng::seed_from_u64(seed));
-        Self {
-            agent: Agent::new(Drift::default(), random).holding_back(hold_back),
-            client,
-            is_alive: true,
-            stopped_ns: 0,
-            timer: 0,
-            calls: HashMap::new(),
-            last: HashMap::new(),
-            watches: HashMap::new(),
         }
     }
 }

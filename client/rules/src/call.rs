@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::OperationId;
 use crate::clock::ClientInstant;
 use crate::name::LockName;
-use crate::outcome::{AcquireError, ExtendError, NodeFences, ReadError, Reading, Release};
+use crate::outcome::{AcquireError, ExtendError, Looked, NodeFences, ReadError, Reading, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 use crate::token::Token;
@@ -58,7 +58,7 @@ impl AcquireCall {
     /// The token of the next attempt, which no other one has had.
     pub(crate) fn next_token(&self, random: &mut dyn rand::Rng) -> Token {
         match &self.own_token {
-            Some(own) => Token::of_attempt(own, random),
+            Some(own) => Token::of_attempt(own, self.is_shared, random),
             None => Token::drawn_from(random),
         }
     }
@@ -79,6 +79,8 @@ pub enum Call {
         token: Token,
         /// How long it is to last from now on, at least.
         ttl: Duration,
+        /// Whether all nodes are waited for, which say how long they keep it, or only a majority that has extended it.
+        waits_for_all: bool,
     },
     /// Lets a lock of which only the token is known end after this time, which may be sooner than it would have ended.
     SetEnd {
@@ -94,6 +96,11 @@ pub enum Call {
     },
     /// Asks the nodes who holds a lock.
     Read {
+        /// The lock's name.
+        name: Bytes,
+    },
+    /// The same, with what they know of the holder.
+    Look {
         /// The lock's name.
         name: Bytes,
     },
@@ -173,6 +180,8 @@ pub enum Outcome {
     Extended(Result<Extended, ExtendError>),
     /// What a majority says of a lock.
     Read(Result<Reading, ReadError>),
+    /// The same, with what is known of the holder.
+    Looked(Result<Looked, ReadError>),
     /// What each node did with a release.
     Released(Release),
     /// How the nodes do.

@@ -232,11 +232,8 @@ impl Client {
             }
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { .. } | Call::SetEnd { .. } => self.extend(now, operation, call, actions),
-            Call::Read { name } => {
-                let reading = Reading::start(name, &mut self.context(now, operation, actions));
-                let reading = Operation::Reading(Box::new(reading));
-                self.operations.insert(operation, reading);
-            }
+            Call::Read { name } => self.read(now, operation, name, false, actions),
+            Call::Look { name } => self.read(now, operation, name, true, actions),
             Call::Release {
                 held,
                 name,
@@ -271,6 +268,20 @@ impl Client {
             }
         }
         self.arm(operation);
+    }
+
+    fn read(
+        &mut self,
+        now: ClientInstant,
+        operation: OperationId,
+        name: Bytes,
+        is_full: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut context = self.context(now, operation, actions);
+        let reading = Reading::start(name, is_full, &mut context);
+        let reading = Operation::Reading(Box::new(reading));
+        self.operations.insert(operation, reading);
     }
 
     /// A lock that is held is its token's from now on.

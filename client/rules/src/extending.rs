@@ -21,14 +21,42 @@ use crate::votes::Ballot;
 #[derive(Debug)]
 pub(super) enum Extending {
     /// No majority could be asked now, and connections are being made.
-    Connecting(Connecting, Kind, Rc<Subject>),
+    Connecting(Connecting, Extension),
     Asking(Box<Asking>),
+}
+
+/// What is asked of the nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Extension {
+    /// [`Kind::Extend`] or [`Kind::SetEnd`].
+    kind: Kind,
+    subject: Rc<Subject>,
+    waits_for_all: bool,
+}
+
+impl Extension {
+    /// The lock is to last longer.
+    pub(super) fn to_extend(subject: Rc<Subject>, waits_for_all: bool) -> Self {
+        Self {
+            kind: Kind::Extend,
+            subject,
+            waits_for_all,
+        }
+    }
+
+    /// The lock is to end then: that is told as soon as a majority has set it. What they keep is known then.
+    pub(super) fn to_set_end(subject: Rc<Subject>) -> Self {
+        Self {
+            kind: Kind::SetEnd,
+            subject,
+            waits_for_all: false,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Asking {
-    /// Whether the end is told as soon as a majority has set it. What they keep is known then.
-    is_told_at_majority: bool,
+    waits_for_all: bool,
     subject: Rc<Subject>,
     round: Round<NodeAnswer>,
     /// How long the nodes keep the lock, asked right behind the extension.
@@ -39,11 +67,10 @@ pub(super) struct Asking {
 }
 
 impl Extending {
-    /// Begins with requests of this kind, [`Kind::Extend`] or [`Kind::SetEnd`].
-    pub(super) fn start(kind: Kind, subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+    pub(super) fn start(extension: Extension, context: &mut Context<'_>) -> Self {
         match Connecting::start(Duration::MAX, true, context) {
-            Some(connecting) => Self::Connecting(connecting, kind, subject),
-            None => Self::Asking(Box::new(Asking::start(kind, subject, context))),
+            Some(connecting) => Self::Connecting(connecting, extension),
+            None => Self::Asking(Box::new(Asking::start(extension, context))),
         }
     }
 
@@ -56,9 +83,9 @@ impl Extending {
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
         match self {
-            Self::Connecting(connecting, kind, subject) => {
+            Self::Connecting(connecting, extension) => {
                 if connecting.handle(input, context.now) {
-                    let asking = Asking::start(*kind, Rc::clone(subject), context);
+                    let asking = Asking::start(extension.clone(), context);
                     *self = Self::Asking(Box::new(asking));
                 }
                 Step::GoesOn
@@ -69,21 +96,26 @@ impl Extending {
 }
 
 impl Asking {
-    fn start(kind: Kind, subject: Rc<Subject>, context: &mut Context<'_>) -> Self {
+    fn start(extension: Extension, context: &mut Context<'_>) -> Self {
+        let Extension {
+            kind,
+            subject,
+            waits_for_all,
+        } = extension;
         let deadline = context.now.after(context.patience(subject.ttl));
         let mut round = Round::start(context.nodes(), deadline);
         let mut left = Round::start(context.nodes(), deadline);
         for node in 0..context.nodes() {
             round.ask(node);
             context.ask(node, kind, &subject, 0);
-            if kind == Kind::Extend {
+            if waits_for_all {
                 left.ask(node);
                 context.ask(node, Kind::TimeLeft, &subject, 0);
             }
         }
         let validity = context.settings.drift.validity(subject.ttl);
         Self {
-            is_told_at_majority: kind == Kind::SetEnd,
+            waits_for_all,
             subject,
             round,
             left,
@@ -109,7 +141,7 @@ impl Asking {
         let refused = self.refused();
         let is_lost = refused > context.nodes() - context.quorum();
         let is_over = self.round.is_over(context.now) && self.have_told_time(context.now);
-        let is_enough = self.is_told_at_majority && has_majority;
+        let is_enough = !self.waits_for_all && has_majority;
         if !is_lost && !is_over && !is_enough {
             return Step::GoesOn;
         }

@@ -21,5 +21,5 @@ pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
 pub use loss::{ExtendError, Loss};
 pub use node_fences::{FenceState, NodeFences};
-pub use reading::{ReadError, Reading};
+pub use reading::{Looked, ReadError, Reading};
 pub use release::{NodeRelease, Release};

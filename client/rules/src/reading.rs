@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::answer::Content;
+use crate::answer::{Content, Sight};
 use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::connecting::Connecting;
 use crate::context::Context;
 use crate::link::request::{Kind, Subject};
-use crate::outcome::{Cause, ReadError, Reading as Told};
+use crate::outcome::{Cause, Looked, ReadError, Reading as Told};
 use crate::round::Round;
 use crate::step::{Input, Step};
 use crate::token::Token;
@@ -24,24 +24,35 @@ use crate::votes::{Ballot, Identity, NodeIndex};
 #[derive(Debug)]
 pub(super) enum Reading {
     /// No majority could be asked now, and connections are being made.
-    Connecting(Connecting, Rc<Subject>),
+    Connecting(Connecting, Question),
     Asking(Asking),
 }
 
 #[derive(Debug)]
+pub(super) struct Question {
+    subject: Rc<Subject>,
+    /// Whether it is also about what the nodes know of the holder.
+    is_full: bool,
+}
+
+#[derive(Debug)]
 pub(super) struct Asking {
+    is_full: bool,
     began: ClientInstant,
     holders: Round<Result<(Identity, Option<Token>), Cause>>,
     /// How long the nodes keep the lock, asked right behind its token.
     left: Round<Option<Duration>>,
+    /// What they know of the holder, asked behind that. It decides nothing.
+    sights: Round<Option<Sight>>,
 }
 
 impl Reading {
-    pub(super) fn start(name: Bytes, context: &mut Context<'_>) -> Self {
+    pub(super) fn start(name: Bytes, is_full: bool, context: &mut Context<'_>) -> Self {
         let subject = Subject::new(name.into(), Token::from_bytes(Bytes::new()), LASTS);
+        let question = Question { subject, is_full };
         match Connecting::start(Duration::MAX, true, context) {
-            Some(connecting) => Self::Connecting(connecting, subject),
-            None => Self::Asking(Asking::start(&subject, context)),
+            Some(connecting) => Self::Connecting(connecting, question),
+            None => Self::Asking(Asking::start(&question, context)),
         }
     }
 
@@ -54,9 +65,9 @@ impl Reading {
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Step {
         match self {
-            Self::Connecting(connecting, subject) => {
+            Self::Connecting(connecting, question) => {
                 if connecting.handle(input, context.now) {
-                    *self = Self::Asking(Asking::start(subject, context));
+                    *self = Self::Asking(Asking::start(question, context));
                 }
                 Step::GoesOn
             }
@@ -66,20 +77,28 @@ impl Reading {
 }
 
 impl Asking {
-    fn start(subject: &Rc<Subject>, context: &mut Context<'_>) -> Self {
+    fn start(question: &Question, context: &mut Context<'_>) -> Self {
+        let Question { subject, is_full } = question;
         let deadline = context.now.after(context.patience(LASTS));
         let mut holders = Round::start(context.nodes(), deadline);
         let mut left = Round::start(context.nodes(), deadline);
+        let mut sights = Round::start(context.nodes(), deadline);
         for node in 0..context.nodes() {
             holders.ask(node);
             context.ask(node, Kind::Holder, subject, 0);
             left.ask(node);
             context.ask(node, Kind::TimeLeft, subject, 0);
+            if *is_full {
+                sights.ask(node);
+                context.ask(node, Kind::Look, subject, 0);
+            }
         }
         Self {
+            is_full: *is_full,
             began: context.now,
             holders,
             left,
+            sights,
         }
     }
 
@@ -88,6 +107,10 @@ impl Asking {
             match reply.content {
                 Content::Holder(holder) => self.holders.answered(reply.node, holder),
                 Content::TimeLeft(left) => self.left.answered(reply.node, left),
+                Content::Seen(seen) => {
+                    let sight = seen.ok().and_then(|(_, sight)| sight);
+                    self.sights.answered(reply.node, sight);
+                }
                 _ => {}
             }
         }
@@ -97,8 +120,62 @@ impl Asking {
             None if !is_over => return Step::GoesOn,
             None => self.said_by_some(context),
         };
-        context.tell(Outcome::Read(told));
+        if self.is_full && !self.has_seen(&told, context) {
+            return Step::GoesOn;
+        }
+        context.tell(match self.is_full {
+            true => Outcome::Looked(told.map(|told| self.looked(told, context))),
+            false => Outcome::Read(told),
+        });
         Step::Ended
+    }
+
+    /// Whether no answer that is still to come could say more of the holder.
+    fn has_seen(&self, told: &Result<Told, ReadError>, context: &Context<'_>) -> bool {
+        let Ok(Told::Held { token, .. }) = told else {
+            return true;
+        };
+        let agree = |(_, one): (NodeIndex, &Sight)| {
+            let is_same = |other: &Sight| other.fence == one.fence && other.owner == one.owner;
+            self.is_seen_by_majority(token, is_same, context)
+        };
+        self.sights.is_over(context.now) || self.sights_of(token).any(agree)
+    }
+
+    fn looked(&self, reading: Told, context: &Context<'_>) -> Looked {
+        let (mut owner, mut fence) = (None, None);
+        if let Told::Held { token, .. } = &reading {
+            let mut owners = self.sights_of(token).map(|(_, sight)| &sight.owner);
+            owner = owners.find_map(Clone::clone);
+            let mut fences = self.sights_of(token).filter_map(|(_, sight)| sight.fence);
+            fence = fences.find(|fence| {
+                self.is_seen_by_majority(token, |sight| sight.fence == Some(*fence), context)
+            });
+        }
+        Looked {
+            reading,
+            owner,
+            fence,
+        }
+    }
+
+    /// Whether a majority knows this of the holder with this token.
+    fn is_seen_by_majority(
+        &self,
+        token: &Token,
+        is_so: impl Fn(&Sight) -> bool,
+        context: &Context<'_>,
+    ) -> bool {
+        let nodes = self.sights_of(token).filter(|(_, sight)| is_so(sight));
+        let nodes: Vec<NodeIndex> = nodes.map(|(node, _)| node).collect();
+        self.distinct(&nodes) >= context.quorum()
+    }
+
+    /// What nodes know of the holder with this token.
+    fn sights_of(&self, token: &Token) -> impl Iterator<Item = (NodeIndex, &Sight)> {
+        let sights = self.sights.answers().iter().enumerate();
+        let sights = sights.filter_map(|(node, sight)| Some((node, sight.as_ref()?.as_ref()?)));
+        sights.filter(move |(_, sight)| sight.token == *token)
     }
 
     /// What a majority says, if one says the same. Where the lock is held, those nodes have told for how long, if they do in time.

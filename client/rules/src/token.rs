@@ -42,10 +42,14 @@ impl Token {
 
     /// A token of one attempt of a caller who has named what it begins with. Callers use one name for several attempts, and a
     /// late release of one of those must not free what the next one took.
-    pub(crate) fn of_attempt(own: &[u8], random: &mut dyn rand::Rng) -> Self {
-        let mut token = Vec::with_capacity(own.len() + ATTEMPT_MARK.len() + ATTEMPT_DIGITS);
+    ///
+    /// Those of readers have another mark: nodes free and extend their locks in another way, and whoever has no more than the
+    /// token has to know which.
+    pub(crate) fn of_attempt(own: &[u8], is_shared: bool, random: &mut dyn rand::Rng) -> Self {
+        let mark = if is_shared { READER_MARK } else { ATTEMPT_MARK };
+        let mut token = Vec::with_capacity(own.len() + ATTEMPT_BYTES);
         token.extend_from_slice(own);
-        token.extend_from_slice(ATTEMPT_MARK);
+        token.extend_from_slice(mark);
         token.extend_from_slice(format!("{:016x}", random.next_u64()).as_bytes());
         Self(Bytes::from(token))
     }
@@ -53,22 +57,23 @@ impl Token {
     /// What the caller has named, where the token was made for one attempt of a caller who has named its own; else all of it.
     #[must_use]
     pub fn without_attempt(&self) -> &[u8] {
-        let Some(at) = self.0.len().checked_sub(ATTEMPT_BYTES) else {
-            return &self.0;
-        };
+        self.own_and_mark().map_or(&self.0, |(own, _)| own)
+    }
+
+    fn own_and_mark(&self) -> Option<(&[u8], &[u8])> {
+        let at = self.0.len().checked_sub(ATTEMPT_BYTES)?;
         let (own, attempt) = self.0.split_at(at);
+        let (mark, digits) = attempt.split_at(ATTEMPT_MARK.len());
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        match attempt.strip_prefix(ATTEMPT_MARK) {
-            Some(digits) if digits.iter().all(is_digit) => own,
-            _ => &self.0,
-        }
+        let is_mark = mark == ATTEMPT_MARK || mark == READER_MARK;
+        (is_mark && digits.iter().all(is_digit)).then_some((own, mark))
     }
 
     /// The token of another attempt of the same caller; none where the token is of no attempt, so that who holds it knows all of it.
     #[must_use]
     pub fn next_attempt(&self, random: &mut dyn rand::Rng) -> Option<Self> {
         let own = self.without_attempt();
-        (own.len() < self.0.len()).then(|| Self::of_attempt(own, random))
+        (own.len() < self.0.len()).then(|| Self::of_attempt(own, is_of_reader(self), random))
     }
 
     /// A token that was handed over from elsewhere, byte for byte. Calls refuse one of more than 1024 bytes.
@@ -114,10 +119,18 @@ pub fn check_token(token: &Token) -> Result<(), Arc<str>> {
     Ok(())
 }
 
+/// Whether the token is that of one attempt of a reader who has named its own.
+pub(crate) fn is_of_reader(token: &Token) -> bool {
+    let marked = token.own_and_mark();
+    marked.is_some_and(|(_, mark)| mark == READER_MARK)
+}
+
 /// The longest token that is sent, and that is shown of another holder. Those of all known clients have less than 100.
 pub(crate) const TOKEN_BYTES_MAX: usize = 1024;
 /// Between what a caller has named and the number of its attempt, which is random.
 const ATTEMPT_MARK: &[u8] = b"~attempt-";
+/// The same where the lock is held beside others who read: as long as the other one.
+const READER_MARK: &[u8] = b"~sharing-";
 const ATTEMPT_DIGITS: usize = 16;
 const ATTEMPT_BYTES: usize = ATTEMPT_MARK.len() + ATTEMPT_DIGITS;
 /// The longest that a caller may name: with the number of its attempt it is no longer than a token may be.
@@ -182,8 +195,11 @@ mod tests {
         let mut random = rand::rngs::StdRng::seed_from_u64(7);
         let longest = vec![b'x'; OWN_TOKEN_BYTES_MAX];
         for own in [&b"job-7"[..], b"", b"a~attempt-0123456789abcdef", &longest] {
-            let first = Token::of_attempt(own, &mut random);
-            let second = Token::of_attempt(own, &mut random);
+            let first = Token::of_attempt(own, false, &mut random);
+            let second = Token::of_attempt(own, false, &mut random);
+            let reader = Token::of_attempt(own, true, &mut random);
+            assert_eq!(reader.without_attempt(), own);
+            assert!(is_of_reader(&reader) && !is_of_reader(&first));
             assert_ne!(first, second);
             assert_eq!(
                 (first.without_attempt(), second.without_attempt()),
@@ -201,10 +217,13 @@ mod tests {
             "job-7",
             "a~attempt-0123456789abcdeg",
             "~attempt-0123",
+            "a~reading-0123456789abcdef",
             "a~attempt-0123456789ABCDEF",
         ] {
-            assert_eq!(Token::from(plain).without_attempt(), plain.as_bytes());
-            assert_eq!(Token::from(plain).next_attempt(&mut random), None);
+            let token = Token::from(plain);
+            assert_eq!(token.without_attempt(), plain.as_bytes());
+            assert_eq!(token.next_attempt(&mut random), None);
+            assert!(!is_of_reader(&token));
         }
     }
 

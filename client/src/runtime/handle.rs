@@ -173,7 +173,7 @@ impl Handle {
         answered.ok()
     }
 
-    fn gone(&self, operation: OperationId) {
+    pub(crate) fn gone(&self, operation: OperationId) {
         if !self.way.process.is_current() {
             return;
         }

@@ -47,7 +47,15 @@ impl<Step> Cluster<Step> {
         ttl: Duration,
     ) -> OperationId {
         let name = Bytes::copy_from_slice(lock.as_bytes());
-        self.call(client, Call::Extend { name, token, ttl })
+        self.call(
+            client,
+            Call::Extend {
+                name,
+                token,
+                ttl,
+                waits_for_all: true,
+            },
+        )
     }
 
     /// The client keeps nothing of a lease but its token.

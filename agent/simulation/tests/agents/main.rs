@@ -1,5 +1,6 @@
 //! Requests of lock libraries to agents in front of a simulated cluster.
 
+mod lock_commands;
 mod nodes_away;
 mod polling;
 mod refused;

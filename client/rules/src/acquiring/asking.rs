@@ -43,7 +43,7 @@ impl Asking {
         let is_cut = patience_max < context.patience(ttl);
         let name = call.name.clone();
         let subject = match call.is_shared {
-            true => Subject::to_read(name, token, ttl),
+            true => Subject::to_read(name, token, ttl, call.text.clone()),
             false => Subject::with_lock_delay(name, token, ttl, call.lock_delay, call.text.clone()),
         };
         let terms = Terms {

@@ -107,6 +107,7 @@ fn an_extension_counts_from_when_the_connections_stand() {
         name: "a".into(),
         token: "somebody".into(),
         ttl: Duration::from_secs(1),
+        waits_for_all: true,
     });
     cluster.pass(Duration::from_secs(3));
     let told = cluster.outcome(call);

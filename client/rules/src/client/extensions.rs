@@ -5,13 +5,14 @@ use crate::action::Action;
 use crate::call::{Call, Outcome};
 use crate::client::Client;
 use crate::clock::ClientInstant;
-use crate::extending::Extending;
-use crate::link::request::{Kind, Subject};
+use crate::extending::{Extending, Extension};
+use crate::link::request::Subject;
 use crate::operation::{Next, Operation};
 use crate::outcome::{ExtendError, Loss};
 use crate::step::Step;
 
 impl Client {
+    /// Asks for another end of a lock of which only the token is known.
     pub(super) fn extend(
         &mut self,
         now: ClientInstant,
@@ -19,9 +20,15 @@ impl Client {
         call: Call,
         actions: &mut Vec<Action>,
     ) {
-        let (kind, subject) = match call {
-            Call::Extend { name, token, ttl } => {
-                (Kind::Extend, Subject::new(name.into(), token, ttl))
+        let extension = match call {
+            Call::Extend {
+                name,
+                token,
+                ttl,
+                waits_for_all,
+            } => {
+                let subject = Subject::known_by_token(name.into(), token, ttl);
+                Extension::to_extend(subject, waits_for_all)
             }
             Call::SetEnd {
                 name,
@@ -30,11 +37,11 @@ impl Client {
                 ttl,
             } => {
                 let subject = Subject::with_new_token(name.into(), token, new_token, ttl);
-                (Kind::SetEnd, subject)
+                Extension::to_set_end(subject)
             }
             _ => return,
         };
-        let extending = Extending::start(kind, subject, &mut self.context(now, operation, actions));
+        let extending = Extending::start(extension, &mut self.context(now, operation, actions));
         self.operations
             .insert(operation, Operation::Extending(Box::new(extending)));
     }

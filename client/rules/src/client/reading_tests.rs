@@ -181,3 +181,22 @@ fn the_end_of_a_lock_is_set_where_it_is_held_under_the_token() {
         }
     }
 }
+
+#[test]
+fn what_a_node_does_not_know_of_a_holder_is_said_without() {
+    let mut cluster = cluster_of(&[Some("x"); 3]);
+    let look = cluster.call(Call::Look { name: "a".into() });
+    match cluster.outcome(look) {
+        Some(Outcome::Looked(Ok(looked))) => {
+            assert_eq!(looked.reading, held("x", 4_000, 5_000));
+            assert_eq!((looked.owner, looked.fence), (None, None));
+        }
+        other => panic!("{other:?}"),
+    }
+    let mut cluster = cluster_of(&[None; 3]);
+    let look = cluster.call(Call::Look { name: "a".into() });
+    match cluster.outcome(look) {
+        Some(Outcome::Looked(Ok(looked))) => assert_eq!(looked.reading, Reading::Free),
+        other => panic!("{other:?}"),
+    }
+}

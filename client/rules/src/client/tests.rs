@@ -189,6 +189,7 @@ fn an_extension_is_told_only_when_the_nodes_that_made_it_have_told_how_long_they
         name: "a".into(),
         token: Token::from(token),
         ttl: TTL,
+        waits_for_all: true,
     };
     // (nodes that do not tell the time, whether the extension is told at once)
     for (silent, is_told_at_once) in [(0, true), (1, false)] {

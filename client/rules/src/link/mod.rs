@@ -19,6 +19,7 @@ mod pushes;
 pub(crate) mod request;
 mod round_trip;
 mod second;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod tracking;

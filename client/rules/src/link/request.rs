@@ -1,11 +1,8 @@
 //! A request to one node, and how it is written.
 //!
-//! Invariant: a request of the same attempt at any node shares one [`Subject`], which remembers who may hold the lock: every
-//! node to which a request to take it has been written, until that very node has answered a release.
+//! Invariant: a request of the same attempt at any node shares one [`Subject`].
 
-use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,17 +10,16 @@ use bytes::Bytes;
 use crate::OperationId;
 use crate::answer::{Answer, Content, ExtendAnswer, FenceAnswer};
 use crate::clock::ClientInstant;
-use crate::name::LockName;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::looking;
 use crate::protocol::request::{
     self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
     SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT, ScriptHash,
 };
-use crate::token::Token;
-use crate::votes::{Identity, NodeIndex};
+use crate::votes::NodeIndex;
 
 use super::login::Peer;
+pub(crate) use super::subject::Subject;
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,156 +109,6 @@ impl Kind {
     }
 }
 
-/// The lock that requests are about: a name, or several, under a token.
-#[derive(Debug)]
-pub(crate) struct Subject {
-    pub(crate) name: LockName,
-    pub(crate) token: Token,
-    /// Under which it is held from the next end on that is set, if that is another one.
-    new_token: Option<Token>,
-    pub(crate) ttl: Duration,
-    /// How long a node keeps the lock: the ttl, and the lock delay behind it.
-    pub(crate) kept: Duration,
-    /// It is held beside others who read.
-    is_shared: bool,
-    /// What its holder says about itself.
-    text: Option<Arc<str>>,
-    may_hold: RefCell<Vec<Holder>>,
-}
-
-/// A node that may hold the lock.
-#[derive(Debug, PartialEq, Eq)]
-struct Holder {
-    /// The entry of the list under which it was asked.
-    node: NodeIndex,
-    /// Who it said it was; whoever answers there, if that is not known.
-    id: Option<Arc<str>>,
-}
-
-impl Subject {
-    /// A lock that no node was asked for yet.
-    pub(crate) fn new(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Rc::new(Self::plain(name, token, ttl))
-    }
-
-    fn plain(name: LockName, token: Token, ttl: Duration) -> Self {
-        Self {
-            name,
-            token,
-            new_token: None,
-            ttl,
-            kept: ttl,
-            is_shared: false,
-            text: None,
-            may_hold: RefCell::default(),
-        }
-    }
-
-    /// The same for a lock that is held beside others who read, if it is.
-    pub(crate) fn new_as(is_shared: bool, name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Rc::new(Self {
-            is_shared,
-            ..Self::plain(name, token, ttl)
-        })
-    }
-
-    /// The same for a lock that is held beside others who read.
-    pub(crate) fn to_read(name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
-        Self::new_as(true, name, token, ttl)
-    }
-
-    /// Whether it is held beside others who read.
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared
-    }
-
-    /// The same, which nodes keep for a lock delay more than the lease that its holder counts with. With a text nodes that
-    /// can tell it to those who look who has the lock.
-    pub(crate) fn with_lock_delay(
-        name: LockName,
-        token: Token,
-        ttl: Duration,
-        lock_delay: Duration,
-        text: Option<Arc<str>>,
-    ) -> Rc<Self> {
-        Rc::new(Self {
-            kept: ttl.saturating_add(lock_delay),
-            text,
-            ..Self::plain(name, token, ttl)
-        })
-    }
-
-    /// A lock that is held under one token, and under another from the next end on that is set.
-    pub(crate) fn with_new_token(
-        name: LockName,
-        token: Token,
-        new_token: Option<Token>,
-        ttl: Duration,
-    ) -> Rc<Self> {
-        Rc::new(Self {
-            new_token,
-            ..Self::plain(name, token, ttl)
-        })
-    }
-
-    /// A lock that somebody else may have taken, on any of the nodes.
-    pub(crate) fn of_unknown_past(
-        name: LockName,
-        token: Token,
-        ttl: Duration,
-        nodes: usize,
-    ) -> Rc<Self> {
-        let subject = Self::new(name, token, ttl);
-        (0..nodes).for_each(|node| subject.note_asked(node, None));
-        subject
-    }
-
-    /// What lets it end at another time, and changes its token if there is another one.
-    fn write_end(&self, name: &Bytes, kept: &[u8], out: &mut Vec<u8>) {
-        let token = self.token.as_bytes();
-        match &self.new_token {
-            None => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
-            Some(new) => {
-                let arguments = [token, kept, new.as_bytes()];
-                request::script(out, None, SET_END_AND_TOKEN_SCRIPT, name, &arguments);
-            }
-        }
-    }
-
-    /// Whether a node that answers or has answered under this entry may hold the lock because it was asked to take it.
-    pub(crate) fn may_be_held_by(&self, node: NodeIndex) -> bool {
-        self.may_hold.borrow().iter().any(|one| one.node == node)
-    }
-
-    /// This node has answered a release. What another one took that answered under the same entry before is still owed; so
-    /// is what a known one took where it is not known who answers now, unless it has freed the lock: nobody else has the token.
-    pub(super) fn note_released(
-        &self,
-        node: NodeIndex,
-        by: Option<&Identity>,
-        answer: &NodeRelease,
-    ) {
-        let mut may_hold = self.may_hold.borrow_mut();
-        let here = may_hold.iter().filter(|one| one.node == node).count();
-        let has_freed_the_only_one = *answer == NodeRelease::Freed && here == 1;
-        let is_it = |one: &Holder| match (&one.id, by) {
-            (Some(id), Some(by)) => *id == by.id,
-            (Some(_), None) => has_freed_the_only_one,
-            (None, _) => true,
-        };
-        may_hold.retain(|one| one.node != node || !is_it(one));
-    }
-
-    fn note_asked(&self, node: NodeIndex, by: Option<&Identity>) {
-        let id = by.map(|by| Arc::clone(&by.id));
-        let holder = Holder { node, id };
-        let mut may_hold = self.may_hold.borrow_mut();
-        if !may_hold.contains(&holder) {
-            may_hold.push(holder);
-        }
-    }
-}
-
 /// The operation that waits for a reply, and its round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
@@ -340,14 +186,15 @@ impl Request {
         let is_preferred = self.form == Form::Preferred;
         let by_hash = |hash: Option<ScriptHash>| hash.filter(|_| is_preferred);
         match self.kind {
-            Kind::Take if self.subject.is_shared => {
-                request::take_shared(out, name, token, kept);
+            Kind::Take if self.subject.is_shared() => {
+                let text = self.subject.text.as_deref();
+                request::take_shared(out, (name, token, kept), text);
                 self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
-            Kind::Extend if self.subject.is_shared => {
+            Kind::Extend if self.subject.is_shared() => {
                 request::write(out, &[b"LOCK.EXTEND", name, token, kept]);
             }
-            Kind::Release if self.subject.is_shared => {
+            Kind::Release if self.subject.is_shared() => {
                 request::write(out, &[b"LOCK.RELEASE", name, token]);
             }
             Kind::Take if self.is_with_text(peer) => {
@@ -384,7 +231,7 @@ impl Request {
                 let hash = by_hash(peer.release_hash);
                 request::script(out, hash.as_ref(), RELEASE_SCRIPT, name, &[token]);
             }
-            Kind::SetEnd => self.subject.write_end(name, kept, out),
+            Kind::SetEnd => self.write_end(name, kept, out),
             Kind::Holder
             | Kind::TimeLeft
             | Kind::Exists
@@ -395,6 +242,18 @@ impl Request {
             | Kind::Untrack => self.write_about_holder(&name.clone(), peer, out),
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
+            }
+        }
+    }
+
+    /// Lets the lock end at another time, and changes its token if there is another one.
+    fn write_end(&self, name: &Bytes, kept: &[u8], out: &mut Vec<u8>) {
+        let token = self.subject.token.as_bytes();
+        match &self.subject.new_token {
+            None => request::script(out, None, SET_END_SCRIPT, name, &[token, kept]),
+            Some(new) => {
+                let arguments = [token, kept, new.as_bytes()];
+                request::script(out, None, SET_END_AND_TOKEN_SCRIPT, name, &arguments);
             }
         }
     }
@@ -412,7 +271,7 @@ impl Request {
                 if turn.is_none() {
                     self.form = Form::Fallback;
                 }
-                request::wait(out, name, token, self.subject.is_shared, turn);
+                request::wait(out, name, token, self.subject.is_shared(), turn);
             }
             Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
             Kind::Look => {

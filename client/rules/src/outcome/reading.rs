@@ -32,6 +32,17 @@ pub enum Reading {
     },
 }
 
+/// What a majority of the nodes says of a lock, and what is known of its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// What a majority says.
+    pub reading: Reading,
+    /// What the holder says about itself, where one of those nodes knows it.
+    pub owner: Option<Arc<str>>,
+    /// Its fence, if a majority says that it has taken this one.
+    pub fence: Option<u64>,
+}
+
 /// Too few nodes have answered to say who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(

@@ -87,9 +87,17 @@ pub(crate) fn acquire(
     write(out, &arguments);
 }
 
-/// Takes the lock beside others who read, if no writer has it.
-pub(crate) fn take_shared(out: &mut Vec<u8>, name: &[u8], token: &[u8], kept_ms: &[u8]) {
-    write(out, &[b"LOCK.ACQUIRE", name, token, kept_ms, b"SHARED"]);
+/// Takes the lock beside others who read, if no writer has it, with what its holder says about itself.
+pub(crate) fn take_shared(
+    out: &mut Vec<u8>,
+    (name, token, kept_ms): (&[u8], &[u8], &[u8]),
+    text: Option<&str>,
+) {
+    let shared: [&[u8]; 5] = [b"LOCK.ACQUIRE", name, token, kept_ms, b"SHARED"];
+    match text {
+        None => write(out, &shared),
+        Some(text) => write(out, &[&shared[..], &[b"OWNER", text.as_bytes()]].concat()),
+    }
 }
 
 /// Stands in line for the lock. The turn is bounded as the node bounds it.
@@ -201,6 +209,11 @@ mod tests {
             "*6 $9 LOCK.WAIT $1 a $2 t1 $6 SHARED $4 TURN $3 600 "
         );
         assert!(text(|out| wait(out, b"a", b"t1", false, None)).starts_with("*3 "));
+        assert_eq!(
+            text(|out| take_shared(out, (b"a", b"t1", b"30000"), Some("me"))),
+            "*7 $12 LOCK.ACQUIRE $1 a $2 t1 $5 30000 $6 SHARED $5 OWNER $2 me "
+        );
+        assert!(text(|out| take_shared(out, (b"a", b"t1", b"9"), None)).starts_with("*5 "));
         // Binary names need no quoting.
         assert_eq!(text(|out| write(out, &[b"a\r\nb", b""])), "*2 $4 a b $0  ");
     }

@@ -47,7 +47,10 @@ impl<S: Stream> EventLoop<S> {
     /// Which number has to be reached for a condition. Others are asked for what has to be done for it.
     fn awaited(&mut self, slot: usize, condition: Condition) -> Option<(Awaited, u64)> {
         match condition {
-            Condition::Element | Condition::Time | Condition::Upstream => None,
+            Condition::Element
+            | Condition::Time
+            | Condition::Upstream
+            | Condition::UpstreamWait => None,
             Condition::Synced(position) => {
                 if self.node.commit.synced() < position {
                     self.tasks.push(Task::Commit(CommitRequest::URGENT));

@@ -41,6 +41,8 @@ pub(crate) enum Condition {
     BacklogBelow,
     /// The node's upstream has executed it; the reply comes as a delivery.
     Upstream,
+    /// The same for what its client alone wants, and which may take long: the upstream ends it when the client goes.
+    UpstreamWait,
 }
 
 /// What comes once the condition is met.
@@ -55,7 +57,9 @@ pub(crate) enum Outcome {
 impl Condition {
     pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Synced(_) | Self::Element | Self::Time | Self::Upstream => Outcome::Answer,
+            Self::Synced(_) | Self::Element | Self::Time | Self::Upstream | Self::UpstreamWait => {
+                Outcome::Answer
+            }
             Self::Segment | Self::PauseOver | Self::BacklogBelow => Outcome::Execute,
         }
     }
@@ -69,13 +73,13 @@ impl Condition {
             Self::PauseOver => Some(Waiting::Paused),
             Self::Segment | Self::BacklogBelow => None,
             // It is being executed: nobody may end that.
-            Self::Upstream => None,
+            Self::Upstream | Self::UpstreamWait => None,
         }
     }
 
     /// Whether nobody would get what it waits for once the client sends no more.
     pub(crate) fn is_for_client_alone(self) -> bool {
-        matches!(self, Self::Element | Self::PauseOver)
+        matches!(self, Self::Element | Self::PauseOver | Self::UpstreamWait)
     }
 
     /// Whether a node that stops still answers it: what it waits for comes without another client.
@@ -109,7 +113,7 @@ impl Pending {
         let Condition::Synced(position) = self.condition else {
             return match self.condition {
                 Condition::Element => Reply::NilArray,
-                Condition::Upstream => Reply::Error(UNANSWERED),
+                Condition::Upstream | Condition::UpstreamWait => Reply::Error(UNANSWERED),
                 _ => Reply::Ok,
             };
         };

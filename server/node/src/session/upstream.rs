@@ -4,7 +4,7 @@
 //! now. Then its connection waits for the answer and executes nothing meanwhile, so that replies keep their order. Commands
 //! about the connection and the node stay here, except within a transaction: that is one request.
 //!
-//! What was handed over is executed even if its client is killed or goes away: the reply to CLIENT KILL says only that
+//! What was handed over is executed even if its client is killed or goes away, unless the upstream ends it: the reply to CLIENT KILL says only that
 //! nothing more comes from that client. CLIENT UNBLOCK does not end the wait, since what becomes of the request would not be
 //! known. A node that stops waits for answers as long as for clients that read: `shutdown-timeout`, and two seconds
 //! without a byte sent.
@@ -57,6 +57,10 @@ impl Batch<'_> {
         };
         let words = commands.iter().flatten();
         session.waiting_bytes = Some(words.map(|word| word.len() + WORD_BYTES).sum());
+        let condition = match upstream.waits(&commands) {
+            true => Condition::UpstreamWait,
+            false => Condition::Upstream,
+        };
         // An upstream may keep answers for longer than the node lives.
         let (node, client) = (Arc::downgrade(self.node), Arc::clone(&session.client));
         let answer = PendingAnswer::new(move |reply| {
@@ -71,7 +75,7 @@ impl Batch<'_> {
             is_transaction,
             answer,
         });
-        Ok(Answer::Wait(Pending::on(Condition::Upstream)))
+        Ok(Answer::Wait(Pending::on(condition)))
     }
 }
 

@@ -32,6 +32,10 @@ impl Upstream for Stub {
         self.requests.lock().unwrap().push(request);
     }
 
+    fn waits(&self, commands: &[Vec<bytes::Bytes>]) -> bool {
+        commands.iter().any(|words| &words[0][..] == b"BLPOP")
+    }
+
     fn left(&self, client: u64) {
         self.left.lock().unwrap().push(client);
     }
@@ -315,6 +319,19 @@ fn a_client_that_sends_no_more_is_answered() {
     tested.take_one().answer.send(Reply::Ok);
     assert_eq!(tested.received(client), "+OK\r\n");
     assert!(tested.node.is_closed(client));
+}
+
+#[test]
+fn a_client_that_sends_no_more_while_it_waits_for_itself_alone_has_gone() {
+    let mut tested = Tested::new();
+    let client = tested.connect();
+    tested.send(client, &["BLPOP a 0"]);
+    tested.node.end(client);
+    tested.run();
+    assert!(tested.node.is_closed(client));
+    assert_eq!(tested.left(), [1]);
+    tested.take_one().answer.send(Reply::Ok);
+    assert_eq!(tested.received(client), "");
 }
 
 #[test]

@@ -1,0 +1,345 @@
+//! One LOCK command: which calls to the nodes it is, and what its caller is told.
+//!
+//! Invariants: those of `request`. A lock is granted only while it is valid for the ttl that its caller counts from the reply on,
+//! and nothing is said of one without a majority. Whoever has gone while it waits for a lock does not get it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorlock_client_rules::call::{AcquireCall, Call, Extended, Outcome};
+use quorlock_client_rules::outcome::{
+    AcquireError, ExtendError, Loss, ReadError, Reading, Release,
+};
+use quorlock_client_rules::token::Token;
+use quorlock_client_rules::wait::Wait;
+use quorlock_clock::{ClientInstant, saturated};
+use quorlock_engine::Reply;
+
+use crate::lock_command::{HolderCall, LockTerms, has_attempt};
+use crate::next::{Expiring, Next};
+use crate::pauses::pause_until;
+use crate::refusal;
+use crate::request::{Surroundings, release};
+use crate::terms::node_ttl;
+
+#[derive(Debug)]
+pub(crate) struct Locking {
+    pub(crate) name: Bytes,
+    stage: Stage,
+    /// How often the lock was not as it had been read.
+    rounds: u32,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Acquiring {
+        ttl: Duration,
+        is_shared: bool,
+    },
+    /// Which attempt of the caller's own token holds the lock is asked, for a step that is taken then.
+    Resolving(OwnToken, HolderCall),
+    Pausing(OwnToken, HolderCall),
+    /// The step is taken. Whoever has named the whole token is told whether that one held the lock.
+    Extending(Option<OwnToken>, Duration),
+    Releasing(Option<OwnToken>),
+}
+
+/// What a caller named when it acquired the lock.
+type OwnToken = Bytes;
+
+impl Locking {
+    /// Begins with another end for a lock, or its release.
+    pub(crate) fn change(
+        name: Bytes,
+        token: Token,
+        step: HolderCall,
+        world: &mut Surroundings<'_>,
+    ) -> (Self, Next) {
+        let mut locking = Self {
+            name,
+            stage: Stage::Releasing(None),
+            rounds: 0,
+        };
+        let next = match has_attempt(&token) {
+            true => locking.take_step(token, None, step, world),
+            false => locking.resolve(Bytes::copy_from_slice(token.as_bytes()), step, world),
+        };
+        (locking, next)
+    }
+
+    /// Whether it ends when its client has gone.
+    pub(crate) fn ends_with_client(&self) -> bool {
+        matches!(self.stage, Stage::Acquiring { .. })
+    }
+
+    /// What was asked for has come to this.
+    pub(crate) fn handle(&mut self, outcome: Outcome, world: &mut Surroundings<'_>) -> Next {
+        let stage = std::mem::replace(&mut self.stage, Stage::Releasing(None));
+        match (outcome, stage) {
+            (
+                Outcome::Acquired {
+                    token,
+                    valid_until,
+                    fence,
+                    ..
+                },
+                Stage::Acquiring { ttl, is_shared },
+            ) => {
+                if !is_shared {
+                    (world.known).note(world.now, &self.name, token.clone(), valid_until);
+                }
+                self.acquired(token, valid_until, fence, ttl, world.now)
+            }
+            (Outcome::NotAcquired(error), Stage::Acquiring { .. }) => not_acquired(&error),
+            (Outcome::Read(told), Stage::Resolving(own, step)) => {
+                self.was_read(told, own, step, world)
+            }
+            (Outcome::Extended(result), Stage::Extending(own, ttl)) => {
+                self.extended(result, own, ttl, world)
+            }
+            (Outcome::Released(release), Stage::Releasing(own)) => {
+                self.released(&release, own, world)
+            }
+            // The client has ended.
+            (outcome, stage) => {
+                debug_assert!(false, "{outcome:?} in {stage:?}");
+                Next::Answer(Reply::Error(refusal::TRY_AGAIN))
+            }
+        }
+    }
+
+    /// The pause is over.
+    pub(crate) fn go_on(&mut self) -> Next {
+        if let Stage::Pausing(own, step) = &self.stage {
+            self.stage = Stage::Resolving(own.clone(), *step);
+        }
+        self.read()
+    }
+
+    pub(crate) fn acquire(terms: LockTerms, world: &Surroundings<'_>) -> (Self, Next) {
+        let call = AcquireCall {
+            name: terms.name.clone().into(),
+            own_token: Some(terms.own_token),
+            permits: None,
+            owner: None,
+            ttl: node_ttl(terms.ttl, world.drift),
+            lock_delay: Duration::ZERO,
+            wait: match terms.wait {
+                Duration::ZERO => Wait::None,
+                wait => Wait::For(wait),
+            },
+            renews: false,
+            min_validity: terms.ttl,
+            reserve: Duration::ZERO,
+            max_lifetime: None,
+            is_fenced: terms.is_fenced,
+            is_shared: terms.is_shared,
+            text: terms.owner,
+        };
+        let stage = Stage::Acquiring {
+            ttl: terms.ttl,
+            is_shared: terms.is_shared,
+        };
+        let locking = Self {
+            name: terms.name,
+            stage,
+            rounds: 0,
+        };
+        (locking, Next::Ask(Call::Acquire(call)))
+    }
+
+    fn acquired(
+        &self,
+        token: Token,
+        valid_until: ClientInstant,
+        fence: Option<u64>,
+        ttl: Duration,
+        now: ClientInstant,
+    ) -> Next {
+        let instead = Reply::Error(refusal::too_late());
+        let undo = release(self.name.clone(), token.clone());
+        if now.until(valid_until) < ttl {
+            return Next::GiveBack(instead, undo);
+        }
+        let reply = Reply::Array(vec![
+            Reply::flag(true),
+            fence.map_or(Reply::Nil, number),
+            Reply::bulk(token.as_bytes()),
+            // More is left now, and may be gone when the reply leaves.
+            number(saturated(ttl.as_millis())),
+        ]);
+        let expiring = Expiring {
+            until: valid_until.before(ttl),
+            instead,
+            undo: Some(undo),
+        };
+        Next::HandOver(reply, expiring)
+    }
+
+    /// Finds the attempt of the caller's that holds the lock. One that this agent knows is tried first: the step is conditional on it.
+    fn resolve(&mut self, own: OwnToken, step: HolderCall, world: &mut Surroundings<'_>) -> Next {
+        let known = world.known.token(world.now, &self.name).cloned();
+        match known.filter(|token| token.without_attempt() == own) {
+            Some(token) => self.take_step(token, Some(own), step, world),
+            None => {
+                self.stage = Stage::Resolving(own, step);
+                self.read()
+            }
+        }
+    }
+
+    fn read(&self) -> Next {
+        Next::Ask(Call::Read {
+            name: self.name.clone(),
+        })
+    }
+
+    fn was_read(
+        &mut self,
+        told: Result<Reading, ReadError>,
+        own: OwnToken,
+        step: HolderCall,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        match told {
+            Err(error) => Next::Answer(Reply::Error(refusal::not_read(&error))),
+            Ok(Reading::Held { token, .. }) if token.without_attempt() == own => {
+                self.take_step(token, Some(own), step, world)
+            }
+            Ok(Reading::Free | Reading::Held { .. }) => Next::Answer(Reply::flag(false)),
+            // No majority has it, and what nodes keep under the caller's token is freed as it wants.
+            Ok(Reading::Split { token, .. })
+                if token.without_attempt() == own && matches!(step, HolderCall::Release) =>
+            {
+                self.take_step(token, Some(own), step, world)
+            }
+            Ok(Reading::Split { .. }) => self.pause(own, step, world),
+        }
+    }
+
+    fn take_step(
+        &mut self,
+        token: Token,
+        own: Option<OwnToken>,
+        step: HolderCall,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        let name = self.name.clone();
+        match step {
+            HolderCall::Extend(ttl) => {
+                self.stage = Stage::Extending(own, ttl);
+                let ttl = node_ttl(ttl, world.drift);
+                Next::Ask(Call::Extend {
+                    name,
+                    token,
+                    ttl,
+                    waits_for_all: false,
+                })
+            }
+            HolderCall::Release => {
+                self.stage = Stage::Releasing(own);
+                world.known.forget(&name);
+                Next::Ask(release(name, token))
+            }
+        }
+    }
+
+    fn extended(
+        &mut self,
+        result: Result<Extended, ExtendError>,
+        own: Option<OwnToken>,
+        ttl: Duration,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        let too_late = || Reply::Error(refusal::not_longer_in_time());
+        match result {
+            Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
+                let expiring = Expiring {
+                    until: extended.valid_until.before(ttl),
+                    instead: too_late(),
+                    undo: None,
+                };
+                Next::AnswerBefore(Reply::flag(true), expiring)
+            }
+            Ok(_) | Err(ExtendError::Lost(Loss::Late)) => Next::Answer(too_late()),
+            Err(ExtendError::Lost(Loss::BelowMajority)) => {
+                self.not_held(own, HolderCall::Extend(ttl), world)
+            }
+            Err(error) => Next::Answer(Reply::Error(refusal::not_longer(&error))),
+        }
+    }
+
+    fn released(
+        &mut self,
+        release: &Release,
+        own: Option<OwnToken>,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        if release.released() {
+            world.watched.note_free(world.now, &self.name);
+            Next::Answer(Reply::flag(true))
+        } else if release.was_lost() {
+            self.not_held(own, HolderCall::Release, world)
+        } else {
+            Next::Answer(Reply::Error(refusal::not_released(release)))
+        }
+    }
+
+    /// A majority does not hold the lock under the token of that attempt: another one of the caller's may.
+    fn not_held(
+        &mut self,
+        own: Option<OwnToken>,
+        step: HolderCall,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        world.known.forget(&self.name);
+        match own {
+            None => Next::Answer(Reply::flag(false)),
+            // It may have been what this agent knew, and not what the nodes say.
+            Some(own) if self.rounds == 0 => {
+                self.rounds += 1;
+                self.stage = Stage::Resolving(own, step);
+                self.read()
+            }
+            Some(own) => self.pause(own, step, world),
+        }
+    }
+
+    fn pause(&mut self, own: OwnToken, step: HolderCall, world: &mut Surroundings<'_>) -> Next {
+        self.rounds += 1;
+        match pause_until(self.rounds, world.now, &mut *world.random) {
+            Some(until) => {
+                self.stage = Stage::Pausing(own, step);
+                Next::Pause(until)
+            }
+            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
+        }
+    }
+}
+
+/// The lock is held by others: as a node says it, with the token that holds it, and for how long where that is known.
+fn not_acquired(error: &AcquireError) -> Next {
+    let AcquireError::Busy {
+        holder, time_left, ..
+    } = error
+    else {
+        return Next::Answer(Reply::Error(refusal::not_acquired(error)));
+    };
+    let holder = holder.as_ref();
+    let left = time_left.map(|left| number(saturated(left.as_millis())));
+    Next::Answer(Reply::Array(vec![
+        Reply::flag(false),
+        Reply::Nil,
+        holder.map_or(Reply::Nil, |token| Reply::bulk(token.as_bytes())),
+        left.unwrap_or(Reply::Nil),
+    ]))
+}
+
+/// A number that no client says.
+pub(crate) fn number(number: u64) -> Reply {
+    match i64::try_from(number) {
+        Ok(number) => Reply::Integer(number),
+        // No node has such a fence, unless it says anything.
+        Err(_) => Reply::bulk(number.to_string()),
+    }
+}

@@ -84,8 +84,18 @@ import org.springframework.integration.redis.util.RedisLockRegistry;
 public final class Block {{
     static void backUp() {{}}
 
-    public static void main(String[] arguments) {{
+    static void run() {{
 {block}
+    }}
+
+    /** Clients have threads that keep a program running. */
+    public static void main(String[] arguments) {{
+        try {{
+            run();
+        }} catch (Throwable error) {{
+            error.printStackTrace();
+            System.exit(1);
+        }}
         System.exit(0);
     }}
 }}

@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use listenfd::ListenFd;
 use quorlock_client::Redlock;
+use quorlock_server::Node;
 use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::duration;
 use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions};
+use crate::nodes_file::NodeList;
 use crate::output::Format;
 use crate::runtime;
 use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
@@ -77,7 +80,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         )
         .remedy("leave the flags out, or start the unit without its socket unit"));
     }
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
+    let list = arguments.nodes.list()?;
+    let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
     start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {
@@ -102,13 +106,47 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             format_args!("lock libraries find the agent under {url}"),
             &json!({ "url": url }),
         );
-        let mut end = pin!(until_end(agent, signals, false));
+        serve(agent, signals, &nodes, || {
+            compared(&list, arguments.nodes.list())
+        })
+        .await
+    })
+}
+
+/// Waits for the agent's end. Meanwhile systemd gets to know that it is ready, and SIGHUP is answered by a line of the log.
+async fn serve(
+    agent: Node,
+    signals: [Signal; 3],
+    nodes: &Redlock,
+    reread: impl Fn() -> String,
+) -> Result<ExitCode, Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::failed)?;
+    let mut end = pin!(until_end(agent, signals, false));
+    let mut ready = pin!(announce_ready(nodes));
+    let mut is_announced = false;
+    loop {
         tokio::select! {
             end = &mut end => return end,
-            () = announce_ready(&nodes) => {}
+            () = &mut ready, if !is_announced => is_announced = true,
+            _ = hangup.recv() => tracing::warn!("Received SIGHUP: {}", reread()),
         }
-        end.await
-    })
+    }
+}
+
+/// What has become of the list of nodes. The client keeps the nodes it was built with: a lock that callers hold is on these.
+fn compared(used: &NodeList, now: Result<NodeList, Failure>) -> String {
+    match now {
+        Ok(now) if now == *used => "the list of nodes is the same as before".to_owned(),
+        Ok(_) => "the list of nodes, a login or the counting of votes has changed. A running agent keeps the list that it was started \
+                  with: restart it, and all agents of these nodes at the same time if nodes were replaced. Locks that are held stay on \
+                  their nodes until they are released or their ttl is over"
+            .to_owned(),
+        Err(failure) => {
+            let Failure { what, remedy, .. } = failure;
+            let remedy = remedy.lines().next().unwrap_or_default();
+            format!("{what}. The agent goes on with the nodes it was started with, and would not start again. {remedy}")
+        }
+    }
 }
 
 type Opened = (Vec<TcpListener>, Option<UnixListener>);

@@ -12,6 +12,7 @@ use quorlock_client::{Redlock, Release, Token, VotesBy, Wait};
 use crate::duration;
 use crate::exit_code::Failure;
 use crate::nodes;
+use crate::nodes_file::NodeList;
 
 /// Which nodes hold the lock.
 #[derive(Debug, clap::Args)]
@@ -47,7 +48,20 @@ impl NodeOptions {
     /// A client for these nodes, of which so many must agree besides a majority: as the file of the nodes says where no
     /// number is given.
     pub(crate) fn client(&self, spare_votes: Option<usize>) -> Result<Redlock, Failure> {
-        let list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
+        self.client_of(self.list()?, spare_votes)
+    }
+
+    /// The nodes, and how their votes are counted, as the first source says that names any.
+    pub(crate) fn list(&self) -> Result<NodeList, Failure> {
+        nodes::resolve(&self.nodes, self.nodes_file.as_deref())
+    }
+
+    /// The same for a list that was read before.
+    pub(crate) fn client_of(
+        &self,
+        list: NodeList,
+        spare_votes: Option<usize>,
+    ) -> Result<Redlock, Failure> {
         let votes_by = if self.votes_by_address || list.votes_by_address {
             VotesBy::Address
         } else {

@@ -13,7 +13,7 @@ use quorlock_server::config::{self, Config};
 use crate::exit_code::{Failure, NO_INPUT};
 
 /// The nodes, and how their votes are counted.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeList {
     /// Addresses, each with its login.
     pub(crate) nodes: Vec<String>,

@@ -1,5 +1,6 @@
 //! `quorlock agent` in front of a small cluster.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -282,19 +283,27 @@ fn an_agent_serves_the_sockets_that_systemd_has_opened() {
             .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let refused = begin(&["--port", "0"]).wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(64), "{text}");
-    assert!(text.contains("systemd has opened the sockets"), "{text}");
     // Whoever connects before the agent listens is served then.
     let mut tcp = Wire::connect(address);
     let mut unix = Wire::connect_unix(&path);
     let mut agent = begin(&[]);
+    let mut line = String::new();
+    BufReader::new(agent.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if !line.contains(&address.to_string()) {
+        agent.kill().unwrap();
+        panic!("it listens elsewhere: {line}");
+    }
     assert_eq!(tcp.ask("SET job me NX PX 60000"), "+OK");
     assert_eq!(unix.ask("GET job"), "me");
     assert_eq!(unix.ask("SHUTDOWN NOSAVE"), "<closed>");
     assert!(agent.wait().unwrap().success());
     assert!(path.exists(), "its name is systemd's");
+    let refused = begin(&["--port", "0"]).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(64), "{text}");
+    assert!(text.contains("systemd has opened the sockets"), "{text}");
 }
 
 #[test]
@@ -325,4 +334,29 @@ fn two_agents_on_one_port_or_socket_are_refused_in_words() {
         "{told}"
     );
     assert_eq!(Wire::connect_unix(path.as_ref()).ask("PING"), "+PONG");
+}
+
+#[test]
+fn a_list_of_nodes_that_has_changed_is_told_on_sighup_and_not_taken_over() {
+    let shell = cluster();
+    let addresses = shell.file("nodes.conf");
+    let list = shell.succeed(&["cluster", "status", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let urls = list["nodes"].as_array().unwrap().iter();
+    let lines: Vec<String> = urls
+        .map(|node| format!("node {}\n", node["url"].as_str().unwrap()))
+        .collect();
+    std::fs::write(&addresses, lines.concat()).unwrap();
+    let words = ["--nodes-file", addresses.to_str().unwrap()];
+    let (mut agent, mut wire) = agent(&shell, &words, "agent.log");
+    assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
+    agent.signal(Signal::HUP);
+    agent.await_line("Received SIGHUP: the list of nodes is the same as before");
+    std::fs::write(&addresses, lines[..2].concat()).unwrap();
+    agent.signal(Signal::HUP);
+    agent.await_line("A running agent keeps the list that it was started with: restart it");
+    std::fs::write(&addresses, "node\n").unwrap();
+    agent.signal(Signal::HUP);
+    agent.await_line("nodes.conf, line 1: ");
+    assert_eq!(wire.ask("GET job"), "me");
 }

@@ -135,7 +135,10 @@ impl Agent {
             }
             Event::Left(client) => {
                 let request = self.of_clients.remove(&client);
-                if let Some(id) = request.filter(|id| self.requests.remove(id).is_some()) {
+                if let Some(id) = request
+                    && let Some(request) = self.requests.remove(&id)
+                {
+                    self.watched.is_over(request.name(), id);
                     actions.push(Action::Cancel(id));
                 }
             }
@@ -300,7 +303,8 @@ impl Running {
 
     fn ends_with_client(&self) -> bool {
         match self {
-            Self::Executed(_) | Self::Look(_) => false,
+            Self::Executed(request) => request.is_held_back(),
+            Self::Look(_) => false,
             Self::Lock(locking) => locking.ends_with_client(),
         }
     }

@@ -31,9 +31,8 @@ pub(crate) fn lock_name(commands: &Commands) -> Result<Option<Bytes>, Reply> {
             ));
         }
         let keys = keys_of_request(spec.description(), &arguments).unwrap_or_default();
-        let counts_none = arguments.get(2) == Some(&&b"0"[..]);
-        if keys.is_empty() && spec.about.key_count_at > 0 && !counts_none {
-            // What is wrong with the number of its keys its own error says.
+        if keys.is_empty() && spec.about.key_count_at > 0 {
+            // A script without keys needs no node. What is wrong with the number of keys its own error says.
             continue;
         }
         if keys.is_empty() && !NEED_NO_KEY.contains(&spec.name) {

@@ -111,6 +111,11 @@ impl Request {
         &self.name
     }
 
+    /// Whether it waits for its lock, which a client that has gone has no use for.
+    pub(crate) fn is_held_back(&self) -> bool {
+        matches!(self.stage, Stage::HeldBack)
+    }
+
     /// Begins, or begins anew behind a time for which it was held back.
     fn try_again(&mut self, world: &mut Surroundings<'_>) -> Next {
         let holder = world.watched.holder(&self.name).cloned();

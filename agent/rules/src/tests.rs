@@ -58,8 +58,7 @@ fn what_is_no_single_lock_is_refused_by_name_before_any_node_is_asked() {
         &["KEYS", "*"],
         &["SCAN", "0"],
         &["PUBLISH", "channel", "message"],
-        &["EVAL", "return 1", "0"],
-        &["EVAL", "while true do end", "0"],
+        &["EVAL", "return redis.call('get', 'a')", "0"],
         &["RENAME", "a", "b"],
         &["BLPOP", "a", "5"],
         &["LLEN", "a"],
@@ -76,6 +75,15 @@ fn what_is_no_single_lock_is_refused_by_name_before_any_node_is_asked() {
         assert!(text.starts_with("NOTALOCK "), "{words:?}: {text}");
         assert!(text.ends_with(". Nothing was changed"), "{text}");
     }
+}
+
+#[test]
+fn scripts_without_keys_need_no_node_and_end() {
+    assert_eq!(answer(&["EVAL", "return 7", "0"]), Reply::Integer(7));
+    let Reply::Error(error) = answer(&["EVAL", "while true do end", "0"]) else {
+        panic!("it never ends")
+    };
+    assert!(error.as_bytes().starts_with(b"ERR "), "{error:?}");
 }
 
 #[test]

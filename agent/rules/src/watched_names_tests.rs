@@ -19,6 +19,8 @@ struct Trial {
     agent: Agent,
     now: ClientInstant,
     requests: u64,
+    /// Who sends requests.
+    client: u64,
 }
 
 impl Trial {
@@ -28,6 +30,7 @@ impl Trial {
             agent: Agent::new(Drift::default(), random).holding_back(hold_back),
             now: ClientInstant::from_nanos(7_000_000_000, 3_000_000_000),
             requests: 1,
+            client: 1,
         };
         trial.send(&["SET", "a", "me", "NX", "PX", "30000"]);
         let acquired = Outcome::Acquired {
@@ -54,7 +57,11 @@ impl Trial {
             is_transaction: false,
         };
         let id = RequestId(self.requests);
-        self.happens(Event::Request(id, Caller::default(), commands))
+        let caller = Caller {
+            client_id: self.client,
+            ..Caller::default()
+        };
+        self.happens(Event::Request(id, caller, commands))
     }
 
     fn take(&mut self, name: &str) -> Vec<Action> {
@@ -170,6 +177,25 @@ fn tries_that_are_held_back_go_on_one_after_the_other_when_the_lock_may_be_free(
     let second = RequestId(trial.requests);
     assert!(
         matches!(&done[..], [Action::Reply(id, Reply::Nil)] if *id == second),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_try_that_is_held_back_ends_with_its_client_and_is_in_nobodys_way() {
+    let mut trial = Trial::watching(HOLD_BACK);
+    trial.client = 7;
+    assert!(trial.take("a").is_empty());
+    let gone = RequestId(trial.requests);
+    trial.client = 8;
+    assert!(trial.take("a").is_empty());
+    let done = trial.happens(Event::Left(7));
+    assert!(matches!(&done[..], [Action::Cancel(id)] if *id == gone));
+    trial.watched("a", None);
+    let done = trial.pass(Duration::from_millis(1));
+    let next = RequestId(trial.requests);
+    assert!(
+        matches!(&done[..], [Action::Ask(id, _)] if *id == next),
         "{done:?}"
     );
 }

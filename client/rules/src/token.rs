@@ -70,6 +70,7 @@ impl Token {
     }
 
     /// The token of another attempt of the same caller; none where the token is of no attempt, so that who holds it knows all of it.
+    #[doc(hidden)]
     #[must_use]
     pub fn next_attempt(&self, random: &mut dyn rand::Rng) -> Option<Self> {
         let own = self.without_attempt();

@@ -43,6 +43,9 @@ pub(crate) struct Arguments {
     /// soon as the lock may be free
     #[arg(long, value_name = "TIME", value_parser = hold_back, default_value = "0s")]
     hold_back: Duration,
+    /// Release the locks that a connection has taken when it ends
+    #[arg(long)]
+    release_on_disconnect: bool,
     /// Take, extend and give back a lock through the agent that runs under this port or socket, instead of starting one
     #[arg(long)]
     check: bool,
@@ -86,7 +89,11 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
-        let mut builder = quorlock_agent::builder_with(redlock, arguments.hold_back);
+        let options = quorlock_agent::Options {
+            hold_back: arguments.hold_back,
+            releases_on_disconnect: arguments.release_on_disconnect,
+        };
+        let mut builder = quorlock_agent::builder_with(redlock, &options);
         builder = builder.owns_process();
         builder = match opened {
             None => builder.port(arguments.port.unwrap_or(PORT)),

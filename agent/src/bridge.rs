@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_agent_rules::{
@@ -25,10 +24,13 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use crate::monitor::Monitor;
+use crate::options::Options;
 
 /// The upstream of an agent's node.
 pub(crate) struct Bridge {
     shared: Arc<Shared>,
+    /// Requests are of no use to a client that has gone: they may be held back, or what they take ends with it.
+    ends_with_client: bool,
 }
 
 struct Shared {
@@ -58,12 +60,23 @@ struct Pending {
     operation: Option<OperationId>,
 }
 
-type Replies = Vec<(Pending, Reply, Option<Expiring>)>;
+/// Requests that are over, each with its reply; none where its client has gone.
+type Replies = Vec<(Pending, Option<Reply>, Option<Expiring>)>;
+
+/// A lock whose caller has not got it yet. Dropped with it, it is released.
+struct Granted {
+    shared: Arc<Shared>,
+    undo: Option<Call>,
+}
 
 impl Bridge {
-    pub(crate) fn new(redlock: Redlock, hold_back: Duration) -> Self {
+    pub(crate) fn new(redlock: Redlock, options: &Options) -> Self {
         let random = Box::new(StdRng::from_rng(&mut rand::rng()));
-        let agent = Agent::new(redlock.drift(), random).holding_back(hold_back);
+        let agent = Agent::new(redlock.drift(), random).holding_back(options.hold_back);
+        let agent = match options.releases_on_disconnect {
+            true => agent.with_sessions(),
+            false => agent,
+        };
         let (sender, receiver) = std::sync::mpsc::channel::<Weak<Shared>>();
         let timer = thread::Builder::new().name("quorlock-agent".to_owned());
         let timer = timer.spawn(move || {
@@ -88,7 +101,10 @@ impl Bridge {
             timer,
         });
         let _ended = sender.send(Arc::downgrade(&shared));
-        Self { shared }
+        Self {
+            shared,
+            ends_with_client: options.releases_on_disconnect || !options.hold_back.is_zero(),
+        }
     }
 }
 
@@ -126,7 +142,7 @@ impl Upstream for Bridge {
     }
 
     fn waits(&self, commands: &[Vec<Bytes>]) -> bool {
-        waits_for_lock(commands)
+        self.ends_with_client || waits_for_lock(commands)
     }
 
     fn left(&self, client: u64) {
@@ -163,32 +179,37 @@ impl Shared {
                 step,
                 ..
             } = pending;
+            let Some(reply) = reply else {
+                continue;
+            };
             match expiring {
                 None => {
                     self.monitor.reply(&command, step, &reply);
                     answer.send(reply);
                 }
                 Some(expiring) => {
+                    let Expiring {
+                        until,
+                        instead,
+                        undo,
+                    } = expiring;
                     let shared = Arc::clone(self);
+                    let granted = Granted { shared, undo };
                     answer.send_made(move || {
-                        let reply = shared.in_time(reply, expiring);
+                        let shared = Arc::clone(&granted.shared);
+                        let reply = match shared.redlock.now().has_reached(until) {
+                            true => instead,
+                            false => {
+                                granted.keep();
+                                reply
+                            }
+                        };
                         shared.monitor.reply(&command, step, &reply);
                         reply
                     });
                 }
             }
         }
-    }
-
-    /// The reply that leaves now.
-    fn in_time(&self, reply: Reply, expiring: Expiring) -> Reply {
-        if !self.redlock.now().has_reached(expiring.until) {
-            return reply;
-        }
-        if let Some(call) = expiring.undo {
-            self.redlock.submit(call, drop);
-        }
-        expiring.instead
     }
 
     fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
@@ -199,7 +220,7 @@ impl Shared {
                     if let Some(shared) = shared.upgrade() {
                         let mut state = shared.lock();
                         if let Some(pending) = state.requests.get_mut(&id) {
-                            pending.step = Step::of(&outcome);
+                            pending.step = Step::of(&outcome).or(pending.step);
                         }
                         shared.happens(state, Event::Outcome(id, outcome));
                     }
@@ -215,9 +236,11 @@ impl Shared {
                 }
             }
             Action::Cancel(id) => {
-                let pending = state.requests.remove(&id);
-                if let Some(operation) = pending.and_then(|pending| pending.operation) {
-                    self.redlock.cancel(operation);
+                if let Some(pending) = state.requests.remove(&id) {
+                    if let Some(operation) = pending.operation {
+                        self.redlock.cancel(operation);
+                    }
+                    replies.push((pending, None, None));
                 }
             }
             Action::Undo(call) => {
@@ -238,15 +261,36 @@ impl Shared {
             }
             Action::Reply(id, reply) => {
                 if let Some(pending) = state.requests.remove(&id) {
-                    replies.push((pending, reply, None));
+                    replies.push((pending, Some(reply), None));
                 }
             }
             Action::ReplyBefore(id, reply, expiring) => {
                 if let Some(pending) = state.requests.remove(&id) {
-                    replies.push((pending, reply, Some(expiring)));
+                    replies.push((pending, Some(reply), Some(expiring)));
                 }
             }
         }
+    }
+}
+
+impl Granted {
+    /// Its caller gets it.
+    fn keep(mut self) {
+        self.undo = None;
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        let Some(undo) = self.undo.take() else {
+            return;
+        };
+        if let Call::Release { name, .. } = &undo
+            && let Some(name) = name.single()
+        {
+            self.shared.lock().agent.forget(name);
+        }
+        self.shared.redlock.submit(undo, drop);
     }
 }
 

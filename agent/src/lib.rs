@@ -24,30 +24,31 @@
 mod bridge;
 mod figures;
 mod monitor;
+mod options;
 mod report;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorlock_client::Redlock;
 use quorlock_server::{Node, NodeBuilder};
 
 use bridge::Bridge;
 
+pub use options::Options;
+
 /// An agent that has not been started, in front of the nodes of this client. It is a node that keeps no keys: its port, socket and
 /// other directives are set as those of any node.
 #[must_use]
 pub fn builder(redlock: Redlock) -> NodeBuilder {
-    builder_with(redlock, Duration::ZERO)
+    builder_with(redlock, &Options::default())
 }
 
-/// The same. A try to take a lock that somebody else has is held back for so long at most, instead of being refused at once: it goes
-/// on as soon as the lock may be free. Libraries that poll get locks sooner by that, and a client waits for its answer so long.
+/// The same, which does this as well.
 #[must_use]
-pub fn builder_with(redlock: Redlock, hold_back: Duration) -> NodeBuilder {
+pub fn builder_with(redlock: Redlock, options: &Options) -> NodeBuilder {
     Node::builder()
         .ephemeral()
         // It is no node of a cluster.
         .directive("cluster-size", &["1"])
-        .upstream(Arc::new(Bridge::new(redlock, hold_back)))
+        .upstream(Arc::new(Bridge::new(redlock, options)))
 }

@@ -109,6 +109,24 @@ fn lock_commands_give_fences_and_a_place_in_line_and_who_hangs_up_gets_no_lock()
 }
 
 #[test]
+fn locks_end_with_their_connection_where_that_is_asked_for() {
+    let shell = cluster();
+    let (_agent, address) = agent_at(&shell, &["--release-on-disconnect"], "agent.log");
+    let (_other, mut kept) = agent(&shell, &[], "other.log");
+    let mut wire = Wire::connect(&address);
+    assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
+    let fenced = wire.ask("LOCK.ACQUIRE fenced me 30000 FENCE");
+    assert!(fenced.starts_with("[:1, "), "{fenced}");
+    assert_eq!(kept.ask("SET kept me NX PX 60000"), "+OK");
+    drop((wire, kept));
+    let mut wire = Wire::connect(&address);
+    for name in ["job", "fenced"] {
+        eventually(name, || wire.ask(&format!("EXISTS {name}")) == ":0");
+    }
+    assert_eq!(wire.ask("EXISTS kept"), ":1");
+}
+
+#[test]
 fn what_stands_behind_two_dashes_is_for_its_connections() {
     let shell = cluster();
     let (_agent, mut wire) = agent(&shell, &["--", "--requirepass", "secret"], "agent.log");

@@ -20,9 +20,11 @@ use crate::locking::Locking;
 use crate::looking::Looking;
 use crate::next::{Expiring, Next};
 use crate::refusal;
-use crate::request::{Request, Surroundings};
+use crate::request::Request;
 use crate::request_id::RequestId;
 use crate::scratch::Scratch;
+use crate::sessions::Sessions;
+use crate::surroundings::Surroundings;
 use crate::watched_names::{WatchAction, WatchedNames};
 
 /// What happens to an agent.
@@ -62,7 +64,14 @@ pub enum Action {
     ReplyBefore(RequestId, Reply, Expiring),
 }
 
-/// A request under way.
+/// A request without a reply.
+#[derive(Debug)]
+struct UnderWay {
+    client: u64,
+    running: Running,
+}
+
+/// What a request does.
 #[derive(Debug)]
 enum Running {
     /// One that is executed on the scratch keyspace.
@@ -80,7 +89,8 @@ pub struct Agent {
     known: KnownHolders,
     watched: WatchedNames,
     hold_back: Duration,
-    requests: HashMap<RequestId, Running>,
+    sessions: Sessions,
+    requests: HashMap<RequestId, UnderWay>,
     /// Requests that end when their clients go, by the numbers of these. A client has one under way at most.
     of_clients: HashMap<u64, RequestId>,
     /// Requests that go on at these times.
@@ -99,6 +109,7 @@ impl Agent {
             known: KnownHolders::default(),
             watched: WatchedNames::default(),
             hold_back: Duration::ZERO,
+            sessions: Sessions::default(),
             requests: HashMap::new(),
             of_clients: HashMap::new(),
             pausing: Vec::new(),
@@ -110,6 +121,13 @@ impl Agent {
     #[must_use]
     pub fn holding_back(self, hold_back: Duration) -> Self {
         Self { hold_back, ..self }
+    }
+
+    /// Releases the locks of a connection when it ends.
+    #[must_use]
+    pub fn with_sessions(mut self) -> Self {
+        self.sessions.begin();
+        self
     }
 
     /// Takes an event in. `now` and the wall clock, in microseconds since the epoch, are read after it happened.
@@ -126,27 +144,34 @@ impl Agent {
             }
             Event::Request(id, caller, commands) => {
                 let client = caller.client_id;
-                let mut world = self.surroundings(now, wall_us);
+                let mut world = self.surroundings(now, wall_us, client);
                 let (running, next) = begin(caller, commands, &mut world);
-                if running.as_ref().is_some_and(Running::ends_with_client) {
+                let ends_with_client = running.as_ref().is_some_and(Running::ends_with_client);
+                if ends_with_client || self.sessions.is_on() {
                     self.of_clients.insert(client, id);
                 }
-                self.follow(id, running, next, actions);
+                let under_way = running.map(|running| UnderWay { client, running });
+                self.follow(id, under_way, next, actions);
             }
             Event::Left(client) => {
                 let request = self.of_clients.remove(&client);
                 if let Some(id) = request
                     && let Some(request) = self.requests.remove(&id)
                 {
-                    self.watched.is_over(request.name(), id);
+                    self.watched.left(now, request.running.name(), id);
                     actions.push(Action::Cancel(id));
+                }
+                for (name, release) in self.sessions.end(client) {
+                    self.known.forget(&name);
+                    actions.push(Action::Undo(release));
                 }
             }
             Event::Outcome(id, outcome) => {
                 let Some(mut request) = self.requests.remove(&id) else {
                     return;
                 };
-                let next = request.handle(outcome, &mut self.surroundings(now, wall_us));
+                let mut world = self.surroundings(now, wall_us, request.client);
+                let next = request.running.handle(outcome, &mut world);
                 self.follow(id, Some(request), next, actions);
             }
             Event::Watched(name, holder) => self.watched.observed(now, &name, holder),
@@ -166,6 +191,11 @@ impl Agent {
         }));
     }
 
+    /// A lock that was granted is released, since its caller has not got the reply in time.
+    pub fn forget(&mut self, name: &Bytes) {
+        self.known.forget(name);
+    }
+
     /// When [`Event::Timer`] is to be told.
     #[must_use]
     pub fn next_time(&self) -> Option<ClientInstant> {
@@ -180,7 +210,7 @@ impl Agent {
         self.requests.len()
     }
 
-    fn surroundings(&mut self, now: ClientInstant, wall_us: u64) -> Surroundings<'_> {
+    fn surroundings(&mut self, now: ClientInstant, wall_us: u64, client: u64) -> Surroundings<'_> {
         let may_hold_back = self.pausing.len() < PAUSING_MAX;
         Surroundings {
             now,
@@ -189,6 +219,8 @@ impl Agent {
             scratch: &mut self.scratch,
             known: &mut self.known,
             watched: &mut self.watched,
+            sessions: &mut self.sessions,
+            client,
             hold_back: Some(self.hold_back).filter(|time| may_hold_back && !time.is_zero()),
             random: &mut *self.random,
         }
@@ -199,8 +231,9 @@ impl Agent {
         let due: Vec<_> = self.pausing.extract_if(.., is_due).collect();
         for (_, id) in due {
             if let Some(mut request) = self.requests.remove(&id) {
-                self.watched.is_over(request.name(), id);
-                let next = request.go_on(&mut self.surroundings(now, wall_us));
+                self.watched.is_over(request.running.name(), id);
+                let mut world = self.surroundings(now, wall_us, request.client);
+                let next = request.running.go_on(&mut world);
                 self.follow(id, Some(request), next, actions);
             }
         }
@@ -209,7 +242,7 @@ impl Agent {
     fn follow(
         &mut self,
         id: RequestId,
-        request: Option<Running>,
+        request: Option<UnderWay>,
         next: Next,
         actions: &mut Vec<Action>,
     ) {
@@ -224,7 +257,7 @@ impl Agent {
             }
             Next::HoldBack(until) => {
                 if let Some(request) = &request {
-                    self.watched.hold_back(request.name(), id);
+                    self.watched.hold_back(request.running.name(), id);
                 }
                 self.pausing.push((until, id));
                 None

@@ -22,6 +22,10 @@ mod refusal_log;
 mod request;
 mod request_id;
 mod scratch;
+mod sessions;
+#[cfg(test)]
+mod sessions_tests;
+mod surroundings;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,8 @@ use crate::lock_command::{HolderCall, LockTerms, has_attempt};
 use crate::next::{Expiring, Next};
 use crate::pauses::pause_until;
 use crate::refusal;
-use crate::request::{Surroundings, release};
+use crate::request::release;
+use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
 
 #[derive(Debug)]
@@ -85,10 +86,11 @@ impl Locking {
                 },
                 Stage::Acquiring { ttl, is_shared },
             ) => {
-                if !is_shared {
-                    (world.known).note(world.now, &self.name, token.clone(), valid_until);
+                let next = self.acquired(token.clone(), valid_until, fence, ttl, world);
+                if !is_shared && matches!(next, Next::HandOver(..)) {
+                    (world.known).note(world.now, &self.name, token, valid_until);
                 }
-                self.acquired(token, valid_until, fence, ttl, world.now)
+                next
             }
             (Outcome::NotAcquired(error), Stage::Acquiring { .. }) => not_acquired(&error),
             (Outcome::Read(told), Stage::Resolving(own, step)) => {
@@ -154,13 +156,14 @@ impl Locking {
         valid_until: ClientInstant,
         fence: Option<u64>,
         ttl: Duration,
-        now: ClientInstant,
+        world: &mut Surroundings<'_>,
     ) -> Next {
         let instead = Reply::Error(refusal::too_late());
         let undo = release(self.name.clone(), token.clone());
-        if now.until(valid_until) < ttl {
+        if world.now.until(valid_until) < ttl {
             return Next::GiveBack(instead, undo);
         }
+        (world.sessions).note_taken(world.now, world.client, &self.name, valid_until, &undo);
         let reply = Reply::Array(vec![
             Reply::flag(true),
             fence.map_or(Reply::Nil, number),
@@ -277,6 +280,7 @@ impl Locking {
     ) -> Next {
         if release.released() {
             world.watched.note_free(world.now, &self.name);
+            world.sessions.note_released(world.client, &self.name);
             Next::Answer(Reply::flag(true))
         } else if release.was_lost() {
             self.not_held(own, HolderCall::Release, world)

@@ -12,7 +12,7 @@ use crate::locking::number;
 use crate::next::Next;
 use crate::pauses::pause_until;
 use crate::refusal;
-use crate::request::Surroundings;
+use crate::surroundings::Surroundings;
 use crate::terms::caller_ttl;
 
 #[derive(Debug)]

@@ -13,31 +13,15 @@ use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
 use quorlock_client_rules::wait::Wait;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
-use rand::Rng;
 
 use crate::commands::Commands;
-use crate::known_holders::KnownHolders;
 use crate::lock_name::lock_name;
 use crate::next::{Expiring, Next};
 use crate::pauses::{ROUNDS_MAX, pause_until};
 use crate::refusal::{self, not_a_lock};
-use crate::scratch::{Change, Executed, Holder, Scratch};
+use crate::scratch::{Change, Executed, Holder};
+use crate::surroundings::Surroundings;
 use crate::terms::{caller_ttl, node_ttl};
-use crate::watched_names::WatchedNames;
-use quorlock_client_rules::settings::Drift;
-
-/// What a request needs of its agent.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) now: ClientInstant,
-    pub(crate) wall_us: u64,
-    pub(crate) drift: Drift,
-    pub(crate) scratch: &'a mut Scratch,
-    pub(crate) known: &'a mut KnownHolders,
-    pub(crate) watched: &'a mut WatchedNames,
-    /// How long a try may be held back now, if it may.
-    pub(crate) hold_back: Option<Duration>,
-    pub(crate) random: &'a mut dyn Rng,
-}
 
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -50,8 +34,8 @@ pub(crate) struct Request {
     rounds: u32,
     /// An attempt to acquire the lock was refused by those who have it.
     was_refused: bool,
-    /// It has released a lock that no majority had.
-    has_released: bool,
+    /// It has released what some nodes had under this token, and no majority.
+    released: Option<Token>,
     was_held_back: bool,
 }
 
@@ -99,7 +83,7 @@ impl Request {
             stage: Stage::Reading,
             rounds: 0,
             was_refused: false,
-            has_released: false,
+            released: None,
             was_held_back: false,
         };
         let next = request.try_again(world);
@@ -262,7 +246,13 @@ impl Request {
             Ok(Reading::Split { token, left }) if self.was_refused => {
                 self.execute(Some((token, left)), None, world)
             }
-            Ok(Reading::Split { token, left }) => self.release_split(token, left, world),
+            Ok(Reading::Split { token, left }) => {
+                // Who only tries to take it is refused, as by one server: that some nodes hold it is enough.
+                match self.refusal(&token, world) {
+                    Some(reply) if self.rounds >= ROUNDS_MAX => Next::Answer(reply),
+                    _ => self.release_split(token, left, world),
+                }
+            }
         }
     }
 
@@ -282,8 +272,10 @@ impl Request {
             .scratch
             .execute(world.wall_us, &self.caller, &self.commands, key);
         match executed {
-            Ok(executed) if executed.change == Change::Release && !self.has_released => {
-                self.has_released = true;
+            Ok(executed)
+                if executed.change == Change::Release && self.released.as_ref() != Some(&token) =>
+            {
+                self.released = Some(token.clone());
                 self.take_step(executed.reply, executed.change, Some(token), world)
             }
             _ => self.pause(world),
@@ -417,6 +409,7 @@ impl Request {
             return Next::GiveBack(instead, undo);
         }
         world.known.note(world.now, &self.name, token, valid_until);
+        (world.sessions).note_taken(world.now, world.client, &self.name, valid_until, &undo);
         let expiring = Expiring {
             until: valid_until.before(ttl),
             instead,
@@ -437,9 +430,11 @@ impl Request {
     }
 
     fn not_extended(&mut self, error: &ExtendError, world: &mut Surroundings<'_>) -> Next {
-        world.known.forget(&self.name);
         match error {
-            ExtendError::Lost(_) => self.again(world),
+            ExtendError::Lost(_) => {
+                world.known.forget(&self.name);
+                self.again(world)
+            }
             error => Next::Answer(Reply::Error(refusal::not_extended(error))),
         }
     }
@@ -447,8 +442,10 @@ impl Request {
     fn released(&mut self, release: &Release, reply: Reply, world: &mut Surroundings<'_>) -> Next {
         if release.released() {
             world.watched.note_free(world.now, &self.name);
+            world.sessions.note_released(world.client, &self.name);
             Next::Answer(reply)
-        } else if release.was_lost() {
+        } else if release.was_lost() || self.released.is_some() {
+            // Some nodes may have it under the token of another attempt.
             self.again(world)
         } else {
             Next::Answer(Reply::Error(refusal::not_released(release)))

@@ -28,6 +28,8 @@ pub(crate) struct WatchedNames {
     names: HashMap<Bytes, Polled>,
     /// How many of them are watched.
     watched: usize,
+    /// When locks that are polled no more were looked for last.
+    swept_at: Option<ClientInstant>,
     /// When a watch may be idle.
     idle_at: Option<ClientInstant>,
     actions: Vec<WatchAction>,
@@ -66,7 +68,13 @@ impl WatchedNames {
             }
             return;
         }
-        if self.names.len() >= POLLED_MAX {
+        let is_full = self.names.len() >= POLLED_MAX;
+        if is_full
+            && self
+                .swept_at
+                .is_none_or(|at| now.since(at) >= POLLED_WITHIN)
+        {
+            self.swept_at = Some(now);
             self.names
                 .retain(|_, polled| polled.is_watched || now.since(polled.last) < POLLED_WITHIN);
         }
@@ -118,6 +126,14 @@ impl WatchedNames {
     pub(crate) fn is_over(&mut self, name: &[u8], id: RequestId) {
         if let Some(polled) = self.names.get_mut(name) {
             polled.held_back.retain(|other| *other != id);
+        }
+    }
+
+    /// The client of a try has gone. If it was woken, the next one goes on in its place.
+    pub(crate) fn left(&mut self, now: ClientInstant, name: &[u8], id: RequestId) {
+        self.is_over(name, id);
+        if self.holder(name).is_none() {
+            self.wake(name, now);
         }
     }
 

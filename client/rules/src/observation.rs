@@ -200,11 +200,16 @@ impl Observation {
         }
     }
 
-    /// What was reported, if that is so still: a majority of the nodes would have told of a change, and none has since.
-    pub(super) fn certain(&self) -> Option<&Observed> {
+    /// Who leads, if that is so still: each node of a majority that holds its lock would have told of a change, and none has since.
+    pub(super) fn certain(&self) -> Option<&Leader> {
         let is_quiet = self.stage == Stage::Quiet && self.probed.is_none();
-        let would_be_told = self.tracked.len() >= majority(self.answers.len());
-        self.told.as_ref().filter(|_| is_quiet && would_be_told)
+        let leader = self.told_leader().filter(|_| is_quiet)?;
+        let is_its = |node: &NodeIndex| match &self.answers[*node] {
+            Some(Ok((_, Some(sight)))) => sight.token == leader.token,
+            _ => false,
+        };
+        let nodes = (0..self.answers.len()).filter(|node| self.tracked.contains(*node));
+        (nodes.filter(is_its).count() >= majority(self.answers.len())).then_some(leader)
     }
 
     fn changed(&mut self, node: NodeIndex, now: ClientInstant) {

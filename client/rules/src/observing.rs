@@ -11,7 +11,6 @@ use crate::action::Action;
 use crate::answer::Content;
 use crate::clock::ClientInstant;
 use crate::context::Context;
-use crate::leader::Observed;
 use crate::link::fraction;
 use crate::link::request::{Kind, Subject};
 use crate::observation::{Observation, ObservationAction, ObservationEvent};
@@ -32,7 +31,7 @@ pub(super) enum Listener {
     /// It is told who leads, whenever that is another one.
     Observer,
     /// It is told who has the lock as long as that is certain; this was told last.
-    Watch(Option<Token>),
+    Watch(Option<Option<Token>>),
 }
 
 impl Observing {
@@ -109,20 +108,20 @@ impl Observing {
 
     fn act(&mut self, actions: Vec<ObservationAction>, context: &mut Context<'_>) {
         if let Listener::Watch(told) = &mut self.listener {
-            let certain = match self.observation.certain() {
-                Some(Observed::Leader(leader)) => Some(&leader.token),
-                _ => None,
-            };
-            if told.as_ref() != certain {
-                *told = certain.cloned();
-                let watched = Action::Watched(context.operation, told.clone());
+            let certain = self
+                .observation
+                .certain()
+                .map(|leader| leader.token.clone());
+            if told.as_ref() != Some(&certain) {
+                let watched = Action::Watched(context.operation, certain.clone());
+                *told = Some(certain);
                 context.actions.push(watched);
             }
         }
         for action in actions {
             match action {
                 ObservationAction::Look { node, round } => {
-                    context.ask(node, Kind::Look, &self.subject, round);
+                    context.ask(node, Kind::Look { is_tracked: true }, &self.subject, round);
                 }
                 ObservationAction::Report(_) if matches!(self.listener, Listener::Watch(_)) => {}
                 ObservationAction::Report(observed) => {

@@ -90,7 +90,7 @@ impl Asking {
             context.ask(node, Kind::TimeLeft, subject, 0);
             if *is_full {
                 sights.ask(node);
-                context.ask(node, Kind::Look, subject, 0);
+                context.ask(node, Kind::Look { is_tracked: false }, subject, 0);
             }
         }
         Self {

@@ -31,8 +31,8 @@ ioredis.Redis = class extends ioredis.Redis {{ constructor(...options) {{ super(
     .then(async () => {{
         const goes = (redis) => ["connecting", "connect", "ready"].includes(redis.status);
         const asked = () => open.some((redis) => goes(redis) && redis.commandQueue.length + redis.offlineQueue.length > 0);
-        // Looked at between two events, never within one: there a refusal may be read and what follows it not yet sent.
-        do await new Promise((resolve) => setTimeout(resolve, 5)); while (asked());
+        // Looked at between events, and again and again: a refusal may be read and what follows it not yet sent.
+        for (let quiet = 0; quiet < 20; quiet = asked() ? 0 : quiet + 1) await new Promise((resolve) => setTimeout(resolve, 5));
         await Promise.allSettled(open.filter((redis) => redis.status !== "reconnecting").map((redis) => redis.quit()));
         process.exit(0);
     }});

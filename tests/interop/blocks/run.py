@@ -27,8 +27,8 @@ import languages
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "../../.."))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Text and what is shown of data is no block to run.
-DATA = {"text", "json"}
+# Text and what is shown of data and of configuration is no block to run.
+DATA = {"text", "json", "ini"}
 PROGRAMS = ["backup.sh", "report.sh", "deploy.sh", "nightly.sh", "transfer.sh", "run-tests", "dump"]
 BLOCK_TAKES = 240
 NODES = 5
@@ -148,7 +148,9 @@ class Runner:
         # The one that a reader has started after the block before.
         self.agent = subprocess.Popen(["quorlock", "agent", "--port", "0"], cwd=self.home, env=self.environment, text=True,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.agent_port = int(self.agent.stdout.readline().rsplit(":", 1)[1])
+        # Where no majority serves, its log says so first.
+        said = next(line for line in self.agent.stdout if "find the agent under" in line)
+        self.agent_port = int(said.rsplit(":", 1)[1])
 
     @staticmethod
     def write(name, script, folders):

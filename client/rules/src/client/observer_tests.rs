@@ -115,7 +115,7 @@ fn a_watch_says_who_has_the_lock_until_one_node_tells_of_a_change() {
         let watched = std::mem::take(&mut cluster.watched).into_iter();
         watched.map(|(_, holder)| holder).collect()
     };
-    assert_eq!(watched(&mut cluster), [held()]);
+    assert_eq!(watched(&mut cluster), [None, held()]);
     // It was a renewal.
     cluster.push_changed(2, "a");
     cluster.pass(5 * MS);

@@ -193,6 +193,8 @@ fn what_a_node_does_not_know_of_a_holder_is_said_without() {
         }
         other => panic!("{other:?}"),
     }
+    // One look is no reason to be told of changes.
+    assert!(cluster.nodes.iter().all(|node| node.tracking.is_empty()));
     let mut cluster = cluster_of(&[None; 3]);
     let look = cluster.call(Call::Look { name: "a".into() });
     match cluster.outcome(look) {

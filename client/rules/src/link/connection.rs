@@ -135,11 +135,12 @@ impl Connection {
     ) -> Option<Duration> {
         let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
         let state = self.state_question(now, &request);
-        if matches!(request.kind, Kind::Wait { .. }) && !self.replies.may_push() {
-            self.ask_resp3(now, &request);
-        }
-        if request.kind == Kind::Look {
+        if request.kind == (Kind::Look { is_tracked: true }) {
             self.track(now, &request);
+        }
+        if matches!(request.kind, Kind::Wait { .. } | Kind::Look { .. }) && !self.replies.may_push()
+        {
+            self.ask_resp3(now, &request);
         }
         if request.kind == Kind::Untrack {
             self.tracking.forget();
@@ -337,7 +338,7 @@ impl Connection {
             (Kind::Resp3 | Kind::Wait { .. } | Kind::Unwait, _) => {
                 return self.meaning_of_line(request, reply);
             }
-            (Kind::Look | Kind::Track | Kind::Untrack, _) => {
+            (Kind::Look { .. } | Kind::Track | Kind::Untrack, _) => {
                 return self.meaning_for_observers(request, reply);
             }
             (Kind::Info, _) => {
@@ -367,14 +368,14 @@ impl Connection {
     fn meaning_for_observers(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
         let is_preferred = request.form == Form::Preferred;
         Some(match (request.kind, &self.peer.identity) {
-            (Kind::Look, Ok(by)) => match looking::seen(reply, is_preferred) {
+            (Kind::Look { .. }, Ok(by)) => match looking::seen(reply, is_preferred) {
                 Some(seen) => Content::Seen(seen.map(|sight| (by.clone(), sight))),
                 None => {
                     self.peer.tells_holders = false;
                     return None;
                 }
             },
-            (Kind::Look, Err(cause)) => Content::Seen(Err(cause.clone())),
+            (Kind::Look { .. }, Err(cause)) => Content::Seen(Err(cause.clone())),
             (Kind::Track, _) => {
                 let is_refused = matches!(reply, OwnedFrame::Error(_));
                 if is_refused {
@@ -406,7 +407,7 @@ impl Connection {
         let is_sent = match request.kind {
             // Behind its own release the lock would be taken and left behind.
             Kind::Take | Kind::Retake(_) => is_wanted && !self.releases(&request),
-            Kind::Extend | Kind::Look => is_wanted,
+            Kind::Extend | Kind::Look { .. } => is_wanted,
             Kind::Wait { .. } => is_wanted && !self.leaves(&request),
             _ => true,
         };

@@ -52,7 +52,10 @@ pub(crate) enum Kind {
     /// Leave the line.
     Unwait,
     /// Who has the lock, and be told of its changes.
-    Look,
+    Look {
+        /// From then on the node tells of changes.
+        is_tracked: bool,
+    },
     /// Be told of changes of this name and all that begin so.
     Track,
     /// Be told of no changes any more.
@@ -75,7 +78,7 @@ impl Kind {
         self.takes()
             || matches!(
                 self,
-                Self::Holder | Self::Ceiling | Self::Adopt(_) | Self::Look
+                Self::Holder | Self::Ceiling | Self::Adopt(_) | Self::Look { .. }
             )
     }
 
@@ -101,7 +104,7 @@ impl Kind {
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
             Self::Resp3 | Self::Wait { .. } | Self::Unwait => Content::InLine(Err(cause)),
-            Self::Look => Content::Seen(Err(cause)),
+            Self::Look { .. } => Content::Seen(Err(cause)),
             Self::Track | Self::Untrack => Content::Tracking(false),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
@@ -237,7 +240,7 @@ impl Request {
             | Kind::Exists
             | Kind::Wait { .. }
             | Kind::Unwait
-            | Kind::Look
+            | Kind::Look { .. }
             | Kind::Track
             | Kind::Untrack => self.write_about_holder(&name.clone(), peer, out),
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
@@ -274,7 +277,7 @@ impl Request {
                 request::wait(out, name, token, self.subject.is_shared(), turn);
             }
             Kind::Unwait => request::write(out, &[b"LOCK.UNWAIT", name]),
-            Kind::Look => {
+            Kind::Look { .. } => {
                 let is_full = self.form == Form::Preferred && peer.tells_holders;
                 self.form = Form::preferred_if(is_full);
                 looking::look(out, name, is_full);
@@ -313,7 +316,7 @@ impl Request {
             | Kind::Exists
             | Kind::Wait { .. }
             | Kind::Unwait
-            | Kind::Look
+            | Kind::Look { .. }
             | Kind::Track
             | Kind::Untrack => {
                 unreachable!(

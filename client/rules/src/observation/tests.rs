@@ -383,3 +383,26 @@ fn a_minority_that_changes_all_the_time_costs_little() {
     let looks = trial.looks - looks;
     assert!(looks <= 60 * 9, "{looks} looks in a minute");
 }
+
+#[test]
+fn a_leader_is_certain_where_each_node_of_a_majority_that_it_holds_tells_of_changes() {
+    let a = sight("a", None);
+    for (held, tracked, is_certain) in [
+        (0..5, 0..5, true),
+        (0..5, 2..5, true),
+        (0..3, 0..3, true),
+        (0..5, 3..5, false),
+        // The lock may end at two of its three nodes, and nothing tells so.
+        (0..3, 2..5, false),
+    ] {
+        let node = |index: usize| Node {
+            holder: held.contains(&index).then(|| a.clone()),
+            answers: true,
+            tracks: tracked.contains(&index),
+        };
+        let mut trial = Trial::with((0..5).map(node).collect());
+        assert_eq!(trial.take(), [leader("a", None)]);
+        let certain = trial.observation.certain().is_some();
+        assert_eq!(certain, is_certain, "{held:?} {tracked:?}");
+    }
+}

@@ -80,7 +80,8 @@ fn who_has_advanced_a_node_beyond_its_restart_delay_finds_it_serving() {
         shell.succeed(&["cluster", "kill", "1"]);
         shell.succeed(&["cluster", "restart", "1"]);
         let mut client = Wire::connect(&address);
-        assert!(client.ask("SET a 1 NX PX 9").contains("RESTARTDELAY"));
+        let waits = client.ask("SET a 1 NX PX 9");
+        assert!(waits.contains("RESTARTDELAY"), "{waits}");
         shell.succeed(&["cluster", "advance", "30d", "--node", "1"]);
         assert_eq!(client.ask("SET a 1 NX PX 9"), "+OK");
     }

@@ -285,9 +285,7 @@ impl Drop for Granted {
         let Some(undo) = self.undo.take() else {
             return;
         };
-        if let Call::Release { name, .. } = &undo
-            && let Some(name) = name.single()
-        {
+        if let Call::Release { name, .. } = &undo {
             self.shared.lock().agent.forget(name);
         }
         self.shared.redlock.submit(undo, drop);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
@@ -158,11 +159,13 @@ impl Agent {
                 if let Some(id) = request
                     && let Some(request) = self.requests.remove(&id)
                 {
-                    self.watched.left(now, request.running.name(), id);
+                    if let Some(name) = request.running.name() {
+                        self.watched.left(now, name, id);
+                    }
                     actions.push(Action::Cancel(id));
                 }
                 for (name, release) in self.sessions.end(client) {
-                    self.known.forget(&name);
+                    self.forget(&name);
                     actions.push(Action::Undo(release));
                 }
             }
@@ -192,8 +195,10 @@ impl Agent {
     }
 
     /// A lock that was granted is released, since its caller has not got the reply in time.
-    pub fn forget(&mut self, name: &Bytes) {
-        self.known.forget(name);
+    pub fn forget(&mut self, name: &LockName) {
+        for name in name.parts() {
+            self.known.forget(name);
+        }
     }
 
     /// When [`Event::Timer`] is to be told.
@@ -231,7 +236,9 @@ impl Agent {
         let due: Vec<_> = self.pausing.extract_if(.., is_due).collect();
         for (_, id) in due {
             if let Some(mut request) = self.requests.remove(&id) {
-                self.watched.is_over(request.running.name(), id);
+                if let Some(name) = request.running.name() {
+                    self.watched.is_over(name, id);
+                }
                 let mut world = self.surroundings(now, wall_us, request.client);
                 let next = request.running.go_on(&mut world);
                 self.follow(id, Some(request), next, actions);
@@ -256,8 +263,8 @@ impl Agent {
                 None
             }
             Next::HoldBack(until) => {
-                if let Some(request) = &request {
-                    self.watched.hold_back(request.running.name(), id);
+                if let Some(name) = request.as_ref().and_then(|it| it.running.name()) {
+                    self.watched.hold_back(name, id);
                 }
                 self.pausing.push((until, id));
                 None
@@ -325,12 +332,12 @@ impl Running {
         }
     }
 
-    /// The lock that it is about.
-    fn name(&self) -> &Bytes {
+    /// The lock that it is about, if it is one.
+    fn name(&self) -> Option<&Bytes> {
         match self {
             Self::Executed(request) => request.name(),
-            Self::Lock(locking) => &locking.name,
-            Self::Look(looking) => &looking.name,
+            Self::Lock(locking) => Some(&locking.name),
+            Self::Look(looking) => Some(&looking.name),
         }
     }
 

@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or does any I/O: [`Agent`] takes events and the time, and returns actions.
 
 mod agent;
+mod change;
 mod commands;
 mod counts;
 mod known_holders;

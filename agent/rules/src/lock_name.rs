@@ -1,19 +1,19 @@
 //! Which lock a request is about.
 
 use bytes::Bytes;
-use quorlock_client_rules::name::check_name;
+use quorlock_client_rules::name::LockName;
 use quorlock_engine::{Categories, Reply, keys_of_request, spec_named};
 
 use crate::commands::Commands;
 use crate::refusal::not_a_lock;
 
-/// The lock that a request is about; none where it needs no key.
+/// The lock that a request is about, or several together; none where it needs no key.
 ///
 /// # Errors
-/// The refusal, where it is about several, or about what an agent has not.
-pub(crate) fn lock_name(commands: &Commands) -> Result<Option<Bytes>, Reply> {
+/// The refusal, where it is about what an agent has not, or about too many.
+pub(crate) fn lock_name(commands: &Commands) -> Result<Option<LockName>, Reply> {
     let refused = |reason: &str| Err(Reply::Error(not_a_lock(reason)));
-    let mut name: Option<&[u8]> = None;
+    let mut names: Vec<Bytes> = Vec::new();
     for command in &commands.all {
         let arguments: Vec<&[u8]> = command.iter().map(|one| &one[..]).collect();
         let Some(spec) = arguments.first().and_then(|name| spec_named(name)) else {
@@ -41,18 +41,15 @@ pub(crate) fn lock_name(commands: &Commands) -> Result<Option<Bytes>, Reply> {
                 spec.name.to_uppercase()
             ));
         }
-        for key in keys {
-            if *name.get_or_insert(key.name) != key.name {
-                return refused(
-                    "the request is about several keys, and an agent takes one lock at a time. Use one key for each request",
-                );
-            }
-        }
+        names.extend(keys.iter().map(|key| Bytes::copy_from_slice(key.name)));
     }
-    match name.map(|name| (name, check_name(name))) {
-        None => Ok(None),
-        Some((name, Ok(()))) => Ok(Some(Bytes::copy_from_slice(name))),
-        Some((_, Err(reason))) => refused(&reason),
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let name = LockName::of_all(names);
+    match name.check() {
+        Ok(()) => Ok(Some(name)),
+        Err(reason) => refused(&reason),
     }
 }
 

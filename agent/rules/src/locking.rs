@@ -159,11 +159,17 @@ impl Locking {
         world: &mut Surroundings<'_>,
     ) -> Next {
         let instead = Reply::Error(refusal::too_late());
-        let undo = release(self.name.clone(), token.clone());
+        let undo = release(self.name.clone().into(), token.clone());
         if world.now.until(valid_until) < ttl {
             return Next::GiveBack(instead, undo);
         }
-        (world.sessions).note_taken(world.now, world.client, &self.name, valid_until, &undo);
+        (world.sessions).note_taken(
+            world.now,
+            world.client,
+            &self.name.clone().into(),
+            valid_until,
+            &undo,
+        );
         let reply = Reply::Array(vec![
             Reply::flag(true),
             fence.map_or(Reply::Nil, number),
@@ -242,7 +248,7 @@ impl Locking {
             HolderCall::Release => {
                 self.stage = Stage::Releasing(own);
                 world.known.forget(&name);
-                Next::Ask(release(name, token))
+                Next::Ask(release(name.into(), token))
             }
         }
     }
@@ -280,7 +286,9 @@ impl Locking {
     ) -> Next {
         if release.released() {
             world.watched.note_free(world.now, &self.name);
-            world.sessions.note_released(world.client, &self.name);
+            world
+                .sessions
+                .note_released(world.client, &self.name.clone().into());
             Next::Answer(Reply::flag(true))
         } else if release.was_lost() {
             self.not_held(own, HolderCall::Release, world)

@@ -1,4 +1,4 @@
-//! The keyspace on which a request is executed: it holds one key, and that only while the request runs.
+//! The keyspace on which a request is executed: it holds the request's keys, and these only while the request runs.
 //!
 //! Invariant: between two requests it is empty. Only the scripts that were loaded stay.
 
@@ -15,6 +15,7 @@ use quorlock_engine::{
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
+use crate::change::Change;
 use crate::commands::Commands;
 use crate::refusal::not_a_lock;
 use crate::terms::TTL_MAX;
@@ -27,19 +28,14 @@ pub(crate) struct Executed {
     pub(crate) change: Change,
 }
 
-/// What a request has made of its key.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    None,
-    /// The key was absent, and holds this token for so long now.
-    Acquire(Arc<[u8]>, Duration),
-    /// It holds the same token, and ends after so long.
-    SetEnd(Duration),
-    /// It is gone.
-    Release,
+/// A key of a request, and what is taken for its state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) holder: Option<Holder<'a>>,
 }
 
-/// What is taken for the state of a key.
+/// What a key holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
     pub(crate) token: &'a [u8],
@@ -88,21 +84,20 @@ impl Scratch {
         }
     }
 
-    /// Executes commands on a keyspace that holds one key in this state, or nothing where the request has none.
+    /// Executes commands on a keyspace that holds the keys of the request in these states.
     ///
     /// # Errors
-    /// The refusal, where they do something else to it than to a lock.
+    /// The refusal, where they do something else to them than to locks.
     pub(crate) fn execute(
         &mut self,
         wall_us: u64,
         caller: &Caller,
         commands: &Commands,
-        key: Option<(&[u8], Option<Holder<'_>>)>,
+        keys: &[Key<'_>],
     ) -> Result<Executed, Reply> {
         let now = Moment { node: NOW, wall_us };
-        if let Some((name, Some(holder))) = key
-            && !self.load(now, name, holder)
-        {
+        if !keys.iter().all(|key| self.load(now, key)) {
+            self.clear(now);
             return Err(Reply::Error(not_a_lock(
                 "the key holds what is no token of a lock on the nodes: it is too long",
             )));
@@ -116,7 +111,7 @@ impl Scratch {
             keeps_all: true,
             ..*caller
         };
-        let mut is_touched = false;
+        let mut touched = vec![false; keys.len()];
         let mut replies = Vec::with_capacity(commands.all.len());
         let mut refusal = None;
         for command in &commands.all {
@@ -125,13 +120,13 @@ impl Scratch {
                 Ok(command) => self.run(now, &caller, &command),
                 Err(error) => Reply::Error(error),
             };
-            is_touched |= !self.effects.journal.is_empty();
-            refusal = refusal.or_else(|| self.refusal(key.map(|(name, _)| name)));
+            let own_refusal = self.refusal(keys, &mut touched);
+            refusal = refusal.or(own_refusal);
             replies.push(reply);
         }
-        let change = match (&refusal, key) {
-            (None, Some((name, holder))) if is_touched => self.change(now, name, holder),
-            _ => Ok(Change::None),
+        let change = match refusal {
+            None => self.change(now, keys, &touched),
+            Some(_) => Ok(Change::None),
         };
         self.clear(now);
         if let Some(refusal) = refusal {
@@ -147,12 +142,15 @@ impl Scratch {
         })
     }
 
-    /// Whether the key holds it now.
-    fn load(&mut self, now: Moment, name: &[u8], holder: Holder<'_>) -> bool {
+    /// Whether the key has its state now.
+    fn load(&mut self, now: Moment, key: &Key<'_>) -> bool {
+        let Some(holder) = key.holder else {
+            return true;
+        };
         let left = holder
             .left
             .map(|left| whole_ms(left).as_millis().to_string());
-        let mut set: Vec<&[u8]> = vec![b"SET", name, holder.token];
+        let mut set: Vec<&[u8]> = vec![b"SET", key.name, holder.token];
         if let Some(left) = &left {
             set.extend([&b"PX"[..], left.as_bytes()]);
         }
@@ -173,18 +171,22 @@ impl Scratch {
         }
     }
 
-    /// Why the command that was run last may not have run, as far as that is to be seen from what it did beside its key.
-    fn refusal(&mut self, name: Option<&[u8]>) -> Option<Reply> {
-        let is_of_key = |target: Option<(u8, &[u8])>| {
-            target.is_some_and(|(database, key)| database == 0 && Some(key) == name)
+    /// Why the command that was run last may not have run, as far as that is to be seen from what it did beside its keys. Those that
+    /// it has changed are noted.
+    fn refusal(&mut self, keys: &[Key<'_>], touched: &mut [bool]) -> Option<Reply> {
+        let mut touch = |target: Option<(u8, &[u8])>| {
+            let key = target.filter(|(database, _)| *database == 0);
+            let at = key.and_then(|(_, name)| keys.iter().position(|key| key.name == name));
+            at.map(|at| touched[at] = true).is_some()
         };
         let journal = &self.effects.journal;
         let touches_others = match Mutations::of(journal, 0) {
             _ if journal.is_empty() => false,
-            Ok(mut mutations) => !mutations.all(|one| one.is_ok_and(|one| is_of_key(one.target()))),
+            Ok(mut mutations) => !mutations.all(|one| one.is_ok_and(|one| touch(one.target()))),
             Err(_) => true,
         };
-        if touches_others || self.engine.tracking().keeps_beside(AGENT, name) {
+        let names = keys.iter().map(|key| key.name);
+        if touches_others || self.engine.tracking().keeps_beside(AGENT, names) {
             return Some(Reply::Error(not_a_lock(
                 "the script uses a key that is not among its KEYS, and an agent reads and changes no other. Name the lock in KEYS",
             )));
@@ -198,17 +200,23 @@ impl Scratch {
         None
     }
 
-    /// What has become of the key.
-    fn change(
-        &mut self,
-        now: Moment,
-        name: &[u8],
-        before: Option<Holder<'_>>,
-    ) -> Result<Change, Reply> {
+    /// What has become of all keys.
+    fn change(&mut self, now: Moment, keys: &[Key<'_>], touched: &[bool]) -> Result<Change, Reply> {
+        let keys = keys.iter().zip(touched);
+        let changes = keys.map(|(key, is_touched)| match is_touched {
+            true => self.change_of(now, *key),
+            false => Ok(Change::None),
+        });
+        Change::of_all(changes.collect::<Result<_, _>>()?)
+    }
+
+    /// What has become of a key.
+    fn change_of(&mut self, now: Moment, key: Key<'_>) -> Result<Change, Reply> {
+        let (name, before) = (key.name, key.holder);
         let refused = |reason| Err(Reply::Error(not_a_lock(reason)));
         if self.inspect(now, &[b"TYPE", name]) == Reply::status("none") {
             return Ok(match before {
-                Some(_) => Change::Release,
+                Some(_) => Change::Release(vec![0]),
                 None => Change::None,
             });
         }

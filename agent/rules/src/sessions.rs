@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use quorlock_client_rules::call::Call;
+use quorlock_client_rules::name::LockName;
 use quorlock_clock::ClientInstant;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct Lock {
-    name: Bytes,
+    name: LockName,
     /// Unless it is extended.
     ends: ClientInstant,
     release: Call,
@@ -38,7 +38,7 @@ impl Sessions {
         &mut self,
         now: ClientInstant,
         client: u64,
-        name: &Bytes,
+        name: &LockName,
         ends: ClientInstant,
         release: &Call,
     ) {
@@ -60,14 +60,14 @@ impl Sessions {
     }
 
     /// A client has released a lock.
-    pub(crate) fn note_released(&mut self, client: u64, name: &[u8]) {
+    pub(crate) fn note_released(&mut self, client: u64, name: &LockName) {
         if let Some(locks) = self.of_clients.get_mut(&client) {
             locks.retain(|lock| lock.name != *name);
         }
     }
 
     /// A client has gone: what releases its locks.
-    pub(crate) fn end(&mut self, client: u64) -> impl Iterator<Item = (Bytes, Call)> + use<> {
+    pub(crate) fn end(&mut self, client: u64) -> impl Iterator<Item = (LockName, Call)> + use<> {
         let locks = self.of_clients.remove(&client).unwrap_or_default();
         locks.into_iter().map(|lock| (lock.name, lock.release))
     }

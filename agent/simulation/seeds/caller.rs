@@ -11,7 +11,8 @@ use super::world::{MS, Planned, World};
 pub(super) struct Caller {
     library: Library,
     agent: usize,
-    name: usize,
+    /// The locks that it wants, together: one as a rule.
+    names: Vec<usize>,
     /// The rate of its clock.
     rate_ppm: u64,
     /// Which process it is, and which token that uses.
@@ -60,11 +61,11 @@ pub(super) enum Ask {
 pub(super) struct Open {
     pub(super) caller: usize,
     pub(super) agent: usize,
-    pub(super) name: usize,
+    pub(super) names: Vec<usize>,
     pub(super) ask: Ask,
     pub(super) sent_ns: u64,
     /// What a majority held for its caller when it was sent, and until when that counted on it.
-    pub(super) kept: Option<Vec<u8>>,
+    pub(super) kept: Option<Vec<Vec<u8>>>,
     pub(super) counted_ns: u64,
     /// A release that lets the lock end later.
     pub(super) keeps: bool,
@@ -80,7 +81,7 @@ impl World {
         let mut caller = Caller {
             library: Library::RedisPy,
             agent: number % self.plan.agents,
-            name: 0,
+            names: Vec::new(),
             rate_ppm: 996_000 + self.random.below(8_001),
             process: 0,
             tokens: 0,
@@ -97,11 +98,20 @@ impl World {
     /// Another process, which may use another library and another lock.
     fn renew(&mut self, caller: &mut Caller) {
         caller.library = self.random.pick(&Library::ALL);
-        caller.name = self.below(self.plan.names);
+        caller.names = vec![self.below(self.plan.names)];
+        let other = self.below(self.plan.names);
+        if caller.library.takes_several() && !caller.names.contains(&other) {
+            caller.names.push(other);
+        }
         caller.process += 1;
         caller.tokens += 1;
         caller.state = State::Trying;
         caller.tries = 0;
+    }
+
+    fn lock_names(&self, number: usize) -> Vec<String> {
+        let names = self.callers[number].names.iter();
+        names.map(|name| lock_name(*name)).collect()
     }
 
     fn token(&self, number: usize) -> String {
@@ -132,18 +142,18 @@ impl World {
         if self.random.chance(1, 8) {
             self.callers[number].agent = self.below(self.plan.agents);
         }
-        let (name, token) = (lock_name(self.callers[number].name), self.token(number));
+        let (names, token) = (self.lock_names(number), self.token(number));
         let caller = &mut self.callers[number];
         caller.tries += 1;
         caller.state = State::Asking;
-        let words = caller.library.acquire(&name, &token, self.plan.ttl_ms);
+        let words = caller.library.acquire(&names, &token, self.plan.ttl_ms);
         self.ask(number, Ask::Acquire, &words);
     }
 
     /// A caller that has a lock extends it, reads it, releases it, or dies.
     fn go_on_holding(&mut self, number: usize) {
         let now_ns = self.now();
-        let (name, token) = (lock_name(self.callers[number].name), self.token(number));
+        let (names, token) = (self.lock_names(number), self.token(number));
         if self.random.chance(1, 6) {
             self.callers[number].agent = self.below(self.plan.agents);
         }
@@ -157,7 +167,7 @@ impl World {
         let ttl_ms = self.plan.ttl_ms;
         let asked = match choice {
             0..=3 if may_extend => {
-                let words = caller.library.extend(&name, &token, ttl_ms);
+                let words = caller.library.extend(&names, &token, ttl_ms);
                 let ask = Ask::Extend {
                     ttl_ms,
                     is_on_top: false,
@@ -165,14 +175,14 @@ impl World {
                 words.map(|words| (ask, words))
             }
             4 if may_extend => {
-                let words = caller.library.prolong(&name, &token, ttl_ms / 4);
+                let words = caller.library.prolong(&names, &token, ttl_ms / 4);
                 let ask = Ask::Extend {
                     ttl_ms: ttl_ms / 4,
                     is_on_top: true,
                 };
                 words.map(|words| (ask, words))
             }
-            5 => Some((Ask::Read, vec!["GET".to_owned(), name.clone()])),
+            5 => Some((Ask::Read, vec!["GET".to_owned(), names[0].clone()])),
             6 => return self.die(number),
             _ => None,
         };
@@ -196,8 +206,8 @@ impl World {
 
     fn release_words(&self, number: usize, keep_ms: u64) -> Words {
         let caller = &self.callers[number];
-        let (name, token) = (lock_name(caller.name), self.token(number));
-        caller.library.release(&name, &token, keep_ms)
+        let (names, token) = (self.lock_names(number), self.token(number));
+        caller.library.release(&names, &token, keep_ms)
     }
 
     /// A process dies with its lock. What it counted on stays its own until then, for whatever it has begun.
@@ -217,26 +227,33 @@ impl World {
 
     fn ask(&mut self, number: usize, ask: Ask, words: &Words) {
         let caller = &self.callers[number];
-        let (agent, name, counted_ns) = (caller.agent, caller.name, caller.until_ns);
+        let (agent, mut names) = (caller.agent, caller.names.clone());
+        let counted_ns = caller.until_ns;
+        if ask == Ask::Read {
+            names.truncate(1);
+        }
         let own = self.token(number);
         let is_own = |value: &Vec<u8>| {
             let rest = value.strip_prefix(own.as_bytes());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"~"))
         };
+        self.note(|| {
+            format!("caller {number} ({own}) asks agent {agent}: {ask:?} of locks {names:?}")
+        });
+        let kept: Option<Vec<_>> = names.iter().map(|name| self.kept(*name)).collect();
         let open = Open {
             caller: number,
             agent,
-            name,
             ask,
             sent_ns: self.now(),
-            kept: self.kept(name).filter(is_own),
+            kept: kept.filter(|kept| kept.iter().all(is_own)),
+            names,
             counted_ns: if ask == Ask::Acquire { 0 } else { counted_ns },
             keeps: ask == Ask::Release && words[1].contains("pexpire"),
         };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let at_ns = self.now() + self.loopback_ns();
         let id = self.agents.send_at(at_ns, agent, &words);
-        self.note(|| format!("caller {number} ({own}) asks agent {agent}: {ask:?} of lock {name}"));
         self.open.insert(id, open);
     }
 
@@ -332,14 +349,17 @@ impl World {
     /// A caller counts on its lock until then.
     fn counts(&mut self, number: usize) {
         let caller = &self.callers[number];
-        let (name, owner, until_ns) = (caller.name, (number, caller.process), caller.until_ns);
-        self.check_alone(name, owner);
+        let (names, owner) = (caller.names.clone(), (number, caller.process));
+        let until_ns = caller.until_ns;
         self.holds.retain(|hold| hold.owner != owner);
-        self.holds.push(Hold {
-            name,
-            owner,
-            until_ns,
-        });
+        for name in names {
+            self.check_alone(name, owner);
+            self.holds.push(Hold {
+                name,
+                owner,
+                until_ns,
+            });
+        }
     }
 
     fn hold_on(&mut self, number: usize) {
@@ -423,7 +443,7 @@ impl World {
 const DEAD: Caller = Caller {
     library: Library::RedisPy,
     agent: 0,
-    name: 0,
+    names: Vec::new(),
     rate_ppm: 1_000_000,
     process: 0,
     tokens: 0,

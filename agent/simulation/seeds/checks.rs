@@ -64,15 +64,16 @@ impl World {
             return;
         };
         // Beyond what its caller counts nodes may let it go.
-        if open.counted_ns <= self.now() || self.kept(open.name).as_ref() != Some(kept) {
+        let still: Option<Vec<_>> = open.names.iter().map(|name| self.kept(*name)).collect();
+        if open.counted_ns <= self.now() || still.as_ref() != Some(kept) {
             return;
         }
         let is_lost = matches!(open.ask, Ask::Extend { .. } | Ask::Release | Ask::Read)
             && verdict == Verdict::No;
         if is_lost {
             self.violation = Some(format!(
-                "caller {} was told that it does not hold lock {}, which a majority kept for it: {:?}",
-                open.caller, open.name, open.ask
+                "caller {} was told that it does not hold locks {:?}, which a majority kept for it: {:?}",
+                open.caller, open.names, open.ask
             ));
         }
         if open.ask == Ask::Release
@@ -81,8 +82,8 @@ impl World {
             && !self.plan.loses_power()
         {
             self.violation = Some(format!(
-                "caller {} was told that it has released lock {}, which a majority still keeps",
-                open.caller, open.name
+                "caller {} was told that it has released locks {:?}, which a majority still keeps",
+                open.caller, open.names
             ));
         }
     }

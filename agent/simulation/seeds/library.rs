@@ -56,63 +56,70 @@ impl Library {
         )
     }
 
+    /// Whether it takes several locks together.
+    pub(crate) fn takes_several(self) -> bool {
+        self == Library::NodeRedlock
+    }
+
     /// Whether who was refused, or learnt nothing, releases what its try may have taken.
     pub(crate) fn releases_failed_tries(self) -> bool {
         self == Library::NodeRedlock
     }
 
-    pub(crate) fn acquire(self, name: &str, token: &str, ttl_ms: u64) -> Words {
+    pub(crate) fn acquire(self, names: &[String], token: &str, ttl_ms: u64) -> Words {
         let ttl = ttl_ms.to_string();
         match self {
-            Library::RedisPy | Library::ShedLock => words(&["SET", name, token, "NX", "PX", &ttl]),
-            Library::RedisSemaphore => words(&["SET", name, token, "PX", &ttl, "NX"]),
+            Library::RedisPy | Library::ShedLock => {
+                words(&["SET", &names[0], token, "NX", "PX", &ttl])
+            }
+            Library::RedisSemaphore => words(&["SET", &names[0], token, "PX", &ttl, "NX"]),
             Library::Laravel => {
                 let seconds = ttl_ms.div_ceil(1_000).to_string();
-                words(&["SET", name, token, "EX", &seconds, "NX"])
+                words(&["SET", &names[0], token, "EX", &seconds, "NX"])
             }
             Library::Redislock => {
                 let length = token.len().to_string();
-                script(REDISLOCK_OBTAIN, name, &[token, &length, &ttl])
+                script(REDISLOCK_OBTAIN, names, &[token, &length, &ttl])
             }
-            Library::Spring => script(SPRING_OBTAIN, name, &[token, &ttl]),
-            Library::NodeRedlock => script(NODE_REDLOCK_ACQUIRE, name, &[token, &ttl]),
-            Library::Symfony => script(SYMFONY_SAVE, name, &[token, &ttl]),
+            Library::Spring => script(SPRING_OBTAIN, names, &[token, &ttl]),
+            Library::NodeRedlock => script(NODE_REDLOCK_ACQUIRE, names, &[token, &ttl]),
+            Library::Symfony => script(SYMFONY_SAVE, names, &[token, &ttl]),
         }
     }
 
     /// The lock is to last this long from now on; none where the library has nothing for it.
-    pub(crate) fn extend(self, name: &str, token: &str, ttl_ms: u64) -> Option<Words> {
+    pub(crate) fn extend(self, names: &[String], token: &str, ttl_ms: u64) -> Option<Words> {
         let ttl = ttl_ms.to_string();
         Some(match self {
-            Library::RedisPy => script(REDIS_PY_REACQUIRE, name, &[token, &ttl]),
-            Library::Redislock => script(REDISLOCK_REFRESH, name, &[token, &ttl]),
-            Library::Spring => script(SPRING_OBTAIN, name, &[token, &ttl]),
-            Library::NodeRedlock => script(NODE_REDLOCK_EXTEND, name, &[token, &ttl]),
-            Library::RedisSemaphore => script(SEMAPHORE_REFRESH, name, &[token, &ttl]),
-            Library::Symfony => script(SYMFONY_PUT_OFF, name, &[token, &ttl]),
-            Library::ShedLock => script(SHEDLOCK_UPDATE, name, &[token, &ttl]),
+            Library::RedisPy => script(REDIS_PY_REACQUIRE, names, &[token, &ttl]),
+            Library::Redislock => script(REDISLOCK_REFRESH, names, &[token, &ttl]),
+            Library::Spring => script(SPRING_OBTAIN, names, &[token, &ttl]),
+            Library::NodeRedlock => script(NODE_REDLOCK_EXTEND, names, &[token, &ttl]),
+            Library::RedisSemaphore => script(SEMAPHORE_REFRESH, names, &[token, &ttl]),
+            Library::Symfony => script(SYMFONY_PUT_OFF, names, &[token, &ttl]),
+            Library::ShedLock => script(SHEDLOCK_UPDATE, names, &[token, &ttl]),
             Library::Laravel => return None,
         })
     }
 
     /// The lock is to last so much longer; none where the library has nothing for it.
-    pub(crate) fn prolong(self, name: &str, token: &str, more_ms: u64) -> Option<Words> {
+    pub(crate) fn prolong(self, names: &[String], token: &str, more_ms: u64) -> Option<Words> {
         let more = more_ms.to_string();
-        (self == Library::RedisPy).then(|| script(REDIS_PY_EXTEND, name, &[token, &more, "0"]))
+        (self == Library::RedisPy).then(|| script(REDIS_PY_EXTEND, names, &[token, &more, "0"]))
     }
 
     /// The lock is free from now on, or, where the library wants that, after this time.
-    pub(crate) fn release(self, name: &str, token: &str, keep_ms: u64) -> Words {
+    pub(crate) fn release(self, names: &[String], token: &str, keep_ms: u64) -> Words {
         match self {
-            Library::RedisPy => script(REDIS_PY_RELEASE, name, &[token]),
-            Library::Spring => script(SPRING_UNLOCK, name, &[token]),
-            Library::NodeRedlock => script(NODE_REDLOCK_RELEASE, name, &[token]),
-            Library::RedisSemaphore => script(SEMAPHORE_DELETE, name, &[token]),
+            Library::RedisPy => script(REDIS_PY_RELEASE, names, &[token]),
+            Library::Spring => script(SPRING_UNLOCK, names, &[token]),
+            Library::NodeRedlock => script(NODE_REDLOCK_RELEASE, names, &[token]),
+            Library::RedisSemaphore => script(SEMAPHORE_DELETE, names, &[token]),
             Library::ShedLock if keep_ms > 0 => {
-                script(SHEDLOCK_UPDATE, name, &[token, &keep_ms.to_string()])
+                script(SHEDLOCK_UPDATE, names, &[token, &keep_ms.to_string()])
             }
             Library::Redislock | Library::Symfony | Library::Laravel | Library::ShedLock => {
-                script(COMPARE_AND_DELETE, name, &[token])
+                script(COMPARE_AND_DELETE, names, &[token])
             }
         }
     }
@@ -140,8 +147,10 @@ fn words(words: &[&str]) -> Words {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn script(text: &str, name: &str, arguments: &[&str]) -> Words {
-    words(&[&["EVAL", text, "1", name][..], arguments].concat())
+fn script(text: &str, names: &[String], arguments: &[&str]) -> Words {
+    let count = names.len().to_string();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    words(&[&["EVAL", text, &count], &names[..], arguments].concat())
 }
 
 /// What an agent may answer to a request of a lock library that it cannot carry out.

@@ -85,7 +85,7 @@ pub enum Call {
     /// Lets a lock of which only the token is known end after this time, which may be sooner than it would have ended.
     SetEnd {
         /// The lock's name.
-        name: Bytes,
+        name: LockName,
         /// Under which it is held.
         token: Token,
         /// Under which it is held from then on, if that is another one: nothing that is said about the old token, by whoever may

@@ -16,6 +16,8 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
@@ -139,12 +141,13 @@ impl Tracking {
         }
     }
 
-    /// Whether a client keeps a key beside this one.
-    pub fn keeps_beside(&self, client: ClientId, key: Option<&[u8]>) -> bool {
-        let position = key.and_then(|key| self.table.position_of(key));
+    /// Whether a client keeps a key beside these.
+    pub fn keeps_beside<'a>(&self, client: ClientId, keys: impl Iterator<Item = &'a [u8]>) -> bool {
+        let positions: SmallVec<[_; 2]> =
+            keys.filter_map(|key| self.table.position_of(key)).collect();
         let tracker = self.clients.get(&client);
         let mut kept = tracker.into_iter().flat_map(|tracker| &tracker.keys);
-        kept.any(|kept| Some(*kept) != position)
+        kept.any(|kept| !positions.contains(kept))
     }
 
     /// How many clients are told of changes.

@@ -5,6 +5,7 @@ mod nodes_away;
 mod polling;
 mod refused;
 mod scripts;
+mod several;
 mod steps;
 
 use std::time::Duration;

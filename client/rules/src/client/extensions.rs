@@ -36,7 +36,7 @@ impl Client {
                 new_token,
                 ttl,
             } => {
-                let subject = Subject::with_new_token(name.into(), token, new_token, ttl);
+                let subject = Subject::with_new_token(name, token, new_token, ttl);
                 Extension::to_set_end(subject)
             }
             _ => return,

@@ -14,8 +14,9 @@ use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::looking;
 use crate::protocol::request::{
     self, ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
-    SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT, ScriptHash,
+    SET_END_ALL_SCRIPT, SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT, ScriptHash,
 };
+use crate::token::Token;
 use crate::votes::NodeIndex;
 
 use super::login::Peer;
@@ -307,10 +308,14 @@ impl Request {
             }
             Kind::Extend => request::script_on_all(out, EXTEND_ALL_SCRIPT, names, &[token, kept]),
             Kind::Release => request::script_on_all(out, RELEASE_ALL_SCRIPT, names, &[token]),
+            Kind::SetEnd => {
+                let new = self.subject.new_token.as_ref();
+                let arguments = [token, kept, new.map_or(token, Token::as_bytes)];
+                request::script_on_all(out, SET_END_ALL_SCRIPT, names, &arguments);
+            }
             Kind::TakeFenced { .. }
             | Kind::Retake(_)
             | Kind::Fence(_)
-            | Kind::SetEnd
             | Kind::Holder
             | Kind::TimeLeft
             | Kind::Exists

@@ -28,6 +28,11 @@ pub(crate) const SET_END_AND_TOKEN_SCRIPT: &[u8] =
     b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2]) return 1 else return 0 end";
 
+/// Lets several locks end at another time, and be held under this token from then on, if all are held under the other one.
+pub(crate) const SET_END_ALL_SCRIPT: &[u8] = b"for _, k in ipairs(KEYS) do \
+if redis.call('GET', k) ~= ARGV[1] then return 0 end end \
+for _, k in ipairs(KEYS) do redis.call('SET', k, ARGV[3], 'PX', ARGV[2]) end return 1";
+
 /// Takes several locks if each of them is free or held under the token: 1 taken, the holder's token otherwise. None is
 /// taken where another is held, and none that is ours ends sooner.
 pub const ACQUIRE_ALL_SCRIPT: &[u8] =

@@ -1,0 +1,230 @@
+//! The steps that a request takes on the nodes, and what it does once they are taken, or are not.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorlock_client_rules::call::{AcquireCall, Call};
+use quorlock_client_rules::name::LockName;
+use quorlock_client_rules::outcome::{AcquireError, ExtendError, Release};
+use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
+use quorlock_client_rules::wait::Wait;
+use quorlock_clock::ClientInstant;
+use quorlock_engine::Reply;
+
+use super::{Request, Stage, release};
+use crate::change::Change;
+use crate::next::{Expiring, Next};
+use crate::pauses::{ROUNDS_MAX, pause_until};
+use crate::refusal::{self, not_a_lock};
+use crate::surroundings::Surroundings;
+use crate::terms::node_ttl;
+
+impl Request {
+    /// Takes the step that a request is, on the condition that its locks are held under these tokens, or are free.
+    pub(super) fn take_step(
+        &mut self,
+        reply: Reply,
+        change: Change,
+        held: &[Option<Token>],
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        if self.rounds > ROUNDS_MAX {
+            return Next::Answer(match change {
+                Change::None => reply,
+                _ => Reply::Error(refusal::TRY_AGAIN),
+            });
+        }
+        let token = change.token(held).cloned();
+        match (change, token) {
+            (Change::None, _) => Next::Answer(reply),
+            (Change::Acquire(token, ttl), _) => self.acquire(reply, &token, ttl, world),
+            (Change::SetEnd(ttl), Some(token)) => self.set_end(reply, token, ttl, world),
+            (Change::Release(gone), Some(token)) => {
+                let names = gone.iter().map(|at| self.name.parts()[*at].clone());
+                let name = LockName::of_all(names);
+                self.stage = Stage::Releasing { reply };
+                self.forget(world);
+                Next::Ask(release(name, token))
+            }
+            // They may have been read while their token changed.
+            (Change::SetEnd(_) | Change::Release(_), None) if self.rounds + 1 < ROUNDS_MAX => {
+                self.pause(world)
+            }
+            (Change::SetEnd(_) | Change::Release(_), None) => {
+                Next::Answer(Reply::Error(not_a_lock(
+                    "the request is about several locks that were not taken together, so that each has a token of its own. \
+                     Use one key for each request",
+                )))
+            }
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        reply: Reply,
+        token: &[u8],
+        ttl: Duration,
+        world: &Surroundings<'_>,
+    ) -> Next {
+        if token.len() > OWN_TOKEN_BYTES_MAX {
+            let reason = format!(
+                "the lock's value has {} bytes, and a token has {OWN_TOKEN_BYTES_MAX} at most",
+                token.len()
+            );
+            return Next::Answer(Reply::Error(not_a_lock(&reason)));
+        }
+        self.stage = Stage::Acquiring { reply, ttl };
+        Next::Ask(Call::Acquire(AcquireCall {
+            name: self.name.clone(),
+            own_token: Some(Bytes::copy_from_slice(token)),
+            permits: None,
+            owner: None,
+            ttl: node_ttl(ttl, world.drift),
+            lock_delay: Duration::ZERO,
+            wait: Wait::None,
+            renews: false,
+            min_validity: ttl,
+            reserve: Duration::ZERO,
+            max_lifetime: None,
+            is_fenced: false,
+            is_shared: false,
+            text: None,
+        }))
+    }
+
+    fn set_end(
+        &mut self,
+        reply: Reply,
+        token: Token,
+        ttl: Duration,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        // Whose attempt it was may have been told that it failed, by another agent that still owes its release: libraries
+        // take a lock again that they find held under their own token.
+        let mut names = self.name.parts().iter();
+        let is_known = names.all(|name| world.known.token(world.now, name) == Some(&token));
+        let new_token = match is_known {
+            true => None,
+            false => token.next_attempt(world.random),
+        };
+        let call = Call::SetEnd {
+            name: self.name.clone(),
+            token: token.clone(),
+            new_token: new_token.clone(),
+            ttl: node_ttl(ttl, world.drift),
+        };
+        let token = new_token.unwrap_or(token);
+        self.stage = Stage::SettingEnd { reply, token, ttl };
+        Next::Ask(call)
+    }
+
+    /// All its locks are held under this token, at most until then.
+    pub(super) fn note_known(
+        &self,
+        token: &Token,
+        until: ClientInstant,
+        world: &mut Surroundings<'_>,
+    ) {
+        for name in self.name.parts() {
+            world.known.note(world.now, name, token.clone(), until);
+        }
+    }
+
+    fn forget(&self, world: &mut Surroundings<'_>) {
+        for name in self.name.parts() {
+            world.known.forget(name);
+        }
+    }
+
+    pub(super) fn acquired(
+        &mut self,
+        token: Token,
+        valid_until: ClientInstant,
+        reply: Reply,
+        ttl: Duration,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        let instead = Reply::Error(refusal::too_late());
+        let undo = release(self.name.clone(), token.clone());
+        if world.now.until(valid_until) < ttl {
+            return Next::GiveBack(instead, undo);
+        }
+        self.note_known(&token, valid_until, world);
+        (world.sessions).note_taken(world.now, world.client, &self.name, valid_until, &undo);
+        let expiring = Expiring {
+            until: valid_until.before(ttl),
+            instead,
+            undo: Some(undo),
+        };
+        Next::HandOver(reply, expiring)
+    }
+
+    pub(super) fn not_acquired(
+        &mut self,
+        error: &AcquireError,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        match error {
+            AcquireError::Busy { .. } => {
+                self.was_refused = true;
+                self.forget(world);
+                self.read(Vec::new())
+            }
+            error => Next::Answer(Reply::Error(refusal::not_acquired(error))),
+        }
+    }
+
+    pub(super) fn not_extended(
+        &mut self,
+        error: &ExtendError,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        match error {
+            ExtendError::Lost(_) => {
+                self.forget(world);
+                self.again(world)
+            }
+            error => Next::Answer(Reply::Error(refusal::not_extended(error))),
+        }
+    }
+
+    pub(super) fn released(
+        &mut self,
+        release: &Release,
+        reply: Reply,
+        world: &mut Surroundings<'_>,
+    ) -> Next {
+        if release.released() {
+            for name in self.name.parts() {
+                world.watched.note_free(world.now, name);
+            }
+            world.sessions.note_released(world.client, &self.name);
+            Next::Answer(reply)
+        } else if release.was_lost() || self.released.is_some() {
+            // Some nodes may have it under the token of another attempt.
+            self.again(world)
+        } else {
+            Next::Answer(Reply::Error(refusal::not_released(release)))
+        }
+    }
+
+    /// The lock was not as it was read, or assumed: it is read once more.
+    fn again(&mut self, world: &mut Surroundings<'_>) -> Next {
+        match self.rounds {
+            0 => self.read(Vec::new()),
+            _ => self.pause(world),
+        }
+    }
+
+    /// Votes are split: others are taking the lock, or letting it go.
+    pub(super) fn pause(&mut self, world: &mut Surroundings<'_>) -> Next {
+        self.rounds += 1;
+        match pause_until(self.rounds, world.now, &mut *world.random) {
+            Some(until) => {
+                self.stage = Stage::Pausing;
+                Next::Pause(until)
+            }
+            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Several locks that a request takes, extends and releases together, as node-redlock does.
+
+use std::time::Duration;
+
+use quorlock_agent_simulation::Agents;
+use quorlock_engine::Reply;
+
+use crate::{agents, code, text, token};
+
+const ACQUIRE: &str = "for i, key in ipairs(KEYS) do if redis.call('exists', key) == 1 then return 0 end end \
+    for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS";
+const EXTEND: &str = "for i, key in ipairs(KEYS) do if redis.call('get', key) ~= ARGV[1] then return 0 end end \
+    for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS";
+const RELEASE: &str = "local count = 0 for i, key in ipairs(KEYS) do if redis.call('get', key) == ARGV[1] then \
+    redis.pcall('del', key) count = count + 1 end end return count";
+
+fn send(agents: &mut Agents, agent: usize, script: &str, rest: &[&str]) -> Reply {
+    agents.send(agent, &[&["EVAL", script, "2", "b", "a"], rest].concat())
+}
+
+#[test]
+fn several_locks_are_taken_extended_and_released_together_through_any_agent() {
+    let mut agents = agents();
+    let two = Reply::Integer(2);
+    assert_eq!(send(&mut agents, 0, ACQUIRE, &["me", "1000"]), two);
+    assert_eq!(agents.asked, ["acquire"]);
+    for name in ["a", "b"] {
+        assert_eq!(token(&agents, name).as_deref(), Some("me"));
+        let take = ["SET", name, "you", "NX", "PX", "1000"];
+        assert_eq!(agents.send(1, &take), Reply::Nil);
+    }
+    assert_eq!(agents.stored("a"), agents.stored("b"));
+    // Another agent extends them: nothing that the first one may still owe ends them.
+    let before = agents.stored("a");
+    assert_eq!(send(&mut agents, 1, EXTEND, &["me", "3000"]), two);
+    assert_ne!(agents.stored("a"), before);
+    assert_eq!(agents.stored("a"), agents.stored("b"));
+    agents.pass(Duration::from_millis(2_000));
+    assert_eq!(agents.send(0, &["EXISTS", "a", "b", "c"]), two);
+    assert_eq!(send(&mut agents, 0, RELEASE, &["you"]), Reply::Integer(0));
+    agents.asked.clear();
+    assert_eq!(send(&mut agents, 1, RELEASE, &["me"]), two);
+    assert_eq!(agents.asked, ["release"]);
+    assert_eq!((token(&agents, "a"), token(&agents, "b")), (None, None));
+}
+
+#[test]
+fn of_several_locks_none_is_taken_where_one_is_held() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "b", "you", "NX", "PX", "60000"]);
+    for agent in [0, 1] {
+        let refused = send(&mut agents, agent, ACQUIRE, &["me", "1000"]);
+        assert_eq!(refused, Reply::Integer(0));
+    }
+    assert_eq!(token(&agents, "a"), None);
+    // One of them alone is released with the other one free.
+    assert_eq!(agents.send(1, &["DEL", "a", "b"]), Reply::Integer(1));
+    assert_eq!(token(&agents, "b"), None);
+}
+
+#[test]
+fn locks_that_were_not_taken_together_are_not_changed_together() {
+    let mut agents = agents();
+    for name in ["a", "b"] {
+        agents.send(0, &["SET", name, "me", "NX", "PX", "60000"]);
+    }
+    for words in [
+        &["DEL", "a", "b"][..],
+        &["RENAME", "a", "c"],
+        &["MSET", "c", "x", "d", "y"],
+        &["EVAL", EXTEND, "2", "a", "b", "me", "9000"],
+        // One is taken, and the other one only looked at.
+        &[
+            "EVAL",
+            "if redis.call('exists', KEYS[1]) == 1 then return redis.call('set', KEYS[2], 'x', 'PX', 9) end",
+            "2",
+            "a",
+            "c",
+        ],
+    ] {
+        let refused = agents.send(0, words);
+        assert_eq!(code(&refused), "NOTALOCK", "{words:?}: {}", text(&refused));
+    }
+    assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    assert_eq!(token(&agents, "b").as_deref(), Some("me"));
+    assert_eq!((token(&agents, "c"), token(&agents, "d")), (None, None));
+}
+
+#[test]
+fn more_locks_than_nodes_look_at_together_are_refused() {
+    let mut agents = agents();
+    let names: Vec<String> = (0..65).map(|number| format!("l{number}")).collect();
+    let mut words = vec!["EXISTS"];
+    words.extend(names.iter().map(String::as_str));
+    let refused = agents.send(0, &words);
+    assert!(text(&refused).starts_with("NOTALOCK 1 to 64 names are locked together, not 65"));
+    assert_eq!(agents.send(0, &words[..65]), Reply::Integer(0));
+}

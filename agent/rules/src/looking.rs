@@ -47,6 +47,9 @@ impl Looking {
             Ok(looked) => match looked.reading {
                 Reading::Free => Next::Answer(Reply::NilArray),
                 Reading::Split { .. } => self.pause(world),
+                Reading::OtherType { .. } => {
+                    Next::Answer(Reply::Error(refusal::not_a_lock(OTHER_TYPE)))
+                }
                 Reading::Held { .. } => Next::Answer(facts(&looked, world)),
             },
         }
@@ -81,3 +84,6 @@ fn facts(looked: &Looked, world: &Surroundings<'_>) -> Reply {
     let pair = |(name, fact)| (Reply::bulk(name), fact);
     Reply::Map(pairs.map(pair).into())
 }
+
+const OTHER_TYPE: &str = "those who read hold the lock, or a key of another type has its name, such as a lock of Redisson's. A node tells of \
+     them: send it LOCK.INFO";

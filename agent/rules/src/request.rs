@@ -22,7 +22,7 @@ use crate::lock_name::lock_name;
 use crate::next::{Expiring, Next};
 use crate::pauses::ROUNDS_MAX;
 use crate::refusal;
-use crate::scratch::{Executed, Holder, Key};
+use crate::scratch::{Executed, HeldBy, Holder, Key};
 use crate::surroundings::Surroundings;
 use crate::terms::caller_ttl;
 
@@ -47,7 +47,7 @@ pub(crate) struct Request {
 /// What nodes say of a lock that is held.
 #[derive(Clone, Debug)]
 struct Held {
-    token: Token,
+    by: HeldBy<Token>,
     left: Option<Duration>,
     /// The longest time that one of them keeps it.
     longest: Option<Duration>,
@@ -162,7 +162,7 @@ impl Request {
         self.name.single()?;
         let mut execute = |holder: Option<(&[u8], Duration)>| {
             let holder = holder.map(|(token, left)| Holder {
-                token,
+                by: HeldBy::One(token),
                 left: Some(left),
             });
             self.run([holder], world)
@@ -196,7 +196,7 @@ impl Request {
         let mut execute = |left| {
             let holders = known.iter().map(|token| {
                 token.as_ref().map(|token| Holder {
-                    token: token.without_attempt(),
+                    by: HeldBy::One(token.without_attempt()),
                     left: Some(left),
                 })
             });
@@ -284,16 +284,22 @@ impl Request {
                 left,
                 longest,
             }) => Some(Held {
-                token,
+                by: HeldBy::One(token),
                 left,
                 longest,
                 is_split: false,
             }),
             Ok(Reading::Split { token, left }) => Some(Held {
-                token,
+                by: HeldBy::One(token),
                 left,
                 longest: None,
                 is_split: true,
+            }),
+            Ok(Reading::OtherType { left }) => Some(Held {
+                by: HeldBy::Others,
+                left,
+                longest: left,
+                is_split: false,
             }),
         });
         if known.len() < self.name.parts().len() {
@@ -304,7 +310,8 @@ impl Request {
             Some(_) if self.was_refused => self.execute(&known, world),
             Some(held) => {
                 // Who only tries to take it is refused, as by one server: that some nodes hold it is enough.
-                match self.refusal(&held.token, world) {
+                let refusal = held.token().and_then(|token| self.refusal(token, world));
+                match refusal {
                     Some(reply) if self.rounds >= ROUNDS_MAX => Next::Answer(reply),
                     _ => self.release_split(&known, world),
                 }
@@ -357,7 +364,8 @@ impl Request {
             }
         }
         if let (Change::None, [Some(held)]) = (&executed.change, known)
-            && self.refusal(&held.token, world).is_some()
+            && let Some(token) = held.token()
+            && self.refusal(token, world).is_some()
         {
             self.note_refused(world);
         }
@@ -365,9 +373,19 @@ impl Request {
     }
 }
 
+impl Held {
+    /// Under which token it is held, if it is by one holder.
+    fn token(&self) -> Option<&Token> {
+        match &self.by {
+            HeldBy::One(token) => Some(token),
+            HeldBy::Others => None,
+        }
+    }
+}
+
 fn tokens(known: &[Option<Held>]) -> Vec<Option<Token>> {
-    let token = |held: &Held| held.token.clone();
-    known.iter().map(|held| held.as_ref().map(token)).collect()
+    let token = |held: &Option<Held>| held.as_ref().and_then(Held::token).cloned();
+    known.iter().map(token).collect()
 }
 
 /// What callers see of those who hold the locks.
@@ -377,7 +395,10 @@ fn holders(
 ) -> impl Iterator<Item = Option<Holder<'_>>> {
     known.iter().map(move |held| {
         held.as_ref().map(|held| Holder {
-            token: held.token.without_attempt(),
+            by: match &held.by {
+                HeldBy::One(token) => HeldBy::One(token.without_attempt()),
+                HeldBy::Others => HeldBy::Others,
+            },
             left: left(held),
         })
     })

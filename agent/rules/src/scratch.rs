@@ -35,10 +35,19 @@ pub(crate) struct Key<'a> {
     pub(crate) holder: Option<Holder<'a>>,
 }
 
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HeldBy<T> {
+    /// One holder, under this token.
+    One(T),
+    /// Those who read, or a key of another type has the lock's name.
+    Others,
+}
+
 /// What a key holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
-    pub(crate) token: &'a [u8],
+    pub(crate) by: HeldBy<&'a [u8]>,
     /// How long the key lasts, if it ends.
     pub(crate) left: Option<Duration>,
 }
@@ -147,14 +156,16 @@ impl Scratch {
         let Some(holder) = key.holder else {
             return true;
         };
-        let left = holder
-            .left
-            .map(|left| whole_ms(left).as_millis().to_string());
-        let mut set: Vec<&[u8]> = vec![b"SET", key.name, holder.token];
-        if let Some(left) = &left {
-            set.extend([&b"PX"[..], left.as_bytes()]);
+        let set: &[&[u8]] = match holder.by {
+            HeldBy::One(token) => &[b"SET", key.name, token],
+            HeldBy::Others => &[b"HSET", key.name, b"", b""],
+        };
+        let is_set = !matches!(self.inspect(now, set), Reply::Error(_));
+        if let Some(left) = holder.left {
+            let left = whole_ms(left).as_millis().to_string();
+            self.inspect(now, &[b"PEXPIRE", key.name, left.as_bytes()]);
         }
-        self.inspect(now, &set) == Reply::Ok
+        is_set
     }
 
     fn run(&mut self, now: Moment, caller: &Caller, command: &Command<'_>) -> Reply {
@@ -215,26 +226,31 @@ impl Scratch {
         let (name, before) = (key.name, key.holder);
         let refused = |reason| Err(Reply::Error(not_a_lock(reason)));
         if self.inspect(now, &[b"TYPE", name]) == Reply::status("none") {
-            return Ok(match before {
-                Some(_) => Change::Release(vec![0]),
-                None => Change::None,
-            });
+            return match before.map(|before| before.by) {
+                Some(HeldBy::One(_)) => Ok(Change::Release(vec![0])),
+                Some(HeldBy::Others) => refused(NOT_EXCLUSIVE),
+                None => Ok(Change::None),
+            };
         }
         let token = match self.inspect(now, &[b"GET", name]) {
             Reply::Bulk(token) => Arc::from(token),
             Reply::Shared(token) => token,
             _ => {
-                return refused(
-                    "the request makes a key of another type than a string, which is no lock. Use a server of its own for it",
-                );
+                return refused(match before {
+                    Some(_) => NOT_EXCLUSIVE,
+                    None => {
+                        "the request makes a key of another type than a string, which is no lock. Use a server of its own for it"
+                    }
+                });
             }
         };
         let left = match self.inspect(now, &[b"PTTL", name]) {
             Reply::Integer(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
             _ => None,
         };
-        match before {
-            Some(before) if before.token != &token[..] => refused(
+        match before.map(|before| before.by) {
+            Some(HeldBy::Others) => refused(NOT_EXCLUSIVE),
+            Some(HeldBy::One(before)) if before != &token[..] => refused(
                 "the request replaces the token of a lock that is held, which no majority can do safely. Release it first",
             ),
             _ => match left {
@@ -272,3 +288,5 @@ const RECLAIMED_AT_ONCE: usize = 1024;
 const AGENT: u64 = 1;
 /// The scratch keyspace is empty before and after each request, so that all of them may run at the same time.
 const NOW: NodeTime = NodeTime::from_nanos(1_000_000_000);
+const NOT_EXCLUSIVE: &str = "those who read hold the lock, or a key of another type has its name, and the request would change that. A reader \
+     releases by LOCK.RELEASE with the token that it was told";

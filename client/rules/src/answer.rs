@@ -48,6 +48,16 @@ pub enum FenceAnswer {
     Not(Cause),
 }
 
+/// What a node keeps under the name of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Nothing,
+    /// The lock of one holder.
+    Token(Token),
+    /// A lock that is held by those who read, or what is no lock of this client's.
+    OtherType,
+}
+
 /// What a node tells of its fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeCeiling {
@@ -112,7 +122,7 @@ pub(crate) enum Content {
     Extended(ExtendAnswer),
     Released(NodeRelease),
     /// Under which token the node holds the lock, if it does.
-    Holder(Result<(Identity, Option<Token>), Cause>),
+    Holder(Result<(Identity, Kept), Cause>),
     TimeLeft(Option<Duration>),
     /// Whether anybody has the lock there; none where the node has not told.
     Exists(Option<bool>),

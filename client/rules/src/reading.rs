@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::answer::{Content, Sight};
+use crate::answer::{Content, Kept, Sight};
 use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::connecting::Connecting;
@@ -39,7 +39,7 @@ pub(super) struct Question {
 pub(super) struct Asking {
     is_full: bool,
     began: ClientInstant,
-    holders: Round<Result<(Identity, Option<Token>), Cause>>,
+    holders: Round<Result<(Identity, Kept), Cause>>,
     /// How long the nodes keep the lock, asked right behind its token.
     left: Round<Option<Duration>>,
     /// What they know of the holder, asked behind that. It decides nothing.
@@ -180,36 +180,46 @@ impl Asking {
 
     /// What a majority says, if one says the same. Where the lock is held, those nodes have told for how long, if they do in time.
     fn said_by_majority(&self, context: &Context<'_>) -> Option<Told> {
-        let (holder, mut nodes) = self.most_said()?;
-        if holder.is_some() && !self.left.is_over(context.now) {
+        let (kept, mut nodes) = self.most_said()?;
+        if *kept != Kept::Nothing && !self.left.is_over(context.now) {
             nodes.retain(|node| !self.left.awaits(*node));
         }
         if self.distinct(&nodes) < context.quorum() {
             return None;
         }
-        Some(match holder {
-            None => Told::Free,
-            Some(token) => Told::Held {
+        let left = || self.shortest_left(&nodes, context.now);
+        Some(match kept {
+            Kept::Nothing => Told::Free,
+            Kept::Token(token) => Told::Held {
                 token: token.clone(),
-                left: self.shortest_left(&nodes, context.now),
+                left: left(),
                 longest: self.longest_left(&nodes),
             },
+            Kept::OtherType => Told::OtherType { left: left() },
         })
     }
 
     fn said_by_some(&self, context: &Context<'_>) -> Result<Told, ReadError> {
         let has_told = |node: &NodeIndex| matches!(self.holders.answers()[*node], Some(Ok(_)));
         let told: Vec<_> = (0..context.nodes()).filter(has_told).collect();
-        let held = self.holders_by_count().into_iter();
-        let most_held = held.filter(|(holder, _)| holder.is_some()).last();
+        if self.distinct(&told) < context.quorum() {
+            return Err(self.unread(context));
+        }
+        // One holder counts more than readers: it may be on its way, or on its way out.
+        let held = self.kept_by_count().into_iter();
+        let most_held = held.max_by_key(|(kept, _)| match kept {
+            Kept::Nothing => 0,
+            Kept::OtherType => 1,
+            Kept::Token(_) => 2,
+        });
+        let left = |nodes: &[NodeIndex]| self.shortest_left(nodes, context.now);
         match most_held {
-            Some((Some(token), nodes)) if self.distinct(&told) >= context.quorum() => {
-                Ok(Told::Split {
-                    token: token.clone(),
-                    left: self.shortest_left(&nodes, context.now),
-                })
-            }
-            _ => Err(self.unread(context)),
+            Some((Kept::Token(token), nodes)) => Ok(Told::Split {
+                token: token.clone(),
+                left: left(&nodes),
+            }),
+            Some((Kept::OtherType, nodes)) => Ok(Told::OtherType { left: left(&nodes) }),
+            Some((Kept::Nothing, _)) | None => Err(self.unread(context)),
         }
     }
 
@@ -229,20 +239,20 @@ impl Asking {
     }
 
     /// What the most nodes say, and which these are.
-    fn most_said(&self) -> Option<(Option<&Token>, Vec<NodeIndex>)> {
-        self.holders_by_count().pop()
+    fn most_said(&self) -> Option<(&Kept, Vec<NodeIndex>)> {
+        self.kept_by_count().pop()
     }
 
-    /// What nodes say of the holder, and which say it: last what the most of them say, of several the one said first.
-    fn holders_by_count(&self) -> Vec<(Option<&Token>, Vec<NodeIndex>)> {
-        let mut said: Vec<(Option<&Token>, Vec<NodeIndex>)> = Vec::new();
+    /// What nodes say that they keep, and which say it: last what the most of them say, of several the one said first.
+    fn kept_by_count(&self) -> Vec<(&Kept, Vec<NodeIndex>)> {
+        let mut said: Vec<(&Kept, Vec<NodeIndex>)> = Vec::new();
         for (node, answer) in self.holders.answers().iter().enumerate() {
-            let Some(Ok((_, holder))) = answer else {
+            let Some(Ok((_, kept))) = answer else {
                 continue;
             };
-            match said.iter_mut().find(|(other, _)| *other == holder.as_ref()) {
+            match said.iter_mut().find(|(other, _)| *other == kept) {
                 Some((_, nodes)) => nodes.push(node),
-                None => said.push((holder.as_ref(), vec![node])),
+                None => said.push((kept, vec![node])),
             }
         }
         said.reverse();

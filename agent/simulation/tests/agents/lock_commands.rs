@@ -312,6 +312,34 @@ fn readers_hold_a_lock_together_and_each_goes_by_its_whole_token() {
 }
 
 #[test]
+fn plain_requests_on_a_lock_that_readers_hold_are_answered_as_by_one_node() {
+    let mut agents = agents();
+    let reader = granted(&acquire(&mut agents, 0, "me", &["SHARED"]), 9_000).token;
+    for agent in [0, 1] {
+        let take = ["SET", "a", "you", "NX", "PX", "1000"];
+        assert_eq!(agents.send(agent, &take), Reply::Nil);
+        assert_eq!(agents.send(agent, &["EXISTS", "a"]), Reply::Integer(1));
+        let get = agents.send(agent, &["GET", "a"]);
+        assert_eq!(code(&get), "WRONGTYPE");
+        let Reply::Integer(left) = agents.send(agent, &["PTTL", "a"]) else {
+            panic!("it ends")
+        };
+        assert!((8_900..=9_002).contains(&left), "{left}");
+        for words in [
+            &["DEL", "a"][..],
+            &["PEXPIRE", "a", "500"],
+            &["LOCK.RELEASE", "a", "me"],
+            &["LOCK.INFO", "a"],
+        ] {
+            assert_eq!(code(&agents.send(agent, words)), "NOTALOCK", "{words:?}");
+        }
+    }
+    let release = ["LOCK.RELEASE", "a", &reader];
+    assert_eq!(agents.send(1, &release), Reply::Integer(1));
+    assert_eq!(agents.send(0, &["GET", "a"]), Reply::Nil);
+}
+
+#[test]
 fn a_node_that_hangs_holds_up_no_lock_command() {
     let mut agents = agents();
     agents.cluster.servers[1].is_paused = true;

@@ -379,7 +379,10 @@ impl Node {
                 }
                 reply
             }
-            ["GET", name] => bulk(self.keys.get(name)),
+            ["GET", name] => match self.keys.get(name) {
+                Some(error) if error.starts_with("WRONGTYPE ") => format!("-{error}\r\n"),
+                token => bulk(token),
+            },
             ["LOCK.ACQUIRE", name, token, _, ref rest @ ..] => self.acquire(name, token, rest),
             ["LOCK.FENCE", _, token, fence] => {
                 let is_taken = u8::from(self.take_fence(token, fence));

@@ -65,6 +65,25 @@ fn what_is_said_of_a_holder_is_said_by_a_majority() {
 }
 
 #[test]
+fn readers_and_other_types_are_told_where_no_one_holder_is_known() {
+    let (readers, x) = (Some("WRONGTYPE Operation against a key"), Some("x"));
+    let shared = |left_ms| Reading::OtherType {
+        left: Some(Duration::from_millis(left_ms)),
+    };
+    for (holders, told) in [
+        (&[readers, readers, None][..], shared(4_000)),
+        (&[None, readers, readers], shared(5_000)),
+        (&[None, readers, None], Reading::Free),
+        (&[x, readers, readers, x, x], held("x", 4_000, 8_000)),
+        // No majority says the same.
+        (&[None, readers, None, readers], shared(5_000)),
+        (&[readers, readers, None, None, x], split("x", 8_000)),
+    ] {
+        assert_eq!(read(&mut cluster_of(holders)), Ok(told), "{holders:?}");
+    }
+}
+
+#[test]
 fn a_minority_that_answers_says_nothing() {
     let x = Some("x");
     for (away, told) in [

@@ -23,6 +23,12 @@ pub enum Reading {
         /// The longest. Nodes that were away when the lock was extended keep it for less than its holder counts on.
         longest: Option<Duration>,
     },
+    /// Readers hold it, or a key of another type has its name: a majority says so, or no majority says the same and no one holder is
+    /// known. Nobody gets it exclusively meanwhile.
+    OtherType {
+        /// The shortest time that one of those nodes still keeps it; none where one of them keeps it without an end.
+        left: Option<Duration>,
+    },
     /// A majority has answered, and no majority says the same: the lock is being taken or released, or its holder has lost it.
     Split {
         /// The token under which the most nodes hold it, of several the one of the node listed first.

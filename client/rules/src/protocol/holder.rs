@@ -1,24 +1,23 @@
-//! Under which token a node holds a lock.
+//! What a node keeps under the name of a lock.
 
 use bytes::Bytes;
 use redis_protocol::resp2::types::OwnedFrame;
 
+use crate::answer::Kept;
 use crate::outcome::Cause;
-use crate::protocol::meaning::refusal;
+use crate::protocol::meaning::{OTHER_TYPE, refusal};
 use crate::token::Token;
 use crate::votes::Identity;
 
-/// Under which token a node holds a lock, if it does.
-pub(crate) fn holder(
-    reply: &OwnedFrame,
-    by: &Identity,
-) -> Result<(Identity, Option<Token>), Cause> {
-    match reply {
-        OwnedFrame::Null => Ok((by.clone(), None)),
+/// What a node keeps under the name of a lock, by its reply to GET.
+pub(crate) fn holder(reply: &OwnedFrame, by: &Identity) -> Result<(Identity, Kept), Cause> {
+    let kept = match reply {
+        OwnedFrame::Null => Kept::Nothing,
         OwnedFrame::BulkString(token) => {
-            let token = Token::from_bytes(Bytes::copy_from_slice(token));
-            Ok((by.clone(), Some(token)))
+            Kept::Token(Token::from_bytes(Bytes::copy_from_slice(token)))
         }
-        other => Err(refusal(other)),
-    }
+        OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE) => Kept::OtherType,
+        other => return Err(refusal(other)),
+    };
+    Ok((by.clone(), kept))
 }

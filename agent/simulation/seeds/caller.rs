@@ -1,6 +1,7 @@
 //! Callers: processes that use a lock library, each by a small state machine.
 
 use quorlock_agent_simulation::Answer;
+use quorlock_engine::Reply;
 
 use super::checks::Hold;
 use super::library::{Library, Verdict, Words};
@@ -18,6 +19,8 @@ pub(super) struct Caller {
     /// Which process it is, and which token that uses.
     process: u64,
     tokens: u64,
+    /// The token that holds its lock, where it was told.
+    whole_token: Option<String>,
     state: State,
     /// Tries of this acquire.
     tries: u64,
@@ -85,6 +88,7 @@ impl World {
             rate_ppm: 996_000 + self.random.below(8_001),
             process: 0,
             tokens: 0,
+            whole_token: None,
             state: State::Trying,
             tries: 0,
             until_ns: 0,
@@ -98,6 +102,10 @@ impl World {
     /// Another process, which may use another library and another lock.
     fn renew(&mut self, caller: &mut Caller) {
         caller.library = self.random.pick(&Library::ALL);
+        if caller.library == Library::Fenced && self.plan.loses_power() {
+            // Nodes that may have lost fences grant none until an operator has brought them together.
+            caller.library = Library::InLine;
+        }
         caller.names = vec![self.below(self.plan.names)];
         let other = self.below(self.plan.names);
         if caller.library.takes_several() && !caller.names.contains(&other) {
@@ -105,6 +113,7 @@ impl World {
         }
         caller.process += 1;
         caller.tokens += 1;
+        caller.whole_token = None;
         caller.state = State::Trying;
         caller.tries = 0;
     }
@@ -121,6 +130,17 @@ impl World {
             false => caller.tokens,
         };
         format!("c{number}.{}.{own}", caller.process)
+    }
+
+    /// What it names its lock by: those who read have to say the whole token.
+    fn holding_token(&mut self, number: usize) -> String {
+        let own = self.token(number);
+        let says_own = self.random.chance(1, 4);
+        let caller = &self.callers[number];
+        match &caller.whole_token {
+            Some(whole) if caller.library == Library::Reading || !says_own => whole.clone(),
+            _ => own,
+        }
     }
 
     /// It is a caller's turn.
@@ -153,7 +173,7 @@ impl World {
     /// A caller that has a lock extends it, reads it, releases it, or dies.
     fn go_on_holding(&mut self, number: usize) {
         let now_ns = self.now();
-        let (names, token) = (self.lock_names(number), self.token(number));
+        let (names, token) = (self.lock_names(number), self.holding_token(number));
         if self.random.chance(1, 6) {
             self.callers[number].agent = self.below(self.plan.agents);
         }
@@ -182,7 +202,9 @@ impl World {
                 };
                 words.map(|words| (ask, words))
             }
-            5 => Some((Ask::Read, vec!["GET".to_owned(), names[0].clone()])),
+            5 if caller.library != Library::Reading => {
+                Some((Ask::Read, vec!["GET".to_owned(), names[0].clone()]))
+            }
             6 => return self.die(number),
             _ => None,
         };
@@ -204,9 +226,9 @@ impl World {
         self.holds.retain(|hold| hold.owner != owner);
     }
 
-    fn release_words(&self, number: usize, keep_ms: u64) -> Words {
+    fn release_words(&mut self, number: usize, keep_ms: u64) -> Words {
+        let (names, token) = (self.lock_names(number), self.holding_token(number));
         let caller = &self.callers[number];
-        let (names, token) = (self.lock_names(number), self.token(number));
         caller.library.release(&names, &token, keep_ms)
     }
 
@@ -266,9 +288,9 @@ impl World {
         let verdict = match answer {
             Answer::Disconnected => Verdict::Error,
             Answer::Reply(reply) if open.ask == Ask::Read => match reply {
-                quorlock_engine::Reply::Nil => Verdict::No,
-                quorlock_engine::Reply::Error(_) => Verdict::of(reply),
-                reply if *reply == quorlock_engine::Reply::bulk(own.as_str()) => Verdict::Yes,
+                Reply::Nil => Verdict::No,
+                Reply::Error(_) => Verdict::of(reply),
+                reply if *reply == Reply::bulk(own.as_str()) => Verdict::Yes,
                 // Somebody else's.
                 _ => Verdict::No,
             },
@@ -283,7 +305,7 @@ impl World {
         self.report.longest_ms = self.report.longest_ms.max((now_ns - open.sent_ns) / MS);
         self.check_told(open, verdict);
         match open.ask {
-            Ask::Acquire => self.tried(number, open, verdict, *answer == Answer::Disconnected),
+            Ask::Acquire => self.tried(number, open, verdict, answer),
             Ask::Extend { ttl_ms, is_on_top } => self.extended(number, verdict, ttl_ms, is_on_top),
             Ask::Release => self.released(number, verdict),
             Ask::Read => self.hold_on(number),
@@ -294,7 +316,7 @@ impl World {
         }
     }
 
-    fn tried(&mut self, number: usize, open: &Open, verdict: Verdict, is_disconnected: bool) {
+    fn tried(&mut self, number: usize, open: &Open, verdict: Verdict, answer: &Answer) {
         let now_ns = self.now();
         match verdict {
             Verdict::Yes => {
@@ -308,6 +330,9 @@ impl World {
                 caller.extensions = 0;
                 if open.sent_ns >= self.healed_ns {
                     caller.had_ns = Some(now_ns);
+                }
+                if let Answer::Reply(Reply::Array(parts)) = answer {
+                    self.granted(number, parts);
                 }
                 self.counts(number);
                 self.hold_on(number);
@@ -330,13 +355,29 @@ impl World {
                     // The same token through any agent, while the one before may still owe the nodes a release of this try.
                     self.callers[number].agent = self.below(self.plan.agents);
                     self.poll(number);
-                } else if is_disconnected && self.random.chance(1, 2) {
+                } else if *answer == Answer::Disconnected && self.random.chance(1, 2) {
                     self.callers[number].agent = self.below(self.plan.agents);
                     self.next_acquire(number, false);
                 } else {
                     self.poll(number);
                 }
             }
+        }
+    }
+
+    /// What LOCK.ACQUIRE has told of its lock.
+    fn granted(&mut self, number: usize, parts: &[Reply]) {
+        let caller = &mut self.callers[number];
+        if let [_, fence, Reply::Bulk(token), _] = parts {
+            caller.whole_token = String::from_utf8(token.clone()).ok();
+            if let Reply::Integer(fence) = fence {
+                let name = caller.names[0];
+                self.check_fence(name, *fence);
+            }
+        }
+        let is_told = self.callers[number].whole_token.is_some();
+        if !is_told || self.callers[number].library == Library::Fenced && parts[1] == Reply::Nil {
+            self.violation = Some(format!("caller {number} was granted a lock by {parts:?}"));
         }
     }
 
@@ -350,15 +391,17 @@ impl World {
     fn counts(&mut self, number: usize) {
         let caller = &self.callers[number];
         let (names, owner) = (caller.names.clone(), (number, caller.process));
-        let until_ns = caller.until_ns;
+        let (until_ns, is_shared) = (caller.until_ns, caller.library == Library::Reading);
         self.holds.retain(|hold| hold.owner != owner);
         for name in names {
-            self.check_alone(name, owner);
-            self.holds.push(Hold {
+            let hold = Hold {
                 name,
                 owner,
+                is_shared,
                 until_ns,
-            });
+            };
+            self.check_alone(&hold);
+            self.holds.push(hold);
         }
     }
 
@@ -421,6 +464,7 @@ impl World {
         }
         let caller = &mut self.callers[number];
         caller.tokens += 1;
+        caller.whole_token = None;
         caller.tries = 0;
         self.poll(number);
     }
@@ -447,6 +491,7 @@ const DEAD: Caller = Caller {
     rate_ppm: 1_000_000,
     process: 0,
     tokens: 0,
+    whole_token: None,
     state: State::Done,
     tries: 0,
     until_ns: 0,

@@ -15,23 +15,38 @@ pub(super) struct Hold {
     pub(super) name: usize,
     /// The caller, and which of its processes.
     pub(super) owner: (usize, u64),
+    /// It reads, and others may read beside it.
+    pub(super) is_shared: bool,
     pub(super) until_ns: u64,
 }
 
 impl World {
-    /// A caller counts on a lock from now on: nobody else does.
-    pub(super) fn check_alone(&mut self, name: usize, owner: (usize, u64)) {
+    /// A caller counts on a lock from now on: nobody else does, but who reads beside it.
+    pub(super) fn check_alone(&mut self, new: &Hold) {
         let now_ns = self.now();
         self.holds.retain(|hold| hold.until_ns > now_ns);
-        let other = self
-            .holds
-            .iter()
-            .find(|hold| hold.name == name && hold.owner != owner);
+        let other = self.holds.iter().find(|hold| {
+            let is_beside = hold.is_shared && new.is_shared;
+            hold.name == new.name && hold.owner != new.owner && !is_beside
+        });
         if let Some(other) = other {
             self.violation = Some(format!(
-                "{owner:?} (caller, process) has lock {name}, which {:?} counts on for another {} ms",
+                "{:?} (caller, process) has lock {}, which {:?} counts on for another {} ms",
+                new.owner,
+                new.name,
                 other.owner,
                 (other.until_ns - now_ns) / MS
+            ));
+        }
+    }
+
+    /// A caller was told a fence: it is larger than all that were told for the name before.
+    pub(super) fn check_fence(&mut self, name: usize, fence: i64) {
+        self.report.fences += 1;
+        let last = self.fences.insert(name, fence);
+        if last.is_some_and(|last| fence <= last) {
+            self.violation = Some(format!(
+                "lock {name} was granted with the fence {fence} after {last:?}"
             ));
         }
     }

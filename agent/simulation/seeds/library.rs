@@ -13,6 +13,12 @@ pub(crate) enum Library {
     Symfony,
     Laravel,
     ShedLock,
+    /// No library: LOCK commands, in line for the lock.
+    InLine,
+    /// The same, with a fence.
+    Fenced,
+    /// The same, beside others who read.
+    Reading,
 }
 
 /// What a library makes of a reply.
@@ -32,7 +38,7 @@ pub(crate) enum Verdict {
 pub(crate) type Words = Vec<String>;
 
 impl Library {
-    pub(crate) const ALL: [Library; 8] = [
+    pub(crate) const ALL: [Library; 11] = [
         Library::RedisPy,
         Library::Redislock,
         Library::Spring,
@@ -41,6 +47,9 @@ impl Library {
         Library::Symfony,
         Library::Laravel,
         Library::ShedLock,
+        Library::InLine,
+        Library::Fenced,
+        Library::Reading,
     ];
 
     /// Whether a process uses one token for all of its locks.
@@ -84,6 +93,14 @@ impl Library {
             Library::Spring => script(SPRING_OBTAIN, names, &[token, &ttl]),
             Library::NodeRedlock => script(NODE_REDLOCK_ACQUIRE, names, &[token, &ttl]),
             Library::Symfony => script(SYMFONY_SAVE, names, &[token, &ttl]),
+            Library::InLine | Library::Fenced | Library::Reading => {
+                let options: &[&str] = match self {
+                    Library::Fenced => &["WAIT", "300", "FENCE"],
+                    Library::Reading => &["WAIT", "300", "SHARED"],
+                    _ => &["WAIT", "300"],
+                };
+                words(&[&["LOCK.ACQUIRE", &names[0], token, &ttl], options].concat())
+            }
         }
     }
 
@@ -98,6 +115,9 @@ impl Library {
             Library::RedisSemaphore => script(SEMAPHORE_REFRESH, names, &[token, &ttl]),
             Library::Symfony => script(SYMFONY_PUT_OFF, names, &[token, &ttl]),
             Library::ShedLock => script(SHEDLOCK_UPDATE, names, &[token, &ttl]),
+            Library::InLine | Library::Fenced | Library::Reading => {
+                words(&["LOCK.EXTEND", &names[0], token, &ttl])
+            }
             Library::Laravel => return None,
         })
     }
@@ -118,6 +138,9 @@ impl Library {
             Library::ShedLock if keep_ms > 0 => {
                 script(SHEDLOCK_UPDATE, names, &[token, &keep_ms.to_string()])
             }
+            Library::InLine | Library::Fenced | Library::Reading => {
+                words(&["LOCK.RELEASE", &names[0], token])
+            }
             Library::Redislock | Library::Symfony | Library::Laravel | Library::ShedLock => {
                 script(COMPARE_AND_DELETE, names, &[token])
             }
@@ -130,6 +153,14 @@ impl Verdict {
         match reply {
             Reply::Integer(1..) => Verdict::Yes,
             Reply::Nil | Reply::Integer(0) => Verdict::No,
+            Reply::Array(parts) if matches!(parts[..], [Reply::Integer(1), _, _, _]) => {
+                Verdict::Yes
+            }
+            Reply::Array(parts) if matches!(parts[..], [Reply::Integer(0), Reply::Nil, _, _]) => {
+                Verdict::No
+            }
+            // Readers have it.
+            Reply::Error(error) if starts(error.as_bytes(), "WRONGTYPE ") => Verdict::No,
             Reply::Error(error) if REFUSALS.iter().any(|code| starts(error.as_bytes(), code)) => {
                 Verdict::Error
             }

@@ -18,6 +18,8 @@ pub(crate) struct Report {
     pub(crate) acquired: u64,
     pub(crate) refused: u64,
     pub(crate) extended: u64,
+    /// Locks that were acquired with a fence.
+    pub(crate) fences: u64,
     pub(crate) released: u64,
     /// Extensions that were refused.
     pub(crate) lost: u64,
@@ -55,6 +57,8 @@ pub(super) struct World {
     pub(super) callers: Vec<Caller>,
     pub(super) open: BTreeMap<RequestId, Open>,
     pub(super) holds: Vec<Hold>,
+    /// The last fence of each lock that a caller was told.
+    pub(super) fences: BTreeMap<usize, i64>,
     /// Until when each agent is away.
     pub(super) well_ns: Vec<u64>,
     pub(super) healed_ns: u64,
@@ -110,6 +114,7 @@ impl World {
             callers: Vec::new(),
             open: BTreeMap::new(),
             holds: Vec::new(),
+            fences: BTreeMap::new(),
             well_ns: vec![0; plan.agents],
             healed_ns: plan.length_s * 1_000 * MS,
             is_over: false,
@@ -230,6 +235,7 @@ impl Report {
         self.acquired += other.acquired;
         self.refused += other.refused;
         self.extended += other.extended;
+        self.fences += other.fences;
         self.released += other.released;
         self.lost += other.lost;
         self.died += other.died;

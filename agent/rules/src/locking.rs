@@ -215,10 +215,10 @@ impl Locking {
             Ok(Reading::Held { token, .. }) if token.without_attempt() == own => {
                 self.take_step(token, Some(own), step, world)
             }
-            Ok(Reading::Free | Reading::Held { .. }) => Next::Answer(Reply::flag(false)),
-            Ok(Reading::OtherType { .. }) => Next::Answer(Reply::Error(refusal::not_a_lock(
-                "those who read hold the lock, each under a token of its own. Send the whole token that LOCK.ACQUIRE has told",
-            ))),
+            // Those who read go by their whole tokens.
+            Ok(Reading::Free | Reading::Held { .. } | Reading::OtherType { .. }) => {
+                Next::Answer(Reply::flag(false))
+            }
             // No majority has it, and what nodes keep under the caller's token is freed as it wants.
             Ok(Reading::Split { token, .. })
                 if token.without_attempt() == own && matches!(step, HolderCall::Release) =>

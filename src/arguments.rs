@@ -9,6 +9,7 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
+use crate::inspect::{force_release, locks, wait, who};
 use crate::{acquire, agent, cluster, elect, extend, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
@@ -55,6 +56,15 @@ pub(crate) enum Subcommand {
     /// Release a lock taken with acquire
     #[command(visible_alias = "unlock")]
     Release(release::Arguments),
+    /// Show all locks that the nodes have, of every library
+    #[command(visible_alias = "ls")]
+    Locks(locks::Arguments),
+    /// End a lock that somebody else holds
+    ForceRelease(force_release::Arguments),
+    /// Wait until a lock is free, without taking it
+    Wait(wait::Arguments),
+    /// Show who holds a lock
+    Who(who::Arguments),
 }
 
 const EXAMPLES: &str = "\
@@ -64,6 +74,7 @@ Examples:
   quorlock run backup                         hold the lock 'backup' until Ctrl-C
   token=$(quorlock acquire backup --ttl 1m)   take a lock in a script ...
   quorlock release backup \"$token\"            ... and give it back
+  quorlock locks                              who holds what, locks of all libraries
   quorlock agent --port 6380                  locks of redis-py, redislock, Laravel, ... on five nodes
   quorlock experiment crash-recovery          what a power cut takes from each fsync mode
   quorlock server --port 6379                 one node, as redis-server would be started

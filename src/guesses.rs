@@ -87,8 +87,8 @@ status ps nodes health top doctor: see what each node does with: quorlock cluste
 info stats metrics monitor: see what each node does with: quorlock cluster status
 a node says more of itself to: redis-cli -p PORT INFO
 
-ls list locks who show holders: locks are not listed yet; a node shows its keys to: redis-cli -p PORT KEYS '*'
-and the nodes are shown by: quorlock cluster status
+list show holders: see all locks with: quorlock locks
+or who holds one with: quorlock who NAME
 
 kill: kill a node of a cluster with: quorlock cluster kill N
 
@@ -101,14 +101,14 @@ clean: remove a stopped cluster with: quorlock cluster clean
 
 renew refresh prolong: extend a lock with: quorlock extend NAME TOKEN
 
-force-unlock force-release force break steal delete del rm remove: a lock is released by the token that acquire printed: quorlock release NAME TOKEN
+force-unlock force break steal delete del rm remove: a lock is released by the token that acquire printed: quorlock release NAME TOKEN
+see who holds it with: quorlock who NAME
 without the token it ends by its ttl, unless its holder renews it: stop the holder
-if that is out of reach, delete the key on each node: redis-cli -p PORT DEL NAME
 
 take get lease try: take a lock with: quorlock acquire NAME
 or hold it while a command runs: quorlock run NAME -- COMMAND...
 
-exec with hold wait do: hold a lock while a command runs with: quorlock run NAME -- COMMAND...
+exec with hold do: hold a lock while a command runs with: quorlock run NAME -- COMMAND...
 
 version: print the version with: quorlock --version
 

@@ -15,6 +15,7 @@ mod exit_code;
 mod experiment;
 mod extend;
 mod guesses;
+mod inspect;
 mod launch;
 mod lock_options;
 mod lock_variables;
@@ -130,5 +131,9 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::Acquire(arguments) => acquire::run(&arguments, format),
         Subcommand::Extend(arguments) => extend::run(&arguments, format),
         Subcommand::Release(arguments) => release::run(&arguments, format),
+        Subcommand::Locks(arguments) => inspect::locks::run(&arguments, format),
+        Subcommand::ForceRelease(arguments) => inspect::force_release::run(&arguments, format),
+        Subcommand::Wait(arguments) => inspect::wait::run(&arguments, format),
+        Subcommand::Who(arguments) => inspect::who::run(&arguments, format),
     }
 }

@@ -42,7 +42,8 @@ pub(crate) fn incurable(name: &str, needed: usize, nodes: &[NodeReport]) -> Opti
             .remedy(remedies.join("\n")),
         );
     }
-    let stopped = stopped(without_vote(nodes).map(|(report, cause)| (&*report.node, cause)))?;
+    let away = without_vote(nodes).map(|(report, cause)| (&*report.node, cause));
+    let stopped = stopped(unreachable(away))?;
     is_blocked(stopped.nodes).then(|| {
         Failure::new(
             NO_QUORUM,
@@ -57,7 +58,15 @@ pub(crate) fn with_start<'a>(
     failure: Failure,
     away: impl Iterator<Item = (&'a str, &'a Cause)>,
 ) -> Failure {
-    let Some(StoppedCluster { what, remedy, .. }) = stopped(away) else {
+    with_start_of(failure, unreachable(away))
+}
+
+/// The same for nodes that cannot be reached.
+pub(crate) fn with_start_of<'a>(
+    failure: Failure,
+    unreachable: impl Iterator<Item = &'a str>,
+) -> Failure {
+    let Some(StoppedCluster { what, remedy, .. }) = stopped(unreachable) else {
         return failure;
     };
     let all = format!("{what}: {remedy}\n{}", failure.remedy);
@@ -89,11 +98,8 @@ struct StoppedCluster {
 }
 
 /// The local cluster to which nodes that are away belong, if it is down.
-fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<StoppedCluster> {
-    let away: Vec<&str> = away
-        .filter(|(_, cause)| matches!(cause, Cause::Unreachable(_)))
-        .map(|(node, _)| node)
-        .collect();
+fn stopped<'a>(away: impl Iterator<Item = &'a str>) -> Option<StoppedCluster> {
+    let away: Vec<&str> = away.collect();
     if away.is_empty() {
         return None;
     }
@@ -108,6 +114,13 @@ fn stopped<'a>(away: impl Iterator<Item = (&'a str, &'a Cause)>) -> Option<Stopp
         what: format!("the cluster in {shown} is down"),
         remedy: format!("start it with: quorlock cluster up --dir {shown}"),
     })
+}
+
+fn unreachable<'a>(
+    away: impl Iterator<Item = (&'a str, &'a Cause)>,
+) -> impl Iterator<Item = &'a str> {
+    away.filter(|(_, cause)| matches!(cause, Cause::Unreachable(_)))
+        .map(|(node, _)| node)
 }
 
 /// What to do about a node that refuses this client by its settings.

@@ -146,7 +146,7 @@ fn a_guessed_word_leads_on() {
     for (word, instead) in [
         ("up", "quorlock cluster up"),
         ("stop", "quorlock cluster down"),
-        ("ls", "quorlock cluster status"),
+        ("list", "quorlock locks"),
         ("status", "quorlock cluster status"),
         ("ps", "quorlock cluster status"),
         ("info", "redis-cli -p PORT INFO"),

@@ -18,6 +18,7 @@ mod experiment_compare;
 mod fences;
 mod first_start;
 mod forking;
+mod locks;
 mod log;
 mod log_bad_input;
 mod log_check;

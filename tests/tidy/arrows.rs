@@ -18,7 +18,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 16] = [
+const PACKAGES: [Package; 18] = [
     Package {
         folder: "agent/rules/",
         may_know: &["agent-rules", "client-rules", "engine", "clock"],
@@ -114,6 +114,17 @@ const PACKAGES: [Package; 16] = [
             "engine",
             "persistence",
         ],
+        examples_may_know: &[],
+    },
+    // The manifest of the package in `src/`: its folders are told apart by their files.
+    Package {
+        folder: "Cargo.toml",
+        may_know: &["server", "client", "client-rules", "agent", "experiment"],
+        examples_may_know: &[],
+    },
+    Package {
+        folder: "src/inspect",
+        may_know: &["server", "client", "client-rules"],
         examples_may_know: &[],
     },
     Package {
@@ -278,9 +289,6 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 fn package_of(path: &str) -> Option<&'static Package> {
-    if path == "Cargo.toml" {
-        return PACKAGES.iter().find(|package| package.folder == "src/");
-    }
     PACKAGES
         .iter()
         .find(|package| path.starts_with(package.folder))
@@ -452,6 +460,7 @@ mod tests {
         let uses = "use quorlock_client_rules::client::Client;";
         assert_eq!(found("client/src/runtime/thread.rs", uses), 0);
         assert_eq!(found("simulation/src/cluster.rs", uses), 0);
+        assert_eq!(found("src/inspect/nodes.rs", uses), 0);
         assert_eq!(found("src/run.rs", uses), 1);
         assert_eq!(found("server/src/lib.rs", uses), 1);
         let uses = "use quorlock_client::Redlock;";

@@ -25,6 +25,7 @@ mod extending;
 mod fences;
 mod held;
 pub mod holding;
+pub mod inspection;
 pub mod leader;
 mod lines;
 mod link;

@@ -1,0 +1,159 @@
+//! The end of a lock by force: which token is meant, and what it came to.
+//!
+//! Invariant: only a token that was shown, or that the operator names, is ended. Who has got the lock since keeps it.
+
+use super::lock_view::{HolderView, LockState, LockView};
+use super::sight::LockKind;
+use crate::votes::majority;
+
+/// Why no token was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoChoice {
+    /// No node names a holder, and enough have answered to say that nobody has the lock.
+    Free,
+    /// Too few nodes have answered, and none of them names a holder.
+    Unknown,
+    /// The token that the operator names is on no node that has answered.
+    OtherToken,
+    /// Several hold it, or nodes name several: the operator has to say which one is meant.
+    Several,
+}
+
+/// The holder whose lock is to be ended.
+///
+/// # Errors
+/// When there is none, or more than one could be meant.
+pub fn choose<'v>(view: &'v LockView, token: Option<&[u8]>) -> Result<&'v HolderView, NoChoice> {
+    let Some(first) = view.holders.first() else {
+        return Err(match view.state {
+            LockState::Unknown => NoChoice::Unknown,
+            _ => NoChoice::Free,
+        });
+    };
+    if let Some(token) = token {
+        let mut holders = view.holders.iter();
+        return holders
+            .find(|holder| holder.token == token)
+            .ok_or(NoChoice::OtherToken);
+    }
+    // A hash ends as a whole, and who has a majority has the string.
+    let is_one = match view.kind {
+        LockKind::Hash => true,
+        LockKind::String => view.holders.len() == 1 || view.state == LockState::Held,
+        LockKind::Shared => view.holders.len() == 1,
+    };
+    is_one.then_some(first).ok_or(NoChoice::Several)
+}
+
+/// What the end of a lock by force came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// The token has no majority, whatever the nodes say that have not answered.
+    Ended,
+    /// It was on no node any more, and nothing was released.
+    Gone,
+    /// Too few nodes have answered: it may still have a majority.
+    MayBeHeld,
+}
+
+/// Judges what the nodes have replied, each whether it has released the lock, and how the lock is held behind that.
+#[must_use]
+pub fn outcome(token: &[u8], replies: &[Result<bool, String>], after: &LockView) -> Forced {
+    let left = after.holders.iter().find(|holder| holder.token == token);
+    let silent = after.nodes.saturating_sub(after.answered);
+    let may_have = left.map_or(0, |holder| holder.votes) + silent;
+    if may_have >= majority(after.nodes) {
+        return Forced::MayBeHeld;
+    }
+    match replies.contains(&Ok(true)) {
+        true => Forced::Ended,
+        false => Forced::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::sight::About;
+    use super::*;
+
+    fn view(kind: LockKind, votes: &[(&str, usize)], answered: usize) -> LockView {
+        let holder = |(token, votes): &(&str, usize)| HolderView {
+            token: token.as_bytes().to_vec(),
+            votes: *votes,
+            nodes: (0..*votes).collect(),
+            left: Some(Duration::from_secs(9)),
+            about: About::default(),
+        };
+        let holders: Vec<HolderView> = votes.iter().map(holder).collect();
+        let most = votes.iter().map(|(_, votes)| *votes).max().unwrap_or(0);
+        let state = match most {
+            3.. => LockState::Held,
+            _ if most + (5 - answered) >= 3 => LockState::Unknown,
+            0 => LockState::Free,
+            _ => LockState::Minority,
+        };
+        let (nodes, silent, marks) = (5, Vec::new(), Vec::new());
+        LockView {
+            state,
+            kind,
+            holders,
+            answered,
+            nodes,
+            silent,
+            marks,
+        }
+    }
+
+    fn chosen(view: &LockView, token: Option<&str>) -> Result<String, NoChoice> {
+        let holder = choose(view, token.map(str::as_bytes))?;
+        Ok(String::from_utf8_lossy(&holder.token).into_owned())
+    }
+
+    #[test]
+    fn the_token_that_is_named_is_meant_and_no_other_holder() {
+        let held = view(LockKind::String, &[("new", 5)], 5);
+        assert_eq!(chosen(&held, Some("old")), Err(NoChoice::OtherToken));
+        assert_eq!(chosen(&held, Some("new")).as_deref(), Ok("new"));
+        let readers = view(LockKind::Shared, &[("a", 5), ("b", 4)], 5);
+        assert_eq!(chosen(&readers, Some("b")).as_deref(), Ok("b"));
+    }
+
+    #[test]
+    fn without_a_token_the_only_one_is_meant_or_the_one_with_a_majority() {
+        use LockKind::{Hash, Shared, String};
+        for (kind, votes, answered, choice) in [
+            (String, &[("a", 5)][..], 5, Ok("a")),
+            (String, &[("a", 3), ("b", 2)], 5, Ok("a")),
+            (String, &[("a", 2), ("b", 2)], 5, Err(NoChoice::Several)),
+            (String, &[("a", 1)], 5, Ok("a")),
+            (Hash, &[("c:1", 5), ("c:2", 5)], 5, Ok("c:1")),
+            (Shared, &[("a", 5)], 5, Ok("a")),
+            (Shared, &[("a", 5), ("b", 5)], 5, Err(NoChoice::Several)),
+            (String, &[], 5, Err(NoChoice::Free)),
+            (String, &[], 2, Err(NoChoice::Unknown)),
+        ] {
+            let chosen = chosen(&view(kind, votes, answered), None);
+            assert_eq!(chosen.as_deref(), choice.as_ref().copied(), "{votes:?}");
+        }
+    }
+
+    #[test]
+    fn it_has_ended_where_no_silent_nodes_could_give_it_a_majority() {
+        let released = |count: usize| -> Vec<Result<bool, String>> {
+            let reply = |node| if node < count { Ok(true) } else { Ok(false) };
+            (0..5).map(reply).collect()
+        };
+        let after = |votes, answered| view(LockKind::String, votes, answered);
+        let judge = |count, after: &LockView| outcome(b"a", &released(count), after);
+        assert_eq!(judge(5, &after(&[], 5)), Forced::Ended);
+        assert_eq!(judge(3, &after(&[], 3)), Forced::Ended);
+        assert_eq!(judge(2, &after(&[], 2)), Forced::MayBeHeld);
+        assert_eq!(judge(3, &after(&[("a", 2)], 5)), Forced::Ended);
+        assert_eq!(judge(3, &after(&[("a", 2)], 4)), Forced::MayBeHeld);
+        // Another holder has got it in between, and keeps it.
+        assert_eq!(judge(0, &after(&[("b", 5)], 5)), Forced::Gone);
+        assert_eq!(judge(1, &after(&[("b", 4)], 5)), Forced::Ended);
+    }
+}

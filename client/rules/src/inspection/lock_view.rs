@@ -1,0 +1,423 @@
+//! One lock as all nodes show it together.
+//!
+//! Invariant: votes are counted over distinct nodes of one cluster. A lock is held where one token has a majority, and not held
+//! only where the nodes that have not answered could give no token a majority.
+
+use std::time::Duration;
+
+use super::sight::{About, HolderSight, LockKind, Sight};
+use crate::votes::{Ballot, Identity, NodeIndex, majority};
+
+/// What a node says of a lock, and who the node is; or why it says nothing.
+pub type NodeView = Result<(Identity, Sight), String>;
+
+/// A lock, put together from the answers of all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockView {
+    /// Whether somebody holds it.
+    pub state: LockState,
+    /// How the most nodes store it.
+    pub kind: LockKind,
+    /// Those whom a node names as holders, the one with the most votes first.
+    pub holders: Vec<HolderView>,
+    /// How many distinct nodes have answered.
+    pub answered: usize,
+    /// How many nodes are listed.
+    pub nodes: usize,
+    /// The nodes that have said nothing about it, by their place in the list, and why.
+    pub silent: Vec<(usize, String)>,
+    /// What is unusual about it.
+    pub marks: Vec<Mark>,
+}
+
+/// Whether a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockState {
+    /// A majority of the nodes names the same holder.
+    Held,
+    /// Too few nodes have answered to say whether it is held.
+    Unknown,
+    /// Nobody has a majority, and some nodes name a holder: a lock that is being taken or released, or what is left of one.
+    Minority,
+    /// No node names a holder.
+    Free,
+}
+
+impl LockState {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Unknown => "unknown",
+            Self::Minority => "minority",
+            Self::Free => "free",
+        }
+    }
+}
+
+/// One token that nodes name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderView {
+    /// The token, or the field of a hash.
+    pub token: Vec<u8>,
+    /// How many distinct nodes name it.
+    pub votes: usize,
+    /// Which nodes name it, by their place in the list.
+    pub nodes: Vec<usize>,
+    /// How long it still has a majority, or, where it has none, how long a node still names it. None is without a deadline.
+    pub left: Option<Duration>,
+    /// What the nodes remember of it. The fence is there where a majority has taken it.
+    pub about: About,
+}
+
+/// What is unusual about a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A node keeps it without a deadline: it stays when its holder is gone.
+    NoTtl,
+    /// It has been held for longer than most are.
+    Old,
+    /// Nodes name different holders.
+    VotesDiffer,
+    /// A node has something else under this name.
+    NoLock,
+}
+
+impl Mark {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoTtl => "no-ttl",
+            Self::Old => "old",
+            Self::VotesDiffer => "votes-differ",
+            Self::NoLock => "not-a-lock",
+        }
+    }
+}
+
+impl LockView {
+    /// Puts the answers together, one of each node in the order of the list. A lock counts as old that is held for longer
+    /// than `old_after`.
+    #[must_use]
+    pub fn merge(views: &[NodeView], old_after: Duration) -> Self {
+        let quorum = majority(views.len());
+        let answered = distinct(views, |_| true);
+        let holders = holders(views, quorum);
+        let most = holders.first().map_or(0, |holder| holder.votes);
+        let unheard = views.len().saturating_sub(answered);
+        let state = match most {
+            _ if most >= quorum => LockState::Held,
+            _ if most + unheard >= quorum => LockState::Unknown,
+            0 => LockState::Free,
+            _ => LockState::Minority,
+        };
+        Self {
+            state,
+            kind: kind(views),
+            marks: marks(views, &holders, old_after),
+            holders,
+            answered,
+            nodes: views.len(),
+            silent: silent(views),
+        }
+    }
+
+    /// Those who hold it: one, or several readers. Nobody where no majority says so.
+    pub fn held_by(&self) -> impl Iterator<Item = &HolderView> {
+        let quorum = majority(self.nodes);
+        self.holders.iter().filter(move |one| one.votes >= quorum)
+    }
+}
+
+/// Which nodes name a token, and what each says of it.
+type Sights<'v> = Vec<(NodeIndex, &'v HolderSight)>;
+
+fn silent(views: &[NodeView]) -> Vec<(usize, String)> {
+    let views = views.iter().enumerate();
+    let silent = views.filter_map(|(node, view)| Some((node, view.as_ref().err()?.clone())));
+    silent.collect()
+}
+
+/// How many distinct nodes of one cluster say this.
+fn distinct(views: &[NodeView], says: impl Fn(&Sight) -> bool) -> usize {
+    let mut ballot = Ballot::default();
+    for (node, view) in views.iter().enumerate() {
+        if let Ok((identity, sight)) = view
+            && says(sight)
+        {
+            ballot.add(node, identity.clone());
+        }
+    }
+    ballot.distinct()
+}
+
+fn holders(views: &[NodeView], quorum: usize) -> Vec<HolderView> {
+    let mut named: Vec<(&[u8], Sights<'_>)> = Vec::new();
+    for (node, view) in views.iter().enumerate() {
+        let Ok((_, Sight::Lock(lock))) = view else {
+            continue;
+        };
+        for holder in &lock.holders {
+            match named.iter_mut().find(|(token, _)| *token == holder.token) {
+                Some((_, sights)) => sights.push((node, holder)),
+                None => named.push((&holder.token, vec![(node, holder)])),
+            }
+        }
+    }
+    let together = |(token, sights): (&[u8], Sights<'_>)| together(token, &sights, views, quorum);
+    let mut holders: Vec<HolderView> = named.into_iter().map(together).collect();
+    // Stable: of several with as many votes the one that the first node names comes first.
+    holders.sort_by_key(|holder| std::cmp::Reverse(holder.votes));
+    holders
+}
+
+/// What nodes say of one token.
+fn together(
+    token: &[u8],
+    sights: &[(NodeIndex, &HolderSight)],
+    views: &[NodeView],
+    quorum: usize,
+) -> HolderView {
+    let mut ballot = Ballot::default();
+    for (node, _) in sights {
+        if let Ok((identity, _)) = &views[*node] {
+            ballot.add(*node, identity.clone());
+        }
+    }
+    let votes = ballot.distinct();
+    let mut left: Vec<Option<Duration>> = sights.iter().map(|(_, sight)| sight.left).collect();
+    // The longest first, and before that what has no deadline.
+    left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+    let decides = if votes >= quorum { quorum } else { 1 };
+    let abouts = || sights.iter().map(|(_, sight)| &sight.about);
+    let has_fence =
+        |fence: u64| abouts().filter(|about| about.fence == Some(fence)).count() >= quorum;
+    let about = About {
+        held: abouts().filter_map(|about| about.held).max(),
+        extensions: abouts().filter_map(|about| about.extensions).max(),
+        owner: abouts().find_map(|about| about.owner.clone()),
+        client_name: abouts().find_map(|about| about.client_name.clone()),
+        client_address: abouts().find_map(|about| about.client_address.clone()),
+        is_connected: abouts().filter_map(|about| about.is_connected).max(),
+        library: abouts().find_map(|about| about.library.clone()),
+        fence: abouts()
+            .filter_map(|about| about.fence)
+            .find(|fence| has_fence(*fence)),
+    };
+    HolderView {
+        token: token.to_vec(),
+        votes,
+        nodes: sights.iter().map(|(node, _)| *node).collect(),
+        left: left.get(decides - 1).copied().flatten(),
+        about,
+    }
+}
+
+/// The kind that the most nodes store.
+fn kind(views: &[NodeView]) -> LockKind {
+    let kinds = [LockKind::String, LockKind::Hash, LockKind::Shared];
+    let count = |kind: LockKind| {
+        let is_it =
+            |view: &&NodeView| matches!(view, Ok((_, Sight::Lock(lock))) if lock.kind == kind);
+        views.iter().filter(is_it).count()
+    };
+    let most = kinds.into_iter().rev().max_by_key(|kind| count(*kind));
+    most.unwrap_or(LockKind::String)
+}
+
+fn marks(views: &[NodeView], holders: &[HolderView], old_after: Duration) -> Vec<Mark> {
+    let locks = || {
+        views.iter().filter_map(|view| match view {
+            Ok((_, Sight::Lock(lock))) => Some(lock),
+            _ => None,
+        })
+    };
+    let has_no_ttl =
+        |lock: &super::sight::LockSight| lock.holders.iter().any(|one| one.left.is_none());
+    let is_old = |holder: &HolderView| holder.about.held.is_some_and(|held| held >= old_after);
+    let mut kinds = locks().map(|lock| lock.kind);
+    let first = kinds.next();
+    let is_exclusive = first == Some(LockKind::String);
+    let differ = kinds.any(|kind| Some(kind) != first) || (is_exclusive && holders.len() > 1);
+    let is_other = |view: &NodeView| matches!(view, Ok((_, Sight::NoLock)));
+    [
+        (Mark::NoTtl, locks().any(has_no_ttl)),
+        (Mark::Old, holders.iter().any(is_old)),
+        (Mark::VotesDiffer, differ),
+        (Mark::NoLock, views.iter().any(is_other)),
+    ]
+    .into_iter()
+    .filter_map(|(mark, is_there)| is_there.then_some(mark))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::sight::LockSight;
+    use super::*;
+
+    fn identity(node: usize) -> Identity {
+        Identity::new(Arc::from(format!("n{node}")), 1)
+    }
+
+    fn holder(token: &str, left_s: u64) -> HolderSight {
+        HolderSight {
+            token: token.as_bytes().to_vec(),
+            left: (left_s > 0).then(|| Duration::from_secs(left_s)),
+            about: About::default(),
+        }
+    }
+
+    fn lock(kind: LockKind, holders: Vec<HolderSight>) -> Sight {
+        Sight::Lock(LockSight { kind, holders })
+    }
+
+    /// Five nodes: `-` says nothing, `.` has nothing, `x` has something else, and a letter is a token.
+    fn views(answers: &str) -> Vec<NodeView> {
+        let view = |(node, answer): (usize, char)| {
+            let sight = match answer {
+                '-' => return Err("silent".to_owned()),
+                '.' => Sight::Absent,
+                'x' => Sight::NoLock,
+                token => lock(
+                    LockKind::String,
+                    vec![holder(&token.to_string(), 10 + node as u64)],
+                ),
+            };
+            Ok((identity(node), sight))
+        };
+        answers.chars().enumerate().map(view).collect()
+    }
+
+    fn merge(answers: &str) -> LockView {
+        LockView::merge(&views(answers), HOUR)
+    }
+
+    #[test]
+    fn a_lock_is_held_by_a_majority_and_by_no_minority() {
+        use LockState::{Free, Held, Minority, Unknown};
+        for (answers, state, votes) in [
+            ("aaaaa", Held, 5),
+            ("aaa..", Held, 3),
+            ("aaa--", Held, 3),
+            ("aaabb", Held, 3),
+            (".aa..", Minority, 2),
+            ("aabb.", Minority, 2),
+            ("aabb-", Unknown, 2),
+            ("aa..-", Unknown, 2),
+            ("a...-", Minority, 1),
+            (".....", Free, 0),
+            ("...--", Free, 0),
+            ("..---", Unknown, 0),
+            ("-----", Unknown, 0),
+            ("xx...", Free, 0),
+        ] {
+            let view = merge(answers);
+            assert_eq!(view.state, state, "{answers}");
+            let most = view.holders.first().map_or(0, |holder| holder.votes);
+            assert_eq!(most, votes, "{answers}");
+            assert_eq!(
+                view.held_by().count(),
+                usize::from(state == Held),
+                "{answers}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_under_two_addresses_votes_once() {
+        let mut views = views("aa...");
+        views.push(Ok((
+            identity(0),
+            views[0].as_ref().expect("it answers").1.clone(),
+        )));
+        views.push(Ok((
+            identity(1),
+            views[1].as_ref().expect("it answers").1.clone(),
+        )));
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!((view.holders[0].votes, view.answered), (2, 5));
+        assert_ne!(view.state, LockState::Held);
+    }
+
+    #[test]
+    fn a_lock_lasts_until_fewer_than_a_majority_name_its_token() {
+        let left = |answers| merge(answers).holders[0].left.map(|left| left.as_secs());
+        assert_eq!(left("aaaaa"), Some(12), "three are left until then");
+        assert_eq!(left("aaa.."), Some(10));
+        assert_eq!(
+            left("aa..."),
+            Some(11),
+            "nobody can take it on that node before"
+        );
+        let mut views = views("aaa..");
+        for view in &mut views[..3] {
+            *view = Ok((identity(0), lock(LockKind::String, vec![holder("a", 0)])));
+        }
+        views[1] = Ok((identity(1), lock(LockKind::String, vec![holder("a", 0)])));
+        views[2] = Ok((identity(2), lock(LockKind::String, vec![holder("a", 0)])));
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!(view.holders[0].left, None);
+        assert_eq!(view.marks, [Mark::NoTtl]);
+    }
+
+    #[test]
+    fn readers_hold_a_lock_side_by_side_each_with_votes_of_its_own() {
+        let mut views = views(".....");
+        for (node, readers) in ["ab", "ab", "a", "b", "c"].iter().enumerate() {
+            let readers = readers
+                .chars()
+                .map(|one| holder(&one.to_string(), 9))
+                .collect();
+            views[node] = Ok((identity(node), lock(LockKind::Shared, readers)));
+        }
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!((view.state, view.kind), (LockState::Held, LockKind::Shared));
+        let held: Vec<&[u8]> = view.held_by().map(|one| &one.token[..]).collect();
+        assert_eq!(held, [b"a", b"b"]);
+        assert!(view.marks.is_empty(), "{:?}", view.marks);
+    }
+
+    #[test]
+    fn votes_that_differ_another_kind_and_age_are_marked() {
+        assert_eq!(merge("aaaab").marks, [Mark::VotesDiffer]);
+        assert_eq!(merge("aaaax").marks, [Mark::NoLock]);
+        assert!(merge("aaa..").marks.is_empty());
+        assert_eq!(merge("aaa-.").silent, [(3, "silent".to_owned())]);
+        let mut views = views("aaaa.");
+        let field = lock(LockKind::Hash, vec![holder("c:1", 9)]);
+        views[4] = Ok((identity(4), field));
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!(
+            (view.kind, &view.marks[..]),
+            (LockKind::String, &[Mark::VotesDiffer][..])
+        );
+        let mut old = holder("a", 9);
+        old.about.held = Some(HOUR);
+        let views = [Ok((identity(0), lock(LockKind::String, vec![old])))];
+        assert_eq!(LockView::merge(&views, HOUR).marks, [Mark::Old]);
+    }
+
+    #[test]
+    fn a_fence_is_shown_where_a_majority_has_taken_it() {
+        let fenced = |fences: [u64; 3]| {
+            let view = |(node, fence): (usize, u64)| {
+                let mut one = holder("a", 9);
+                one.about.fence = Some(fence);
+                one.about.owner = (node == 2).then(|| "rack 4".to_owned());
+                Ok((identity(node), lock(LockKind::String, vec![one])))
+            };
+            let views: Vec<NodeView> = fences.into_iter().enumerate().map(view).collect();
+            LockView::merge(&views, HOUR).holders[0].about.clone()
+        };
+        assert_eq!(fenced([7, 8, 7]).fence, Some(7));
+        assert_eq!(fenced([7, 8, 9]).fence, None);
+        assert_eq!(fenced([7, 8, 9]).owner.as_deref(), Some("rack 4"));
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+}

@@ -1,0 +1,144 @@
+//! What a node says of itself, read out of its INFO.
+//!
+//! Nothing here is taken for certain: a field that is missing is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis_protocol::resp2::types::OwnedFrame;
+
+use super::node_reply::NodeReply;
+use super::question::Dialect;
+use crate::protocol::meaning;
+use crate::votes::Identity;
+
+/// A node's INFO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Who it says it is.
+    pub identity: Option<Identity>,
+    /// The commands that it has.
+    pub dialect: Dialect,
+    /// Its version, with the server's name.
+    pub version: String,
+    /// What is left of its restart delay.
+    pub delay_left: Option<Duration>,
+    /// Whether it is still reading its data.
+    pub is_loading: bool,
+    /// The cluster that it belongs to.
+    pub cluster_id: Option<Arc<str>>,
+    /// How many nodes that has.
+    pub cluster_size: Option<usize>,
+    /// When it writes to its disk; `none` where it keeps no log.
+    pub fsync: Option<String>,
+    /// How long it takes to write to its disk.
+    pub sync_time: Option<Duration>,
+    /// The time of its wall clock.
+    pub wall: Option<Duration>,
+    /// Since when it runs.
+    pub uptime: Option<Duration>,
+    /// Whether it copies another server.
+    pub is_replica: bool,
+    /// Whether it is a part of Redis Cluster.
+    pub is_cluster: bool,
+    /// What it does where its memory is full.
+    pub eviction: Option<String>,
+    /// How many calls wait in line for a lock.
+    pub lock_waiters: Option<u64>,
+}
+
+impl NodeFacts {
+    /// Reads the reply to INFO.
+    ///
+    /// # Errors
+    /// The node's words, where it refuses it.
+    pub fn read(reply: &NodeReply) -> Result<Self, String> {
+        let NodeReply::Text(bytes) = reply else {
+            return Err(reply.refusal());
+        };
+        let frame = OwnedFrame::BulkString(bytes.clone());
+        let info = meaning::info(&frame).map_err(|cause| cause.to_string())?;
+        let text = String::from_utf8_lossy(bytes);
+        let field = |name: &str| {
+            let lines = text.lines().filter_map(|line| line.split_once(':'));
+            let mut values = lines.filter(|(field, _)| *field == name);
+            let (_, value) = values.next()?;
+            let value = value.trim();
+            (!value.is_empty() && value.len() <= VALUE_BYTES_MAX).then(|| value.to_owned())
+        };
+        let number = |name: &str| field(name)?.parse::<u64>().ok();
+        let (dialect, version) = match (field("quorlock_version"), field("valkey_version")) {
+            (Some(version), _) => (Dialect::Quorlock, format!("quorlock {version}")),
+            (None, Some(version)) => (Dialect::Redis, format!("valkey {version}")),
+            (None, None) => {
+                let version = field("redis_version").unwrap_or_else(|| "?".to_owned());
+                (Dialect::Redis, format!("redis {version}"))
+            }
+        };
+        let keeps_no_log = number("aof_enabled") == Some(0);
+        let fsync = field("quorlock_appendfsync").or(keeps_no_log.then(|| "none".to_owned()));
+        Ok(Self {
+            identity: info.identity,
+            dialect,
+            version,
+            delay_left: info.delay_left,
+            is_loading: info.is_loading,
+            cluster_id: info.membership.cluster_id,
+            cluster_size: info.membership.cluster_size,
+            fsync,
+            sync_time: number("quorlock_sync_usec").map(Duration::from_micros),
+            wall: number("server_time_usec").map(Duration::from_micros),
+            uptime: number("uptime_in_seconds").map(Duration::from_secs),
+            is_replica: field("role").is_some_and(|role| role == "slave"),
+            is_cluster: number("cluster_enabled") == Some(1),
+            eviction: field("maxmemory_policy"),
+            lock_waiters: number("quorlock_lock_waiters"),
+        })
+    }
+}
+
+/// No field that is read is longer.
+const VALUE_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> NodeFacts {
+        NodeFacts::read(&NodeReply::Text(text.as_bytes().to_vec())).expect("it is a reply to INFO")
+    }
+
+    #[test]
+    fn a_node_says_who_it_is_and_how_it_does() {
+        let facts = read(
+            "redis_version:7.2.4\r\nquorlock_version:0.1.0\r\nquorlock_node_id:n\r\n\
+             quorlock_incarnation:2\r\nquorlock_cluster_id:\r\nquorlock_cluster_size:5\r\n\
+             restart_delay:1\r\nrestart_delay_remaining_ms:7200\r\nserver_time_usec:5000000\r\n\
+             aof_enabled:1\r\nquorlock_appendfsync:always\r\nquorlock_sync_usec:202\r\nrole:master\r\n",
+        );
+        assert_eq!(facts.version, "quorlock 0.1.0");
+        assert_eq!(facts.dialect, Dialect::Quorlock);
+        assert_eq!(facts.delay_left, Some(Duration::from_millis(7_200)));
+        assert_eq!((facts.cluster_size, &facts.cluster_id), (Some(5), &None));
+        assert_eq!(facts.fsync.as_deref(), Some("always"));
+        assert_eq!(facts.sync_time, Some(Duration::from_micros(202)));
+        assert_eq!(facts.wall, Some(Duration::from_secs(5)));
+        assert!(!facts.is_replica && !facts.is_cluster && !facts.is_loading);
+    }
+
+    #[test]
+    fn redis_and_valkey_are_known_by_their_version() {
+        let redis = read("redis_version:7.0.15\r\nrun_id:r\r\naof_enabled:0\r\nrole:slave\r\n");
+        assert_eq!(
+            (redis.dialect, &*redis.version),
+            (Dialect::Redis, "redis 7.0.15")
+        );
+        assert_eq!(redis.fsync.as_deref(), Some("none"));
+        assert!(redis.is_replica);
+        let valkey = read("redis_version:7.2.4\r\nvalkey_version:8.0.1\r\ncluster_enabled:1\r\n");
+        assert_eq!(valkey.version, "valkey 8.0.1");
+        assert!(valkey.is_cluster && valkey.identity.is_none());
+        let refused = NodeReply::Error("NOPERM no INFO for you".to_owned());
+        assert!(NodeFacts::read(&refused).is_err_and(|text| text.contains("NOPERM")));
+    }
+}

@@ -1,0 +1,13 @@
+//! The commands that look at all nodes at once: locks of every library, and how the nodes do.
+//!
+//! What the answers mean together is decided in `quorlock_client_rules::inspection`. Here the nodes are asked, and what was
+//! found is printed.
+
+pub(crate) mod force_release;
+pub(crate) mod locks;
+mod names;
+mod node_link;
+mod nodes;
+mod shown;
+pub(crate) mod wait;
+pub(crate) mod who;

@@ -1,0 +1,159 @@
+//! The names of the locks that nodes have, each once.
+//!
+//! Bounded in memory: as many names are kept as are to be shown, and their bytes up to a limit. That there are more is said.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use quorlock_client_rules::inspection::node_reply::NodeReply;
+use quorlock_client_rules::inspection::question::{self, Dialect};
+use quorlock_client_rules::inspection::sight::Sight;
+
+use super::nodes::{AskedNode, Nodes, all_of};
+
+/// What to look for.
+pub(super) struct Wanted<'a> {
+    /// As in `KEYS`.
+    pub(super) pattern: &'a [u8],
+    /// Whether keys without a deadline count.
+    pub(super) is_all: bool,
+    /// How many names are kept at most.
+    pub(super) count_max: usize,
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// In the order of their bytes.
+    pub(super) names: BTreeSet<Vec<u8>>,
+    /// Whether there are more.
+    pub(super) is_cut: bool,
+    bytes: usize,
+}
+
+impl Found {
+    fn add(&mut self, name: Vec<u8>, count_max: usize) {
+        let bytes = self.bytes.saturating_add(name.len());
+        if self.names.contains(&name) {
+            return;
+        }
+        if self.names.len() == count_max || bytes > NAMES_BYTES_MAX {
+            self.is_cut = true;
+            return;
+        }
+        self.bytes = bytes;
+        self.names.insert(name);
+    }
+}
+
+/// Asks all nodes for the names of their locks, page by page. A node that fails is one that does not answer from then on.
+pub(super) async fn find(nodes: &mut Nodes, wanted: &Wanted<'_>) -> Found {
+    let found = RefCell::new(Found::default());
+    let pages = nodes.all.iter_mut().map(async |node| {
+        let Ok(asked) = &mut node.asked else { return };
+        if let Err(why) = asked.read_pages(wanted, &found).await {
+            node.asked = Err(why);
+        }
+    });
+    all_of(pages).await;
+    found.into_inner()
+}
+
+impl AskedNode {
+    async fn read_pages(
+        &mut self,
+        wanted: &Wanted<'_>,
+        found: &RefCell<Found>,
+    ) -> Result<(), String> {
+        let mut cursor = b"0".to_vec();
+        for _ in 0..PAGES_MAX {
+            let uses_list = self.facts.dialect == Dialect::Quorlock && !wanted.is_all;
+            let question = match uses_list {
+                true => question::list(wanted.pattern, &cursor),
+                false => question::scan(wanted.pattern, &cursor),
+            };
+            let replies = self.link.ask(&[question]).await?;
+            let reply = replies.first().unwrap_or(&NodeReply::Nil);
+            let Some([next, rows]) = reply.parts() else {
+                return Err(reply.refusal());
+            };
+            let (Some(next), Some(rows)) = (next.text(), rows.parts()) else {
+                return Err(reply.refusal());
+            };
+            let name = |row: &NodeReply| match uses_list {
+                true => row
+                    .fact("name")
+                    .and_then(NodeReply::text)
+                    .map(<[u8]>::to_vec),
+                false => row.text().map(<[u8]>::to_vec),
+            };
+            let mut names: Vec<Vec<u8>> = rows.iter().filter_map(name).collect();
+            if !uses_list {
+                names = self.locks_of(names, wanted.is_all).await?;
+            }
+            let mut found = found.borrow_mut();
+            for name in names {
+                found.add(name, wanted.count_max);
+            }
+            if next == b"0" || found.is_cut {
+                return Ok(());
+            }
+            cursor = next.to_vec();
+        }
+        found.borrow_mut().is_cut = true;
+        Ok(())
+    }
+
+    /// Those of these keys that can be locks.
+    async fn locks_of(
+        &mut self,
+        names: Vec<Vec<u8>>,
+        is_all: bool,
+    ) -> Result<Vec<Vec<u8>>, String> {
+        let dialect = self.facts.dialect;
+        let questions = names.iter().map(|name| question::look(name, dialect));
+        let questions: Vec<_> = questions.collect();
+        let replies = self.link.ask(&questions).await?;
+        let is_lock = |reply: &NodeReply| match Sight::read(reply, dialect) {
+            Ok(Sight::Lock(lock)) => is_all || lock.holders.iter().any(|one| one.left.is_some()),
+            _ => false,
+        };
+        let looked = names.into_iter().zip(&replies);
+        let locks = looked.filter(|(_, reply)| is_lock(reply));
+        Ok(locks.map(|(name, _)| name).collect())
+    }
+}
+
+/// Names of 1 MB each are looked at, one after the other, and not all of a million of them are kept.
+const NAMES_BYTES_MAX: usize = 64 << 20;
+/// For 100 million keys. A node whose cursor never ends is not read for ever.
+const PAGES_MAX: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_once_and_up_to_a_count_and_a_size() {
+        let mut found = Found::default();
+        for name in ["b", "a", "b", "a"] {
+            found.add(name.as_bytes().to_vec(), 2);
+        }
+        assert!(!found.is_cut);
+        found.add(b"c".to_vec(), 2);
+        assert!(found.is_cut);
+        assert_eq!(
+            found.names.iter().next().map(Vec::as_slice),
+            Some(&b"a"[..])
+        );
+
+        let mut found = Found::default();
+        for first in 0..80_u8 {
+            let mut name = vec![b'x'; 1 << 20];
+            name[0] = first;
+            found.add(name, usize::MAX);
+        }
+        assert!(found.is_cut);
+        assert_eq!(found.names.len(), 64);
+    }
+}

@@ -1,0 +1,225 @@
+//! All listed nodes, asked at once.
+//!
+//! A node that cannot be asked keeps its place in the list, with the reason why.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::inspection::lock_view::{LockView, NodeView};
+use quorlock_client_rules::inspection::node_facts::NodeFacts;
+use quorlock_client_rules::inspection::node_reply::NodeReply;
+use quorlock_client_rules::inspection::question;
+use quorlock_client_rules::inspection::sight::Sight;
+use quorlock_client_rules::votes::Identity;
+
+use super::node_link::NodeLink;
+use crate::exit_code::{Failure, NO_QUORUM};
+use crate::lock_options::NodeOptions;
+use crate::no_quorum;
+
+/// The nodes of the list, in its order.
+pub(super) struct Nodes {
+    pub(super) all: Vec<ListedNode>,
+    votes_by_address: bool,
+}
+
+/// One of them.
+pub(super) struct ListedNode {
+    /// Its address without the password.
+    pub(super) label: String,
+    /// The connection and what the node says of itself, or why it cannot be asked.
+    pub(super) asked: Result<AskedNode, String>,
+}
+
+/// A node that answers.
+pub(super) struct AskedNode {
+    pub(super) link: NodeLink,
+    pub(super) facts: NodeFacts,
+}
+
+impl Nodes {
+    /// Connects to the nodes that the first source names, as the lock commands do.
+    pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
+        let list = options.list()?;
+        let parse = |node: &String| NodeAddress::parse(node).map_err(Failure::usage);
+        let addresses: Vec<NodeAddress> = list.nodes.iter().map(parse).collect::<Result<_, _>>()?;
+        let open = addresses.iter().map(async |address| ListedNode {
+            label: address.to_string(),
+            asked: AskedNode::open(address).await,
+        });
+        Ok(Self {
+            all: all_of(open).await,
+            votes_by_address: options.votes_by_address || list.votes_by_address,
+        })
+    }
+
+    /// The same where locks are to be seen: fails at once where no node answers.
+    pub(super) async fn connect_to_some(options: &NodeOptions) -> Result<Self, Failure> {
+        let nodes = Self::connect(options).await?;
+        match nodes.silent().count() < nodes.all.len() {
+            true => Ok(nodes),
+            false => {
+                let what = format!(
+                    "none of {} nodes can be asked:{}",
+                    nodes.all.len(),
+                    nodes.silent_lines()
+                );
+                let away = nodes.all.iter().map(|node| node.label.as_str());
+                let failure = Failure::new(NO_QUORUM, what).remedy(
+                    "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES",
+                );
+                Err(no_quorum::with_start_of(failure, away))
+            }
+        }
+    }
+
+    /// Their addresses, without passwords.
+    pub(super) fn labels(&self) -> Vec<&str> {
+        self.all.iter().map(|node| node.label.as_str()).collect()
+    }
+
+    /// Those that cannot be asked, each on a line of its own.
+    pub(super) fn silent_lines(&self) -> String {
+        let lines = self
+            .silent()
+            .map(|(label, why)| format!("\n  {label}: {why}"));
+        lines.collect()
+    }
+
+    /// Those that cannot be asked, or whose answers do not count, and why.
+    pub(super) fn silent(&self) -> impl Iterator<Item = (&str, String)> {
+        let why = |node: &ListedNode| self.identity_of(node).err();
+        let nodes = self.all.iter();
+        nodes.filter_map(move |node| Some((&*node.label, why(node)?)))
+    }
+
+    /// Who a node is whose answers count.
+    fn identity_of(&self, node: &ListedNode) -> Result<Identity, String> {
+        let facts = &node.asked.as_ref().map_err(Clone::clone)?.facts;
+        let listed = self.all.len();
+        match facts.cluster_size {
+            Some(size) if size != listed => {
+                return Err(format!(
+                    "its cluster has {size} nodes, and {listed} are listed: list all of them"
+                ));
+            }
+            _ if self.votes_by_address => {
+                return Ok(Identity::new(node.label.as_str().into(), 0));
+            }
+            _ => {}
+        }
+        let unnamed =
+            "it does not say who it is, so its vote could be counted twice: see --votes-by-address";
+        facts.identity.clone().ok_or_else(|| unnamed.to_owned())
+    }
+
+    /// How each of these locks is held.
+    pub(super) async fn look(&mut self, names: &[&[u8]], old_after: Duration) -> Vec<LockView> {
+        let identities: Vec<_> = self.all.iter().map(|node| self.identity_of(node)).collect();
+        let looks = self.all.iter_mut().zip(&identities);
+        let looks = looks.map(async |(node, identity)| node.look(names, identity).await);
+        let mut columns: Vec<_> = all_of(looks)
+            .await
+            .into_iter()
+            .map(Vec::into_iter)
+            .collect();
+        let row = |_: &&[u8]| {
+            let next = |column: &mut std::vec::IntoIter<NodeView>| {
+                column.next().expect("each node has a view of each name")
+            };
+            let views: Vec<NodeView> = columns.iter_mut().map(next).collect();
+            LockView::merge(&views, old_after)
+        };
+        names.iter().map(row).collect()
+    }
+
+    /// What each node says to the end of this lock by force.
+    pub(super) async fn force_release(
+        &mut self,
+        name: &[u8],
+        token: &[u8],
+    ) -> Vec<Result<bool, String>> {
+        let asked = self.all.iter_mut().map(async |node| {
+            let node = node.asked.as_mut().map_err(|why| why.clone())?;
+            let question = question::force_release(name, token, node.facts.dialect);
+            match &node.link.ask(&[question]).await?[..] {
+                [NodeReply::Integer(count)] => Ok(*count > 0),
+                [other] => Err(other.refusal()),
+                _ => Err("it does not answer".to_owned()),
+            }
+        });
+        all_of(asked).await
+    }
+}
+
+impl ListedNode {
+    async fn look(
+        &mut self,
+        names: &[&[u8]],
+        identity: &Result<Identity, String>,
+    ) -> Vec<NodeView> {
+        let identity = match identity {
+            Ok(identity) => identity,
+            Err(why) => return vec![Err(why.clone()); names.len()],
+        };
+        let node = match &mut self.asked {
+            Ok(node) => node,
+            Err(why) => return vec![Err(why.clone()); names.len()],
+        };
+        let dialect = node.facts.dialect;
+        let questions = names.iter().map(|name| question::look(name, dialect));
+        let questions: Vec<_> = questions.collect();
+        match node.link.ask(&questions).await {
+            Ok(replies) => {
+                let sights = replies.iter().map(|reply| Sight::read(reply, dialect));
+                sights.map(|sight| Ok((identity.clone(), sight?))).collect()
+            }
+            Err(why) => vec![Err(why); names.len()],
+        }
+    }
+}
+
+impl AskedNode {
+    async fn open(address: &NodeAddress) -> Result<Self, String> {
+        let mut link = NodeLink::open(address).await?;
+        let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
+        let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
+        Ok(Self { link, facts })
+    }
+}
+
+/// Carries all of them out at once.
+pub(super) async fn all_of<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    enum Branch<F, T> {
+        Runs(Pin<Box<F>>),
+        Ended(Option<T>),
+    }
+    let mut branches: Vec<_> = futures
+        .map(|future| Branch::Runs(Box::pin(future)))
+        .collect();
+    poll_fn(|context| {
+        let mut is_over = true;
+        for branch in &mut branches {
+            if let Branch::Runs(future) = branch {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *branch = Branch::Ended(Some(value)),
+                    Poll::Pending => is_over = false,
+                }
+            }
+        }
+        if is_over {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    let value = |branch| match branch {
+        Branch::Ended(value) => value,
+        Branch::Runs(_) => None,
+    };
+    branches.into_iter().filter_map(value).collect()
+}

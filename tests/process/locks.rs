@@ -1,0 +1,318 @@
+//! `quorlock locks`, `who`, `wait` and `force-release`: locks of every library, seen and ended over the quorum.
+
+use quorlock_testkit::{Connection, Process, Wire, eventually};
+use serde_json::Value;
+
+use crate::shell::{Ended, Shell};
+
+/// Five nodes in memory.
+pub(crate) fn five() -> Shell {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "5", "--base-port", "0", "--ephemeral"]);
+    shell
+}
+
+/// The addresses of the nodes, without the scheme.
+pub(crate) fn addresses(shell: &Shell) -> Vec<String> {
+    let status = shell.quorlock(&["cluster", "status", "--json"]).json();
+    let nodes = status["nodes"].as_array().unwrap().iter();
+    let urls = nodes.map(|node| node["url"].as_str().unwrap().replace("redis://", ""));
+    urls.collect()
+}
+
+/// Sends a command to the first of the nodes.
+fn send(shell: &Shell, count: usize, words: &[&[u8]]) {
+    for address in addresses(shell).iter().take(count) {
+        let reply = Connection::open(address.as_str())
+            .unwrap()
+            .ask(words)
+            .unwrap()
+            .to_string();
+        assert!(!reply.starts_with("-"), "{reply}");
+    }
+}
+
+fn say(shell: &Shell, count: usize, words: &str) {
+    let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+    send(shell, count, &words);
+}
+
+/// The lines of `locks --json`: the locks, and the line about all of them.
+fn rows(ended: &Ended) -> (Vec<Value>, Value) {
+    let lines = ended.stdout.lines();
+    let mut rows: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let all = rows.pop().unwrap();
+    (rows, all)
+}
+
+#[test]
+fn locks_of_every_library_are_shown_with_their_votes_also_while_a_node_is_down() {
+    let shell = five();
+    say(&shell, 3, "SET lock:py tok123456789 NX PX 60000");
+    say(&shell, 1, "SET lock:left gone NX PX 60000");
+    say(&shell, 2, "SET lock:open gone NX PX 60000");
+    say(&shell, 5, "HSET lock:redisson uuid:1 1");
+    say(&shell, 5, "PEXPIRE lock:redisson 60000");
+    say(
+        &shell,
+        5,
+        "LOCK.ACQUIRE lock:shared reader-1 60000 SHARED OWNER rack-4",
+    );
+    say(&shell, 5, "LOCK.ACQUIRE lock:shared reader-2 60000 SHARED");
+    say(&shell, 5, "SET lock:stuck forever");
+    let token = shell.succeed(&["acquire", "lock:ours", "--ttl", "1m"]);
+    shell.succeed(&["cluster", "kill", "5"]);
+
+    let ended = shell.quorlock(&["locks", "lock:*", "--json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let (locks, all) = rows(&ended);
+    let row = |name: &str| {
+        let row = locks.iter().find(|lock| lock["name"] == name);
+        row.unwrap_or_else(|| panic!("{name}: {}", ended.stdout))
+            .clone()
+    };
+    assert_eq!(
+        (&all["locks"], &all["held"]),
+        (&6.into(), &4.into()),
+        "{all}"
+    );
+    assert_eq!(all["answered"], 4, "{all}");
+    for (name, state, kind, votes) in [
+        ("lock:py", "held", "string", 3),
+        ("lock:left", "minority", "string", 1),
+        // The node that is down may have the third vote.
+        ("lock:open", "unknown", "string", 2),
+        ("lock:redisson", "held", "hash", 4),
+        ("lock:shared", "held", "shared", 4),
+        ("lock:ours", "held", "string", 4),
+    ] {
+        let row = row(name);
+        assert_eq!(
+            (&row["state"], &row["kind"]),
+            (&state.into(), &kind.into()),
+            "{row}"
+        );
+        assert_eq!(row["votes"], votes, "{row}");
+    }
+    assert_eq!(row("lock:ours")["holders"][0]["token"], token.trim());
+    assert_eq!(row("lock:redisson")["holders"][0]["token"], "uuid:1");
+    assert_eq!(row("lock:shared")["holders"][0]["owner"], "rack-4");
+    assert_eq!(row("lock:shared")["holders"].as_array().unwrap().len(), 2);
+
+    let table = shell.succeed(&["locks", "lock:*"]);
+    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(
+        line("lock:py ").contains("3/5") && line("lock:py ").contains("tok123..."),
+        "{table}"
+    );
+    assert!(line("lock:left").contains("not held"), "{table}");
+    assert!(
+        !table.contains("tok123456789"),
+        "a table shows no whole token: {table}"
+    );
+    let table = shell.succeed(&["locks", "lock:s*", "--all"]);
+    assert!(
+        table.contains("lock:stuck") && table.contains("no-ttl"),
+        "{table}"
+    );
+}
+
+#[test]
+fn who_says_who_holds_a_lock_and_ends_with_a_code_for_scripts() {
+    let shell = five();
+    say(&shell, 3, "SET job t NX PX 60000");
+    say(&shell, 2, "SET left t NX PX 60000");
+    let who = shell.quorlock(&["who", "job"]);
+    assert_eq!(who.code, Some(0), "{}", who.stderr);
+    assert!(
+        who.stdout.starts_with("'job' is held: 3 of 5 nodes say so"),
+        "{}",
+        who.stdout
+    );
+    let left = shell.quorlock(&["who", "left"]);
+    assert_eq!(left.code, Some(1));
+    assert!(
+        left.stdout.starts_with("'left' is not held: 2 of 5"),
+        "{}",
+        left.stdout
+    );
+    assert_eq!(shell.quorlock(&["who", "nothing"]).code, Some(1));
+    for node in ["1", "2", "3"] {
+        shell.succeed(&["cluster", "kill", node]);
+    }
+    let unknown = shell.quorlock(&["who", "left", "--json"]);
+    assert_eq!(unknown.code, Some(69), "{}", unknown.stdout);
+    assert_eq!(unknown.json()["silent"].as_array().unwrap().len(), 3);
+    let refused = shell.quorlock(&["who", ""]);
+    assert_eq!(refused.code, Some(64));
+}
+
+#[test]
+fn a_list_that_is_wrong_or_a_cluster_that_is_down_ends_at_once_with_the_remedy() {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0", "--in-process"]);
+    let first = addresses(&shell)[0].clone();
+    for words in [
+        &["locks"][..],
+        &["who", "a"],
+        &["wait", "a"],
+        &["force-release", "a", "--yes"],
+    ] {
+        let wrong = shell.quorlock(&[words, &["--nodes", &first]].concat());
+        assert_eq!(wrong.code, Some(69), "{words:?}");
+        assert!(
+            wrong.stderr.contains("its cluster has 3 nodes"),
+            "{}",
+            wrong.stderr
+        );
+    }
+    shell.succeed(&["cluster", "down"]);
+    for words in [
+        &["locks"][..],
+        &["who", "a"],
+        &["wait", "a"],
+        &["force-release", "a", "--yes"],
+    ] {
+        let down = shell.quorlock(words);
+        assert_eq!(down.code, Some(69), "{words:?}");
+        assert!(
+            down.stderr.contains("quorlock cluster up"),
+            "{}",
+            down.stderr
+        );
+    }
+}
+
+#[test]
+fn names_with_control_characters_and_of_a_megabyte_reach_no_terminal_as_they_are() {
+    let shell = five();
+    let long = vec![b'\x07'; 1_000_000];
+    for name in [&b"a\x1b[2J\r\n"[..], b"b\xff", &long] {
+        send(&shell, 5, &[b"SET", name, b"t", b"PX", b"60000"]);
+    }
+    let table = shell.succeed(&["locks"]);
+    assert!(table.len() < 2_000, "{} bytes", table.len());
+    assert!(
+        table.chars().all(|one| one == '\n' || !one.is_control()),
+        "{table}"
+    );
+    assert!(
+        table.contains("a\\u{1b}[2J\\r\\n ") && table.contains("(1000000 bytes)"),
+        "{table}"
+    );
+    let (locks, _) = rows(&shell.quorlock(&["locks", "--json"]));
+    assert_eq!(locks.len(), 3);
+    assert!(locks.iter().any(|lock| lock["name"] == "a\u{1b}[2J\r\n"));
+    assert!(locks.iter().any(|lock| lock["name_hex"] == "62ff"));
+}
+
+#[test]
+fn more_locks_than_the_limit_are_said_to_be_there() {
+    let shell = five();
+    for address in addresses(&shell) {
+        let mut wire = Wire::connect(address.as_str());
+        for number in 0..300 {
+            assert_eq!(wire.ask(&format!("SET lock:{number} t PX 60000")), "+OK");
+        }
+    }
+    let all = shell.quorlock(&["locks"]);
+    assert!(
+        all.stdout.contains("300 locks, 300 held; 5 of 5"),
+        "{}",
+        all.stdout
+    );
+    assert!(all.stderr.is_empty(), "{}", all.stderr);
+    let cut = shell.quorlock(&["locks", "--limit", "100", "--json"]);
+    let (locks, about) = rows(&cut);
+    assert_eq!((locks.len(), &about["complete"]), (100, &false.into()));
+    assert!(
+        locks.iter().all(|lock| lock["votes"] == 5),
+        "each is looked at on all nodes"
+    );
+    assert!(
+        cut.stderr.contains("there are more locks"),
+        "{}",
+        cut.stderr
+    );
+}
+
+#[test]
+fn a_lock_that_changed_hands_is_not_ended_by_force() {
+    let shell = five();
+    say(&shell, 5, "SET job new PX 60000");
+    let late = shell.quorlock(&["force-release", "job", "--token", "old", "--yes"]);
+    assert_eq!(late.code, Some(70), "{}", late.stderr);
+    assert!(
+        late.stderr.contains("not held under this token"),
+        "{}",
+        late.stderr
+    );
+    assert!(late.stderr.contains("token new"), "{}", late.stderr);
+    assert_eq!(
+        shell.quorlock(&["who", "job"]).code,
+        Some(0),
+        "the new holder keeps it"
+    );
+
+    let unasked = shell.quorlock(&["force-release", "job"]);
+    assert_eq!(unasked.code, Some(64));
+    assert!(
+        unasked.stderr.contains("The holder is not stopped"),
+        "{}",
+        unasked.stderr
+    );
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    assert_eq!(
+        shell.quorlock(&["who", "job"]).code,
+        Some(0),
+        "nothing was released"
+    );
+
+    shell.succeed(&["cluster", "kill", "5"]);
+    let ended = shell.quorlock(&["force-release", "job", "--yes"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("released on 4 of 5 nodes"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("it ends by its ttl"),
+        "{}",
+        ended.stdout
+    );
+    let again = shell.quorlock(&["force-release", "job", "--yes", "--json"]);
+    assert_eq!(again.json()["error"]["kind"], "not-held");
+}
+
+#[test]
+fn of_several_readers_the_one_that_is_named_is_ended() {
+    let shell = five();
+    say(&shell, 5, "LOCK.ACQUIRE doc reader-1 60000 SHARED");
+    say(&shell, 5, "LOCK.ACQUIRE doc reader-2 60000 SHARED");
+    let which = shell.quorlock(&["force-release", "doc", "--yes"]);
+    assert_eq!(which.code, Some(64), "{}", which.stderr);
+    shell.succeed(&["force-release", "doc", "--yes", "--token", "reader-2"]);
+    let who = shell.quorlock(&["who", "doc", "--json"]).json();
+    assert_eq!(who["holders"].as_array().unwrap().len(), 1, "{who}");
+    assert_eq!(who["holders"][0]["token"], "reader-1");
+}
+
+#[test]
+fn wait_ends_when_the_lock_is_free_and_takes_nothing() {
+    let shell = five();
+    say(&shell, 5, "SET job t PX 60000");
+    let busy = shell.quorlock(&["wait", "job", "--wait", "100ms"]);
+    assert_eq!(busy.code, Some(75), "{}", busy.stderr);
+    let mut command = shell.command(&["wait", "job"]);
+    let mut waiting = Process::start(&mut command, &shell.file("wait.out")).unwrap();
+    waiting.await_line("'job' is held");
+    say(&shell, 5, "DEL job");
+    waiting.await_line("'job' is free");
+    assert!(waiting.await_end().success());
+    eventually("nobody took it", || {
+        shell.quorlock(&["who", "job"]).code == Some(1)
+    });
+}

@@ -10,7 +10,7 @@ use clap::Parser;
 #[cfg(feature = "experiment")]
 use crate::experiment;
 use crate::inspect::{force_release, locks, wait, who};
-use crate::{acquire, agent, cluster, elect, extend, log, node, release, run};
+use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
@@ -65,6 +65,11 @@ pub(crate) enum Subcommand {
     Wait(wait::Arguments),
     /// Show who holds a lock
     Who(who::Arguments),
+    /// Print what a shell completes words with: quorlock completions bash
+    Completions(generated::Completions),
+    /// Write man pages of all subcommands to a directory
+    #[command(hide = true)]
+    Man(generated::ManPages),
 }
 
 const EXAMPLES: &str = "\

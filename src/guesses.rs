@@ -118,8 +118,9 @@ or start five nodes on this machine with: quorlock cluster up
 bench benchmark: measure a node as any Redis server: redis-benchmark -p PORT -t set
 or locks, beside other services, with: quorlock experiment compare
 
-completions completion man: there are no completions or manual pages yet; see quorlock help
-and quorlock help SUBCOMMAND
+completion: print what a shell completes words with by: quorlock completions SHELL
+
+manual manpage: write man pages with: quorlock man DIRECTORY
 
 serve daemon redis-server: start one node with: quorlock server
 

@@ -14,6 +14,7 @@ mod exit_code;
 #[cfg(feature = "experiment")]
 mod experiment;
 mod extend;
+mod generated;
 mod guesses;
 mod inspect;
 mod launch;
@@ -39,8 +40,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 
 use arguments::{Arguments, Subcommand};
 use exit_code::{Failure, USAGE};
@@ -135,5 +136,9 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::ForceRelease(arguments) => inspect::force_release::run(&arguments, format),
         Subcommand::Wait(arguments) => inspect::wait::run(&arguments, format),
         Subcommand::Who(arguments) => inspect::who::run(&arguments, format),
+        Subcommand::Completions(arguments) => {
+            Ok(generated::complete(&arguments, Arguments::command()))
+        }
+        Subcommand::Man(arguments) => generated::write_man_pages(&arguments, Arguments::command()),
     }
 }

@@ -9,8 +9,8 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
-use crate::inspect::{force_release, locks, wait, who};
 use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
+use crate::inspect::{doctor, force_release, locks, status, wait, who};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]
@@ -70,6 +70,10 @@ pub(crate) enum Subcommand {
     /// Write man pages of all subcommands to a directory
     #[command(hide = true)]
     Man(generated::ManPages),
+    /// Show what each node does, and whether locks can be taken
+    Status(status::Arguments),
+    /// Find what is wrong with the nodes, each with its remedy
+    Doctor(doctor::Arguments),
 }
 
 const EXAMPLES: &str = "\

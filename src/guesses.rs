@@ -82,9 +82,10 @@ up start create: start nodes on this machine with: quorlock cluster up
 
 stop down shutdown: stop the nodes of a cluster with: quorlock cluster down
 
-status ps nodes health top doctor: see what each node does with: quorlock cluster status
+ps nodes health top check: see what each node does with: quorlock status
+and what is wrong with: quorlock doctor
 
-info stats metrics monitor: see what each node does with: quorlock cluster status
+info stats metrics monitor: see what each node does with: quorlock status
 a node says more of itself to: redis-cli -p PORT INFO
 
 list show holders: see all locks with: quorlock locks

@@ -3,11 +3,14 @@
 //! What the answers mean together is decided in `quorlock_client_rules::inspection`. Here the nodes are asked, and what was
 //! found is printed.
 
+pub(crate) mod doctor;
 pub(crate) mod force_release;
 pub(crate) mod locks;
 mod names;
 mod node_link;
 mod nodes;
 mod shown;
+pub(crate) mod status;
+mod table;
 pub(crate) mod wait;
 pub(crate) mod who;

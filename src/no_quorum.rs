@@ -53,6 +53,12 @@ pub(crate) fn incurable(name: &str, needed: usize, nodes: &[NodeReport]) -> Opti
     })
 }
 
+/// How to start the nodes that cannot be reached, where they are those of a local cluster that is down.
+pub(crate) fn how_to_start<'a>(unreachable: impl Iterator<Item = &'a str>) -> Option<String> {
+    let StoppedCluster { what, remedy, .. } = stopped(unreachable)?;
+    Some(format!("{what}: {remedy}"))
+}
+
 /// Adds how to start the nodes that are away, where they are those of a local cluster that is down.
 pub(crate) fn with_start<'a>(
     failure: Failure,
@@ -66,10 +72,10 @@ pub(crate) fn with_start_of<'a>(
     failure: Failure,
     unreachable: impl Iterator<Item = &'a str>,
 ) -> Failure {
-    let Some(StoppedCluster { what, remedy, .. }) = stopped(unreachable) else {
+    let Some(how) = how_to_start(unreachable) else {
         return failure;
     };
-    let all = format!("{what}: {remedy}\n{}", failure.remedy);
+    let all = format!("{how}\n{}", failure.remedy);
     failure.remedy(all.trim_end())
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::names::{self, Found, Wanted};
 use super::nodes::Nodes;
-use super::shown;
+use super::{shown, table};
 use crate::duration;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -125,7 +125,7 @@ async fn print(
     }
     if format == Format::Text && (!rows.is_empty() || arguments.watch) {
         let clears = arguments.watch && is_watched();
-        table(&rows, clears)?;
+        print_table(&rows, clears)?;
     }
     Ok((count, held))
 }
@@ -165,25 +165,12 @@ fn row(name: &[u8], view: &LockView) -> [String; 7] {
     ]
 }
 
-fn table(rows: &[[String; 7]], clears: bool) -> io::Result<()> {
-    let mut widths = HEADINGS.map(str::len);
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
+fn print_table(rows: &[[String; 7]], clears: bool) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     if clears {
         out.write_all(CLEAR)?;
     }
-    let heading = HEADINGS.map(str::to_owned);
-    for row in std::iter::once(&heading).chain(rows) {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
-    }
+    writeln!(out, "{}", table::aligned(&HEADINGS, rows))?;
     out.flush()
 }
 

@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::address::{Endpoint, NodeAddress};
+use quorlock_client_rules::inspection::cluster_view::{ClusterView, counted_identity};
 use quorlock_client_rules::inspection::lock_view::{LockView, NodeView};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
@@ -16,6 +17,7 @@ use quorlock_client_rules::inspection::sight::Sight;
 use quorlock_client_rules::votes::Identity;
 
 use super::node_link::NodeLink;
+use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
@@ -30,6 +32,8 @@ pub(super) struct Nodes {
 pub(super) struct ListedNode {
     /// Its address without the password.
     pub(super) label: String,
+    /// Where it is.
+    pub(super) endpoint: Endpoint,
     /// The connection and what the node says of itself, or why it cannot be asked.
     pub(super) asked: Result<AskedNode, String>,
 }
@@ -38,6 +42,10 @@ pub(super) struct ListedNode {
 pub(super) struct AskedNode {
     pub(super) link: NodeLink,
     pub(super) facts: NodeFacts,
+    /// The shortest time that its INFO took, on the way there and back.
+    pub(super) round_trip: Duration,
+    /// How far its wall clock is ahead of this machine's, in milliseconds, give or take half a round trip.
+    pub(super) ahead_ms: Option<i128>,
 }
 
 impl Nodes {
@@ -48,6 +56,7 @@ impl Nodes {
         let addresses: Vec<NodeAddress> = list.nodes.iter().map(parse).collect::<Result<_, _>>()?;
         let open = addresses.iter().map(async |address| ListedNode {
             label: address.to_string(),
+            endpoint: address.endpoint.clone(),
             asked: AskedNode::open(address).await,
         });
         Ok(Self {
@@ -91,34 +100,51 @@ impl Nodes {
 
     /// Those that cannot be asked, or whose answers do not count, and why.
     pub(super) fn silent(&self) -> impl Iterator<Item = (&str, String)> {
-        let why = |node: &ListedNode| self.identity_of(node).err();
-        let nodes = self.all.iter();
-        nodes.filter_map(move |node| Some((&*node.label, why(node)?)))
+        let nodes = self.all.iter().enumerate();
+        nodes.filter_map(|(at, node)| Some((&*node.label, self.identity_of(at).err()?)))
     }
 
     /// Who a node is whose answers count.
-    fn identity_of(&self, node: &ListedNode) -> Result<Identity, String> {
-        let facts = &node.asked.as_ref().map_err(Clone::clone)?.facts;
-        let listed = self.all.len();
-        match facts.cluster_size {
-            Some(size) if size != listed => {
-                return Err(format!(
-                    "its cluster has {size} nodes, and {listed} are listed: list all of them"
-                ));
-            }
-            _ if self.votes_by_address => {
-                return Ok(Identity::new(node.label.as_str().into(), 0));
-            }
-            _ => {}
-        }
-        let unnamed =
-            "it does not say who it is, so its vote could be counted twice: see --votes-by-address";
-        facts.identity.clone().ok_or_else(|| unnamed.to_owned())
+    fn identity_of(&self, node: usize) -> Result<Identity, String> {
+        let asked = self.all[node].asked.as_ref().map_err(Clone::clone)?;
+        counted_identity(&asked.facts, (node, self.all.len()), self.votes_by_address)
+    }
+
+    /// What all of them come to.
+    pub(super) fn view(&self) -> ClusterView {
+        let facts = self.all.iter().map(|node| match &node.asked {
+            Ok(asked) => Ok(asked.facts.clone()),
+            Err(why) => Err(why.clone()),
+        });
+        ClusterView::of(&facts.collect::<Vec<_>>(), self.votes_by_address)
+    }
+
+    /// These directives of each node and their values, as far as the nodes tell them.
+    pub(super) async fn settings(&mut self, directives: &[&str]) -> Vec<Vec<(String, String)>> {
+        let question = |name: &&str| question::request(&[b"CONFIG", b"GET", name.as_bytes()]);
+        let questions: Vec<_> = directives.iter().map(question).collect();
+        let asked = self.all.iter_mut().map(async |node| {
+            let Ok(node) = &mut node.asked else {
+                return Vec::new();
+            };
+            let replies = node.link.ask(&questions).await.unwrap_or_default();
+            let named = directives.iter().zip(&replies);
+            let value = |(name, reply): (&&str, &NodeReply)| {
+                let value = reply.fact(name)?.text()?;
+                Some((
+                    (*name).to_owned(),
+                    String::from_utf8_lossy(value).into_owned(),
+                ))
+            };
+            named.filter_map(value).collect()
+        });
+        all_of(asked).await
     }
 
     /// How each of these locks is held.
     pub(super) async fn look(&mut self, names: &[&[u8]], old_after: Duration) -> Vec<LockView> {
-        let identities: Vec<_> = self.all.iter().map(|node| self.identity_of(node)).collect();
+        let nodes = 0..self.all.len();
+        let identities: Vec<_> = nodes.map(|node| self.identity_of(node)).collect();
         let looks = self.all.iter_mut().zip(&identities);
         let looks = looks.map(async |(node, identity)| node.look(names, identity).await);
         let mut columns: Vec<_> = all_of(looks)
@@ -185,10 +211,33 @@ impl ListedNode {
 impl AskedNode {
     async fn open(address: &NodeAddress) -> Result<Self, String> {
         let mut link = NodeLink::open(address).await?;
-        let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
-        let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
-        Ok(Self { link, facts })
+        let mut best: Option<(Duration, NodeFacts, Option<i128>)> = None;
+        for _ in 0..PROBES {
+            let (asked, wall) = (clock::now(), clock::wall());
+            let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
+            let round_trip = clock::now().saturating_sub(asked);
+            let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
+            let here = millis(wall.saturating_add(round_trip / 2));
+            let ahead_ms = facts.wall.map(|there| millis(there) - here);
+            if best
+                .as_ref()
+                .is_none_or(|(shortest, ..)| round_trip < *shortest)
+            {
+                best = Some((round_trip, facts, ahead_ms));
+            }
+        }
+        let (round_trip, facts, ahead_ms) = best.expect("it was asked");
+        Ok(Self {
+            link,
+            facts,
+            round_trip,
+            ahead_ms,
+        })
     }
+}
+
+fn millis(time: Duration) -> i128 {
+    i128::try_from(time.as_millis()).expect("a Duration has fewer milliseconds")
 }
 
 /// Carries all of them out at once.
@@ -223,3 +272,6 @@ pub(super) async fn all_of<T>(futures: impl Iterator<Item = impl Future<Output =
     };
     branches.into_iter().filter_map(value).collect()
 }
+
+/// The first one finds the node's caches cold.
+const PROBES: usize = 2;

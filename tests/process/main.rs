@@ -41,5 +41,6 @@ mod run_wait;
 mod scripts;
 mod server;
 mod shell;
+mod status;
 mod terminal;
 mod wait_ends;

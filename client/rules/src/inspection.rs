@@ -6,6 +6,8 @@
 //! Invariant: a lock is shown as held only where a majority of distinct nodes says so, and as free only where no nodes
 //! that are silent could make it held.
 
+pub mod cluster_view;
+pub mod findings;
 pub mod forced;
 pub mod lock_view;
 pub mod node_facts;

@@ -1,0 +1,250 @@
+//! The nodes as they do together: which of them vote, and whether a lock can be taken.
+//!
+//! Invariant: a node that is listed twice, or that belongs to another cluster than most, adds no vote.
+
+use std::time::Duration;
+
+use super::node_facts::NodeFacts;
+use crate::votes::{Ballot, Identity, majority};
+
+/// The nodes of the list, and what they come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterView {
+    /// The state of each, in the order of the list.
+    pub states: Vec<NodeState>,
+    /// How many distinct nodes vote.
+    pub votes: usize,
+    /// How many a lock needs.
+    pub quorum: usize,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// It votes.
+    Serving,
+    /// It serves no locks until its restart delay is over.
+    RestartDelay {
+        /// What is left of it.
+        left: Duration,
+    },
+    /// It is still reading its data.
+    Starting,
+    /// It copies another server: it takes no locks of its own.
+    Replica,
+    /// It is a part of Redis Cluster, whose nodes have each a part of the keys.
+    RedisCluster,
+    /// It is the node that is also listed at this place.
+    SameNode(usize),
+    /// Most nodes belong to another cluster than this one.
+    OtherCluster(String),
+    /// Its cluster has so many nodes, and another number is listed.
+    OtherSize(usize),
+    /// It does not say who it is.
+    Unidentified,
+    /// It cannot be asked, and why.
+    Silent(String),
+}
+
+impl NodeState {
+    /// The word for it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::RestartDelay { .. } => "restart-delay",
+            Self::Starting => "starting",
+            Self::Replica => "replica",
+            Self::RedisCluster => "redis-cluster",
+            Self::SameNode(_) => "same-node",
+            Self::OtherCluster(_) => "other-cluster",
+            Self::OtherSize(_) => "other-size",
+            Self::Unidentified => "unidentified",
+            Self::Silent(_) => "no-answer",
+        }
+    }
+}
+
+impl ClusterView {
+    /// Puts together what the nodes say. Where votes are counted by address, each address is a node.
+    #[must_use]
+    pub fn of(nodes: &[Result<NodeFacts, String>], votes_by_address: bool) -> Self {
+        let listed = nodes.len();
+        let mut ballot = Ballot::default();
+        let mut states = Vec::with_capacity(listed);
+        for (node, facts) in nodes.iter().enumerate() {
+            let state = match facts {
+                Ok(facts) => own_state(facts, listed, votes_by_address),
+                Err(why) => NodeState::Silent(why.clone()),
+            };
+            if state == NodeState::Serving
+                && let Ok(facts) = facts
+            {
+                ballot.add(node, identity(facts, node, votes_by_address));
+            }
+            states.push(state);
+        }
+        let cluster = ballot.cluster().cloned();
+        for (node, state) in states.iter_mut().enumerate() {
+            let Some(identity) = ballot.of(node) else {
+                continue;
+            };
+            let is_other = identity.cluster.is_some() && identity.cluster != cluster;
+            if let Some(other) = identity.cluster.as_ref().filter(|_| is_other) {
+                *state = NodeState::OtherCluster(other.to_string());
+            } else if let Some(first) = ballot.twin(node).filter(|twin| *twin < node) {
+                *state = NodeState::SameNode(first);
+            }
+        }
+        Self {
+            states,
+            votes: ballot.distinct(),
+            quorum: majority(listed),
+        }
+    }
+
+    /// Whether a lock can be taken.
+    #[must_use]
+    pub fn has_quorum(&self) -> bool {
+        self.votes >= self.quorum
+    }
+
+    /// When enough restart delays are over for a lock, if nothing else changes; none where that is so now, or never.
+    #[must_use]
+    pub fn quorum_after(&self) -> Option<Duration> {
+        let missing = self
+            .quorum
+            .checked_sub(self.votes)
+            .filter(|missing| *missing > 0)?;
+        let mut delays: Vec<Duration> = Vec::new();
+        for state in &self.states {
+            if let NodeState::RestartDelay { left } = state {
+                delays.push(*left);
+            }
+        }
+        delays.sort_unstable();
+        delays.get(missing - 1).copied()
+    }
+}
+
+/// Who a node is, whose answers are counted.
+///
+/// # Errors
+/// Why they are not.
+pub fn counted_identity(
+    facts: &NodeFacts,
+    (node, listed): (usize, usize),
+    votes_by_address: bool,
+) -> Result<Identity, String> {
+    match facts.cluster_size {
+        Some(size) if size != listed => Err(format!(
+            "its cluster has {size} nodes, and {listed} are listed: list all of them"
+        )),
+        _ if facts.identity.is_none() && !votes_by_address => Err(
+            "it does not say who it is, so its vote could be counted twice: see --votes-by-address"
+                .to_owned(),
+        ),
+        _ => Ok(identity(facts, node, votes_by_address)),
+    }
+}
+
+fn identity(facts: &NodeFacts, node: usize, votes_by_address: bool) -> Identity {
+    let by_address = || Identity::new(format!("#{node}").into(), 0);
+    match &facts.identity {
+        Some(identity) if !votes_by_address => identity.clone(),
+        _ => by_address(),
+    }
+}
+
+/// What a node does, whatever the others do.
+fn own_state(facts: &NodeFacts, listed: usize, votes_by_address: bool) -> NodeState {
+    if facts.is_loading {
+        return NodeState::Starting;
+    }
+    if facts.is_cluster {
+        return NodeState::RedisCluster;
+    }
+    if facts.is_replica {
+        return NodeState::Replica;
+    }
+    if let Some(size) = facts.cluster_size.filter(|size| *size != listed) {
+        return NodeState::OtherSize(size);
+    }
+    if facts.identity.is_none() && !votes_by_address {
+        return NodeState::Unidentified;
+    }
+    match facts.delay_left {
+        Some(left) => NodeState::RestartDelay { left },
+        None => NodeState::Serving,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node_reply::NodeReply;
+    use super::*;
+
+    /// A node's INFO, from `name:value` pairs separated by blanks.
+    fn facts(text: &str) -> Result<NodeFacts, String> {
+        NodeFacts::read(&NodeReply::Text(text.replace(' ', "\r\n").into_bytes()))
+    }
+
+    fn node(id: &str) -> Result<NodeFacts, String> {
+        facts(&format!("run_id:{id}"))
+    }
+
+    #[test]
+    fn a_node_in_its_delay_and_one_that_is_down_do_not_vote() {
+        let delayed = facts("run_id:d restart_delay_remaining_ms:7000");
+        let silent = Err("refused".to_owned());
+        let nodes = [
+            node("a"),
+            node("b"),
+            node("c"),
+            delayed.clone(),
+            silent.clone(),
+        ];
+        let view = ClusterView::of(&nodes, false);
+        assert_eq!((view.votes, view.quorum, view.has_quorum()), (3, 3, true));
+        let left = Duration::from_secs(7);
+        assert_eq!(view.states[3], NodeState::RestartDelay { left });
+        assert_eq!(view.states[4], NodeState::Silent("refused".to_owned()));
+        assert_eq!(view.quorum_after(), None);
+
+        let nodes = [node("a"), node("b"), delayed, silent.clone(), silent];
+        let view = ClusterView::of(&nodes, false);
+        assert!(!view.has_quorum());
+        assert_eq!(view.quorum_after(), Some(left));
+    }
+
+    #[test]
+    fn a_node_that_is_listed_twice_or_belongs_elsewhere_adds_no_vote() {
+        let view = ClusterView::of(&[node("a"), node("b"), node("a")], false);
+        assert_eq!((view.votes, &view.states[2]), (2, &NodeState::SameNode(0)));
+        let by_address = ClusterView::of(&[node("a"), node("b"), node("a")], true);
+        assert_eq!(by_address.votes, 3);
+        let of =
+            |id: &str, cluster: &str| facts(&format!("run_id:{id} quorlock_cluster_id:{cluster}"));
+        let view = ClusterView::of(&[of("a", "red"), of("b", "red"), of("c", "blue")], false);
+        assert_eq!(view.votes, 2);
+        assert_eq!(view.states[2], NodeState::OtherCluster("blue".to_owned()));
+        let sized = facts("run_id:c quorlock_cluster_size:5");
+        let view = ClusterView::of(&[node("a"), node("b"), sized], false);
+        assert_eq!((view.votes, &view.states[2]), (2, &NodeState::OtherSize(5)));
+    }
+
+    #[test]
+    fn servers_that_cannot_take_locks_are_named() {
+        for (text, state) in [
+            ("run_id:a loading:1", NodeState::Starting),
+            ("run_id:a role:slave", NodeState::Replica),
+            ("run_id:a cluster_enabled:1", NodeState::RedisCluster),
+            ("redis_version:7", NodeState::Unidentified),
+        ] {
+            let view = ClusterView::of(&[facts(text)], false);
+            assert_eq!((view.votes, &view.states[0]), (0, &state), "{text}");
+            let counted = counted_identity(&facts(text).expect("INFO"), (0, 1), false);
+            assert_eq!(counted.is_err(), state == NodeState::Unidentified, "{text}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What is wrong with a set of nodes, or will be: each finding with its remedy.
+//!
+//! Invariant: a finding says only what the nodes have told. What they do not tell (their machines, their disks) is judged by the
+//! addresses, and said so.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use super::cluster_view::{ClusterView, NodeState};
+use super::node_facts::NodeFacts;
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examined {
+    /// The host of its address; none for a socket of this machine.
+    pub host: Option<String>,
+    /// What it says of itself, or why it cannot be asked.
+    pub facts: Result<NodeFacts, String>,
+    /// How far its wall clock is ahead, in milliseconds.
+    pub ahead_ms: Option<i128>,
+    /// Directives and their values, where it tells them.
+    pub settings: Vec<(String, String)>,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The node takes no vote, or a lock may have two holders.
+    Problem,
+    /// It is well now, and will cost something in a fault.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+impl Severity {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Problem => "problem",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// The node that it is about, by its place in the list; none where it is about several.
+    pub node: Option<usize>,
+    /// A word for it that does not change.
+    pub kind: &'static str,
+    /// What it is, and what it means for locks.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+/// Everything that was found, the worst first.
+#[must_use]
+pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (node, (examined, state)) in nodes.iter().zip(&view.states).enumerate() {
+        findings.extend(of_state(state).map(|found| at(node, found)));
+        if let Ok(facts) = &examined.facts {
+            let own = settings::of_settings(facts, &examined.settings).into_iter();
+            let clock = settings::of_clock(facts, examined.ahead_ms);
+            findings.extend(own.chain(clock).map(|found| at(node, found)));
+        }
+    }
+    findings.extend(of_count(nodes.len()));
+    findings.extend(of_versions(nodes));
+    findings.extend(of_hosts(nodes));
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn at(node: usize, found: Finding) -> Finding {
+    Finding {
+        node: Some(node),
+        ..found
+    }
+}
+
+fn found(
+    severity: Severity,
+    kind: &'static str,
+    what: impl Into<String>,
+    remedy: &'static str,
+) -> Finding {
+    Finding {
+        severity,
+        node: None,
+        kind,
+        what: what.into(),
+        remedy,
+    }
+}
+
+/// Why a node does not vote.
+fn of_state(state: &NodeState) -> Option<Finding> {
+    use Severity::{Problem, Warning};
+    Some(match state {
+        NodeState::Serving => return None,
+        NodeState::RestartDelay { left } => found(
+            Warning,
+            "restart-delay",
+            format!(
+                "it serves no locks for another {} s, because it may have forgotten some",
+                left.as_secs()
+            ),
+            "wait; with appendfsync always it serves at once after a crash",
+        ),
+        NodeState::Starting => found(Warning, "starting", "it is still reading its data", "wait"),
+        NodeState::Replica => found(
+            Problem,
+            "replica",
+            "it copies another server and takes no locks; a failover to it would forget locks",
+            "list independent servers, and no replicas of each other",
+        ),
+        NodeState::RedisCluster => found(
+            Problem,
+            "redis-cluster",
+            "it is a part of Redis Cluster, whose nodes have each a part of the keys: it does not vote",
+            "list independent servers",
+        ),
+        NodeState::SameNode(_) => found(
+            Problem,
+            "same-node",
+            "it is listed under two addresses, and votes once",
+            "list each node once; where a data directory was copied, create a new node instead: quorlock node init DIR",
+        ),
+        NodeState::OtherCluster(cluster) => found(
+            Problem,
+            "other-cluster",
+            format!(
+                "it belongs to the cluster {cluster}, and most nodes to another: it does not vote"
+            ),
+            "list all nodes of one cluster, each once",
+        ),
+        NodeState::OtherSize(size) => found(
+            Problem,
+            "other-size",
+            format!("its cluster has {size} nodes, and another number is listed: it does not vote"),
+            "list all nodes of the cluster, each once",
+        ),
+        NodeState::Unidentified => found(
+            Problem,
+            "unidentified",
+            "it does not say who it is, so its vote could be counted twice: it does not vote",
+            "allow INFO there, or count votes by address: --votes-by-address",
+        ),
+        NodeState::Silent(why) => found(Problem, "no-answer", why.clone(), remedy_for_silence(why)),
+    })
+}
+
+fn remedy_for_silence(why: &str) -> &'static str {
+    const LOGIN: [&str; 3] = ["NOAUTH", "WRONGPASS", "refused the login"];
+    if LOGIN.iter().any(|words| why.contains(words)) {
+        return "give user and password in the address, or in nodes.conf: redis://user:password@host:port";
+    }
+    if why.contains("NOPERM") {
+        return "give this user the right to run INFO, LOCK.LIST and LOCK.INFO";
+    }
+    if why.contains("Redis's protocol") || why.contains("connection broke") {
+        return "name the port on which the node speaks Redis's protocol, without TLS";
+    }
+    if why.contains("lookup") {
+        return "correct the host's name, or the resolver";
+    }
+    "start the node, or see whether a firewall is between"
+}
+
+fn of_count(count: usize) -> Option<Finding> {
+    match count {
+        1 => Some(found(
+            Severity::Warning,
+            "one-node",
+            "one node is listed: no lock can be taken while it is down",
+            "list three or five nodes on machines of their own",
+        )),
+        _ if count.is_multiple_of(2) => Some(found(
+            Severity::Warning,
+            "even-number",
+            format!("{count} nodes stand no more failures than {} do", count - 1),
+            "list an odd number of nodes",
+        )),
+        _ => None,
+    }
+}
+
+fn of_versions(nodes: &[Examined]) -> Option<Finding> {
+    let facts = nodes.iter().filter_map(|node| node.facts.as_ref().ok());
+    let mut versions: Vec<&str> = facts.map(|facts| &*facts.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    (versions.len() > 1).then(|| {
+        let what = format!("the nodes have different versions: {}", versions.join(", "));
+        let remedy = "bring all nodes to one version, one node after the other";
+        found(Severity::Warning, "versions", what, remedy)
+    })
+}
+
+/// What fails together, as far as addresses show it.
+fn of_hosts(nodes: &[Examined]) -> Option<Finding> {
+    let host = |node: &Examined| node.host.clone().unwrap_or_else(|| "localhost".to_owned());
+    let mut hosts: Vec<String> = nodes.iter().map(host).collect();
+    hosts.sort_unstable();
+    let shared = hosts.windows(2).find(|two| two[0] == two[1])?[0].clone();
+    let count = hosts.iter().filter(|host| **host == shared).count();
+    let is_local = matches!(&*shared, "localhost" | "127.0.0.1" | "::1");
+    let severity = if is_local {
+        Severity::Note
+    } else {
+        Severity::Warning
+    };
+    Some(found(
+        severity,
+        "one-machine",
+        format!(
+            "{count} nodes are on {shared}, as their addresses say: they fail together, and a disk of theirs too"
+        ),
+        "put each node on a machine and a disk of its own",
+    ))
+}

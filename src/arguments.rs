@@ -57,7 +57,7 @@ pub(crate) enum Subcommand {
     #[command(visible_alias = "unlock")]
     Release(release::Arguments),
     /// Show all locks that the nodes have, of every library
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", alias = "list")]
     Locks(locks::Arguments),
     /// End a lock that somebody else holds
     ForceRelease(force_release::Arguments),
@@ -141,8 +141,19 @@ mod tests {
             .filter(|it| *it != "version")
             .collect();
         assert!(unnamed.is_empty(), "no page names {unnamed:?}");
-        // A directive of a node, and a flag of somebody else's program.
-        let others = BTreeSet::from(["port", "full"].map(str::to_owned));
+        // A directive of a node, a flag of another program, and flags that other tools have for ours.
+        let others = BTreeSet::from(
+            [
+                "port",
+                "full",
+                "timeout",
+                "nonblock",
+                "nb",
+                "try",
+                "endpoints",
+            ]
+            .map(str::to_owned),
+        );
         let unknown: Vec<_> = named
             .difference(&known)
             .filter(|it| !others.contains(*it))

@@ -46,7 +46,8 @@ pub(crate) fn drop_far_proposals(error: &mut clap::Error) {
     let Some(ContextValue::Strings(proposed)) = error.get(ContextKind::SuggestedSubcommand) else {
         return;
     };
-    let near = proposed.iter().filter(|name| is_near(&word, name));
+    let may_be_meant = |name: &&String| *name != NEVER_PROPOSED && is_near(&word, name);
+    let near = proposed.iter().filter(may_be_meant);
     let near: Vec<String> = near.cloned().collect();
     error.remove(ContextKind::SuggestedSubcommand);
     if !near.is_empty() {
@@ -88,7 +89,7 @@ and what is wrong with: quorlock doctor
 info stats metrics monitor: see what each node does with: quorlock status
 a node says more of itself to: redis-cli -p PORT INFO
 
-list show holders: see all locks with: quorlock locks
+show holders: see all locks with: quorlock locks
 or who holds one with: quorlock who NAME
 
 kill: kill a node of a cluster with: quorlock cluster kill N
@@ -128,6 +129,9 @@ serve daemon redis-server: start one node with: quorlock server
 cli redis-cli shell ping set: any Redis client speaks to a node: redis-cli -p PORT
 
 simulate sim: try crashes on simulated nodes with: quorlock experiment crash-recovery --engine simulated";
+
+/// Who mistypes it may have meant anything else, and it takes a lock away from its holder.
+const NEVER_PROPOSED: &str = "force-release";
 
 const CLUSTER: &str = "\
 start create init run: start a cluster with: quorlock cluster up
@@ -215,6 +219,7 @@ mod tests {
         }
         for typed in [
             "unlock-by-force",
+            "force-relase",
             "locking",
             "healthy",
             "deleted",

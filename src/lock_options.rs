@@ -21,7 +21,12 @@ pub(crate) struct NodeOptions {
     ///
     /// Put passwords into the variable QUORLOCK_NODES and not here: others on this machine can
     /// read a command line.
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(
+        long,
+        alias = "endpoints",
+        value_name = "NODE,...",
+        value_delimiter = ','
+    )]
     pub(crate) nodes: Vec<String>,
     /// A file that names the nodes, such as /etc/quorlock/nodes.conf
     #[arg(long, value_name = "FILE", conflicts_with = "nodes")]
@@ -80,10 +85,10 @@ impl NodeOptions {
 #[derive(Debug, clap::Args)]
 pub(crate) struct WaitOptions {
     /// Give up after this time (default: wait without end)
-    #[arg(long, short = 'w', value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
+    #[arg(long, short = 'w', alias = "timeout", value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait at all: end with 75 if the lock is busy
-    #[arg(long, short = 'n', conflicts_with = "wait")]
+    #[arg(long, short = 'n', aliases = ["nonblock", "nb", "try"], conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 }
 

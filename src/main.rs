@@ -8,6 +8,7 @@ mod agent;
 mod arguments;
 mod clock;
 mod cluster;
+mod command_words;
 mod duration;
 mod elect;
 mod exit_code;
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.collect();
+    let words = command_words::separated(words.collect());
     let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&words, error),

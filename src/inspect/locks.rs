@@ -72,7 +72,8 @@ async fn show(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure
         Format::Text => {
             let all = nodes.all.len();
             line(format_args!(
-                "{count} locks, {held} held; {answered} of {all} nodes answered"
+                "{count} {}, {held} held; {answered} of {all} nodes answered",
+                if count == 1 { "lock" } else { "locks" }
             ));
             silent
                 .iter()

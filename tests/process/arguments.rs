@@ -146,7 +146,7 @@ fn a_guessed_word_leads_on() {
     for (word, instead) in [
         ("up", "quorlock cluster up"),
         ("stop", "quorlock cluster down"),
-        ("list", "quorlock locks"),
+        ("holders", "quorlock locks"),
         ("ps", "quorlock status"),
         ("info", "redis-cli -p PORT INFO"),
         ("version", "quorlock --version"),
@@ -176,7 +176,7 @@ fn wrong_values_are_told_as_what_they_are() {
     let shell = Shell::new();
     let all: [(&[&str], &str); 9] = [
         (
-            &["run", "a", "./job.sh", "x"],
+            &["run", "a", "b", "--"],
             "the command to run stands after --",
         ),
         (&["acquire", "a", "--wait", "-5s"], "'-5s' is negative"),

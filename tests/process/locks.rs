@@ -316,3 +316,44 @@ fn wait_ends_when_the_lock_is_free_and_takes_nothing() {
         shell.quorlock(&["who", "job"]).code == Some(1)
     });
 }
+
+#[test]
+fn words_of_other_tools_mean_what_they_mean_there() {
+    let shell = five();
+    let urls = addresses(&shell).join(",");
+    let inner = shell.quorlock(&[
+        "run",
+        "job",
+        "--endpoints",
+        &urls,
+        "sh",
+        "-c",
+        "echo $0 -n",
+        "x",
+    ]);
+    assert_eq!(
+        (inner.code, &*inner.stdout),
+        (Some(0), "x -n\n"),
+        "{}",
+        inner.stderr
+    );
+    say(&shell, 5, "SET job t PX 60000");
+    for words in [
+        &["run", "--nonblock", "job", "true"][..],
+        &["run", "--try", "job", "true"],
+        &["run", "--timeout", "50ms", "job", "true"],
+    ] {
+        let busy = shell.quorlock(words);
+        assert_eq!(busy.code, Some(75), "{words:?}: {}", busy.stderr);
+    }
+    for word in ["ls", "list"] {
+        assert!(shell.succeed(&[word]).contains("1 lock, 1 held"), "{word}");
+    }
+    let missing = shell.quorlock(&["run", "other", "second-name"]);
+    assert_eq!(missing.code, Some(127), "{}", missing.stderr);
+    assert_eq!(
+        shell.quorlock(&["who", "other"]).code,
+        Some(1),
+        "nothing was taken"
+    );
+}

@@ -54,7 +54,7 @@ fn several_names_need_a_command_and_have_no_permits_and_no_fence() {
     let shell = cluster();
     let all: [(&[&str], &str); 4] = [
         (
-            &["run", "a", "./job.sh"],
+            &["run", "a", "./job.sh", "--"],
             "the command to run stands after --",
         ),
         (

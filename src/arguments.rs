@@ -9,8 +9,8 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
-use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
 use crate::inspect::{doctor, force_release, locks, status, wait, who};
+use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
 #[derive(Debug, Parser)]

@@ -1,7 +1,7 @@
 //! `quorlock server`: one node as a process, started, stopped and logging as redis-server does.
 //!
 //! SIGTERM and SIGINT stop it cleanly, a second SIGINT ends it at once, and SIGHUP makes a log file
-//! that was moved away anew. The exit code is 0 after a clean stop, 64 where the command line or the configuration is
+//! that was moved away anew, and reads the certificates again. The exit code is 0 after a clean stop, 64 where the command line or the configuration is
 //! wrong, and 1 otherwise.
 
 mod log_file;
@@ -145,8 +145,7 @@ pub(crate) async fn until_end(
             ended = node.stopped() => return Ok(exit_code(ended)),
             _ = interrupt.recv() => break "SIGINT",
             _ = terminate.recv() => break "SIGTERM",
-            // Any line makes the file anew; who sends this wants it now.
-            _ = hangup.recv(), if has_log_file => tracing::warn!("Received SIGHUP: here the log goes on"),
+            _ = hangup.recv() => hang_up(&node, has_log_file),
             // During a restart delay it answers already, but grants nothing.
             Ok(()) = node.serving(), if !is_announced => {
                 is_announced = true;
@@ -173,6 +172,22 @@ pub(crate) async fn until_end(
             // At once, as asked: not even the destructors may wait for the disk.
             std::process::exit(i32::from(FAILED));
         }
+    }
+}
+
+/// Any line makes the log file anew, and who sends SIGHUP wants it now. The files of TLS are read again.
+fn hang_up(node: &Node, has_log_file: bool) {
+    if has_log_file {
+        tracing::warn!("Received SIGHUP: here the log goes on");
+    }
+    match node.reload_certificates() {
+        Ok(true) => {
+            tracing::warn!("Received SIGHUP: new connections use the files of TLS as they are now")
+        }
+        Ok(false) => {}
+        Err(why) => tracing::error!(
+            "Received SIGHUP: the files of TLS cannot be used, and new connections use what was read before: {why}"
+        ),
     }
 }
 

@@ -21,6 +21,11 @@ mod metrics;
 mod metrics;
 mod node;
 mod runtime;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 
 pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,

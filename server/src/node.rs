@@ -91,10 +91,11 @@ impl Node {
     }
 
     /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take: `redis://ADDRESS:PORT`, or `unix:///PATH`
-    /// where it listens on a Unix socket only.
+    /// where it listens on a Unix socket only, or `rediss://ADDRESS:PORT` where all of its clients speak TLS.
     pub fn url(&self) -> String {
         match &self.socket {
             Some(path) if self.address.port() == 0 => format!("unix://{}", path.display()),
+            _ if self.node.facts.port == 0 => format!("rediss://{}", self.address),
             _ => format!("redis://{}", self.address),
         }
     }
@@ -180,6 +181,15 @@ impl Node {
     /// When it stops or fails before, or has done so.
     pub async fn serving(&self) -> Result<(), NotServing> {
         self.states.serving().await
+    }
+
+    /// Reads the files of TLS again, under the names that the configuration has now: connections that are made from here on
+    /// use them, and those that stand keep what they have. False where the node speaks no TLS. This waits for the disk.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why; then nothing has changed.
+    pub fn reload_certificates(&self) -> Result<bool, String> {
+        self.node.reload_certificates()
     }
 
     /// Asks the node to stop in order, and returns at once; [`Node::stopped`] says when it has.

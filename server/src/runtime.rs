@@ -12,6 +12,7 @@
 //! for monitoring. Clients in the node's own process have a worker that runs on their threads. One engine stands behind one mutex, for all of them.
 
 pub(crate) mod alarm;
+mod client_stream;
 pub(crate) mod descriptors;
 pub(crate) mod half_closed;
 pub(crate) mod in_process;

@@ -5,6 +5,7 @@
 //! trust the client can use this connection.
 
 pub mod binary;
+mod certificates;
 mod connection;
 mod node_process;
 mod process;
@@ -12,6 +13,7 @@ mod reply;
 mod waiting;
 mod wire;
 
+pub use certificates::{Certificates, certificate};
 pub use connection::{Connection, request};
 pub use node_process::{NodeProcess, free_port};
 pub use process::Process;

@@ -8,6 +8,7 @@
 pub(crate) mod address;
 pub(crate) mod back_off;
 pub(crate) mod calls;
+pub mod certificates;
 pub mod clients;
 pub mod commit;
 pub mod commit_queue;

@@ -162,9 +162,7 @@ impl<S: Stream> EventLoop<S> {
         let Some(connection) = self.connections.get_mut(slot) else {
             return;
         };
-        if is_readable || is_ending {
-            connection.note_readable(is_ending);
-        }
+        connection.note_ready(is_readable, is_ending);
         match connection.stage {
             Stage::Reading if connection.has_work() => self.iteration.queue(slot, connection),
             Stage::Sending => self.queue_sending(slot),
@@ -447,7 +445,7 @@ impl<S: Stream> EventLoop<S> {
             let slot = client.connection();
             let is_here = self.connections.get(slot).is_some_and(|connection| {
                 connection.session.client.id == client.id
-                    && !connection.session.is_trusted()
+                    && !connection.is_trusted()
                     && !matches!(connection.stage, Stage::Closed)
             });
             if is_here {

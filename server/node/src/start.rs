@@ -22,6 +22,7 @@ use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
 use crate::config::{AppendFsync, Config, FirstStart};
+use crate::core::certificates::Certificates;
 use crate::core::log_queue::LogEvents;
 use crate::core::maintenance::Maintenance;
 use crate::core::process::Process;
@@ -59,6 +60,8 @@ pub struct Plan {
     pub cores: usize,
     /// What executes commands on keys in place of the node's engine.
     pub upstream: Option<Arc<dyn Upstream>>,
+    /// The files of TLS, where TLS is spoken.
+    pub certificates: Option<Arc<dyn Certificates>>,
 }
 
 /// Where random bytes come from.

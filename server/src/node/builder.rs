@@ -188,6 +188,7 @@ impl NodeBuilder {
             random: Arc::new(system_random),
             cores: cores(),
             upstream: self.upstream,
+            certificates: None,
         };
         Ok((plan, self.opened, hold))
     }

@@ -4,6 +4,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 
 use quorlock_node::core::state::NodeState;
 use quorlock_node::start::{Begun, Plan, Reach, StartError, begin};
@@ -14,6 +15,7 @@ use crate::node::password;
 use crate::runtime::descriptors::{self, Fit};
 use crate::runtime::listener::{self, BindError};
 use crate::runtime::unix_socket::{UnixSocket, is_replaceable_in};
+use crate::tls::Acceptor;
 
 /// Random bytes of the system.
 pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), StartError> {
@@ -26,6 +28,14 @@ pub(crate) struct Started {
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) socket: Option<UnixSocket>,
     pub(crate) metrics: Vec<TcpListener>,
+    /// Where clients speak TLS, if anywhere.
+    pub(crate) tls: Option<TlsListeners>,
+}
+
+/// Where clients speak TLS, and what begins it.
+pub(crate) struct TlsListeners {
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) acceptor: Arc<Acceptor>,
 }
 
 /// Sockets that were opened before the process started, as systemd does. Where there are any, no other is opened.
@@ -71,6 +81,10 @@ pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartErro
     }
     plan.config.maxclients = fit.clients;
     let (listeners, socket) = opened.or_bind(&mut plan.config)?;
+    let tls = bind_tls(&plan)?;
+    if let Some(tls) = &tls {
+        plan.certificates = Some(tls.acceptor.clone());
+    }
     let metrics = metrics::bind(&plan.config)?;
     password::read(&mut plan.config)?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
@@ -80,6 +94,7 @@ pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartErro
         listeners,
         socket,
         metrics,
+        tls,
     })
 }
 
@@ -123,7 +138,7 @@ fn bind_local(config: &Config) -> Result<Option<UnixSocket>, StartError> {
 }
 
 fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
-    if config.port == 0 && config.unixsocket.is_some() {
+    if config.port == 0 && (config.unixsocket.is_some() || config.tls.port != 0) {
         return Ok(Vec::new());
     }
     let listeners = listener::bind_all(&config.bind, config.port, config.tcp_backlog)
@@ -133,6 +148,23 @@ fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
     } else {
         Ok(listeners)
     }
+}
+
+/// The port of TLS, where one is wanted. The files are read first: without them nothing is bound.
+fn bind_tls(plan: &Plan) -> Result<Option<TlsListeners>, StartError> {
+    let config = &plan.config;
+    let Some(acceptor) = Acceptor::new(config, Arc::clone(&plan.clock))? else {
+        return Ok(None);
+    };
+    let listeners = listener::bind_all(&config.bind, config.tls.port, config.tcp_backlog)
+        .map_err(|BindError { address, source }| StartError::Bind { address, source })?;
+    if listeners.is_empty() {
+        return Err(StartError::NoAddress);
+    }
+    Ok(Some(TlsListeners {
+        listeners,
+        acceptor,
+    }))
 }
 
 pub(crate) fn cores() -> usize {

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::node::Outcome;
-use crate::node::start::{Opened, Started, start};
+use crate::node::start::{Opened, Started, TlsListeners, start};
 use crate::runtime::descriptors::Share;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::in_process::InProcess;
@@ -83,6 +83,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         listeners,
         socket,
         metrics,
+        tls,
     } = started;
     let Begun {
         node,
@@ -113,7 +114,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         Ok(prepared) => prepared,
         Err(error) => {
             node.signals.stopped.set();
-            drop((listeners, socket));
+            drop((listeners, socket, tls));
             let ended = threads.end();
             // Whoever learns of it may use the addresses at once.
             let _ = ready.send(Err(StartError::Thread(error)));
@@ -121,8 +122,8 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         }
     };
     let ended = runtime.block_on(async {
-        let address = first_address(&listeners, socket.as_ref());
-        let mut acceptors = threads.accept(listeners, socket);
+        let address = first_address(&listeners, tls.as_ref(), socket.as_ref());
+        let mut acceptors = threads.accept(listeners, tls, socket);
         let in_process = Arc::clone(&threads.in_process);
         let unwanted = Unwanted(Some(Arc::clone(&node)));
         // Without a receiver it is dropped here, and else where its receiver is.
@@ -147,9 +148,12 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
 
 fn first_address(
     listeners: &[TcpListener],
+    tls: Option<&TlsListeners>,
     socket: Option<&UnixSocket>,
 ) -> Result<std::net::SocketAddr, StartError> {
-    let address = listeners.first().and_then(|it| it.local_addr().ok());
+    let of_tls = tls.and_then(|tls| tls.listeners.first());
+    let first = listeners.first().or(of_tls);
+    let address = first.and_then(|it| it.local_addr().ok());
     let of_socket = socket.map(|_| NO_ADDRESS);
     address.or(of_socket).ok_or(StartError::NoAddress)
 }
@@ -225,6 +229,7 @@ impl Threads {
     fn accept(
         &self,
         listeners: Vec<TcpListener>,
+        tls: Option<TlsListeners>,
         socket: Option<UnixSocket>,
     ) -> JoinSet<std::io::Result<()>> {
         let mut acceptors = JoinSet::new();
@@ -234,10 +239,16 @@ impl Threads {
             let share = Arc::clone(&share);
             acceptors.spawn(listener::accept_local(socket, node, share, inboxes));
         }
-        for listener in listeners {
+        let plain = listeners.into_iter().map(|listener| (listener, None));
+        let with_tls = tls.into_iter().flat_map(|tls| {
+            let acceptor = Some(tls.acceptor);
+            let listeners = tls.listeners.into_iter();
+            listeners.map(move |listener| (listener, acceptor.clone()))
+        });
+        for (listener, tls) in plain.chain(with_tls) {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
             let share = Arc::clone(&share);
-            acceptors.spawn(listener::accept(listener, node, share, inboxes));
+            acceptors.spawn(listener::accept(listener, node, share, inboxes, tls));
         }
         acceptors
     }

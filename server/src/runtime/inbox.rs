@@ -4,11 +4,11 @@
 //! nothing stays in it while the worker sleeps.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
 
+use crate::runtime::client_stream::ClientStream;
 use quorlock_node::core::clients::Client;
 use quorlock_node::event_loop::message::{Mailbox, Message};
 use quorlock_node::sync::channel::{Receiver, Sender};
@@ -26,7 +26,7 @@ pub(crate) enum Incoming {
 /// A connection on its way to its worker; its client is counted already.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    pub(crate) stream: OwnedFd,
+    pub(crate) stream: ClientStream,
     pub(crate) client: Arc<Client>,
 }
 

@@ -15,9 +15,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::TcpListener;
 
 use crate::config::Bind;
+use crate::runtime::client_stream::ClientStream;
 use crate::runtime::descriptors::Share;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
+use crate::runtime::socket;
 use crate::runtime::unix_socket::UnixSocket;
+use crate::tls::Acceptor;
 use quorlock_node::core::clients::{Address, Addresses, Client};
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::message::Message;
@@ -87,15 +90,17 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
     address.is_loopback()
 }
 
-/// Accepts connections until it is dropped, and deals the connections out to the workers in turn.
+/// Accepts connections until it is dropped, and deals the connections out to the workers in turn. With `tls` its clients speak
+/// TLS.
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     node: Arc<NodeState>,
     share: Arc<Share>,
     workers: Vec<Inbox>,
+    tls: Option<Arc<Acceptor>>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let mut dealer = Dealer::new(node, share, workers);
+    let mut dealer = Dealer::new(node, share, workers, tls);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, peer)) => {
@@ -103,7 +108,7 @@ pub(crate) async fn accept(
                     continue;
                 };
                 if is_foreign(&peer, &dealer.node) {
-                    refuse(&stream.into(), &dealer.node, DENIED);
+                    dealer.refuse(&stream.into(), DENIED);
                     continue;
                 }
                 stream
@@ -136,7 +141,7 @@ pub(crate) async fn accept_local(
     let path: Arc<str> = socket.path().to_string_lossy().into();
     let (listener, _name): (UnixListener, _) = socket.into_parts();
     let listener = tokio::net::UnixListener::from_std(listener)?;
-    let mut dealer = Dealer::new(node, share, workers);
+    let mut dealer = Dealer::new(node, share, workers, None);
     loop {
         let stream = match listener
             .accept()
@@ -171,11 +176,19 @@ struct Dealer {
     share: Arc<Share>,
     workers: Vec<Inbox>,
     next: usize,
+    /// Where its clients speak TLS.
+    tls: Option<Arc<Acceptor>>,
 }
 
 impl Dealer {
-    fn new(node: Arc<NodeState>, share: Arc<Share>, workers: Vec<Inbox>) -> Self {
+    fn new(
+        node: Arc<NodeState>,
+        share: Arc<Share>,
+        workers: Vec<Inbox>,
+        tls: Option<Arc<Acceptor>>,
+    ) -> Self {
         Self {
+            tls,
             node,
             share,
             workers,
@@ -186,13 +199,40 @@ impl Dealer {
     /// Gives a connection to the next worker, or refuses it. Says false once the workers have ended.
     async fn deal(&mut self, stream: OwnedFd, addresses: Addresses) -> bool {
         if !has_room(&self.node, &self.share, &self.workers).await {
-            refuse(&stream, &self.node, FULL);
+            self.refuse(&stream, FULL);
             return true;
         }
         self.next = self.next.wrapping_add(1) % self.workers.len();
+        let stream = socket::Socket(stream);
+        let stream = match &self.tls {
+            None => ClientStream::Plain(stream),
+            Some(acceptor) => match acceptor.accept(stream, addresses.client.clone()) {
+                Ok(stream) => ClientStream::Tls(Box::new(stream)),
+                Err(error) => {
+                    tracing::warn!("a client cannot be served with TLS: {error}");
+                    return true;
+                }
+            },
+        };
         let client = admit(addresses, &self.node, self.next);
+        if self.tls.is_some() {
+            // Until the handshake is complete, also where there is no password.
+            self.node.clients.note_unauthenticated(&client);
+        }
         let handover = Handover { stream, client };
         self.workers[self.next].send(Incoming::Connection(handover))
+    }
+
+    fn refuse(&self, stream: &OwnedFd, why: &[u8]) {
+        self.node
+            .statistics
+            .rejected
+            .fetch_add(1, Ordering::Relaxed);
+        // A client that speaks TLS could not read it.
+        if self.tls.is_none() {
+            // The socket is non-blocking and new: the line fits or the client sees a close.
+            let _ = send(stream, why, SendFlags::NOSIGNAL);
+        }
     }
 }
 
@@ -254,12 +294,6 @@ fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
     node.config.protected_mode
         && node.config.requirepass.is_none()
         && !is_local(&peer.ip().to_canonical())
-}
-
-fn refuse(stream: &OwnedFd, node: &NodeState, why: &[u8]) {
-    node.statistics.rejected.fetch_add(1, Ordering::Relaxed);
-    // The socket is non-blocking and new: the line fits or the client sees a close.
-    let _ = send(stream, why, SendFlags::NOSIGNAL);
 }
 
 /// The longest time that Linux takes; a longer one would refuse every client.

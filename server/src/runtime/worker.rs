@@ -12,9 +12,9 @@ use rustix::fd::AsRawFd;
 use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 
 use crate::runtime::alarm::Alarm;
+use crate::runtime::client_stream::ClientStream;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::inbox::{Handover, Inbox, Incoming};
-use crate::runtime::socket::Socket;
 use quorlock_node::core::commit::PollError;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::EventLoop;
@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     poll: Poll,
     inbox: Inbox,
     incoming: Receiver<Incoming>,
-    event_loop: EventLoop<Socket>,
+    event_loop: EventLoop<ClientStream>,
     half_closed: HalfClosed,
 }
 
@@ -166,7 +166,7 @@ impl Worker {
             Interest::READABLE | Interest::WRITABLE,
         );
         match registered {
-            Ok(()) => self.event_loop.open(Socket(stream), client, now_raw),
+            Ok(()) => self.event_loop.open(stream, client, now_raw),
             Err(error) => {
                 tracing::warn!("cannot serve a client: {error}");
                 self.node.clients.remove(client.id);
@@ -175,13 +175,14 @@ impl Worker {
     }
 
     fn close_half(&mut self) {
-        for Socket(stream) in self.event_loop.take_half_closed() {
+        for stream in self.event_loop.take_half_closed() {
             // Another poll tells of it from here on.
             if (self.poll.registry())
                 .deregister(&mut SourceFd(&stream.as_raw_fd()))
                 .is_ok()
+                && let Ok(descriptor) = stream.into_descriptor()
             {
-                self.half_closed.add(stream);
+                self.half_closed.add(descriptor);
             }
         }
     }

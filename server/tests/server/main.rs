@@ -38,6 +38,7 @@ mod slow_sync;
 mod states;
 mod stopping;
 mod time;
+mod tls;
 mod tracking;
 mod transactions;
 mod unix_socket;

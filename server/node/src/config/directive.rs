@@ -216,7 +216,10 @@ impl Directive {
 
     /// Whether its value must not appear in messages. Among `tls-*` are passwords.
     pub(super) fn is_secret(&self) -> bool {
-        matches!(self.name, "requirepass" | "masterauth" | "user" | "tls-*")
+        matches!(
+            self.name,
+            "requirepass" | "masterauth" | "user" | "tls-key-file-pass" | "tls-*"
+        )
     }
 
     /// Whether a name, in any case, means this directive.

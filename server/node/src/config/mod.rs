@@ -24,6 +24,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod times;
+mod tls;
 mod value;
 mod warning;
 
@@ -47,6 +48,8 @@ pub use settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
     RestartDelayReply, Supervised,
 };
+pub(crate) use tls::is_of_tls;
+pub use tls::{ClientCertificates, Tls, TlsProtocols};
 
 /// Everything a node can be told, checked. Each field is the directive of the same name.
 #[derive(Debug, Clone)]
@@ -57,6 +60,8 @@ pub struct Config {
     pub bind: Vec<Bind>,
     /// TCP port; 0 takes any free one.
     pub port: u16,
+    /// TLS: each field is the directive of the same name behind `tls-`.
+    pub tls: Tls,
     /// Addresses of the HTTP endpoint for monitoring.
     pub metrics_bind: Vec<Bind>,
     /// Its port; `None` where there is no such endpoint, 0 takes any free one.
@@ -195,6 +200,14 @@ impl Config {
                 addresses.collect::<String>()
             ));
         }
+        if let Some(tls) = self.spoken_tls() {
+            let addresses = self.bind.iter().map(|bind| format!("bind={bind},"));
+            listeners.push(format!(
+                "name=tls,{}port={}",
+                addresses.collect::<String>(),
+                tls.port
+            ));
+        }
         if let Some(path) = &self.unixsocket {
             listeners.push(format!("name=unix,bind={}", path.display()));
         }
@@ -251,6 +264,7 @@ impl Default for Config {
             file: None,
             bind: Bind::loopback(),
             port: 6379,
+            tls: Tls::default(),
             metrics_bind: Bind::loopback(),
             metrics_port: None,
             protected_mode: true,

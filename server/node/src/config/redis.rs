@@ -48,7 +48,11 @@ pub(super) const FIXED: &[Directive] = &[
         "no",
         "Redis Cluster shards and fails over, Redlock needs independent nodes that hold all names",
     ),
-    Directive::fixed_or_refused("tls-port", "0", "there is no TLS in this release"),
+    Directive::fixed_or_refused(
+        "tls-key-file-pass",
+        "\"\"",
+        "a private key is read only where it is not encrypted: decrypt it with openssl pkey, into a file that others may not read",
+    ),
     Directive::fixed_or_refused(
         "aclfile",
         "\"\"",
@@ -69,7 +73,7 @@ pub(super) const FIXED: &[Directive] = &[
 const SNAPSHOTS: &str = "there are no RDB snapshots";
 const LOG: &str = "the log has a format of its own and compacts itself";
 const REPLICATION: &str = "a node has no replicas";
-const TLS: &str = "there is no TLS in this release";
+const TLS: &str = "TLS takes the ciphers that are safe, and each handshake checks all certificates";
 pub(super) const ENCODING: &str = "data has one encoding";
 pub(super) const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
 const PROCESS: &str = "the process is left as the system started it";

@@ -33,7 +33,7 @@ pub(super) const USED: &[Directive] = &[
         "port",
         "6379",
         "0 to 65535",
-        "TCP port. 0 takes any free port (Redis would not listen at all), and none where there is a `unixsocket`.",
+        "TCP port. 0 takes any free port (Redis would not listen at all), and none where there is a `unixsocket` or a `tls-port`.",
         |c, v| integer(one(v)?, 0, u16::MAX).map(|port| c.port = port),
         |c| c.port.to_string(),
     ),

@@ -13,6 +13,7 @@ use quorlock_engine::restart::Verdict;
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
 use crate::core::calls::Calls;
+use crate::core::certificates::Certificates;
 use crate::core::clients::Clients;
 use crate::core::commit::{Commit, Failure};
 use crate::core::commit_queue::Plan;
@@ -38,6 +39,8 @@ pub struct NodeState {
     pub executor: Mutex<Executor>,
     /// What executes commands on keys instead, if anything does.
     pub upstream: Option<Arc<dyn Upstream>>,
+    /// The files of TLS, where TLS is spoken.
+    pub certificates: Option<Arc<dyn Certificates>>,
     /// What is written and synced.
     pub commit: Arc<Commit>,
     /// Writes the log and syncs it.
@@ -105,6 +108,25 @@ pub struct Signals {
 }
 
 impl NodeState {
+    /// Reads the files of TLS again and takes them into use. False where the node speaks no TLS.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why; then nothing has changed.
+    pub fn reload_certificates(&self) -> Result<bool, String> {
+        let Some(certificates) = &self.certificates else {
+            return Ok(false);
+        };
+        let config = self.settings.config().clone();
+        let install = certificates.read(&config)?;
+        // Changes are made under this lock.
+        let _executor = self.lock().map_err(|failure| failure.to_string())?;
+        if self.settings.config().tls != config.tls {
+            return Err("CONFIG SET has named other files meanwhile, and they are used".to_owned());
+        }
+        install();
+        Ok(true)
+    }
+
     /// How many connections were made since all was last counted anew.
     pub fn connections_received(&self) -> u64 {
         let before = &self.statistics.connections_before;

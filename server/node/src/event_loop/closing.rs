@@ -83,9 +83,10 @@ fn counter(reason: Reason, closed: &ClosedClients) -> &AtomicU64 {
         }
         Reason::ClientMemory(_) => &closed.evicted,
         Reason::Idle | Reason::Request | Reason::Send => &closed.timed_out,
-        Reason::Authentication | Reason::UnauthenticatedMemory | Reason::MakesRoom => {
-            &closed.unauthenticated
-        }
+        Reason::Authentication
+        | Reason::Handshake
+        | Reason::UnauthenticatedMemory
+        | Reason::MakesRoom => &closed.unauthenticated,
     }
 }
 

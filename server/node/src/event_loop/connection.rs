@@ -64,6 +64,8 @@ pub(crate) struct Connection<S> {
     is_ending: bool,
     /// The stream was read to its end.
     has_ended: bool,
+    /// The client and the node have yet to agree on how they speak.
+    pub(super) is_handshaking: bool,
     /// It is closed, and the client may still send.
     pub(crate) is_half_closed: bool,
     replies: Output,
@@ -132,6 +134,7 @@ pub(crate) enum Sent {
 impl<S: Stream> Connection<S> {
     pub(crate) fn new(stream: S, session: Session) -> Self {
         Self {
+            is_handshaking: stream.is_handshaking(),
             stream,
             parser: RequestParser::new(session.limits()),
             session,
@@ -165,10 +168,15 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Notes that the stream has something to read.
-    pub(crate) fn note_readable(&mut self, is_ending: bool) {
-        self.is_readable = true;
+    /// Notes that the stream has something to read, where that is so or the stream says so, and that its end has come.
+    pub(crate) fn note_ready(&mut self, is_readable: bool, is_ending: bool) {
+        self.is_readable |= is_readable || is_ending || self.stream.has_more();
         self.is_ending |= is_ending;
+    }
+
+    /// Whether its client has the limits of one that said the password, or needs none.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.session.is_trusted() && !self.is_handshaking
     }
 
     /// Whether the next iteration has something to do for it.
@@ -187,7 +195,7 @@ impl<S: Stream> Connection<S> {
         if !self.is_readable || self.has_received() {
             return Received::Bytes(0);
         }
-        if self.session.is_trusted() {
+        if self.is_trusted() {
             return self.read(buffer);
         }
         let room = UNAUTHENTICATED_BYTES_MAX.saturating_sub(self.received.len());
@@ -224,8 +232,9 @@ impl<S: Stream> Connection<S> {
             }
             Err(StreamError::Broken) => Received::Broken,
             Ok(count) => {
-                self.is_readable = self.is_ending || count == buffer.len();
-                if !self.session.is_trusted() {
+                self.is_readable =
+                    self.is_ending || count == buffer.len() || self.stream.has_more();
+                if !self.is_trusted() {
                     // A buffer that doubles would take more than such a client may cost.
                     self.received.reserve_exact(count);
                 }

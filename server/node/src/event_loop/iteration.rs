@@ -132,6 +132,7 @@ impl Iteration {
                 // Everything it asked for before has been answered.
                 Received::End | Received::Broken => connection.then = Next::Close,
             }
+            connection.note_handshake(node);
         }
         let counter = &node.statistics.bytes_in;
         counter.fetch_add(bytes, Ordering::Relaxed);

@@ -65,7 +65,7 @@ fn a_request_is_executed_at_a_moment_after_its_bytes_were_read() {
     let slot = connections.insert(Connection::new(client.stream(), session));
     let mut iteration = Iteration::new(0);
     let mut run = |connections: &mut Slab<Connection<PipeStream>>| {
-        connections[slot].note_readable(false);
+        connections[slot].note_ready(true, false);
         iteration.queue(slot, &mut connections[slot]);
         let slots = iteration.run(&node, connections, &mut Posts::default(), RawTime::ZERO);
         iteration.give_back(slots);
@@ -99,7 +99,7 @@ fn requests_without_a_key_wait_for_nobody() {
         let executor = node.lock().unwrap();
         scope.spawn(|| {
             let mut iteration = Iteration::new(0);
-            connections[slot].note_readable(false);
+            connections[slot].note_ready(true, false);
             iteration.queue(slot, &mut connections[slot]);
             iteration.run(
                 &node,

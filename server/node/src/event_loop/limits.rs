@@ -41,6 +41,8 @@ pub(crate) struct Facts {
     pub(crate) activity: Activity,
     /// When a client that has not sent the password connected, or gave up what it had by RESET.
     pub(crate) unauthenticated_since: Option<RawTime>,
+    /// Such a client has not even agreed on how to speak.
+    pub(crate) is_handshaking: bool,
     /// When the client last sent something, or took the rest of its replies.
     pub(crate) active_at: RawTime,
     /// When the first byte of a request came that is not complete.
@@ -68,6 +70,8 @@ pub(crate) enum Reason {
     Idle,
     /// It did not send the password in time.
     Authentication,
+    /// Its TLS handshake was not complete in time.
+    Handshake,
     /// A request was not complete in time.
     Request,
     /// It took none of its replies for too long.
@@ -115,7 +119,10 @@ impl ConnectionLimits {
         if let Some(since) = facts.unauthenticated_since
             && is_over(since, self.authentication)
         {
-            return Some(Reason::Authentication);
+            return Some(match facts.is_handshaking {
+                true => Reason::Handshake,
+                false => Reason::Authentication,
+            });
         }
         if let Some(reason) = self.output_verdict(now, facts, over) {
             return Some(reason);
@@ -199,6 +206,9 @@ impl fmt::Display for Reason {
             Self::Authentication => {
                 formatter.write_str("it did not send the password within authentication-timeout")
             }
+            Self::Handshake => formatter.write_str(
+                "its TLS handshake was not complete within authentication-timeout",
+            ),
             Self::Request => {
                 formatter.write_str("a request was not complete within request-timeout")
             }
@@ -263,6 +273,7 @@ mod tests {
     const QUIET: Facts = Facts {
         activity: Activity::Reading,
         unauthenticated_since: None,
+        is_handshaking: false,
         active_at: RawTime::ZERO,
         request_began: None,
         has_work: false,

@@ -30,6 +30,23 @@ pub trait Stream {
     /// As [`Stream::send`].
     fn send_vectored(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, StreamError>;
 
+    /// Whether its client and the node have yet to agree on how they speak: nothing of the client comes before that, and it
+    /// counts as one that has not authenticated.
+    fn is_handshaking(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Stream::receive`] has something to do that no event of a socket tells of: the end was found behind bytes, or
+    /// bytes of the stream's own are to be sent.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// What it keeps for a client that has not authenticated, beside what the connection keeps.
+    fn memory(&self) -> usize {
+        0
+    }
+
     /// Learns what was executed, and which bytes of `replies` answer it: those from `start` on. A
     /// simulation judges by it; a socket has no use for it.
     fn note_executed(

@@ -9,7 +9,8 @@ use quorlock_engine::{
 };
 use quorlock_persistence::Position;
 
-use crate::config::{Config, NoTtlDurability};
+use crate::config::{Config, NoTtlDurability, Tls, is_of_tls};
+use crate::core::certificates::Installation;
 use crate::core::commit::Failure;
 use crate::core::executor::{Executor, Phase};
 use crate::core::settings::durability;
@@ -83,6 +84,10 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
 
 fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     let node = batch.node;
+    let certificates = match certificates(batch, words) {
+        Ok(certificates) => certificates,
+        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+    };
     // Under the engine's lock, so that two changes cannot mix.
     let (executor, now) = batch.executor()?;
     let before = node.settings.config().clone();
@@ -90,6 +95,9 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         Ok(changed) => changed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
+    if certificates.as_ref().is_some_and(|it| it.tls != after.tls) {
+        return Ok(Answer::Reply(Reply::Error(CHANGED_MEANWHILE)));
+    }
     if let Phase::Stopped(why) = &executor.phase {
         // Nothing may follow the last record of the log.
         let text = format!("ERR nothing can be changed any more: {why}");
@@ -103,6 +111,9 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     lines.extend(changes(&before, &after, words));
     lines.extend(cap_only_in_the_log(&node.config, &before, &after));
     node.settings.replace(after);
+    if let Some(certificates) = certificates {
+        (certificates.install)();
+    }
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
     node.signals.activity.notify_all();
@@ -110,6 +121,37 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),
     })
+}
+
+/// Files of TLS that were read, and the directives that named them.
+struct Certificates {
+    tls: Tls,
+    install: Installation,
+}
+
+/// Reads the files of TLS where one of its directives is named, also with the value that it has: they may have been
+/// replaced. This waits for the disk, so the engine is not locked meanwhile.
+fn certificates(
+    batch: &mut Batch<'_>,
+    words: &[&[u8]],
+) -> Result<Option<Certificates>, ErrorReply> {
+    let is_of_tls = |name: &&[u8]| std::str::from_utf8(name).is_ok_and(is_of_tls);
+    let node = batch.node;
+    let (Some(files), Some(name)) = (
+        &node.certificates,
+        words.iter().step_by(2).find(|name| is_of_tls(name)),
+    ) else {
+        return Ok(None);
+    };
+    batch.release();
+    let before = node.settings.config().clone();
+    let after = changed(&before, words)?.after;
+    let name = String::from_utf8_lossy(name);
+    let install = files.read(&after).map_err(|why| failed(&name, &why))?;
+    Ok(Some(Certificates {
+        tls: after.tls,
+        install,
+    }))
 }
 
 /// One line for each directive that has another value now.
@@ -228,6 +270,10 @@ fn failed(name: &str, why: &str) -> ErrorReply {
         "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
     ))
 }
+
+const CHANGED_MEANWHILE: ErrorReply = ErrorReply::fixed(
+    "ERR CONFIG SET failed - another CONFIG SET has changed the directives of TLS meanwhile; nothing was changed, try again",
+);
 
 /// More patterns than directives make no sense.
 const PATTERNS_MAX: usize = 256;

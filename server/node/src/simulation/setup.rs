@@ -66,6 +66,7 @@ impl Setup {
             }),
             cores: 1,
             upstream: self.upstream.clone(),
+            certificates: None,
         }
     }
 }

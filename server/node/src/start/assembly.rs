@@ -85,6 +85,7 @@ pub(super) fn assemble(
         clients: clients_known_to(&mut executor),
         executor: Mutex::new(executor),
         upstream: plan.upstream.clone(),
+        certificates: plan.certificates.clone(),
         commit,
         log_writer,
         log_queue,

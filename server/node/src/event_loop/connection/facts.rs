@@ -1,11 +1,13 @@
 //! What limits have to know of a connection, and what it holds.
 
 use crate::core::clients::CLIENT_BYTES;
+use crate::core::state::NodeState;
 use crate::event_loop::connection::{Connection, Stage};
 use crate::event_loop::limits::{Activity, Facts};
 use crate::event_loop::memory::Held;
 use crate::event_loop::stream::Stream;
 use crate::protocol::Request;
+use quorlock_engine::RawTime;
 
 impl<S: Stream> Connection<S> {
     /// What the limits have to know.
@@ -20,13 +22,31 @@ impl<S: Stream> Connection<S> {
                 },
                 Stage::Held | Stage::Pending(_) | Stage::Closed => Activity::Busy,
             },
-            unauthenticated_since: self.session.unauthenticated_since(),
+            unauthenticated_since: self.unauthenticated_since(),
+            is_handshaking: self.is_handshaking,
             active_at: self.session.client.active_raw(),
             request_began: self.request_began,
             has_work: self.has_work(),
             output_bytes: self.output_bytes(),
             is_listening: self.session.is_listening(),
             is_told: self.session.is_tracking() || self.session.has_waited(),
+        }
+    }
+
+    /// Since when its client has neither said the password, where one is needed, nor agreed on how to speak.
+    fn unauthenticated_since(&self) -> Option<RawTime> {
+        let client = &self.session.client;
+        let handshaking = self.is_handshaking.then(|| client.connected_raw());
+        handshaking.or_else(|| self.session.unauthenticated_since())
+    }
+
+    /// The handshake is complete, where one was under way. Says whether that is so.
+    pub(crate) fn note_handshake(&mut self, node: &NodeState) {
+        if self.is_handshaking && !self.stream.is_handshaking() {
+            self.is_handshaking = false;
+            if self.session.is_trusted() {
+                node.clients.note_authenticated(self.session.client.id);
+            }
         }
     }
 
@@ -59,9 +79,9 @@ impl<S: Stream> Connection<S> {
         input_bytes += self.session.kept_bytes();
         output_bytes += self.messages.bytes();
         let mut unauthenticated_bytes = 0;
-        if !self.session.is_trusted() {
+        if !self.is_trusted() {
             let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
-            unauthenticated_bytes = CLIENT_BYTES + buffers;
+            unauthenticated_bytes = CLIENT_BYTES + buffers + self.stream.memory();
         }
         Held {
             input_bytes,

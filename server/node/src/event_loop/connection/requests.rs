@@ -27,7 +27,7 @@ impl<S: Stream> Connection<S> {
             return false;
         }
         // AUTH changes the limits of what follows it.
-        let limit = if self.session.is_trusted() {
+        let limit = if self.is_trusted() {
             REQUESTS_PER_ITERATION
         } else {
             1
@@ -55,8 +55,7 @@ impl<S: Stream> Connection<S> {
 
     /// Whether it has sent as much before the password as it may, and no request is complete.
     fn is_full(&self) -> bool {
-        !self.session.is_trusted()
-            && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
+        !self.is_trusted() && self.parser.partial_bytes(&self.received) >= UNAUTHENTICATED_BYTES_MAX
     }
 
     /// Leaves requests that were collected, and that its worker cannot execute now, for the next iteration.
@@ -68,7 +67,7 @@ impl<S: Stream> Connection<S> {
 
     /// Tells the batch the first key of one of its requests, to be prefetched.
     pub(crate) fn note_key(&self, request: &Request, batch: &mut Batch<'_>) {
-        if !self.session.is_trusted() {
+        if !self.is_trusted() {
             return;
         }
         batch.note_key(&self.session, |index| {

@@ -223,6 +223,12 @@ impl Categories {
     pub const SCRIPTING: Categories = Categories(1 << 16);
     /// Strings as rows of bits.
     pub const BITMAP: Categories = Categories(1 << 17);
+    /// HyperLogLogs, which a node does not have. Rules of users may name the category all the same.
+    pub const HYPERLOGLOG: Categories = Categories(1 << 18);
+    /// Positions, which a node does not have either.
+    pub const GEO: Categories = Categories(1 << 19);
+    /// Streams, which a node does not have either.
+    pub const STREAM: Categories = Categories(1 << 20);
 
     /// These and those.
     pub const fn with(self, other: Categories) -> Categories {
@@ -238,6 +244,11 @@ impl Categories {
     /// Whether all of the others are among these.
     pub const fn contains(self, other: Categories) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The names of all categories, without the `@`, in Redis's order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        CATEGORY_WORDS.iter().map(|(_, word)| &word[1..])
     }
 
     /// The category of this name, in any case and without the `@`.
@@ -291,6 +302,17 @@ impl KeyAccess {
         KeyAccess(self.0 | other.0)
     }
 
+    /// Whether the value is told, or copied elsewhere: what `%R~` of a user's rules is about.
+    pub const fn reads(self) -> bool {
+        self.0 & KeyAccess::ACCESSES.0 != 0
+    }
+
+    /// Whether the value is changed: what `%W~` of a user's rules is about.
+    pub const fn writes(self) -> bool {
+        let changes = KeyAccess::UPDATES.0 | KeyAccess::INSERTS.0 | KeyAccess::DELETES.0;
+        self.0 & changes != 0
+    }
+
     /// Redis's words.
     pub fn words(self) -> Vec<&'static str> {
         let words = ACCESS_WORDS.iter();
@@ -342,6 +364,9 @@ const CATEGORY_WORDS: &[(Categories, &str)] = &[
     (Categories::HASH, "@hash"),
     (Categories::STRING, "@string"),
     (Categories::BITMAP, "@bitmap"),
+    (Categories::HYPERLOGLOG, "@hyperloglog"),
+    (Categories::GEO, "@geo"),
+    (Categories::STREAM, "@stream"),
     (Categories::PUBSUB, "@pubsub"),
     (Categories::ADMIN, "@admin"),
     (Categories::FAST, "@fast"),

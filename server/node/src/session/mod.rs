@@ -24,7 +24,6 @@ mod introspection;
 mod made_once;
 mod named_request;
 mod node_commands;
-mod numbers;
 mod oversized;
 mod pending;
 mod request_keys;
@@ -44,7 +43,6 @@ use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
 pub(crate) use config::follow;
-pub(crate) use numbers::names as command_names;
 pub(crate) use pending::{Condition, Outcome, Pending};
 
 use crate::core::clients::{Client, Listening};

@@ -2,7 +2,7 @@
 
 use quorlock_engine::{Description, ErrorReply, NodeCommand, Spec, is_arity, numbered_spec};
 
-use crate::session::numbers;
+use crate::command_numbers as numbers;
 
 /// A request, and the command and the subcommand that it names. Handed on by value: most of it stays in registers, and in
 /// a deep pipeline every store waits behind those of new keys.

@@ -7,6 +7,7 @@ use quorlock_engine::restart::Verdict;
 use quorlock_engine::{Engine, NodeTime};
 use quorlock_persistence::Preparer;
 
+use crate::command_numbers;
 use crate::config::{NoTtlDurability, RestartDelayReply};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
@@ -22,7 +23,6 @@ use crate::core::state::{NodeState, Signals, StartFacts};
 use crate::core::statistics::Statistics;
 use crate::core::time::Timekeeper;
 use crate::past::{Identity, Past};
-use crate::session::command_names;
 use crate::start::{Plan, Reach, advice};
 use crate::sync::Mutex;
 use quorlock_engine::control::Start;
@@ -96,7 +96,7 @@ pub(super) fn assemble(
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
         statistics: Statistics::default(),
-        calls: Calls::new(facts.workers + IN_PROCESS, command_names()),
+        calls: Calls::new(facts.workers + IN_PROCESS, command_numbers::names()),
         facts,
         rewrites: Rewrites::default(),
         signals: Signals::default(),

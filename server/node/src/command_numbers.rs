@@ -28,6 +28,11 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 /// The number of a subcommand, given by its place among its command's.
-pub(super) fn part(command: usize, place: usize) -> usize {
+pub(crate) fn part(command: usize, place: usize) -> usize {
     NUMBERS.parts[command] + place
+}
+
+/// How many there are.
+pub(crate) fn count() -> usize {
+    NUMBERS.names.len()
 }

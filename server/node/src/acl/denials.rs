@@ -1,0 +1,101 @@
+//! What ACL LOG shows: requests and logins that were refused, those that are alike as one.
+
+use std::collections::VecDeque;
+
+/// Where a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// As it came.
+    TopLevel,
+    /// When it was queued, or by EXEC.
+    Multi,
+    /// When a script called it.
+    Script,
+}
+
+impl Context {
+    /// Redis's word.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Context::TopLevel => "toplevel",
+            Context::Multi => "multi",
+            Context::Script => "lua",
+        }
+    }
+}
+
+/// One refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    /// Redis's word: `command`, `key`, `channel` or `auth`.
+    pub(crate) reason: &'static str,
+    pub(crate) context: Context,
+    /// The command, the key or the channel.
+    pub(crate) object: Vec<u8>,
+    pub(crate) user: Vec<u8>,
+}
+
+/// Refusals that are alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) denied: Denied,
+    pub(crate) count: u64,
+    pub(crate) id: u64,
+    pub(crate) created_ms: i64,
+    pub(crate) updated_ms: i64,
+    /// As in CLIENT LIST, of the last one.
+    pub(crate) client: String,
+}
+
+/// The newest refusals, the last one first.
+#[derive(Debug, Default)]
+pub(crate) struct Denials {
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+impl Denials {
+    /// Notes a refusal at this time of the wall clock.
+    pub(crate) fn note(&mut self, mut denied: Denied, client: String, now_ms: i64) {
+        denied.object.truncate(OBJECT_BYTES_MAX);
+        denied.user.truncate(OBJECT_BYTES_MAX);
+        let is_alike = |entry: &Entry| {
+            let since_ms = now_ms.saturating_sub(entry.updated_ms).saturating_abs();
+            entry.denied == denied && since_ms <= GROUPED_MS
+        };
+        let known = self.entries.iter().take(LOOKED_AT).position(is_alike);
+        if let Some(mut entry) = known.and_then(|place| self.entries.remove(place)) {
+            (entry.client, entry.updated_ms) = (client, now_ms);
+            entry.count += 1;
+            self.entries.push_front(entry);
+            return;
+        }
+        self.entries.push_front(Entry {
+            denied,
+            count: 1,
+            id: self.next_id,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            client,
+        });
+        self.next_id += 1;
+        self.entries.truncate(ENTRIES_MAX);
+    }
+
+    /// The newest, at most as many.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().take(count)
+    }
+
+    /// ACL LOG RESET.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// Redis's `acllog-max-len`.
+const ENTRIES_MAX: usize = 128;
+/// How many entries are looked at for one that is alike, and how old it may be, as in Redis.
+const LOOKED_AT: usize = 10;
+const GROUPED_MS: i64 = 60_000;
+const OBJECT_BYTES_MAX: usize = 1024;

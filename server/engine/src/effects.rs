@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::channels::Published;
+use crate::command_guard::CommandGuard;
 use crate::control::Ceiling;
 use crate::error::ErrorReply;
 use crate::position::LogPosition;
@@ -86,11 +87,21 @@ pub struct Effects {
     pub reply: ReplyBudget,
     /// What TIME shows to the command or script that runs, once it has asked.
     pub(crate) shown_wall_us: Option<u64>,
+    /// Asked before each command that a script calls. It stays until another one is set.
+    pub script_guard: Option<CommandGuard>,
     /// Of all scripts since the node last counted anew.
     pub script_counts: ScriptCounts,
 }
 
 impl Effects {
+    /// Refuses a command of a script that its user may not call.
+    pub(crate) fn check_script_command(&self, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
+        match &self.script_guard {
+            Some(guard) => guard.check(arguments),
+            None => Ok(()),
+        }
+    }
+
     /// Makes ready for the next command, whose group would get `position`. Positions start at 1.
     pub fn begin(&mut self, position: LogPosition) {
         self.journal.clear();

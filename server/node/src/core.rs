@@ -5,6 +5,7 @@
 //! time and what has happened, and return what is to be done. [`log_writer`] writes and syncs through the
 //! seam of the disk. [`log_schedule`] decides what the log thread does next, and [`log_work`] does it. Threads (`runtime/`) and the simulation carry the rest out.
 
+pub mod access;
 pub(crate) mod address;
 pub(crate) mod back_off;
 pub(crate) mod calls;

@@ -6,11 +6,6 @@
 //!
 //! Programs use `quorlock-server`, which carries it out and whose names are stable. Nothing is promised about the names here.
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "sessions ask it from the next change on"
-)]
 pub(crate) mod acl;
 pub mod clock;
 mod command_numbers;

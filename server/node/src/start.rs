@@ -21,7 +21,7 @@ use quorlock_engine::{Engine, EngineOptions, ScriptLimits};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
-use crate::config::{AppendFsync, Config, FirstStart};
+use crate::config::{AppendFsync, Config, Files, FirstStart};
 use crate::core::certificates::Certificates;
 use crate::core::log_queue::LogEvents;
 use crate::core::maintenance::Maintenance;
@@ -56,6 +56,8 @@ pub struct Plan {
     pub part_bytes: usize,
     /// Fills with bytes that nobody can guess.
     pub random: Random,
+    /// Where the file of users is read and written, if anywhere.
+    pub files: Option<Arc<dyn Files + Send + Sync>>,
     /// How many cores the machine has.
     pub cores: usize,
     /// What executes commands on keys in place of the node's engine.

@@ -7,7 +7,7 @@ use quorlock_persistence::{Disk, Hold, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Supervised};
+use crate::config::{Config, Supervised, SystemFiles};
 use crate::node::call::Calls;
 use crate::node::start::{Opened, cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
@@ -186,6 +186,7 @@ impl NodeBuilder {
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
             random: Arc::new(system_random),
+            files: Some(Arc::new(SystemFiles)),
             cores: cores(),
             upstream: self.upstream,
             certificates: None,

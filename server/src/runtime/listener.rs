@@ -260,7 +260,7 @@ async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
 fn admit(addresses: Addresses, node: &NodeState, worker: usize) -> Arc<Client> {
     let now_raw = node.clock.raw();
     let client = node.clients.add(addresses, now_raw, worker);
-    if node.config.requirepass.is_some() {
+    if !node.access.is_open() {
         node.clients.note_unauthenticated(&client);
     }
     client
@@ -291,9 +291,7 @@ fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
 
 /// Protected mode: without a password only this machine may connect.
 fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
-    node.config.protected_mode
-        && node.config.requirepass.is_none()
-        && !is_local(&peer.ip().to_canonical())
+    node.config.protected_mode && node.access.is_open() && !is_local(&peer.ip().to_canonical())
 }
 
 /// The longest time that Linux takes; a longer one would refuse every client.

@@ -43,6 +43,7 @@ mod tracking;
 mod transactions;
 mod unix_socket;
 mod upstream;
+mod users;
 mod waitaof;
 mod wire_protocol;
 mod workers;

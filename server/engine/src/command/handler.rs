@@ -42,6 +42,7 @@ pub(crate) enum ScriptCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each has the name of its command")]
 pub enum NodeCommand {
+    Acl,
     Auth,
     Hello,
     Quit,

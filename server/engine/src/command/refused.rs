@@ -53,7 +53,6 @@ pub(super) const REFUSED: &[Spec] = &[
     refused("monitor", MONITOR),
     refused("slowlog", SLOW_COMMANDS),
     refused("latency", SLOW_COMMANDS),
-    refused("acl", USERS),
     unknown_to_scripts("lolwut", DRAWINGS),
 ];
 
@@ -92,6 +91,4 @@ const MONITOR: &str = "it would show every lock's token to whoever looks, and sl
      the metrics endpoint tell what the node does";
 const SLOW_COMMANDS: &str = "scripts and transactions end at script-time-limit, and no command is logged. INFO and the metrics \
      endpoint (metrics-port) tell what the node does";
-const USERS: &str = "there is one user, 'default', who may do everything once AUTH has named requirepass. Give each group \
-     of clients nodes of their own";
 const DRAWINGS: &str = "there is nothing to draw";

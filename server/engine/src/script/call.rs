@@ -18,7 +18,11 @@ pub(super) fn execute(
     (number, spec): (usize, &Spec),
     arguments: &[&[u8]],
 ) -> Result<(Reply, bool), ErrorReply> {
-    let function = match allowed(is_read_only, spec, arguments.len()) {
+    let function = allowed(is_read_only, spec, arguments.len()).and_then(|function| {
+        let checked = context.effects.check_script_command(arguments);
+        checked.map(|()| function)
+    });
+    let function = match function {
         Ok(function) => function,
         Err(refusal) => {
             let rejected = &mut context.effects.script_counts.of(number).rejected;

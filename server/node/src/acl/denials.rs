@@ -41,8 +41,8 @@ pub(crate) struct Entry {
     pub(crate) denied: Denied,
     pub(crate) count: u64,
     pub(crate) id: u64,
-    pub(crate) created_ms: i64,
-    pub(crate) updated_ms: i64,
+    pub(crate) created_ms: u64,
+    pub(crate) updated_ms: u64,
     /// As in CLIENT LIST, of the last one.
     pub(crate) client: String,
 }
@@ -56,11 +56,11 @@ pub(crate) struct Denials {
 
 impl Denials {
     /// Notes a refusal at this time of the wall clock.
-    pub(crate) fn note(&mut self, mut denied: Denied, client: String, now_ms: i64) {
+    pub(crate) fn note(&mut self, mut denied: Denied, client: String, now_ms: u64) {
         denied.object.truncate(OBJECT_BYTES_MAX);
         denied.user.truncate(OBJECT_BYTES_MAX);
         let is_alike = |entry: &Entry| {
-            let since_ms = now_ms.saturating_sub(entry.updated_ms).saturating_abs();
+            let since_ms = now_ms.abs_diff(entry.updated_ms);
             entry.denied == denied && since_ms <= GROUPED_MS
         };
         let known = self.entries.iter().take(LOOKED_AT).position(is_alike);
@@ -97,5 +97,5 @@ impl Denials {
 const ENTRIES_MAX: usize = 128;
 /// How many entries are looked at for one that is alike, and how old it may be, as in Redis.
 const LOOKED_AT: usize = 10;
-const GROUPED_MS: i64 = 60_000;
+const GROUPED_MS: u64 = 60_000;
 const OBJECT_BYTES_MAX: usize = 1024;

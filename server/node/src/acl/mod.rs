@@ -20,4 +20,4 @@ pub(crate) use denials::{Context, Denials, Denied, Entry};
 pub(crate) use rule_error::RuleError;
 pub(crate) use selector::Selector;
 pub(crate) use user::{DEFAULT, User};
-pub(crate) use users::{FileErrors, Users, line_of};
+pub(crate) use users::{Users, line_of};

@@ -1,12 +1,14 @@
 //! Passwords as they are kept: as their SHA-256.
 
+use std::fmt;
+
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 use crate::acl::RuleError;
 
 /// The SHA-256 of a password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hash([u8; HASH_BYTES]);
 
 impl Hash {
@@ -36,6 +38,12 @@ impl Hash {
             is_any | self.0.ct_eq(&other.0)
         });
         is_any.into()
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Hash(hidden)")
     }
 }
 

@@ -145,8 +145,8 @@ impl Users {
             return Err(FileErrors(errors));
         }
         if !users.by_name.contains_key(DEFAULT) {
-            let user = User::default_user(users.next_id);
-            users.insert(user);
+            // Redis would let everybody in as a default user that needs no password.
+            users.insert(User::clone(self.default_user()));
         }
         users.keep_unchanged(self);
         Ok(users)

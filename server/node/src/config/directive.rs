@@ -43,6 +43,8 @@ enum Treatment {
     FixedOrRefused,
     /// Always refused: there is no value of it that a node could honour.
     Refused,
+    /// Each line adds something, which CONFIG GET does not show.
+    Adds(Set),
     /// `include`: only a file can have it, so the reader of files treats it.
     Include,
 }
@@ -183,6 +185,20 @@ impl Directive {
         }
     }
 
+    /// Each line of it adds something.
+    pub(super) const fn adds(
+        name: &'static str,
+        allowed: &'static str,
+        summary: &'static str,
+        set: Set,
+    ) -> Self {
+        Self {
+            allowed,
+            treatment: Treatment::Adds(set),
+            ..Self::inert(name, "", summary)
+        }
+    }
+
     pub(super) const fn include(summary: &'static str) -> Self {
         Self {
             allowed: "a path",
@@ -235,7 +251,7 @@ impl Directive {
     pub(super) fn has_value(&self) -> bool {
         !matches!(
             self.treatment,
-            Treatment::InertFamily | Treatment::Refused | Treatment::Include
+            Treatment::InertFamily | Treatment::Refused | Treatment::Include | Treatment::Adds(_)
         )
     }
 
@@ -287,6 +303,7 @@ impl Directive {
                 "a node runs with '{} {}' only: {}",
                 self.name, self.allowed, self.summary
             ))),
+            Treatment::Adds(set) => set(config, values).map(|()| None),
             Treatment::Refused => Err(Problem::new(format!("refused: {}", self.summary))),
             Treatment::Include => Err(Problem::new(
                 "only a configuration file can include another one",

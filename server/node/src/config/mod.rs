@@ -25,6 +25,7 @@ mod table;
 mod tests;
 mod times;
 mod tls;
+mod users;
 mod value;
 mod warning;
 
@@ -35,6 +36,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorlock_engine::notifications::Events;
+
+use users::ConfiguredUsers;
 
 pub use bind::Bind;
 pub use catalogue::directives;
@@ -50,6 +53,7 @@ pub use settings::{
 };
 pub(crate) use tls::is_of_tls;
 pub use tls::{ClientCertificates, Tls, TlsProtocols};
+pub(crate) use users::read_file;
 
 /// Everything a node can be told, checked. Each field is the directive of the same name.
 #[derive(Debug, Clone)]
@@ -90,6 +94,8 @@ pub struct Config {
     pub requirepass: Option<Password>,
     /// The file that it was read from, if it was.
     pub requirepass_file: Option<PathBuf>,
+    /// The file of users, if there is one.
+    pub aclfile: Option<PathBuf>,
     /// Longest argument of a request that is read, in bytes.
     pub proto_max_bulk_len: usize,
     /// Most memory that the reply to one request may take, in bytes.
@@ -164,6 +170,7 @@ pub struct Config {
     pub clock_drift_millionths: u32,
     /// What was set of the directives that have no effect and keep their value.
     kept: BTreeMap<&'static str, String>,
+    users: ConfiguredUsers,
     notices: Vec<Notice>,
 }
 
@@ -178,6 +185,11 @@ pub trait Files {
     fn absolute(&self, path: &Path) -> Option<PathBuf>;
     /// Whether every user of the machine may read the file.
     fn is_public(&self, path: &Path) -> bool;
+    /// Puts these bytes in the place of a file, durably: it holds the old ones or the new ones, whatever happens.
+    ///
+    /// # Errors
+    /// What the system says. Then the file is what it was.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// Something the operator should read once, at start.
@@ -279,6 +291,7 @@ impl Default for Config {
             maxclients: 10_000,
             requirepass: None,
             requirepass_file: None,
+            aclfile: None,
             proto_max_bulk_len: 512 * 1024 * 1024,
             proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,
@@ -316,6 +329,7 @@ impl Default for Config {
             node_name: None,
             clock_drift_millionths: 10_000,
             kept: BTreeMap::new(),
+            users: ConfiguredUsers::default(),
             notices: Vec::new(),
         }
     }

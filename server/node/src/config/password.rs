@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::directive::Directive;
+use super::times::{path, show_path};
 use super::value::{one, text};
 use super::{Config, Files, Problem};
 
@@ -31,20 +33,40 @@ impl fmt::Debug for Password {
     }
 }
 
-/// `requirepass`.
-pub(super) fn set(config: &mut Config, values: &[String]) -> Result<(), Problem> {
+/// Its directive.
+pub(super) const DIRECTIVE: Directive = Directive::used(
+    "requirepass",
+    "\"\"",
+    "up to 512 bytes",
+    "The password that AUTH and HELLO must give. Empty: none.",
+    set,
+    show,
+)
+.live();
+
+/// That of its file.
+pub(super) const FILE: Directive = Directive::used(
+    "requirepass-file",
+    "\"\"",
+    "a path",
+    "A file that holds the password instead, as its only line. It is read at the start.",
+    |c, v| set_file(c, path(one(v)?)?),
+    |c| show_path(&c.requirepass_file),
+);
+
+fn set(config: &mut Config, values: &[String]) -> Result<(), Problem> {
     config.requirepass = Password::new(text(one(values)?, BYTES_MAX)?);
     config.requirepass_file = None;
     Ok(())
 }
 
-pub(super) fn show(config: &Config) -> String {
+fn show(config: &Config) -> String {
     let password = config.requirepass.as_ref();
     password.map_or_else(String::new, |password| password.0.clone())
 }
 
 /// `requirepass-file`. An empty name takes back what an earlier line has read.
-pub(super) fn set_file(config: &mut Config, path: Option<PathBuf>) -> Result<(), Problem> {
+fn set_file(config: &mut Config, path: Option<PathBuf>) -> Result<(), Problem> {
     match path {
         None if config.requirepass_file.is_none() => {}
         None => (config.requirepass, config.requirepass_file) = (None, None),

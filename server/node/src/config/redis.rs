@@ -53,15 +53,6 @@ pub(super) const FIXED: &[Directive] = &[
         "\"\"",
         "a private key is read only where it is not encrypted: decrypt it with openssl pkey, into a file that others may not read",
     ),
-    Directive::fixed_or_refused(
-        "aclfile",
-        "\"\"",
-        "there are no ACL users in this release, so its rules would protect nothing",
-    ),
-    Directive::refused(
-        "user",
-        "there are no ACL users in this release, so the rule would protect nothing; see requirepass",
-    ),
     Directive::refused(
         "rename-command",
         "commands cannot be renamed in this release, so the command would stay reachable",
@@ -79,12 +70,15 @@ pub(super) const MEMORY: &str = "memory is not limited in this release and nothi
 const PROCESS: &str = "the process is left as the system started it";
 pub(super) const SLOW: &str = "there is no slow log or latency monitor in this release";
 const PROTECTED: &str = "the command does not exist";
-const ACL: &str = "there are no ACL users in this release";
 
 /// Directives without effect: name, what CONFIG GET shows, why.
 pub(super) const INERT: &[Directive] = &[
-    Directive::inert("acl-pubsub-default", "resetchannels", ACL),
-    Directive::inert("acllog-max-len", "128", ACL),
+    Directive::inert(
+        "acl-pubsub-default",
+        "resetchannels",
+        "a new user may use no channel until a rule says so",
+    ),
+    Directive::inert("acllog-max-len", "128", "ACL LOG keeps 128 entries"),
     Directive::inert("always-show-logo", "no", "there is no logo"),
     Directive::inert_family("aof-*", LOG),
     Directive::inert(

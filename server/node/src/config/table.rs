@@ -17,7 +17,7 @@ use super::value::{
     events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Problem, bind, password};
+use super::{Problem, bind, password, users};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -67,22 +67,10 @@ pub(super) const USED: &[Directive] = &[
         |c, v| yes_or_no(one(v)?).map(|yes| c.protected_mode = yes),
         |c| show_yes_or_no(c.protected_mode),
     ),
-    Directive::used(
-        "requirepass",
-        "\"\"",
-        "up to 512 bytes",
-        "The password that AUTH and HELLO must give. Empty: none.",
-        password::set,
-        password::show,
-    ),
-    Directive::used(
-        "requirepass-file",
-        "\"\"",
-        "a path",
-        "A file that holds the password instead, as its only line. It is read at the start.",
-        |c, v| password::set_file(c, path(one(v)?)?),
-        |c| show_path(&c.requirepass_file),
-    ),
+    password::DIRECTIVE,
+    password::FILE,
+    users::FILE,
+    users::LINE,
     Directive::used(
         "tcp-backlog",
         "511",

@@ -14,6 +14,10 @@ use super::*;
 struct NoFiles;
 
 impl Files for NoFiles {
+    fn replace(&self, _: &Path, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn open(&self, _: &Path) -> io::Result<Box<dyn Read>> {
         Err(io::ErrorKind::NotFound.into())
     }
@@ -313,21 +317,36 @@ const REFUSED: &[(&str, &str)] = &[
         "rename-command FLUSHALL ''",
         "the command would stay reachable",
     ),
-    ("user alice on", "would protect nothing"),
+    (
+        "user alice on +nosuch",
+        "Error loading ACL rule '+nosuch' for the user named 'alice': Unknown command or category name in ACL",
+    ),
     ("include *.conf", "include takes no patterns"),
 ];
+
+#[test]
+fn a_user_has_one_line() {
+    let refusal = refusal("user alice on\nuser alice on");
+    assert!(
+        refusal.contains("at line 2")
+            && refusal.contains("A user can only be defined once in config files")
+    );
+}
 
 #[test]
 fn passwords_appear_in_no_message() {
     for text in [
         "requirepass hunter2 hunter2",
-        "user x >hunter2",
+        "user x <hunter2",
+        "user x >hunter2 +nosuch",
         "\"requirepass\" hunter2 2",
     ] {
         assert!(!refusal(text).contains("hunter2"), "{text}");
     }
-    let config = from_text(b"requirepass hunter2").unwrap();
-    assert!(!format!("{config:?}").contains("hunter2"));
+    let config = from_text(b"requirepass hunter2\nuser x >hunter2").unwrap();
+    let shown = format!("{config:?}");
+    // Neither the password nor its hash.
+    assert!(!shown.contains("hunter2") && !shown.contains("245, 47, 189"));
     assert_eq!(config.requirepass.unwrap().as_str(), "hunter2");
 }
 

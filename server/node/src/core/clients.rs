@@ -1,5 +1,7 @@
 //! Who is connected: what CLIENT LIST, CLIENT INFO and INFO say about it.
 
+mod introduction;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -9,6 +11,7 @@ use quorlock_engine::channels::Listener;
 use quorlock_engine::{ClientDescription, NodeTime, RawTime, WatchedKey};
 
 pub use crate::core::address::{Address, Addresses};
+pub(crate) use crate::core::clients::introduction::{Introduction, Listening, TrackingShown};
 use crate::core::departed::Departed;
 use crate::sync::Notify;
 
@@ -44,47 +47,6 @@ pub struct Client {
     watched: Mutex<Vec<WatchedKey>>,
 }
 
-/// What a client says about itself.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Introduction {
-    pub(crate) name: String,
-    pub(crate) library_name: String,
-    pub(crate) library_version: String,
-    pub(crate) database: u8,
-    pub(crate) is_resp3: bool,
-    /// CLIENT NO-TOUCH: shown and of no effect, since nothing is kept of when a key was used.
-    pub(crate) is_untouching: bool,
-    /// With its subcommand.
-    pub(crate) last_command: (&'static str, &'static str),
-    /// How many requests are queued since MULTI, if it is in a transaction, and their memory.
-    pub(crate) queued: Option<usize>,
-    pub(crate) queued_bytes: usize,
-    pub(crate) listening: Listening,
-    pub(crate) tracking: TrackingShown,
-}
-
-/// How a client is told of changes of keys.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TrackingShown {
-    pub(crate) is_on: bool,
-    /// It is told of prefixes.
-    pub(crate) broadcasts: bool,
-    /// The client that is told in its place has gone.
-    pub(crate) is_broken: bool,
-    /// Who is told in its place.
-    pub(crate) redirect: Option<u64>,
-}
-
-impl TrackingShown {
-    /// As CLIENT LIST and GETREDIR show it: 0 where nobody is.
-    pub(crate) fn redirection(self) -> i64 {
-        if !self.is_on {
-            return -1;
-        }
-        i64::try_from(self.redirect.unwrap_or(0)).expect("clients are counted from 1")
-    }
-}
-
 /// What a client waits for with a request that has no reply yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
@@ -98,20 +60,6 @@ pub(crate) enum Waiting {
     Element,
     /// For its worker: it was served, or somebody has ended its wait, and the worker has not answered yet.
     Unblocked,
-}
-
-/// How many channels, patterns and sharded channels a client listens to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Listening {
-    pub(crate) channels: usize,
-    pub(crate) patterns: usize,
-    pub(crate) shards: usize,
-}
-
-impl Listening {
-    pub(crate) fn is_any(self) -> bool {
-        self.channels + self.patterns + self.shards > 0
-    }
 }
 
 impl Client {
@@ -317,7 +265,7 @@ impl Client {
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} \
              ssub={shards} multi={multi} qbuf={query_bytes} qbuf-free={query_free_bytes} argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 \
-             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user=default redir={} resp={} lib-name={} lib-ver={}",
+             oll={} omem={output_bytes} tot-mem={total_bytes} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local,
@@ -327,6 +275,7 @@ impl Client {
             introduction.database,
             u8::from(output_bytes > 0),
             command,
+            String::from_utf8_lossy(introduction.user_name()),
             tracking.redirection(),
             if introduction.is_resp3 { 3 } else { 2 },
             introduction.library_name,

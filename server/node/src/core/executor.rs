@@ -19,8 +19,8 @@ use quorlock_engine::control::{Durability, Record, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
-    Caller, Command, DATABASES, Effects, Engine, Flags, Moment, NodeTime, Reply, Served,
-    Statistics, WaitLimit, incarnation,
+    Caller, Command, CommandGuard, DATABASES, Effects, Engine, Flags, Moment, NodeTime, Reply,
+    Served, Statistics, WaitLimit, incarnation,
 };
 use quorlock_persistence::{Appender, Batch, FrameKind, Position};
 
@@ -246,6 +246,11 @@ impl Executor {
         self.serve(now);
         self.reclaim_much_owed(now.node);
         Some(reply)
+    }
+
+    /// Asks this before each command that scripts call from now on.
+    pub(crate) fn guard_scripts(&mut self, guard: Option<CommandGuard>) {
+        self.effects.script_guard = guard;
     }
 
     /// Begins the effects of a command, a script or a transaction.

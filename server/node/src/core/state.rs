@@ -12,6 +12,7 @@ use quorlock_engine::restart::Verdict;
 
 use crate::clock::Clock;
 use crate::config::{Config, RestartDelayReply};
+use crate::core::access::Access;
 use crate::core::calls::Calls;
 use crate::core::certificates::Certificates;
 use crate::core::clients::Clients;
@@ -55,6 +56,8 @@ pub struct NodeState {
     pub config: Config,
     /// What its start has found.
     pub facts: StartFacts,
+    /// The users, and what they may do.
+    pub access: Access,
     /// The clients that are connected.
     pub clients: Arc<Clients>,
     /// What was published, on its way to the workers.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
+use crate::acl::Users;
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::core::deliveries::What;
@@ -17,6 +18,7 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    user: Option<&'a [u8]>,
     /// At least so many seconds old.
     age: Option<u64>,
     spares_caller: bool,
@@ -53,7 +55,7 @@ impl ClientType {
 }
 
 impl<'a> Filter<'a> {
-    fn parse(options: &[&'a [u8]]) -> Result<Self, ErrorReply> {
+    fn parse(options: &[&'a [u8]], users: &Users) -> Result<Self, ErrorReply> {
         let mut filter = Filter {
             spares_caller: true,
             ..Filter::default()
@@ -67,8 +69,7 @@ impl<'a> Filter<'a> {
                 b"addr" => filter.address = Some(value),
                 b"laddr" => filter.local = Some(value),
                 b"type" => filter.kind = Some(ClientType::named(value)?),
-                // Everybody is this user.
-                b"user" if value == b"default" => {}
+                b"user" if users.named(value).is_some() => filter.user = Some(value),
                 b"user" => return Err(quoting("No such user", value)),
                 b"maxage" => filter.age = Some(positive(value).ok_or(NOT_AN_AGE)?),
                 b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.spares_caller = true,
@@ -86,6 +87,9 @@ impl<'a> Filter<'a> {
         };
         self.id.is_none_or(|id| id == client.id)
             && self.age.is_none_or(|seconds| age >= seconds)
+            && self
+                .user
+                .is_none_or(|user| client.introduction().user_name() == user)
             && self.kind.is_none_or(|kind| kind.is_of(client))
             && is_at(self.address, client.address.to_string())
             && is_at(self.local, client.local.to_string())
@@ -105,7 +109,7 @@ pub(super) fn kill(
             address: Some(address),
             ..Filter::default()
         }),
-        options => Filter::parse(options),
+        options => Filter::parse(options, &batch.node.access.users()),
     };
     let filter = match filter {
         Ok(filter) => filter,
@@ -116,6 +120,33 @@ pub(super) fn kill(
     let caller = session.client.id;
     let mut killed: Vec<Arc<Client>> = node.clients.all();
     killed.retain(|client| filter.matches(client, caller, now_raw));
+    let closed = close(session, batch, killed)?;
+    let reply = match (is_old_form, closed.count) {
+        (true, 0) => Reply::Error(ErrorReply::fixed("ERR No such client")),
+        (true, _) => Reply::Ok,
+        (false, count) => Reply::count(count),
+    };
+    // The caller hears of it before it goes.
+    Ok(match closed.is_caller_closed {
+        true => Answer::Last(reply),
+        false => Answer::Reply(reply),
+    })
+}
+
+/// What became of connections that were to be closed.
+pub(super) struct Closed {
+    count: usize,
+    /// The caller is among them, and is to be closed behind its reply.
+    pub(super) is_caller_closed: bool,
+}
+
+/// Closes connections; the caller's own is left to it.
+pub(super) fn close(
+    session: &Session,
+    batch: &mut Batch<'_>,
+    mut killed: Vec<Arc<Client>>,
+) -> Result<Closed, Failure> {
+    let (node, caller) = (batch.node, session.client.id);
     let is_caller = |client: &Arc<Client>| client.id == caller;
     let (executor, _) = batch.executor()?;
     // One that has gone meanwhile, or that another client has killed, is not found.
@@ -131,15 +162,9 @@ pub(super) fn kill(
         node.signals.activity.notify_all();
     }
     node.deliveries.wake();
-    let reply = match (is_old_form, killed.len()) {
-        (true, 0) => Reply::Error(ErrorReply::fixed("ERR No such client")),
-        (true, _) => Reply::Ok,
-        (false, count) => Reply::count(count),
-    };
-    // The caller hears of it before it goes.
-    Ok(match killed.iter().any(is_caller) {
-        true => Answer::Last(reply),
-        false => Answer::Reply(reply),
+    Ok(Closed {
+        count: killed.len(),
+        is_caller_closed: killed.iter().any(is_caller),
     })
 }
 

@@ -110,9 +110,24 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     let position = apply(executor, now.node, &before, &after);
     lines.extend(changes(&before, &after, words));
     lines.extend(cap_only_in_the_log(&node.config, &before, &after));
+    let password = after.requirepass.clone();
     node.settings.replace(after);
     if let Some(certificates) = certificates {
         (certificates.install)();
+    }
+    if words
+        .iter()
+        .step_by(2)
+        .any(|word| word.eq_ignore_ascii_case(b"requirepass"))
+    {
+        let password = password
+            .as_ref()
+            .map(|password| password.as_str().as_bytes());
+        let changed = node.access.change(|users| {
+            users.set_default_password(password);
+            Ok::<(), ErrorReply>(())
+        });
+        debug_assert!(changed.is_ok(), "nothing about it can fail");
     }
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
@@ -159,6 +174,10 @@ fn changes(before: &Config, after: &Config, words: &[&[u8]]) -> Vec<String> {
     let change = |name: &&[u8]| {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let (old, new) = (before.value_of(&name)?, after.value_of(&name)?);
+        if name == "requirepass" {
+            // As in Redis also where it is the same: the default user may have had others.
+            return Some("CONFIG SET: the password of the default user is another one until the node stops; connections stay as they are".to_owned());
+        }
         let line = format!("CONFIG SET: {name} was {old} and is {new} until the node stops");
         (old != new).then_some(line)
     };
@@ -222,7 +241,14 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<Changed, ErrorReply> {
         .iter()
         .map(|pair| pair.map(|word| String::from_utf8_lossy(word).into_owned()))
         .collect();
+    let is_text = |word: &[u8]| std::str::from_utf8(word).is_ok();
     for (index, [name, value]) in pairs.iter().enumerate() {
+        if name.eq_ignore_ascii_case("requirepass") && !is_text(words[2 * index + 1]) {
+            return Err(failed(
+                name,
+                "a password is UTF-8; ACL SETUSER takes any bytes",
+            ));
+        }
         let Some(current) = config.value_of(name) else {
             return Err(ErrorReply::new(format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"

@@ -148,6 +148,11 @@ impl Batch<'_> {
             session.note_command(request);
             return Ok(Answer::Wait(Pending::on(Condition::BacklogBelow)));
         }
+        if !session.rights.are_unchecked_at(self.node.access.version())
+            && let Some(answer) = self.check_rights(session, request)?
+        {
+            return Ok(answer);
+        }
         if session.queues(request) {
             return self.queue(session, request);
         }
@@ -229,6 +234,9 @@ impl Batch<'_> {
         }
         let command = Command { spec, arguments };
         let (executor, now) = self.executor()?;
+        if spec.flags.contains(Flags::SCRIPT) {
+            executor.guard_scripts(session.rights.guard());
+        }
         let Some(reply) = executor.execute(now, &session.caller, &command, wait) else {
             return self.lacks_segment();
         };
@@ -251,6 +259,7 @@ impl Batch<'_> {
             let lines = executor.engine.take_script_log();
             self.has_run_script = true;
             self.note_script_log(lines);
+            self.note_script_denials(session)?;
         }
         if was_refused {
             self.note_refused();

@@ -72,6 +72,7 @@ impl Transaction {
             let lines = executor.engine.take_script_log();
             batch.has_run_script = true;
             batch.note_script_log(lines);
+            batch.note_script_denials(session)?;
         }
         if let Err(error) = ended {
             session.select(database);
@@ -165,8 +166,19 @@ impl Queued {
             return Ok(executor.charge_next(content.replies()).then_some(content));
         }
         let around = batch.begin_queued(self.step.number);
-        let (executor, _) = batch.executor()?;
         let arguments = &*self.arguments();
+        let denied = batch.denied_since(session, arguments)?;
+        let (executor, _) = batch.executor()?;
+        if let Some(error) = denied {
+            let reply = Reply::Error(error);
+            let may_go_on = executor.charge_next(std::slice::from_ref(&reply));
+            batch.note_refused();
+            batch.end_queued(around, Some(&reply));
+            return Ok(may_go_on.then_some(Content::One(reply)));
+        }
+        if spec.flags.contains(Flags::SCRIPT) {
+            executor.guard_scripts(session.rights.guard());
+        }
         let command = Command { spec, arguments };
         let reply = executor.execute_next(now, &session.caller, &command);
         batch.end_queued(around, reply.as_ref());
@@ -185,7 +197,9 @@ impl Queued {
             return Ok(Content::None);
         };
         let around = batch.begin_queued(self.step.number);
+        let denied = batch.denied_since(session, &self.arguments())?;
         let answer = match command {
+            _ if denied.is_some() => Answer::Reply(denied.map_or(Reply::Nil, Reply::Error)),
             NodeCommand::Subscribe(Subscription::Shard) => Answer::Reply(Reply::Error(NO_SHARDS)),
             _ => batch.execute_of_node(session, command, &self.arguments())?,
         };

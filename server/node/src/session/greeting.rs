@@ -1,9 +1,8 @@
 //! Saying hello and goodbye: HELLO, AUTH, PING, ECHO, SELECT, RESET, QUIT.
 
-use std::hint::black_box;
-
 use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
+use crate::acl::{Context, DEFAULT, Denied};
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -50,7 +49,7 @@ fn greet(
         rest = match rest {
             [] => break,
             [word, user, password, others @ ..] if word.eq_ignore_ascii_case(b"auth") => {
-                log_in(session, batch, user, password)?;
+                log_in(session, batch, (b"HELLO", user, password))?;
                 others
             }
             [word, given, others @ ..] if word.eq_ignore_ascii_case(b"setname") => {
@@ -110,12 +109,11 @@ pub(crate) fn auth(
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
     let outcome = match arguments {
-        [_, password] if batch.node.config.requirepass.is_none() => {
-            black_box(password);
+        [_, _] if batch.node.access.users().default_user().needs_no_password() => {
             Err(NO_PASSWORD_SET)
         }
-        [_, password] => log_in(session, batch, b"default", password),
-        [_, user, password] => log_in(session, batch, user, password),
+        [_, password] => log_in(session, batch, (arguments[0], DEFAULT, password)),
+        [word, user, password] => log_in(session, batch, (word, user, password)),
         _ => Err(ErrorReply::SYNTAX),
     };
     Ok(answer(session, outcome.map(|()| Reply::Ok)))
@@ -124,22 +122,43 @@ pub(crate) fn auth(
 fn log_in(
     session: &mut Session,
     batch: &mut Batch<'_>,
-    user: &[u8],
-    password: &[u8],
+    (word, user, password): (&[u8], &[u8], &[u8]),
 ) -> Result<(), ErrorReply> {
     let node = batch.node;
-    let is_right = match &node.config.requirepass {
-        Some(expected) => equals_in_constant_time(expected.as_str().as_bytes(), password),
-        None => true,
-    };
-    if user != b"default" || !is_right {
-        if node.config.requirepass.is_some() {
-            note_failed_login(session, batch);
-        }
-        return Err(WRONGPASS);
+    let users = node.access.users();
+    // A name that is no user's takes as long.
+    let named = users.named(user);
+    let is_right = named.unwrap_or(users.default_user()).accepts(password);
+    if let Some(user) = named.filter(|_| is_right) {
+        // Within the lock: a user is deleted before this, or its connections are looked for after it.
+        session.become_user(user, node.access.version());
+        drop(users);
+        session.authenticate(node);
+        return Ok(());
     }
-    session.authenticate(node);
-    Ok(())
+    let has_others = users.all().nth(1).is_some();
+    drop(users);
+    if has_others || !node.access.is_open() {
+        note_failed_login(session, batch);
+    }
+    note_denied_login(session, batch, user, word);
+    Err(WRONGPASS)
+}
+
+/// Notes it in ACL LOG. `word`: the command, as it was sent.
+fn note_denied_login(session: &Session, batch: &mut Batch<'_>, user: &[u8], word: &[u8]) {
+    let context = match session.transaction {
+        Some(_) => Context::Multi,
+        None => Context::TopLevel,
+    };
+    let denied = Denied {
+        reason: "auth",
+        context,
+        object: word.to_vec(),
+        user: user.to_vec(),
+    };
+    // A node that has failed reports it by its other replies.
+    let _ = batch.note_denied(session, denied);
 }
 
 /// Nothing that the client has sent is written: it may be the right password with a letter too many.
@@ -171,15 +190,6 @@ fn note_failed_login(session: &mut Session, batch: &mut Batch<'_>) {
         ));
     }
     batch.warn(text);
-}
-
-/// Takes the same time wherever the first difference is; the length is not a secret.
-fn equals_in_constant_time(left: &[u8], right: &[u8]) -> bool {
-    let difference = left
-        .iter()
-        .zip(right)
-        .fold(0_u8, |sum, (left, right)| black_box(sum | (left ^ right)));
-    left.len() == right.len() && difference == 0
 }
 
 pub(crate) fn ping(

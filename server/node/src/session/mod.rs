@@ -4,6 +4,7 @@
 //! Commands on keys go to the engine. Commands about the connection and the node are here.
 
 mod about;
+mod acl;
 mod batch;
 #[cfg(test)]
 mod batch_tests;
@@ -27,6 +28,7 @@ mod node_commands;
 mod oversized;
 mod pending;
 mod request_keys;
+mod rights;
 mod subscriptions;
 mod syntax;
 mod tracking;
@@ -48,6 +50,7 @@ pub(crate) use pending::{Condition, Outcome, Pending};
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
+use crate::session::rights::Rights;
 use crate::session::tracking::Tracks;
 use crate::session::transaction::Transaction;
 
@@ -56,6 +59,7 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     caller: Caller,
     is_authenticated: bool,
+    rights: Rights,
     unauthenticated_since: RawTime,
     /// How many bytes of requests are here, this one included, and how many more their buffer takes.
     pub(crate) query: (usize, usize),
@@ -100,6 +104,7 @@ impl Session {
             unauthenticated_since: client.connected_raw(),
             client,
             is_authenticated: false,
+            rights: Rights::of_default(&node.access),
             query: (0, 0),
             limits: Limits::UNAUTHENTICATED,
             limits_changed: false,
@@ -118,7 +123,7 @@ impl Session {
             has_tracked: false,
             has_waited: false,
         };
-        if node.config.requirepass.is_none() || session.client.is_in_process() {
+        if node.access.is_open() || session.client.is_in_process() {
             session.authenticate(node);
         }
         session
@@ -157,9 +162,7 @@ impl Session {
     fn authenticate(&mut self, node: &NodeState) {
         self.is_authenticated = true;
         self.failed_logins = 0;
-        if node.config.requirepass.is_some() {
-            node.clients.note_authenticated(self.client.id);
-        }
+        node.clients.note_authenticated(self.client.id);
         self.take_limits(node);
         self.limits_changed = true;
     }
@@ -188,7 +191,8 @@ impl Session {
         };
         self.reset_replies();
         let was_authenticated = std::mem::take(&mut self.is_authenticated);
-        if node.config.requirepass.is_none() || self.client.is_in_process() {
+        self.forget_user(&node.access);
+        if node.access.is_open() || self.client.is_in_process() {
             self.authenticate(node);
         } else {
             // Who never had authenticated gains no time by this.

@@ -2,6 +2,7 @@
 
 use quorlock_engine::{Description, ErrorReply, NodeCommand, Spec, is_arity, numbered_spec};
 
+use crate::acl::Asked;
 use crate::command_numbers as numbers;
 
 /// A request, and the command and the subcommand that it names. Handed on by value: most of it stays in registers, and in
@@ -70,6 +71,16 @@ impl<'a> NamedRequest<'a> {
             }
             None => (!self.lacks_part(spec)).then_some(self.number),
         }
+    }
+
+    /// What a user is checked for; none where the command or the subcommand is unknown.
+    pub(super) fn asked(self) -> Option<Asked<'a>> {
+        Some(Asked {
+            spec: self.spec?,
+            number: self.counted_as()?,
+            is_part: self.part.is_some(),
+            arguments: self.arguments,
+        })
     }
 
     /// Whether it names a subcommand, if it has to, and has as many arguments as it must.

@@ -5,7 +5,7 @@ use quorlock_engine::NodeCommand;
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{
-    Session, about, client, config, debug, greeting, info, introspection, subscriptions,
+    Session, about, acl, client, config, debug, greeting, info, introspection, subscriptions,
     transaction, waitaof,
 };
 
@@ -20,6 +20,7 @@ impl Batch<'_> {
         arguments: &[&[u8]],
     ) -> Result<Answer, Failure> {
         let function: NodeFunction = match command {
+            NodeCommand::Acl => acl::acl,
             NodeCommand::Auth => greeting::auth,
             NodeCommand::Hello => greeting::hello,
             NodeCommand::Quit => greeting::quit,

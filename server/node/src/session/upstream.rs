@@ -17,7 +17,7 @@ use quorlock_engine::{ErrorReply, Reply, Spec};
 use crate::core::commit::Failure;
 use crate::core::upstream::{PendingAnswer, UpstreamRequest};
 use crate::session::batch::{Answer, Batch};
-use crate::session::transaction::Transaction;
+use crate::session::transaction::{Transaction, aborted};
 use crate::session::{Condition, Pending, Session};
 
 impl Batch<'_> {
@@ -86,6 +86,11 @@ impl Transaction {
         session: &mut Session,
         batch: &mut Batch<'_>,
     ) -> Result<Answer, Failure> {
+        for queued in &self.commands {
+            if let Some(error) = batch.denied_since(session, &queued.arguments())? {
+                return Ok(Answer::Reply(aborted(&error)));
+            }
+        }
         let commands = self.commands.iter();
         let commands = commands.map(|queued| words(&queued.arguments()));
         batch.hand_over(session, commands.collect(), true)

@@ -64,6 +64,7 @@ impl Setup {
                 bytes.fill_with(|| next_byte(&random));
                 Ok(())
             }),
+            files: None,
             cores: 1,
             upstream: self.upstream.clone(),
             certificates: None,

@@ -40,7 +40,7 @@ impl Worker {
         let now_raw = self.node.clock.raw();
         let clients = &self.node.clients;
         let client = clients.add(Addresses::NONE, now_raw, self.number);
-        if self.node.config.requirepass.is_some() {
+        if !self.node.access.is_open() {
             clients.note_unauthenticated(&client);
         }
         let slot = self.event_loop.next_slot();

@@ -9,6 +9,7 @@ use quorlock_persistence::Preparer;
 
 use crate::command_numbers;
 use crate::config::{NoTtlDurability, RestartDelayReply};
+use crate::core::access::{Access, UserFile};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
@@ -93,6 +94,7 @@ pub(super) fn assemble(
         process: plan.process,
         deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
+        access: access(plan),
         settings: Settings::new(&plan.config),
         config: plan.config.clone(),
         statistics: Statistics::default(),
@@ -106,6 +108,16 @@ pub(super) fn assemble(
         preparer: log.preparer,
         log_events,
     }
+}
+
+/// The users that are configured.
+fn access(plan: &Plan) -> Access {
+    let random = Arc::clone(&plan.random);
+    let file = plan.config.users_file().zip(plan.files.clone());
+    let file = file.map(|(path, files)| UserFile::new(path, files));
+    Access::new(plan.config.initial_users(), file, move |bytes| {
+        random(bytes).is_ok()
+    })
 }
 
 /// What a node waits for that has just started.

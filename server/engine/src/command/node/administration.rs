@@ -12,6 +12,11 @@ pub(super) const FAMILY: Family = &[
     &row("config", -2, NodeCommand::Config)
         .divided(CONFIG)
         .documented("2.0.0", Categories::NONE, "Tells and changes directives"),
+    &row("acl", -2, NodeCommand::Acl).divided(ACL).documented(
+        "6.0.0",
+        Categories::NONE,
+        "Tells and changes users",
+    ),
     &row("cluster", -2, NodeCommand::Cluster)
         .flags(Flags::BRIEF)
         .documented("3.0.0", Categories::NONE, NO_CLUSTER)
@@ -128,3 +133,53 @@ const CONFIG: &[Description] = &[
         )
         .syntax("parameter value [parameter value ...]"),
 ];
+
+/// The subcommands of ACL.
+const ACL: &[Description] = &[
+    part("cat", -2, OPEN)
+        .documented(
+            "6.0.0",
+            Categories::NONE,
+            "Lists categories, or the commands of one",
+        )
+        .syntax("[category]"),
+    part("deluser", -3, USERS)
+        .documented(
+            "6.0.0",
+            Categories::NONE,
+            "Deletes users and ends their connections",
+        )
+        .syntax("username [username ...]"),
+    part("dryrun", -4, USERS)
+        .documented(
+            "7.0.0",
+            Categories::NONE,
+            "Tells whether a user may send a request",
+        )
+        .syntax("username command [arg [arg ...]]"),
+    part("genpass", -2, OPEN)
+        .documented("6.0.0", Categories::NONE, "Makes a password")
+        .syntax("[bits:integer]"),
+    part("getuser", 3, USERS)
+        .documented("6.0.0", Categories::NONE, "Tells the rules of a user")
+        .syntax("username"),
+    part("help", 2, Flags::ALWAYS).documented(
+        "6.0.0",
+        Categories::NONE,
+        "Tells of the subcommands",
+    ),
+    part("list", 2, USERS).documented("6.0.0", Categories::NONE, "Tells the rules of all users"),
+    part("load", 2, USERS).documented("6.0.0", Categories::NONE, "Reads the users from aclfile"),
+    part("log", -2, USERS)
+        .documented("6.0.0", Categories::NONE, "Tells what was refused")
+        .syntax("[operation: count:integer|RESET]"),
+    part("save", 2, USERS).documented("6.0.0", Categories::NONE, "Writes the users into aclfile"),
+    part("setuser", -3, USERS)
+        .documented("6.0.0", Categories::NONE, "Makes or changes a user")
+        .syntax("username [rule [rule ...]]"),
+    part("users", 2, USERS).documented("6.0.0", Categories::NONE, "Lists the names of users"),
+    part("whoami", 2, OPEN).documented("6.0.0", Categories::NONE, "Tells this connection's user"),
+];
+
+const OPEN: Flags = Flags::NO_SCRIPT.with(Flags::ALWAYS);
+const USERS: Flags = OPEN.with(Flags::ADMIN);

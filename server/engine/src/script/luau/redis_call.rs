@@ -168,6 +168,11 @@ pub(crate) fn is_command(name: &[u8]) -> bool {
 /// Commands that are not the engine's: some make sense to a script.
 fn run_other(running: &mut Running, spec: &Spec, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     use NodeCommand::{Echo, Ping, Select};
+    if let Some(Select | Ping | Echo) = spec.node_command()
+        && spec.accepts(arguments.len())
+    {
+        running.effects.check_script_command(arguments)?;
+    }
     match (spec.node_command(), arguments) {
         (Some(Select), [_, index]) => {
             running.caller.database = database_index(index, DATABASES)?;

@@ -1,0 +1,290 @@
+//! What the user of a connection may do, checked once for each request, and for each command that a script calls.
+//!
+//! A user that may do everything costs a comparison: its session knows the version of the users at which it was so. All
+//! others are looked up and checked.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use quorlock_engine::{CommandGuard, ErrorReply, Flags};
+
+use crate::acl::{Context, DEFAULT, Denial, Denied, User};
+use crate::core::access::Access;
+use crate::core::commit::Failure;
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::named_request::NamedRequest;
+
+/// The user of a session.
+#[derive(Debug)]
+pub(super) struct Rights {
+    user: Arc<User>,
+    /// The version of the users at which this one may do everything; [`ALWAYS_CHECKED`] where it may not.
+    unchecked_at: u64,
+    /// What is asked before each command of a script, unless the user may do everything.
+    guard: Option<CommandGuard>,
+    /// What the guard has refused, and is not in the log yet.
+    refused: Arc<Mutex<Vec<Denied>>>,
+}
+
+impl Rights {
+    /// Those of the default user.
+    pub(super) fn of_default(access: &Access) -> Self {
+        let user = Arc::clone(access.users().default_user());
+        Self {
+            user,
+            unchecked_at: ALWAYS_CHECKED,
+            guard: None,
+            refused: Arc::default(),
+        }
+    }
+
+    pub(super) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    fn set(&mut self, user: Arc<User>, version: u64, may_do_all: bool) {
+        self.unchecked_at = match may_do_all {
+            true => version,
+            false => ALWAYS_CHECKED,
+        };
+        if may_do_all {
+            self.guard = None;
+        } else if self.guard.is_none() || !Arc::ptr_eq(&user, &self.user) {
+            self.guard = Some(guard(Arc::clone(&user), Arc::clone(&self.refused)));
+        }
+        self.user = user;
+    }
+
+    /// What a script of this user is asked before each of its commands.
+    pub(super) fn guard(&self) -> Option<CommandGuard> {
+        self.guard.clone()
+    }
+
+    /// Whether its scripts are checked.
+    pub(super) fn checks_scripts(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Whether everything was allowed at this version.
+    #[inline]
+    pub(super) fn are_unchecked_at(&self, version: u64) -> bool {
+        self.unchecked_at == version
+    }
+}
+
+/// Checks the commands of a script for its user.
+fn guard(user: Arc<User>, refused: Arc<Mutex<Vec<Denied>>>) -> CommandGuard {
+    CommandGuard::new(move |arguments| {
+        let request = NamedRequest::of(arguments);
+        let Some(asked) = request.asked() else {
+            return Some(NOT_IN_SCRIPT);
+        };
+        let denial = user.check(asked).err()?;
+        let mut refused = lock(&refused);
+        if refused.len() < SCRIPT_DENIALS_MAX {
+            refused.push(denied(&denial, request, &user, Context::Script));
+        }
+        Some(match denial {
+            Denial::Command => NOT_IN_SCRIPT,
+            Denial::Key(_) => NO_KEY_IN_SCRIPT,
+            Denial::Channel(_) => NO_CHANNEL_IN_SCRIPT,
+            Denial::Sort(option) => no_option(option),
+        })
+    })
+}
+
+fn denied(denial: &Denial, request: NamedRequest<'_>, user: &User, context: Context) -> Denied {
+    let (reason, object) = match denial {
+        Denial::Command => ("command", request.full_name().into_bytes()),
+        Denial::Key(key) => ("key", key.clone()),
+        Denial::Sort(option) => ("key", option.as_bytes().to_vec()),
+        Denial::Channel(channel) => ("channel", channel.clone()),
+    };
+    Denied {
+        reason,
+        context,
+        object,
+        user: user.name.to_vec(),
+    }
+}
+
+/// The refusal of a request.
+fn refusal(denial: &Denial, request: NamedRequest<'_>) -> ErrorReply {
+    match denial {
+        Denial::Command => ErrorReply::new(format!(
+            "NOPERM this user has no permissions to run the '{}' command",
+            request.full_name()
+        )),
+        Denial::Key(_) => NO_KEY,
+        Denial::Channel(_) => NO_CHANNEL,
+        Denial::Sort(option) => no_option(option),
+    }
+}
+
+fn no_option(option: &str) -> ErrorReply {
+    ErrorReply::new(format!(
+        "ERR {option} option of SORT denied due to insufficient ACL permissions."
+    ))
+}
+
+impl Session {
+    /// Takes over what has changed of its user; false where the user was deleted, so that the connection ends.
+    fn follow_user(&mut self, access: &Access) -> bool {
+        let Some((user, version)) = access.current(&self.rights.user) else {
+            return false;
+        };
+        let is_free = self.client.is_in_process() && *user.name == *DEFAULT;
+        let may_do_all = is_free || user.may_do_all();
+        self.rights.set(user, version, may_do_all);
+        true
+    }
+
+    /// Logs in as a user that was looked up while the users were locked, and still are.
+    pub(super) fn become_user(&mut self, user: &Arc<User>, version: u64) {
+        self.client.introduction().user = Some(Arc::clone(user));
+        self.rights
+            .set(Arc::clone(user), version, user.may_do_all());
+    }
+
+    /// The default user again.
+    pub(super) fn forget_user(&mut self, access: &Access) {
+        self.client.introduction().user = None;
+        self.rights = Rights::of_default(access);
+    }
+}
+
+impl Batch<'_> {
+    /// Refuses a request that its user may not send; none where it is to be executed, or is refused for another reason.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn check_rights(
+        &mut self,
+        session: &mut Session,
+        request: NamedRequest<'_>,
+    ) -> Result<Option<Answer>, Failure> {
+        if !session.is_authenticated {
+            if !self.node.access.is_open() {
+                return Ok(None);
+            }
+            // The default user needs a password no more since this connection began.
+            session.authenticate(self.node);
+        }
+        if !session.follow_user(&self.node.access) {
+            return Ok(Some(Answer::Close));
+        }
+        let is_unchecked = !session.rights.checks_scripts();
+        if is_unchecked || request.spec.is_none() {
+            return Ok(None);
+        }
+        session.note_command(request);
+        let error = match request.check() {
+            // As in Redis that comes first. Here nothing is executed that was not checked.
+            Err(error) => error,
+            Ok(()) => match self.denial(session, request)? {
+                Some(denial) => refusal(&denial, request),
+                None => return Ok(None),
+            },
+        };
+        self.refuse_call(request.counted_as());
+        let reply = session.refuse(request, error, self)?;
+        Ok(Some(Answer::Reply(reply)))
+    }
+
+    /// Why a request is not allowed, which is noted, if it is not.
+    fn denial(
+        &mut self,
+        session: &Session,
+        request: NamedRequest<'_>,
+    ) -> Result<Option<Denial>, Failure> {
+        let Some(asked) = request.asked() else {
+            return Ok(Some(Denial::Command));
+        };
+        let user = session.rights.user();
+        let runs_script = asked.spec.flags.contains(Flags::SCRIPT);
+        let is_agent_script = self.has_upstream() && runs_script;
+        let denial = match user.check(asked) {
+            // What its scripts call is not checked elsewhere.
+            Ok(()) if is_agent_script => Denial::Command,
+            Ok(()) => return Ok(None),
+            Err(denial) => denial,
+        };
+        let context = match session.transaction {
+            Some(_) => Context::Multi,
+            None => Context::TopLevel,
+        };
+        let denied = denied(&denial, request, user, context);
+        self.note_denied(session, denied)?;
+        Ok(Some(denial))
+    }
+
+    /// Why EXEC does not execute a request that was allowed when it was queued.
+    pub(super) fn denied_since(
+        &mut self,
+        session: &mut Session,
+        arguments: &[&[u8]],
+    ) -> Result<Option<ErrorReply>, Failure> {
+        let access = &self.node.access;
+        if session.rights.are_unchecked_at(access.version()) {
+            return Ok(None);
+        }
+        let denial = match session.follow_user(access) {
+            false => Some(Denial::Command),
+            true if !session.rights.checks_scripts() => None,
+            true => self.denial(session, NamedRequest::of(arguments))?,
+        };
+        let why = denial.map(|denial| match denial {
+            Denial::Command => "no permission to execute the command or subcommand",
+            Denial::Key(_) | Denial::Sort(_) => "no permission to touch the specified keys",
+            Denial::Channel(_) => "no permission to access one of the channels used as arguments",
+        });
+        Ok(why.map(|why| {
+            ErrorReply::new(format!(
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                 command is no longer allowed for the following reason: {why}"
+            ))
+        }))
+    }
+
+    /// Notes in ACL LOG what a script was refused.
+    pub(super) fn note_script_denials(&mut self, session: &Session) -> Result<(), Failure> {
+        if !session.rights.checks_scripts() {
+            return Ok(());
+        }
+        let refused = std::mem::take(&mut *lock(&session.rights.refused));
+        refused
+            .into_iter()
+            .try_for_each(|denied| self.note_denied(session, denied))
+    }
+
+    /// Notes a refusal in ACL LOG.
+    pub(super) fn note_denied(&mut self, session: &Session, denied: Denied) -> Result<(), Failure> {
+        let (_, now) = self.executor()?;
+        let line = session.client.line(now.node, self.raw(), session.query);
+        self.node.access.note(denied, line, now.wall_us);
+        Ok(())
+    }
+}
+
+fn lock(refused: &Mutex<Vec<Denied>>) -> MutexGuard<'_, Vec<Denied>> {
+    refused.lock().expect("no holder of the refusals can panic")
+}
+
+/// No version is as high.
+const ALWAYS_CHECKED: u64 = u64::MAX;
+/// More refusals of one script are not noted: it may try for as long as it runs.
+const SCRIPT_DENIALS_MAX: usize = 16;
+
+const NO_KEY: ErrorReply = ErrorReply::fixed(
+    "NOPERM this user has no permissions to access one of the keys used as arguments",
+);
+const NO_CHANNEL: ErrorReply = ErrorReply::fixed(
+    "NOPERM this user has no permissions to access one of the channels used as arguments",
+);
+const NOT_IN_SCRIPT: ErrorReply =
+    ErrorReply::fixed("ERR The user executing the script can't run this command or subcommand");
+const NO_KEY_IN_SCRIPT: ErrorReply = ErrorReply::fixed(
+    "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+);
+const NO_CHANNEL_IN_SCRIPT: ErrorReply = ErrorReply::fixed(
+    "ERR The user executing the script can't publish to the channel mentioned in the command",
+);

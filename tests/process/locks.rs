@@ -61,7 +61,6 @@ fn locks_of_every_library_are_shown_with_their_votes_also_while_a_node_is_down()
         "LOCK.ACQUIRE lock:shared reader-1 60000 SHARED OWNER rack-4",
     );
     say(&shell, 5, "LOCK.ACQUIRE lock:shared reader-2 60000 SHARED");
-    say(&shell, 5, "SET lock:stuck forever");
     let token = shell.succeed(&["acquire", "lock:ours", "--ttl", "1m"]);
     shell.succeed(&["cluster", "kill", "5"]);
 
@@ -100,8 +99,23 @@ fn locks_of_every_library_are_shown_with_their_votes_also_while_a_node_is_down()
     assert_eq!(row("lock:redisson")["holders"][0]["token"], "uuid:1");
     assert_eq!(row("lock:shared")["holders"][0]["owner"], "rack-4");
     assert_eq!(row("lock:shared")["holders"].as_array().unwrap().len(), 2);
+}
 
-    let table = shell.succeed(&["locks", "lock:*"]);
+#[test]
+fn the_table_shows_no_whole_token_and_names_a_node_that_is_down() {
+    let shell = five();
+    say(&shell, 3, "SET lock:py tok123456789 NX PX 60000");
+    say(&shell, 1, "SET lock:left gone NX PX 60000");
+    say(&shell, 5, "SET lock:stuck forever");
+    shell.succeed(&["cluster", "kill", "5"]);
+    let table = shell.quorlock(&["locks", "lock:*"]);
+    assert_eq!(
+        (table.code, &*table.stderr),
+        (Some(0), ""),
+        "cron has nothing to send"
+    );
+    let table = table.stdout;
+    assert!(table.contains("  no answer: redis://"), "{table}");
     let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(
         line("lock:py ").contains("3/5") && line("lock:py ").contains("tok123..."),

@@ -4,8 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-use quorlock_testkit::{binary, eventually};
+use quorlock_testkit::{Wire, binary, eventually};
 
+use crate::locks::addresses;
 use crate::shell::{Shell, await_end};
 
 /// A shell script on a terminal of its own.
@@ -116,4 +117,39 @@ fn ctrl_z_stops_both_and_both_go_on() {
     session.shows("got four");
     session.types("exit $?\n");
     session.ends_with(6);
+}
+
+#[test]
+fn force_release_asks_and_ends_only_the_token_that_it_has_shown() {
+    let shell = cluster();
+    let set = |token: &str| {
+        for address in addresses(&shell) {
+            let set = Wire::connect(address.as_str()).ask(&format!("SET job {token} PX 60000"));
+            assert_eq!(set, "+OK");
+        }
+    };
+    let ask = || Session::start(&shell, "exec \"$Q\" force-release job");
+    set("old");
+    let mut refused = ask();
+    refused.shows("Type yes:");
+    refused.types("no\n");
+    refused.ends_with(1);
+    assert_eq!(shell.quorlock(&["who", "job"]).code, Some(0));
+
+    let mut late = ask();
+    late.shows("Type yes:");
+    set("new");
+    late.types("yes\n");
+    late.ends_with(70);
+    let who = shell.succeed(&["who", "job", "--json"]);
+    assert!(
+        who.contains("\"token\":\"new\""),
+        "the new holder keeps it: {who}"
+    );
+
+    let mut agreed = ask();
+    agreed.shows("Type yes:");
+    agreed.types("yes\n");
+    agreed.ends_with(0);
+    assert_eq!(shell.quorlock(&["who", "job"]).code, Some(1));
 }

@@ -152,7 +152,7 @@ fn a_guessed_word_leads_on() {
         ("version", "quorlock --version"),
         ("init", "quorlock node init"),
         ("bench", "redis-benchmark"),
-        ("completions", "quorlock help"),
+        ("completion", "quorlock completions SHELL"),
         ("force-unlock", "quorlock release NAME TOKEN"),
     ] {
         let ended = shell.quorlock(&[word]);

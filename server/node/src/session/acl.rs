@@ -41,12 +41,13 @@ pub(crate) fn acl(
         (b"cat", []) => Reply::Array(Categories::names().map(Reply::bulk).collect()),
         (b"cat", [category]) => of_category(category),
         (b"dryrun", [name, request @ ..]) => dry_run(batch, name, request),
-        (b"genpass", bits) => generated(batch, bits),
-        (b"log", count) => log(batch, count)?,
+        (b"genpass", bits @ ([] | [_])) => generated(batch, bits),
+        (b"log", count @ ([] | [_])) => log(batch, count)?,
         (b"load", []) => return load(session, batch),
         (b"save", []) => save(batch),
         (b"help", []) => Reply::help("ACL", HELP),
-        _ => Reply::Error(ErrorReply::SYNTAX),
+        // CAT, GENPASS and LOG with too many arguments.
+        _ => Reply::Error(wrong_number(arguments[1])),
     };
     Ok(Answer::Reply(reply))
 }
@@ -236,13 +237,9 @@ fn dry_run(batch: &Batch<'_>, name: &[u8], arguments: &[&[u8]]) -> Reply {
 }
 
 fn generated(batch: &Batch<'_>, bits: &[&[u8]]) -> Reply {
-    let bits = match bits {
-        [] => 256,
-        [bits] => match parse_integer(bits) {
-            Some(bits) => bits,
-            None => return Reply::Error(ErrorReply::NOT_AN_INTEGER),
-        },
-        _ => return Reply::Error(ErrorReply::wrong_arity("acl|genpass")),
+    let given = bits.first().map(|bits| parse_integer(bits));
+    let Some(bits) = given.unwrap_or(Some(256)) else {
+        return Reply::Error(ErrorReply::NOT_AN_INTEGER);
     };
     let digits = usize::try_from(bits)
         .ok()
@@ -263,17 +260,16 @@ fn log(batch: &mut Batch<'_>, count: &[&[u8]]) -> Result<Reply, Failure> {
     let (_, now) = batch.executor()?;
     let now_ms = now.wall_us / 1000;
     let mut denials = batch.node.access.denials();
-    let count = match count {
-        [] => 10,
-        [word] if word.eq_ignore_ascii_case(b"reset") => {
+    let count = match count.first() {
+        None => 10,
+        Some(word) if word.eq_ignore_ascii_case(b"reset") => {
             denials.clear();
             return Ok(Reply::Ok);
         }
-        [count] => match parse_integer(count) {
+        Some(count) => match parse_integer(count) {
             Some(count) => usize::try_from(count.clamp(0, SHOWN_MAX)).expect("it is small"),
             None => return Ok(Reply::Error(ErrorReply::NOT_AN_INTEGER)),
         },
-        _ => return Ok(Reply::Error(ErrorReply::wrong_arity("acl|log"))),
     };
     let entries = denials.newest(count).map(|entry| shown(entry, now_ms));
     Ok(Reply::Array(entries.collect()))
@@ -299,6 +295,11 @@ fn shown(entry: &Entry, now_ms: u64) -> Reply {
         field("timestamp-created", number(entry.created_ms)),
         field("timestamp-last-updated", number(entry.updated_ms)),
     ])
+}
+
+fn wrong_number(subcommand: &[u8]) -> ErrorReply {
+    let what = "unknown subcommand or wrong number of arguments for";
+    quoting(what, subcommand, ". Try ACL HELP.")
 }
 
 fn quoting(before: &str, word: &[u8], after: &str) -> ErrorReply {

@@ -29,6 +29,8 @@ mod oversized;
 mod pending;
 mod request_keys;
 mod rights;
+#[cfg(test)]
+mod rights_tests;
 mod subscriptions;
 mod syntax;
 mod tracking;

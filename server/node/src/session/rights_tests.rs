@@ -1,0 +1,146 @@
+//! What becomes of a session whose user is changed or deleted behind its back.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::sync::Arc;
+
+use quorlock_persistence::MemoryDisk;
+
+use crate::clock::SettableClock;
+use crate::config::Config;
+use crate::core::state::NodeState;
+use crate::core::wait::Wait;
+use crate::protocol::Output;
+use crate::session::{Batch, Next, Session};
+use crate::start::for_tests;
+
+fn node() -> Arc<NodeState> {
+    let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+    let config = Config::default();
+    let (node, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+    // Nobody else makes the segment ahead, which scripts want.
+    preparer.prepare().unwrap();
+    node
+}
+
+fn set(node: &NodeState, rules: &str) {
+    let rules: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
+    let changed = node.access.change(|users| users.set(b"bob", &rules));
+    changed.unwrap();
+}
+
+fn delete(node: &NodeState) {
+    let changed = node.access.change(|users| match users.remove(b"bob") {
+        true => Ok(()),
+        false => Err(()),
+    });
+    changed.unwrap();
+}
+
+/// Executes a request, and returns its reply.
+fn ask(node: &Arc<NodeState>, session: &mut Session, request: &[&str]) -> (String, Next) {
+    let mut batch = Batch::new(node, node.clock.raw());
+    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let words: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
+    let next = batch.execute(session, &words, &mut wait, &mut replies);
+    let reply = replies.single_run().map(<[u8]>::to_vec).unwrap_or_default();
+    (String::from_utf8(reply).unwrap(), next)
+}
+
+fn logged_in(node: &Arc<NodeState>, rules: &str) -> Session {
+    set(node, rules);
+    let mut session = for_tests::session(node);
+    let (reply, _) = ask(node, &mut session, &["AUTH", "bob", "any"]);
+    assert_eq!(reply, "+OK\r\n");
+    session
+}
+
+/// Connections are closed on DELUSER. One that its worker has not closed yet executes nothing either.
+#[test]
+fn the_session_of_a_deleted_user_executes_nothing_more() {
+    for rules in ["on nopass +@all ~* &*", "on nopass +get ~a"] {
+        let node = node();
+        let mut session = logged_in(&node, rules);
+        assert_eq!(ask(&node, &mut session, &["GET", "a"]).0, "$-1\r\n");
+        delete(&node);
+        assert_eq!(
+            ask(&node, &mut session, &["GET", "a"]),
+            (String::new(), Next::Close)
+        );
+        // Another user of that name is not the one that has logged in.
+        set(&node, rules);
+        assert_eq!(
+            ask(&node, &mut session, &["GET", "a"]),
+            (String::new(), Next::Close)
+        );
+    }
+}
+
+#[test]
+fn a_transaction_of_a_deleted_user_is_not_executed() {
+    let node = node();
+    let mut session = logged_in(&node, "on nopass +@all ~* &*");
+    ask(&node, &mut session, &["MULTI"]);
+    ask(&node, &mut session, &["SET", "a", "1"]);
+    delete(&node);
+    assert_eq!(
+        ask(&node, &mut session, &["EXEC"]),
+        (String::new(), Next::Close)
+    );
+    assert_eq!(
+        ask(&node, &mut for_tests::session(&node), &["GET", "a"]).0,
+        "$-1\r\n"
+    );
+}
+
+/// The first script runs natively, the second in the interpreter.
+#[test]
+fn a_script_is_checked_for_the_user_that_it_has_now() {
+    let node = node();
+    let mut session = logged_in(&node, "on nopass +eval +get +set ~a");
+    let mut admin = for_tests::session(&node);
+    for script in [
+        "return redis.call('set','a','1')",
+        "local t = {} t.a = 1 return redis.call('set','a','1')",
+    ] {
+        set(&node, "+set");
+        assert_eq!(
+            ask(&node, &mut session, &["EVAL", script, "0"]).0,
+            "+OK\r\n"
+        );
+        set(&node, "-set");
+        let (reply, _) = ask(&node, &mut session, &["EVAL", script, "0"]);
+        assert!(reply.contains("can't run this command"), "{reply}");
+        // Nor is another user bound by what was refused.
+        assert_eq!(ask(&node, &mut admin, &["EVAL", script, "0"]).0, "+OK\r\n");
+        let (log, _) = ask(&node, &mut admin, &["ACL", "LOG", "1"]);
+        assert!(log.contains("lua") && log.contains("set"), "{log}");
+        ask(&node, &mut admin, &["ACL", "LOG", "RESET"]);
+    }
+}
+
+#[test]
+fn a_request_that_is_wrong_is_refused_for_that_and_not_executed() {
+    let node = node();
+    let mut session = logged_in(&node, "on nopass +get +config|get ~a");
+    for (request, expected) in [
+        (
+            &["GET"][..],
+            "-ERR wrong number of arguments for 'get' command\r\n",
+        ),
+        (
+            &["CONFIG", "NOSUCH"],
+            "-ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.\r\n",
+        ),
+        (
+            &["CONFIG", "GET"],
+            "-ERR wrong number of arguments for 'config|get' command\r\n",
+        ),
+        (
+            &["CONFIG", "RESETSTAT"],
+            "-NOPERM this user has no permissions to run the 'config|resetstat' command\r\n",
+        ),
+    ] {
+        assert_eq!(ask(&node, &mut session, request).0, expected);
+    }
+}

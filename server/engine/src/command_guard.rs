@@ -9,16 +9,31 @@ use crate::error::ErrorReply;
 #[derive(Clone)]
 pub struct CommandGuard(Arc<Refuses>);
 
-type Refuses = dyn Fn(&[&[u8]]) -> Option<ErrorReply> + Send + Sync;
+type Refuses = dyn Fn(&[&[u8]], Purpose) -> Option<ErrorReply> + Send + Sync;
+
+/// What a script asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It calls the command.
+    Call,
+    /// It only wants to know, and may have given too few arguments.
+    Question,
+}
 
 impl CommandGuard {
-    /// Asks this before each command. The first argument is the name of one that exists, and they are right in number.
-    pub fn new(refuses: impl Fn(&[&[u8]]) -> Option<ErrorReply> + Send + Sync + 'static) -> Self {
+    /// Asks this before each command. The first argument is the name of a command that exists.
+    pub fn new(
+        refuses: impl Fn(&[&[u8]], Purpose) -> Option<ErrorReply> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(refuses))
     }
 
     pub(crate) fn check(&self, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
-        (self.0)(arguments).map_or(Ok(()), Err)
+        (self.0)(arguments, Purpose::Call).map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn allows(&self, arguments: &[&[u8]]) -> bool {
+        (self.0)(arguments, Purpose::Question).is_none()
     }
 }
 

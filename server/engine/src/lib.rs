@@ -62,7 +62,7 @@ pub use command::{
     RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request, numbered_spec,
     refused_specs, spec_named,
 };
-pub use command_guard::CommandGuard;
+pub use command_guard::{CommandGuard, Purpose};
 pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;

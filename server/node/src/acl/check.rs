@@ -6,7 +6,7 @@ use quorlock_engine::{Flags, NodeCommand, RequestKey, Spec, keys_of_request};
 use crate::acl::selector::Selector;
 use crate::acl::user::User;
 
-/// A request whose command is known, and whose arguments are right in number.
+/// A request whose command is known. One whose arguments are not right in number is refused elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) spec: &'static Spec,
@@ -100,7 +100,7 @@ impl<'a> Named<'a> {
         let (spec, arguments) = (asked.spec, asked.arguments);
         let (channels, is_pattern) = match (spec.node_command(), spec.name) {
             (Some(NodeCommand::Subscribe(to)), _) => (&arguments[1..], to == Subscription::Pattern),
-            (None, "publish" | "spublish") => (&arguments[1..2], false),
+            (None, "publish" | "spublish") => (arguments.get(1..2).unwrap_or_default(), false),
             _ => (&arguments[..0], false),
         };
         Named {

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorlock_engine::{CommandGuard, ErrorReply, Flags};
+use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose};
 
 use crate::acl::{Context, DEFAULT, Denial, Denied, User};
 use crate::core::access::Access;
@@ -74,14 +74,14 @@ impl Rights {
 
 /// Checks the commands of a script for its user.
 fn guard(user: Arc<User>, refused: Arc<Mutex<Vec<Denied>>>) -> CommandGuard {
-    CommandGuard::new(move |arguments| {
+    CommandGuard::new(move |arguments, purpose| {
         let request = NamedRequest::of(arguments);
         let Some(asked) = request.asked() else {
             return Some(NOT_IN_SCRIPT);
         };
         let denial = user.check(asked).err()?;
         let mut refused = lock(&refused);
-        if refused.len() < SCRIPT_DENIALS_MAX {
+        if purpose == Purpose::Call && refused.len() < SCRIPT_DENIALS_MAX {
             refused.push(denied(&denial, request, &user, Context::Script));
         }
         Some(match denial {

@@ -120,6 +120,31 @@ fn a_script_is_checked_for_the_user_that_it_has_now() {
 }
 
 #[test]
+fn a_script_may_ask_what_its_user_may_do() {
+    let node = node();
+    let mut session = logged_in(&node, "on nopass +eval +get +publish ~a &a");
+    for (call, expected) in [
+        ("'get','a'", ":1\r\n"),
+        ("'get','b'", "$-1\r\n"),
+        ("'set','a','1'", "$-1\r\n"),
+        ("'publish','b','1'", "$-1\r\n"),
+        ("'publish'", ":1\r\n"),
+        ("'get'", ":1\r\n"),
+        ("'config','get'", "$-1\r\n"),
+    ] {
+        let script = format!("return redis.acl_check_cmd({call})");
+        let (reply, _) = ask(&node, &mut session, &["EVAL", &script, "0"]);
+        assert_eq!(reply, expected, "{call}");
+    }
+    let mut admin = for_tests::session(&node);
+    assert_eq!(
+        ask(&node, &mut admin, &["ACL", "LOG"]).0,
+        "*0\r\n",
+        "nothing was refused"
+    );
+}
+
+#[test]
 fn a_request_that_is_wrong_is_refused_for_that_and_not_executed() {
     let node = node();
     let mut session = logged_in(&node, "on nopass +get +config|get ~a");

@@ -53,10 +53,9 @@ pub(crate) fn redis(lua: &Lua, shared: &Rc<ScriptState>, names: &Rc<Names>) -> m
         "set_repl",
         lua.create_function(|lua, values| set_repl(lua, &values))?,
     )?;
-    redis.raw_set(
-        "acl_check_cmd",
-        lua.create_function(|_, values| acl_check_cmd(&values))?,
-    )?;
+    let checked = Rc::clone(shared);
+    let check = lua.create_function(move |_, values| acl_check_cmd(&checked, &values))?;
+    redis.raw_set("acl_check_cmd", check)?;
     redis.raw_set(
         "replicate_commands",
         lua.create_function(|_, _: MultiValue| Ok(true))?,
@@ -173,9 +172,8 @@ fn set_repl(lua: &Lua, arguments: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Whether the caller may use a command. There are no users with fewer rights than others: who may
-/// run scripts may use all that scripts can call.
-fn acl_check_cmd(arguments: &MultiValue) -> mlua::Result<bool> {
+/// Whether the user of the script may use a command.
+fn acl_check_cmd(shared: &ScriptState, arguments: &MultiValue) -> mlua::Result<bool> {
     if arguments.is_empty() {
         return Err(Raised::value(NO_ARGUMENT.as_bytes(), None).into());
     }
@@ -187,7 +185,10 @@ fn acl_check_cmd(arguments: &MultiValue) -> mlua::Result<bool> {
         let text = "Invalid command passed to redis.acl_check_cmd()";
         return Err(Raised::by_function(text).into());
     }
-    Ok(true)
+    let words: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let running = shared.running.borrow();
+    let guard = running.effects.script_guard.as_ref();
+    Ok(guard.is_none_or(|guard| guard.allows(&words)))
 }
 
 /// `7.2.4` as 0x00070204.

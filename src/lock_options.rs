@@ -13,6 +13,7 @@ use crate::duration;
 use crate::exit_code::Failure;
 use crate::nodes;
 use crate::nodes_file::NodeList;
+use crate::tls_options::TlsFlags;
 
 /// Which nodes hold the lock.
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,8 @@ pub(crate) struct NodeOptions {
     /// clients hold a lock at once.
     #[arg(long)]
     pub(crate) votes_by_address: bool,
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
 }
 
 /// How many of the nodes must agree.
@@ -72,8 +75,11 @@ impl NodeOptions {
         } else {
             VotesBy::Identity
         };
+        let tls = self.tls.clone().or(list.tls);
+        let nodes = list.nodes.into_iter().map(|node| tls.applied_to(node));
         Redlock::builder()
-            .nodes(list.nodes)
+            .nodes(nodes)
+            .tls(tls.options()?)
             .votes_by(votes_by)
             .spare_votes(spare_votes.unwrap_or(list.spare_votes))
             .build()

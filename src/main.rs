@@ -35,6 +35,7 @@ mod runtime;
 mod server;
 mod signal_state;
 mod signals;
+mod tls_options;
 mod waiting;
 
 use std::ffi::OsString;

@@ -141,8 +141,11 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::Unidentified(_) => {
             "allow INFO there, or count votes by address: see --votes-by-address in --help"
         }
+        Cause::Unreachable(error) if error.to_string().contains("TLS: ") => {
+            "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf"
+        }
         Cause::Unreachable(_) => {
-            "name the port on which the node speaks Redis's protocol, without TLS"
+            "name the port on which the node speaks Redis's protocol: redis:// without TLS, rediss:// with it"
         }
         Cause::WithoutFences => "leave --fence out, or list nodes of Quorlock alone",
         Cause::WithoutSharedLocks => "leave --shared out, or list nodes of Quorlock alone",

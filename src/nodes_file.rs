@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use quorlock_server::config::{self, Config};
 
 use crate::exit_code::{Failure, NO_INPUT};
+use crate::tls_options::TlsFlags;
 
 /// The nodes, and how their votes are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct NodeList {
     pub(crate) votes_by_address: bool,
     /// Nodes that must agree besides a majority.
     pub(crate) spare_votes: usize,
+    /// How TLS is spoken with them.
+    pub(crate) tls: TlsFlags,
 }
 
 /// What its lines say, before addresses and login are put together.
@@ -122,7 +125,13 @@ impl Lines {
                     let folder = path.parent().unwrap_or(Path::new(""));
                     lines.password = Some(password(&folder.join(value))?);
                 }
-                _ => lines.set(name, value).map_err(refuse)?,
+                _ => {
+                    let folder = path.parent().unwrap_or(Path::new(""));
+                    let is_of_tls = lines.file.tls.set(folder, name, value);
+                    if !is_of_tls.map_err(refuse)? {
+                        lines.set(name, value).map_err(refuse)?;
+                    }
+                }
             }
         }
         Ok(lines)
@@ -229,12 +238,17 @@ pub(crate) fn encoded(text: &str) -> String {
 
 const NAME: &str = "quorlock/nodes.conf";
 const BYTES_MAX: u64 = 64 << 10;
-const DIRECTIVES: [&str; 5] = [
+const DIRECTIVES: [&str; 10] = [
     "node",
     "user",
     "password-file",
     "votes-by-address",
     "spare-votes",
+    "tls",
+    "cacert",
+    "cert",
+    "key",
+    "sni",
 ];
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ mod lock;
 mod redlock;
 mod runtime;
 mod shared;
+mod tls_options;
 
 #[doc(hidden)]
 pub use calls::LockWatch;
@@ -90,3 +91,4 @@ pub use quorlock_clock::{Boot, BootTime, ClientInstant, Clock, RawTime, Settable
 #[doc(inline)]
 pub use quorlock_system_clock::SystemClock;
 pub use redlock::{Redlock, RedlockBuilder};
+pub use tls_options::TlsOptions;

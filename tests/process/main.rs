@@ -43,4 +43,5 @@ mod server;
 mod shell;
 mod status;
 mod terminal;
+mod tls;
 mod wait_ends;

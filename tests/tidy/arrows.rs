@@ -180,13 +180,14 @@ const DECIDERS: [&str; 9] = [
 
 /// Where a build has something else in the place of a whole module, and the tests of what it has not: `shuttle`'s locks in
 /// place of the standard library's, a refusal in place of the interpreter.
-const STAND_INS: [&str; 6] = [
+const STAND_INS: [&str; 7] = [
     "server/src/lib.rs",
     "server/engine/src/lib.rs",
     "server/engine/src/script.rs",
     "server/engine/src/script/runner_tests.rs",
     "server/node/src/sync.rs",
     "persistence/src/sync.rs",
+    "client/src/runtime/mod.rs",
 ];
 
 /// The packages that must not reach for the world: what clocks have in common, the engine, what decides in a node, and the client's rules.

@@ -1,4 +1,4 @@
-//! Where a node is: `redis://[user:password@]host[:port][/database]`, `unix:///path`, or a name of the program's.
+//! Where a node is: `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `unix:///path`, or a name of the program's.
 //!
 //! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
 //! node, when a connection is made. A password never appears in what is displayed.
@@ -19,6 +19,8 @@ use thiserror::Error;
 pub struct NodeAddress {
     /// What is connected to, whoever logs in there.
     pub endpoint: Endpoint,
+    /// Whether TLS is spoken there.
+    pub speaks_tls: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -89,9 +91,13 @@ impl NodeAddress {
         match scheme {
             "redis" | "valkey" | "quorlock" => parse_tcp(rest).map_err(|reason| fail(&reason)),
             "unix" | "redis+unix" => parse_unix(rest).map_err(|reason| fail(&reason)),
-            "rediss" | "valkeys" => Err(fail(
-                "TLS is not in this release; use redis:// over a trusted network or a tunnel",
-            )),
+            "rediss" | "valkeys" => {
+                let plain = parse_tcp(rest).map_err(|reason| fail(&reason))?;
+                Ok(Self {
+                    speaks_tls: true,
+                    ..plain
+                })
+            }
             _ => Err(fail(
                 "the scheme is unknown; write redis://host:port or unix:///path",
             )),
@@ -115,6 +121,7 @@ impl NodeAddress {
             endpoint: Endpoint::Program {
                 name: name.to_owned(),
             },
+            speaks_tls: false,
             user: None,
             password: None,
             database: 0,
@@ -126,7 +133,8 @@ impl fmt::Display for NodeAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
-                write!(formatter, "redis://{}:{port}", host::shown(host))?;
+                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
+                write!(formatter, "{scheme}://{}:{port}", host::shown(host))?;
             }
             Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
             Endpoint::Program { name } => formatter.write_str(name)?,
@@ -211,6 +219,7 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
     };
     Ok(NodeAddress {
         endpoint: Endpoint::Tcp { host, port },
+        speaks_tls: false,
         user,
         password,
         database,
@@ -252,6 +261,7 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
     }
     Ok(NodeAddress {
         endpoint: Endpoint::Unix { path },
+        speaks_tls: false,
         user,
         password,
         database,
@@ -358,6 +368,7 @@ mod tests {
             ("redis://127.0.0.1:7001", "redis://127.0.0.1:7001"),
             ("redis://host", "redis://host:6379"),
             ("redis://host/", "redis://host:6379"),
+            ("rediss://:secret@DB1:7001/2", "rediss://db1:7001/2"),
             ("redis://[::1]:7001/3", "redis://[::1]:7001/3"),
             ("redis://[fe80::1%eth0]:1", "redis://[fe80::1%25eth0]:1"),
             ("redis://[fe80::1%25eth0]", "redis://[fe80::1%25eth0]:6379"),
@@ -381,7 +392,6 @@ mod tests {
             ("", "write redis://"),
             ("127.0.0.1:7001", "write redis://"),
             ("http://host", "scheme is unknown"),
-            ("rediss://host", "TLS is not in this release"),
             ("redis://", "host is missing"),
             ("redis://:7001", "host is missing"),
             ("redis://host:0", "not a port"),
@@ -411,7 +421,7 @@ mod tests {
             let error = NodeAddress::parse(text).unwrap_err();
             assert!(error.reason.contains(part), "{text}: {error}");
         }
-        let error = NodeAddress::parse("rediss://u:secret@host").unwrap_err();
+        let error = NodeAddress::parse("redisx://u:secret@host").unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
     }
 
@@ -452,7 +462,7 @@ mod tests {
             "redis://u:p?secret@host:x",
             "redis://u:p@host?password=secret",
             "redis://u:p@host:secret",
-            "rediss://u:p@secret@host",
+            "redisx://u:p@secret@host",
             "unix://user:secret/run/n.sock",
             "unix:///run/n.sock?password=secret",
             "unix:///run/n.sock?db=secret",
@@ -467,9 +477,9 @@ mod tests {
         for (text, shown) in [
             ("127.0.0.1:7001", "'127.0.0.1:7001'"),
             ("redis://h:99999", "'redis://h:...'"),
-            ("rediss://u:secret@h:7001/2", "'rediss://...@h:7001/2'"),
+            ("redisx://u:secret@h:7001/2", "'redisx://...@h:7001/2'"),
             ("redis://[::1%25lo]:7001", "'redis://[::1%25lo]:7001'"),
-            ("rediss://[::1]:7001", "'rediss://[::1]:7001'"),
+            ("redisx://[::1]:7001", "'redisx://[::1]:7001'"),
         ] {
             let error = NodeAddress::parse(text).unwrap_err().to_string();
             assert!(error.contains(shown), "{error}");

@@ -20,7 +20,9 @@ use super::Redlock;
 use crate::guard::Guard;
 use crate::runtime;
 use crate::runtime::connector::Connector;
+use crate::runtime::tls::Tls;
 use crate::shared::{OnAcquired, Shared};
+use crate::tls_options::TlsOptions;
 use quorlock_system_clock::SystemClock;
 
 /// Builds a [`Redlock`].
@@ -46,6 +48,7 @@ pub struct RedlockBuilder {
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
     on_acquired: Option<OnAcquired>,
+    tls: TlsOptions,
 }
 
 /// An entry of the list.
@@ -64,10 +67,12 @@ impl RedlockBuilder {
             clock: Arc::new(SystemClock),
             has_own_thread: false,
             on_acquired: None,
+            tls: TlsOptions::default(),
         }
     }
 
-    /// Adds a node: `redis://[[user]:password@]host[:port][/database]` or `unix:///path`, port 6379 by default. 64 at most.
+    /// Adds a node: `redis://[[user]:password@]host[:port][/database]`, the same with `rediss://` for TLS, or `unix:///path`.
+    /// The port is 6379 by default. 64 at most.
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
@@ -211,6 +216,13 @@ impl RedlockBuilder {
         self
     }
 
+    /// How TLS is spoken with the nodes at `rediss://`, where the crate has its feature `tls`. By default the authorities are
+    /// those that the machine trusts, and the client shows no certificate.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.tls = options;
+        self
+    }
+
     /// The clock that decides about validity, for tests and simulations.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -246,7 +258,7 @@ impl RedlockBuilder {
     /// it is asked, never an error here.
     ///
     /// # Errors
-    /// When no or too many nodes are named, an address cannot be read, a setting cannot work, or the thread cannot be started.
+    /// When no or too many nodes are named, an address cannot be read, a setting cannot work, a file of TLS cannot be used, or the thread cannot be started.
     ///
     /// # Example
     /// ```
@@ -259,7 +271,11 @@ impl RedlockBuilder {
         let has_own_thread = self.has_own_thread;
         let connectors = self.nodes.iter().map(ListedNode::connector).collect();
         let on_acquired = self.on_acquired.clone();
+        let options = self.tls.clone();
         let (addresses, settings) = self.check()?;
+        let speaks_tls = addresses.iter().any(|address| address.speaks_tls);
+        let tls = speaks_tls.then(|| Tls::new(options)).transpose();
+        let tls = tls.map_err(BuildError::Tls)?;
         let nodes = addresses
             .iter()
             .map(|address| Arc::from(address.to_string()))
@@ -267,6 +283,7 @@ impl RedlockBuilder {
         let handle = runtime::start(
             addresses,
             connectors,
+            tls,
             settings.clone(),
             Arc::clone(&clock),
             has_own_thread,

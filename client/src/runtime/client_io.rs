@@ -33,6 +33,7 @@ use super::handle::{Acquired, Command, LeaseState, ReplyTo};
 use super::log::Log;
 use super::socket::Socket;
 use super::stream::Stream;
+use super::tls::Tls;
 
 /// What the clients of a thread use one after the other.
 pub(super) struct Equipment {
@@ -55,6 +56,8 @@ pub(super) struct Arrival {
     pub(super) nodes: Vec<NodeAddress>,
     /// Of each node to which the program makes the connections itself.
     pub(super) connectors: Vec<Option<Connector>>,
+    /// What TLS is spoken with, where a node speaks it.
+    pub(super) tls: Option<Tls>,
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
@@ -68,6 +71,8 @@ pub(super) struct ClientIo {
     dropped: Arc<Dropped>,
     endpoints: Vec<Endpoint>,
     connectors: Vec<Option<Connector>>,
+    /// Of each node that speaks TLS.
+    tls: Vec<Option<Tls>>,
     addresses: Vec<Addresses>,
     connect_deadline: Duration,
     dialled: mpsc::UnboundedReceiver<Dialled>,
@@ -106,12 +111,15 @@ impl ClientIo {
         let Arrival {
             nodes,
             connectors,
+            tls,
             settings,
             clock,
             commands,
             dropped,
         } = arrival;
         let (dialling, dialled) = mpsc::unbounded_channel();
+        let speaks = |node: &NodeAddress| tls.clone().filter(|_| node.speaks_tls);
+        let tls = nodes.iter().map(speaks).collect();
         let endpoints: Vec<_> = nodes.iter().map(|node| node.endpoint.clone()).collect();
         Self {
             clock,
@@ -122,6 +130,7 @@ impl ClientIo {
             addresses: endpoints.iter().map(|_| Addresses::default()).collect(),
             endpoints,
             connectors,
+            tls,
             dialled,
             dialling,
             sockets: Vec::new(),
@@ -389,11 +398,12 @@ impl ClientIo {
     fn open(&mut self, id: ConnectionId) {
         let endpoint = self.endpoints[id.node].clone();
         let connector = self.connectors[id.node].clone();
+        let tls = self.tls[id.node].clone();
         let addresses = self.addresses[id.node].clone();
         let known = addresses.clone();
         let (done, deadline) = (self.dialling.clone(), self.connect_deadline);
         let task = spawn_local(async move {
-            let result = dial(endpoint, connector, known, deadline).await;
+            let result = dial(endpoint, connector, tls, known, deadline).await;
             // The client may have ended.
             let _ended = done.send(Dialled { id, result });
         });

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::connector::Connector;
 use super::stream::Stream;
+use super::tls::Tls;
 
 /// What is known of the addresses of a name.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +64,7 @@ impl Addresses {
 pub(super) async fn dial(
     endpoint: Endpoint,
     connector: Option<Connector>,
+    tls: Option<Tls>,
     known: Addresses,
     deadline: Duration,
 ) -> io::Result<Stream> {
@@ -85,7 +87,14 @@ pub(super) async fn dial(
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 prepare(&stream)?;
-                return Ok(Stream::Tcp(stream));
+                return match tls {
+                    None => Ok(Stream::Tcp(stream)),
+                    // The rules end a handshake that takes too long.
+                    Some(tls) => {
+                        let stream = tls.connect(&host, stream).await?;
+                        Ok(Stream::Tls(Box::new(stream)))
+                    }
+                };
             }
             Ok(Err(error)) => failed = error,
             Err(_) => failed = io::Error::new(io::ErrorKind::TimedOut, "no connection in time"),

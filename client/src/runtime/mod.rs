@@ -16,6 +16,11 @@ mod shared_thread;
 mod socket;
 mod stream;
 mod thread;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+pub(crate) mod tls;
 
 use std::sync::Arc;
 
@@ -29,12 +34,14 @@ use self::client_io::Arrival;
 use self::connector::Connector;
 use self::dropped::Dropped;
 use self::handle::Handle;
+use self::tls::Tls;
 
 /// Has a client run: on the thread that the clients of the process share, or on one of its own. The connectors are those of
-/// the nodes, where they have any.
+/// the nodes, where they have any; TLS is spoken with those whose addresses say so.
 pub(crate) fn start(
     nodes: Vec<NodeAddress>,
     connectors: Vec<Option<Connector>>,
+    tls: Option<Tls>,
     settings: Settings,
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
@@ -44,6 +51,7 @@ pub(crate) fn start(
     let arrival = Arrival {
         nodes,
         connectors,
+        tls,
         settings,
         clock,
         commands: received,

@@ -126,7 +126,10 @@ impl Socket {
 
     /// Has the kernel give the connection up when its bytes are not acknowledged for so long.
     pub(super) fn limit_unacknowledged(&self, limit: Duration) -> io::Result<()> {
-        let State::Connected(Stream::Tcp(stream)) = &self.state else {
+        let State::Connected(stream) = &self.state else {
+            return Ok(());
+        };
+        let Some(stream) = stream.tcp() else {
             return Ok(());
         };
         // The kernel counts in an int.

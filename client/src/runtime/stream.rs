@@ -1,4 +1,4 @@
-//! A TCP or Unix connection, or one of the program's own making, as one type.
+//! A TCP connection, plain or with TLS, a Unix connection, or one of the program's own making, as one type.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::connector::ProgramStream;
+use super::tls::TlsStream;
 
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
+    Tls(Box<TlsStream>),
     Unix(UnixStream),
     /// With the node's name.
     Program(String, ProgramStream),
@@ -21,8 +23,14 @@ pub(super) enum Stream {
 impl Stream {
     /// The address of a TCP connection, of which a name may have others.
     pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.tcp()?.peer_addr().ok()
+    }
+
+    /// The TCP connection, also where TLS is spoken on it.
+    pub(super) fn tcp(&self) -> Option<&TcpStream> {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.tcp()),
             Self::Unix(_) | Self::Program(..) => None,
         }
     }
@@ -31,6 +39,7 @@ impl Stream {
     pub(super) fn peer(&self) -> String {
         match self {
             Self::Tcp(stream) => stream.peer_addr().map(|address| address.to_string()),
+            Self::Tls(stream) => stream.tcp().peer_addr().map(|address| address.to_string()),
             Self::Unix(stream) => stream.peer_addr().map(|address| {
                 let path = address.as_pathname().map(std::path::Path::to_string_lossy);
                 path.unwrap_or_default().into_owned()
@@ -50,6 +59,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Program(_, stream) => Pin::new(stream).poll_read(context, buffer),
         }
@@ -64,6 +74,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Program(_, stream) => Pin::new(stream).poll_write(context, bytes),
         }
@@ -72,6 +83,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Program(_, stream) => Pin::new(stream).poll_flush(context),
         }
@@ -80,6 +92,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Program(_, stream) => Pin::new(stream).poll_shutdown(context),
         }

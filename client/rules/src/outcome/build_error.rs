@@ -47,6 +47,9 @@ pub enum BuildError {
     /// A setting is out of its range.
     #[error("{0}")]
     Setting(&'static str),
+    /// TLS cannot be spoken with the nodes that want it.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// The client's own thread could not be started.
     #[error("the client's thread could not be started: {0}")]
     Thread(#[source] Arc<io::Error>),

@@ -1,0 +1,192 @@
+//! TLS between the commands and nodes: what a certificate that is wrong comes to, one place for files and flags, and
+//! certificates that are replaced while locks are held.
+
+use std::fs;
+use std::time::Duration;
+
+use quorlock_testkit::{Certificates, Process, free_port, pause};
+use rustix::process::Signal;
+
+use crate::shell::Shell;
+
+/// Nodes that speak TLS alone.
+struct Nodes {
+    shell: Shell,
+    certificates: Certificates,
+    processes: Vec<Process>,
+    ports: Vec<u16>,
+}
+
+impl Nodes {
+    /// One for each of these certificates.
+    fn start(names: &[&str]) -> Self {
+        let shell = Shell::in_memory();
+        let certificates = Certificates::write_to(shell.path());
+        let (mut processes, mut ports) = (Vec::new(), Vec::new());
+        for (number, name) in names.iter().enumerate() {
+            let (port, folder) = (free_port(), format!("node{number}"));
+            fs::create_dir(shell.file(&folder)).unwrap();
+            for end in ["pem", "key"] {
+                let own = shell.file(&format!("{folder}/node.{end}"));
+                fs::copy(certificates.path(&format!("{name}.{end}")), own).unwrap();
+            }
+            let mut command = shell.command(&["server", "--port", "0", "--bind", "127.0.0.1"]);
+            command.args(["--tls-port", &port.to_string(), "--dir", &folder]);
+            command.args(["--tls-cert-file", "node.pem", "--tls-key-file", "node.key"]);
+            command.args(["--tls-ca-cert-file", &certificates.path("authority.pem")]);
+            command.args(["--first-start", "serve"]);
+            let output = shell.file(&format!("{folder}.out"));
+            let mut process = Process::start(&mut command, &output).unwrap();
+            process.await_line("Ready to accept connections");
+            processes.push(process);
+            ports.push(port);
+        }
+        Self {
+            shell,
+            certificates,
+            processes,
+            ports,
+        }
+    }
+
+    fn list(&self) -> String {
+        let address = |port: &u16| format!("127.0.0.1:{port}");
+        self.ports.iter().map(address).collect::<Vec<_>>().join(",")
+    }
+
+    /// These words, and the flags of a client with this certificate.
+    fn said(&self, words: &[&str], shows: Option<&str>) -> (Option<i32>, String) {
+        let mut command = self.shell.command(words);
+        command.args(["--tls", "--cacert", "authority.pem"]);
+        if let Some(name) = shows {
+            command.args([
+                "--cert",
+                &format!("{name}.pem"),
+                "--key",
+                &format!("{name}.key"),
+            ]);
+        }
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said_of_each_node() {
+    let nodes = Nodes::start(&["expired-node", "elsewhere-node", "other-node"]);
+    let reasons = [
+        "its certificate has expired",
+        "its certificate is not for the name 'localhost'",
+        "its certificate is of no authority in authority.pem",
+    ];
+    for (port, reason) in nodes.ports.iter().zip(reasons) {
+        let one = format!("localhost:{port}");
+        let words = ["acquire", "a", "--no-wait", "--nodes", &one];
+        let (code, said) = nodes.said(&words, Some("client"));
+        assert_eq!(code, Some(69), "{said}");
+        assert!(said.contains(reason), "{reason}: {said}");
+        assert!(said.contains("--cacert"), "{said}");
+    }
+    // A name in place of the host's.
+    let elsewhere = format!("localhost:{}", nodes.ports[1]);
+    let words = ["acquire", "a", "--no-wait", "--nodes", &elsewhere];
+    let named = [&words[..], &["--sni", "elsewhere.example"]].concat();
+    let (code, said) = nodes.said(&named, Some("client"));
+    assert_eq!(code, Some(0), "{said}");
+    for (shows, part) in [
+        (None, "it wants a certificate of the client"),
+        (
+            Some("other-client"),
+            "it does not accept the client's certificate in other-client.pem",
+        ),
+        (
+            Some("expired-client"),
+            "it does not accept the client's certificate in expired-client.pem",
+        ),
+    ] {
+        let (code, said) = nodes.said(&named, shows);
+        assert_eq!(code, Some(69), "{said}");
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (code, said) = nodes.said(&["acquire", "a", "--cert", "client.pem"], None);
+    assert_eq!(code, Some(64), "{said}");
+    let plain = format!("redis://{elsewhere}");
+    let ended = nodes
+        .shell
+        .quorlock(&["acquire", "a", "--no-wait", "--nodes", &plain]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    assert!(ended.stderr.contains("rediss://"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_file_of_nodes_says_what_flags_say() {
+    let nodes = Nodes::start(&["node"]);
+    let text = format!(
+        "node localhost:{}\ntls yes\ncacert authority.pem\ncert client.pem\nkey client.key\n",
+        nodes.ports[0]
+    );
+    fs::write(nodes.shell.file("nodes.conf"), text).unwrap();
+    let words = ["run", "a", "--nodes-file", "nodes.conf", "--", "true"];
+    nodes.shell.succeed(&words);
+    let list = format!("rediss://localhost:{}", nodes.ports[0]);
+    let mut command = nodes.shell.command(&["run", "a", "--", "true"]);
+    for (name, value) in [
+        ("QUORLOCK_NODES", list.as_str()),
+        ("QUORLOCK_CACERT", "authority.pem"),
+        ("QUORLOCK_CERT", "client.pem"),
+        ("QUORLOCK_KEY", "client.key"),
+    ] {
+        command.env(name, value);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn certificates_are_replaced_while_locks_are_held_and_taken() {
+    let mut nodes = Nodes::start(&["node", "node", "node"]);
+    let list = nodes.list();
+    let client = [
+        "--cacert",
+        "authority.pem",
+        "--cert",
+        "client.pem",
+        "--key",
+        "client.key",
+    ];
+    let mut holder = nodes
+        .shell
+        .command(&["run", "held", "--ttl", "1s", "--tls"]);
+    holder
+        .args(["--nodes", &list])
+        .args(client)
+        .args(["--", "sleep", "4"]);
+    let mut holder = Process::start(&mut holder, &nodes.shell.file("holder.out")).unwrap();
+    let words = [
+        "run", "taken", "--ttl", "5s", "--nodes", &list, "--", "true",
+    ];
+    let words = [&["run", "taken", "--tls"], &client[..], &words[2..]].concat();
+    for round in 0..12_usize {
+        nodes.shell.succeed(&words);
+        let (node, name) = (round % 3, ["second-node", "node"][round / 3 % 2]);
+        for end in ["pem", "key"] {
+            let own = nodes.shell.file(&format!("node{node}/node.{end}"));
+            fs::copy(nodes.certificates.path(&format!("{name}.{end}")), own).unwrap();
+        }
+        nodes.processes[node].signal(Signal::HUP);
+        pause(Duration::from_millis(50));
+    }
+    for node in &mut nodes.processes {
+        node.await_line("new connections use the files of TLS as they are now");
+    }
+    // What cannot be used changes nothing.
+    fs::write(nodes.shell.file("node0/node.pem"), "nothing").unwrap();
+    nodes.processes[0].signal(Signal::HUP);
+    nodes.processes[0].await_line("there is no certificate in it");
+    nodes.shell.succeed(&words);
+    let ended = holder.await_end();
+    assert!(ended.success(), "it lost its lock: {}", holder.output());
+}

@@ -54,6 +54,14 @@ impl Nodes {
         let list = options.list()?;
         let parse = |node: &String| NodeAddress::parse(node).map_err(Failure::usage);
         let addresses: Vec<NodeAddress> = list.nodes.iter().map(parse).collect::<Result<_, _>>()?;
+        let wants_tls = options.tls.tls || list.tls.tls;
+        if wants_tls || addresses.iter().any(|address| address.speaks_tls) {
+            // A plain connection would show the password to everybody in between.
+            return Err(Failure::usage(
+                "this command speaks no TLS in this release, and the nodes are to be spoken to with it; nothing was sent",
+            )
+            .remedy("ask a node with redis-cli --tls: LOCK.LIST, LOCK.INFO NAME, LOCK.FORCE-RELEASE NAME TOKEN"));
+        }
         let open = addresses.iter().map(async |address| ListedNode {
             label: address.to_string(),
             endpoint: address.endpoint.clone(),

@@ -218,6 +218,12 @@ fn changed(config: &Config) -> Result<Vec<(&'static str, Vec<String>)>, Failure>
     let default = Config::default();
     let differs = |name: &&str| config.value_of(name) != default.value_of(name);
     let mut changed = Vec::new();
+    if config.has_user_lines() {
+        return Err(Failure::usage(
+            "an agent takes no user lines behind --: its users would not exist, and everybody could take every lock. Write \
+             them into a file for --aclfile",
+        ));
+    }
     for name in config.names().filter(differs) {
         if NOT_OF_AGENTS.contains(&name) {
             return Err(Failure::usage(format!(

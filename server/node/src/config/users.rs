@@ -58,6 +58,11 @@ fn set(config: &mut Config, values: &[String]) -> Result<(), Problem> {
 }
 
 impl Config {
+    /// Whether users are defined by lines of their own.
+    pub fn has_user_lines(&self) -> bool {
+        !self.users.names.is_empty()
+    }
+
     /// Reads the file that `aclfile` names, if one does.
     ///
     /// # Errors

@@ -88,6 +88,7 @@ const OWN_CODES: &[&str] = &[
     "FENCELOST",
     "MISCONF",
     "NOAUTH",
+    "NOPERM",
     "NOPROTO",
     "NOSCRIPT",
     "NOTALOCK",

@@ -91,4 +91,6 @@ pub use quorlock_clock::{Boot, BootTime, ClientInstant, Clock, RawTime, Settable
 #[doc(inline)]
 pub use quorlock_system_clock::SystemClock;
 pub use redlock::{Redlock, RedlockBuilder};
+#[doc(hidden)]
+pub use runtime::dialer::Dialer;
 pub use tls_options::TlsOptions;

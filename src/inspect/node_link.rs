@@ -7,13 +7,13 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorlock_client_rules::address::{Endpoint, NodeAddress};
+use quorlock_client::Dialer;
+use quorlock_client_rules::address::NodeAddress;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
 };
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 /// A connection that has logged in.
@@ -28,13 +28,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 impl NodeLink {
     /// Connects and logs in.
-    pub(super) async fn open(address: &NodeAddress) -> Result<Self, String> {
-        let dialled = timeout(CONNECT_PATIENCE, dial(&address.endpoint)).await;
+    pub(super) async fn open(address: &NodeAddress, dialer: &Dialer) -> Result<Self, String> {
+        let dialled = dialer.connect(address, CONNECT_PATIENCE);
+        // A handshake has the same time once more.
+        let dialled = timeout(2 * CONNECT_PATIENCE, dialled).await;
         let stream = dialled
             .map_err(|_| "no connection in time".to_owned())?
             .map_err(|error| format!("cannot be reached: {error}"))?;
         let mut link = Self {
-            stream: BufReader::new(stream),
+            stream: BufReader::new(Box::new(stream)),
             failed: None,
         };
         for reply in link.ask(&question::opening(address)).await? {
@@ -78,18 +80,6 @@ impl NodeLink {
     fn fail(&mut self, words: String) -> String {
         self.failed = Some(words.clone());
         words
-    }
-}
-
-async fn dial(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-    match endpoint {
-        Endpoint::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream))
-        }
-        Endpoint::Unix { path } => Ok(Box::new(UnixStream::connect(path).await?)),
-        Endpoint::Program { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

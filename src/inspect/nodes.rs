@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use quorlock_client::Dialer;
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use quorlock_client_rules::inspection::cluster_view::{ClusterView, counted_identity};
 use quorlock_client_rules::inspection::lock_view::{LockView, NodeView};
@@ -52,20 +53,17 @@ impl Nodes {
     /// Connects to the nodes that the first source names, as the lock commands do.
     pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
         let list = options.list()?;
-        let parse = |node: &String| NodeAddress::parse(node).map_err(Failure::usage);
-        let addresses: Vec<NodeAddress> = list.nodes.iter().map(parse).collect::<Result<_, _>>()?;
-        let wants_tls = options.tls.tls || list.tls.tls;
-        if wants_tls || addresses.iter().any(|address| address.speaks_tls) {
-            // A plain connection would show the password to everybody in between.
-            return Err(Failure::usage(
-                "this command speaks no TLS in this release, and the nodes are to be spoken to with it; nothing was sent",
-            )
-            .remedy("ask a node with redis-cli --tls: LOCK.LIST, LOCK.INFO NAME, LOCK.FORCE-RELEASE NAME TOKEN"));
-        }
+        let tls = options.tls.clone().or(list.tls);
+        let parse = |node: String| NodeAddress::parse(&tls.applied_to(node));
+        let addresses = list.nodes.into_iter().map(parse);
+        let addresses: Vec<NodeAddress> = addresses
+            .collect::<Result<_, _>>()
+            .map_err(Failure::usage)?;
+        let dialer = Dialer::new(&addresses, tls.options()?).map_err(Failure::usage)?;
         let open = addresses.iter().map(async |address| ListedNode {
             label: address.to_string(),
             endpoint: address.endpoint.clone(),
-            asked: AskedNode::open(address).await,
+            asked: AskedNode::open(address, &dialer).await,
         });
         Ok(Self {
             all: all_of(open).await,
@@ -217,8 +215,8 @@ impl ListedNode {
 }
 
 impl AskedNode {
-    async fn open(address: &NodeAddress) -> Result<Self, String> {
-        let mut link = NodeLink::open(address).await?;
+    async fn open(address: &NodeAddress, dialer: &Dialer) -> Result<Self, String> {
+        let mut link = NodeLink::open(address, dialer).await?;
         let mut best: Option<(Duration, NodeFacts, Option<i128>)> = None;
         for _ in 0..PROBES {
             let (asked, wall) = (clock::now(), clock::wall());

@@ -122,6 +122,28 @@ fn what_is_wrong_with_a_certificate_is_said_of_each_node() {
 }
 
 #[test]
+fn locks_are_seen_and_ended_over_tls() {
+    let nodes = Nodes::start(&["node", "node", "node"]);
+    let list = nodes.list();
+    let said = |words: &[&str], shows| nodes.said(&[words, &["--nodes", &list]].concat(), shows);
+    let (code, text) = said(&["acquire", "a"], Some("client"));
+    assert_eq!(code, Some(0), "{text}");
+    for words in [
+        &["locks"][..],
+        &["who", "a"],
+        &["status"],
+        &["force-release", "a", "--yes"],
+    ] {
+        let (code, text) = said(words, Some("client"));
+        assert_eq!(code, Some(0), "{words:?}: {text}");
+    }
+    let (code, text) = said(&["locks"], None);
+    assert_eq!(code, Some(69), "{text}");
+    let wants = "it wants a certificate of the client";
+    assert!(text.contains(wants), "{text}");
+}
+
+#[test]
 fn the_file_of_nodes_says_what_flags_say() {
     let nodes = Nodes::start(&["node"]);
     let text = format!(

@@ -8,6 +8,7 @@
 mod client_io;
 pub(crate) mod connector;
 mod dial;
+pub(crate) mod dialer;
 mod dropped;
 pub(crate) mod handle;
 mod log;

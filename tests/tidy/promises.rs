@@ -1,6 +1,6 @@
-//! The table of promises names checks that exist.
+//! The tables of promises name checks that exist.
 //!
-//! Invariant: every row of `docs/book/promises.md` names a check, and each name leads to a test, a program, a script, a
+//! Invariant: every row of a table of `docs/book/promises.md` or `SECURITY.md` that says what checks it names a check, and each name leads to a test, a program, a script, a
 //! planted defect or a fault of an experiment. Whether a check shows what its row says is not seen here.
 
 use std::collections::BTreeSet;
@@ -8,22 +8,35 @@ use std::collections::BTreeSet;
 use crate::scan;
 use crate::tree::Source;
 
-const PAGE: &str = "docs/book/promises.md";
+const PAGES: [&str; 2] = ["docs/book/promises.md", "SECURITY.md"];
 
 /// Reports rows without a check, and names of checks that are gone.
 pub(crate) fn promises(sources: &[Source]) -> Vec<String> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else {
-        return vec![format!("{PAGE}: the table of promises is gone")];
-    };
     let tests: BTreeSet<String> = sources
         .iter()
         .filter(|source| source.is_rust())
         .flat_map(|source| tests_of(&source.text))
         .collect();
+    let problems_of = |path: &str| match sources.iter().find(|source| source.path == path) {
+        None => vec![format!("{path}: the table of promises is gone")],
+        Some(page) => problems_of(page, &tests, sources),
+    };
+    PAGES.into_iter().flat_map(problems_of).collect()
+}
+
+fn problems_of(page: &Source, tests: &BTreeSet<String>, sources: &[Source]) -> Vec<String> {
     let mut problems = Vec::new();
+    let mut is_of_promises = false;
     for (number, line) in page.text.lines().enumerate() {
-        let mut report = |what: String| problems.push(format!("{PAGE}:{}: {what}", number + 1));
-        let Some(checks) = checks_of(line) else {
+        let mut report = |what: String| {
+            problems.push(format!("{}:{}: {what}", page.path, number + 1));
+        };
+        if line.ends_with("| what checks it |") {
+            is_of_promises = true;
+            continue;
+        }
+        is_of_promises &= line.starts_with('|');
+        let Some(checks) = checks_of(line).filter(|_| is_of_promises) else {
             continue;
         };
         let names: Vec<&str> = checks.split('`').skip(1).step_by(2).collect();
@@ -31,7 +44,7 @@ pub(crate) fn promises(sources: &[Source]) -> Vec<String> {
             report("a promise without a check".to_owned());
         }
         for name in names.into_iter().filter(|name| is_check(name)) {
-            if !exists(name, &tests, sources) {
+            if !exists(name, tests, sources) {
                 report(format!("there is no check {name}"));
             }
         }
@@ -42,8 +55,7 @@ pub(crate) fn promises(sources: &[Source]) -> Vec<String> {
 /// The last cell of a row of a promise.
 fn checks_of(line: &str) -> Option<&str> {
     let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
-    let (promise, checks) = row.rsplit_once(" | ")?;
-    (promise != "promise").then_some(checks)
+    row.rsplit_once(" | ").map(|(_, checks)| checks)
 }
 
 fn is_check(name: &str) -> bool {
@@ -109,8 +121,9 @@ mod tests {
             promises(&[
                 file("a.rs", code),
                 file("tests/mutants/gone-wrong.patch", ""),
+                file(PAGES[1], "| who | may |\n|---|---|\n| all | read |\n"),
                 file(
-                    PAGE,
+                    PAGES[0],
                     &format!("| promise | what checks it |\n|---|---|\n{row}\n"),
                 ),
             ])
@@ -131,6 +144,6 @@ mod tests {
                 "{bad}"
             );
         }
-        assert_eq!(promises(&[]).len(), 1);
+        assert_eq!(promises(&[]).len(), 2);
     }
 }

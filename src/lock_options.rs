@@ -77,6 +77,8 @@ impl NodeOptions {
         };
         let tls = self.tls.clone().or(list.tls);
         let nodes = list.nodes.into_iter().map(|node| tls.applied_to(node));
+        let nodes: Vec<String> = nodes.collect();
+        tls.remark_on_plain(&nodes);
         Redlock::builder()
             .nodes(nodes)
             .tls(tls.options()?)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use quorlock_client::TlsOptions;
 
 use crate::exit_code::Failure;
+use crate::output;
 
 /// How TLS is spoken with the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -67,6 +68,19 @@ impl TlsFlags {
         match address.split_once("://") {
             Some(("redis" | "valkey" | "quorlock", rest)) if self.tls => format!("rediss://{rest}"),
             _ => address,
+        }
+    }
+
+    /// Says which of these nodes are spoken to without TLS, where there are files for it.
+    pub(crate) fn remark_on_plain(&self, nodes: &[String]) {
+        let has_files = self.cacert.is_some() || self.cert.is_some();
+        let mut plain = nodes.iter().filter(|node| !node.starts_with("rediss://"));
+        let is_remote = |node: &&String| !node.starts_with("unix:");
+        if has_files && let Some(node) = plain.find(is_remote) {
+            let node = node.rsplit('@').next().unwrap_or_default();
+            output::remark(&format!(
+                "{node} is spoken to without TLS, and everybody in between can read the password: write rediss://, or add --tls"
+            ));
         }
     }
 

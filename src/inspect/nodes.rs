@@ -54,8 +54,10 @@ impl Nodes {
     pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
         let list = options.list()?;
         let tls = options.tls.clone().or(list.tls);
-        let parse = |node: String| NodeAddress::parse(&tls.applied_to(node));
-        let addresses = list.nodes.into_iter().map(parse);
+        let nodes = list.nodes.into_iter().map(|node| tls.applied_to(node));
+        let nodes: Vec<String> = nodes.collect();
+        tls.remark_on_plain(&nodes);
+        let addresses = nodes.iter().map(|node| NodeAddress::parse(node));
         let addresses: Vec<NodeAddress> = addresses
             .collect::<Result<_, _>>()
             .map_err(Failure::usage)?;

@@ -119,6 +119,18 @@ fn what_is_wrong_with_a_certificate_is_said_of_each_node() {
         .quorlock(&["acquire", "a", "--no-wait", "--nodes", &plain]);
     assert_eq!(ended.code, Some(69), "{}", ended.stderr);
     assert!(ended.stderr.contains("rediss://"), "{}", ended.stderr);
+    let words = [
+        "acquire",
+        "a",
+        "--no-wait",
+        "--nodes",
+        &plain,
+        "--cacert",
+        "authority.pem",
+    ];
+    let ended = nodes.shell.quorlock(&words);
+    let said = "is spoken to without TLS";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
 #[test]

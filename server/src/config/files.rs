@@ -16,6 +16,10 @@ impl Files for SystemFiles {
         Ok(Box::new(File::open(path)?))
     }
 
+    fn is_special(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|about| !about.is_file())
+    }
+
     fn absolute(&self, path: &Path) -> Option<PathBuf> {
         std::path::absolute(path).ok()
     }

@@ -17,7 +17,8 @@ pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
 
 const WAIT: Spec = Spec {
     name: "lock.wait",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
+    // Whoever may not take the lock has nothing to wait for, and would hold up those behind it.
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
     arity: -3,
     flags: Flags::READ_KEYS
         .with(Flags::FAST)

@@ -169,7 +169,7 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const FENCE: Spec = Spec {
     name: "lock.fence",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
+    about: About::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 4,
     // Its ceilings take room of the log, which a full disk keeps for releases.
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),

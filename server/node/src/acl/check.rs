@@ -48,6 +48,8 @@ struct Named<'a> {
     channels: &'a [&'a [u8]],
     is_pattern: bool,
     reads_any: Option<&'static str>,
+    /// It tells the values of keys that it does not name.
+    tells_all: bool,
 }
 
 impl User {
@@ -88,6 +90,9 @@ impl Selector {
                 return Err((Denial::Channel(channel.to_vec()), place));
             }
         }
+        if named.tells_all && !self.reads_all_keys() {
+            return Err((Denial::Key(b"*".to_vec()), 0));
+        }
         match named.reads_any {
             Some(option) if !self.reads_all_keys() => Err((Denial::Sort(option), 0)),
             _ => Ok(()),
@@ -109,6 +114,8 @@ impl<'a> Named<'a> {
             channels,
             is_pattern,
             reads_any: option_that_reads_any(spec, arguments),
+            // Tokens and owners, with which locks can be released.
+            tells_all: spec.name == "lock.list",
         }
     }
 }

@@ -181,6 +181,8 @@ pub trait Files {
     /// # Errors
     /// What the system says.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>>;
+    /// Whether this is no file but a pipe or a device, which could make whoever reads it wait for ever.
+    fn is_special(&self, path: &Path) -> bool;
     /// The whole path, if the system says it.
     fn absolute(&self, path: &Path) -> Option<PathBuf>;
     /// Whether every user of the machine may read the file.

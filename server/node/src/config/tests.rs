@@ -22,6 +22,10 @@ impl Files for NoFiles {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    fn is_special(&self, _: &Path) -> bool {
+        false
+    }
+
     fn absolute(&self, _: &Path) -> Option<PathBuf> {
         None
     }

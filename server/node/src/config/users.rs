@@ -114,6 +114,12 @@ impl Config {
 /// # Errors
 /// What Redis says of it.
 pub(crate) fn read_file(files: &dyn Files, path: &Path) -> Result<Vec<u8>, String> {
+    let name = path.display();
+    if files.is_special(path) {
+        return Err(format!(
+            "Error loading ACLs, opening file '{name}': it is no file"
+        ));
+    }
     let mut text = Vec::new();
     let read = files.open(path).and_then(|file| {
         let length = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
@@ -122,7 +128,6 @@ pub(crate) fn read_file(files: &dyn Files, path: &Path) -> Result<Vec<u8>, Strin
             false => Ok(()),
         }
     });
-    let name = path.display();
     read.map_err(|error| format!("Error loading ACLs, opening file '{name}': {error}"))?;
     Ok(text)
 }

@@ -1,6 +1,6 @@
 //! Completions for shells, and man pages: made from the same description of the command line that parses it.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,7 +25,10 @@ pub(crate) struct ManPages {
 
 /// Prints the completions of a command line.
 pub(crate) fn complete(arguments: &Completions, mut command: Command) -> ExitCode {
-    clap_complete::generate(arguments.shell, &mut command, "quorlock", &mut io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "quorlock", &mut text);
+    // Who has read enough wants no more.
+    let _closed_pipe = io::stdout().write_all(&text);
     ExitCode::SUCCESS
 }
 

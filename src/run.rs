@@ -151,6 +151,16 @@ impl Arguments {
             ))
             .remedy("the command to run stands after --: quorlock run NAME... -- COMMAND..."));
         }
+        // A command may have a -- of its own: what is behind that must not run here in its place.
+        if Program::find(&self.names[1..2]).is_ok() {
+            let (name, second) = (self.names[0].display(), self.names[1].display());
+            return Err(Failure::usage(format!(
+                "'{second}' stands before -- and is a program, so it may be the command or a second name; nothing was sent"
+            ))
+            .remedy(format!(
+                "the command is: quorlock run {name} -- {second} ...; where it is a name, let it be the first one"
+            )));
+        }
         match self.permits {
             Some(_) => Err(Failure::usage("--permits is of one name; nothing was sent")),
             None => Ok(()),

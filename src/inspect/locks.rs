@@ -1,6 +1,7 @@
 //! `quorlock locks`: all locks that the nodes have, of every library.
 
-use std::io::{self, BufWriter, Write};
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::{shown, table};
 use crate::duration;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
-use crate::output::{Format, is_watched, line, remark};
+use crate::output::{Format, is_watched, remark};
 use crate::runtime;
 
 /// Arguments of `quorlock locks`.
@@ -44,16 +45,24 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
         loop {
-            let code = show(arguments, format).await?;
-            if !arguments.watch {
-                return Ok(code);
+            let shown = show(arguments, format).await?;
+            match shown {
+                Ok(_) if arguments.watch => tokio::time::sleep(WATCH_EVERY).await,
+                Ok(code) => return Ok(code),
+                // Who has read enough wants no more.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                Err(error) => {
+                    let what = format!("the locks cannot be written: {error}");
+                    return Err(Failure::failed(what));
+                }
             }
-            tokio::time::sleep(WATCH_EVERY).await;
         }
     })
 }
 
-async fn show(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCode>, Failure> {
     let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
     let wanted = Wanted {
         pattern: arguments.pattern.as_bytes(),
@@ -61,39 +70,43 @@ async fn show(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure
         count_max: arguments.limit,
     };
     let found = names::find(&mut nodes, &wanted).await;
-    let shown = print(arguments, &mut nodes, &found, format).await;
-    let (count, held) = shown.unwrap_or_default();
+    let (count, held) = match print(arguments, &mut nodes, &found, format).await {
+        Ok(counts) => counts,
+        Err(error) => return Ok(Err(error)),
+    };
     let silent: Vec<(String, String)> = nodes
         .silent()
         .map(|(label, why)| (label.to_owned(), why))
         .collect();
     let answered = nodes.all.len() - silent.len();
+    let all = nodes.all.len();
+    let mut said = String::new();
     match format {
         Format::Text => {
-            let all = nodes.all.len();
-            line(format_args!(
-                "{count} {}, {held} held; {answered} of {all} nodes answered",
-                if count == 1 { "lock" } else { "locks" }
-            ));
+            let locks = if count == 1 { "lock" } else { "locks" };
+            let _ = write!(said, "{count} {locks}, {held} held; {answered} of {all} nodes answered");
             // Nothing is wrong while a majority answers, so that cron has nothing to send.
             for (label, why) in &silent {
-                line(format_args!("  no answer: {label}: {}", shown::words(why)));
+                let _ = write!(said, "\n  no answer: {label}: {}", shown::words(why));
             }
         }
-        Format::Json => line(json!({
-            "locks": count, "held": held, "nodes": nodes.all.len(), "answered": answered, "complete": !found.is_cut,
+        Format::Json => said = json!({
+            "locks": count, "held": held, "nodes": all, "answered": answered, "complete": !found.is_cut,
             "silent": silent.iter().map(|(label, why)| json!({ "node": label, "why": why })).collect::<Vec<_>>(),
-        })),
+        }).to_string(),
+    }
+    if let Err(error) = writeln!(io::stdout().lock(), "{said}") {
+        return Ok(Err(error));
     }
     if found.is_cut {
         remark(format_args!(
             "there are more locks than are shown: name a pattern, as in quorlock locks 'lock:*', or raise --limit"
         ));
     }
-    Ok(match answered > nodes.all.len() / 2 {
+    Ok(Ok(match answered > all / 2 {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(NO_QUORUM),
-    })
+    }))
 }
 
 /// Prints what was found, a batch after the other, and counts it: all, and those that are held.

@@ -98,6 +98,9 @@ impl AskedNode {
             if next == b"0" || found.is_cut {
                 return Ok(());
             }
+            if next == cursor {
+                return Err("its list of locks does not go on".to_owned());
+            }
             cursor = next.to_vec();
         }
         found.borrow_mut().is_cut = true;

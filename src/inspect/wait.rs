@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_client::Wait;
-use quorlock_client_rules::inspection::lock_view::{LockState, LockView};
+use quorlock_client_rules::inspection::lock_view::{LockState, LockView, Mark};
 use quorlock_server::show_duration;
 
 use super::nodes::Nodes;
@@ -40,7 +40,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let mut has_said = false;
         loop {
             let view = look(&mut nodes, name).await;
-            if matches!(view.state, LockState::Free | LockState::Minority) {
+            let is_free = matches!(view.state, LockState::Free | LockState::Minority);
+            // A key that is no lock is in the way of whoever wants one.
+            if is_free && !view.marks.contains(&Mark::NoLock) {
                 let took = show_duration(waited());
                 let words = format!("'{}' is free, after {took}", shown::name(name));
                 format.result(words, &shown::value(name, &view, &nodes.labels()));

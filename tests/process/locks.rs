@@ -1,5 +1,7 @@
 //! `quorlock locks`, `who`, `wait` and `force-release`: locks of every library, seen and ended over the quorum.
 
+use std::io::{BufRead as _, BufReader};
+
 use quorlock_testkit::{Connection, Process, Wire, eventually};
 use serde_json::Value;
 
@@ -363,6 +365,13 @@ fn words_of_other_tools_mean_what_they_mean_there() {
     for word in ["ls", "list"] {
         assert!(shell.succeed(&[word]).contains("1 lock, 1 held"), "{word}");
     }
+    // A command with a -- of its own is not the one behind it.
+    for command in [&["sh", "x", "--", "true"][..], &["env", "x", "--", "true"]] {
+        let ended = shell.quorlock(&[&["run", "free"], command].concat());
+        assert_eq!(ended.code, Some(64), "{command:?}: {}", ended.stderr);
+        let remedy = format!("quorlock run free -- {} ...", command[0]);
+        assert!(ended.stderr.contains(&remedy), "{}", ended.stderr);
+    }
     let missing = shell.quorlock(&["run", "other", "second-name"]);
     assert_eq!(missing.code, Some(127), "{}", missing.stderr);
     assert_eq!(
@@ -370,4 +379,19 @@ fn words_of_other_tools_mean_what_they_mean_there() {
         Some(1),
         "nothing was taken"
     );
+}
+
+#[test]
+fn watching_ends_with_its_reader() {
+    let shell = five();
+    say(&shell, 5, "SET job t PX 60000");
+    let mut command = shell.command(&["locks", "--watch", "--json"]);
+    let mut watching = command.spawn().unwrap();
+    let mut first = String::new();
+    let mut output = BufReader::new(watching.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    assert!(first.contains("job"), "{first}");
+    drop(output);
+    eventually("it ends", || watching.try_wait().unwrap().is_some());
+    assert!(watching.wait().unwrap().success());
 }

@@ -21,11 +21,12 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Whether it is a step on all of so many locks, of which so many are held: then nodes take it only where all are so.
-    pub(crate) fn is_of_all(&self, locks: usize, held: usize) -> bool {
+    /// Whether nodes take it only where so many locks are held as it takes for granted: none of those that it takes, or the one that it
+    /// releases. Of several they release those that are held, so that has to be read.
+    pub(crate) fn is_conditional(&self, locks: usize, held: usize) -> bool {
         match self {
             Self::Acquire(..) => held == 0,
-            Self::Release(gone) => held == locks && gone.len() == locks,
+            Self::Release(_) => held == locks && locks == 1,
             Self::None | Self::SetEnd(_) => false,
         }
     }

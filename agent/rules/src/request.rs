@@ -206,7 +206,7 @@ impl Request {
         // How long they last is not known here: what depends on that has to be read.
         let depends = held > 0 && executed != execute(Duration::from_millis(1));
         match executed {
-            Ok(executed) if !depends && executed.change.is_of_all(known.len(), held) => {
+            Ok(executed) if !depends && executed.change.is_conditional(known.len(), held) => {
                 self.take_step(executed.reply, executed.change, &known, world)
             }
             _ => self.read(Vec::new()),

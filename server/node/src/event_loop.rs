@@ -142,6 +142,7 @@ impl<S: Stream> EventLoop<S> {
         client.note_connection(entry.key());
         let session = Session::new(client, &self.node);
         let connection = entry.insert(Connection::new(stream, session));
+        connection.note_login(&self.node);
         self.guard.count(connection);
         // Whoever killed it before could not say where it is.
         if connection.session.client.is_killed() {

@@ -40,7 +40,7 @@ fn several_locks_are_taken_extended_and_released_together_through_any_agent() {
     assert_eq!(send(&mut agents, 0, RELEASE, &["you"]), Reply::Integer(0));
     agents.asked.clear();
     assert_eq!(send(&mut agents, 1, RELEASE, &["me"]), two);
-    assert_eq!(agents.asked, ["release"]);
+    assert_eq!(agents.asked, ["read", "read", "release"]);
     assert_eq!((token(&agents, "a"), token(&agents, "b")), (None, None));
 }
 
@@ -95,4 +95,32 @@ fn more_locks_than_nodes_look_at_together_are_refused() {
     let refused = agents.send(0, &words);
     assert!(text(&refused).starts_with("NOTALOCK 1 to 64 names are locked together, not 65"));
     assert_eq!(agents.send(0, &words[..65]), Reply::Integer(0));
+}
+
+#[test]
+fn what_has_become_of_one_of_several_locks_elsewhere_is_seen_before_they_are_released() {
+    let two = Reply::Integer(2);
+    for (elsewhere, said, is_left) in [
+        (&[&["PEXPIRE", "b", "45000"][..]][..], None, true),
+        (&[&["DEL", "b"]], Some(1), false),
+        (
+            &[&["DEL", "b"], &["SET", "b", "you", "NX", "PX", "30000"]],
+            Some(1),
+            false,
+        ),
+    ] {
+        let mut agents = agents();
+        assert_eq!(send(&mut agents, 0, ACQUIRE, &["me", "9000"]), two);
+        for words in elsewhere {
+            agents.send(1, words);
+        }
+        // The agent that has taken them knows nothing of that.
+        let reply = send(&mut agents, 0, RELEASE, &["me"]);
+        match said {
+            Some(count) => assert_eq!(reply, Reply::Integer(count), "{elsewhere:?}"),
+            None => assert_eq!(code(&reply), "NOTALOCK", "{elsewhere:?}"),
+        }
+        // Where nothing was done that is said, nothing is gone.
+        assert_eq!(token(&agents, "a").is_some(), is_left, "{elsewhere:?}");
+    }
 }

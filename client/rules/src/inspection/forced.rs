@@ -36,11 +36,10 @@ pub fn choose<'v>(view: &'v LockView, token: Option<&[u8]>) -> Result<&'v Holder
             .find(|holder| holder.token == token)
             .ok_or(NoChoice::OtherToken);
     }
-    // A hash ends as a whole, and who has a majority has the string.
+    // Who has a majority has the string. A hash ends as a whole, with all who are in it.
     let is_one = match view.kind {
-        LockKind::Hash => true,
         LockKind::String => view.holders.len() == 1 || view.state == LockState::Held,
-        LockKind::Shared => view.holders.len() == 1,
+        LockKind::Hash | LockKind::Shared => view.holders.len() == 1,
     };
     is_one.then_some(first).ok_or(NoChoice::Several)
 }
@@ -128,7 +127,8 @@ mod tests {
             (String, &[("a", 3), ("b", 2)], 5, Ok("a")),
             (String, &[("a", 2), ("b", 2)], 5, Err(NoChoice::Several)),
             (String, &[("a", 1)], 5, Ok("a")),
-            (Hash, &[("c:1", 5), ("c:2", 5)], 5, Ok("c:1")),
+            (Hash, &[("c:1", 5)], 5, Ok("c:1")),
+            (Hash, &[("c:1", 5), ("c:2", 5)], 5, Err(NoChoice::Several)),
             (Shared, &[("a", 5)], 5, Ok("a")),
             (Shared, &[("a", 5), ("b", 5)], 5, Err(NoChoice::Several)),
             (String, &[], 5, Err(NoChoice::Free)),

@@ -126,7 +126,7 @@ impl Session {
             has_waited: false,
         };
         if node.access.is_open() || session.client.is_in_process() {
-            session.authenticate(node);
+            session.trust(node);
         }
         session
     }
@@ -162,9 +162,13 @@ impl Session {
     }
 
     fn authenticate(&mut self, node: &NodeState) {
+        node.clients.note_authenticated(self.client.id);
+        self.trust(node);
+    }
+
+    fn trust(&mut self, node: &NodeState) {
         self.is_authenticated = true;
         self.failed_logins = 0;
-        node.clients.note_authenticated(self.client.id);
         self.take_limits(node);
         self.limits_changed = true;
     }

@@ -40,6 +40,16 @@ impl<S: Stream> Connection<S> {
         handshaking.or_else(|| self.session.unauthenticated_since())
     }
 
+    /// Whether its client has authenticated was noted when it was accepted. Since then a password may have been set, or taken away.
+    pub(crate) fn note_login(&self, node: &NodeState) {
+        let client = &self.session.client;
+        match self.session.is_trusted() {
+            true if self.is_handshaking => {}
+            true => node.clients.note_authenticated(client.id),
+            false => node.clients.note_unauthenticated(client),
+        }
+    }
+
     /// The handshake is complete, where one was under way. Says whether that is so.
     pub(crate) fn note_handshake(&mut self, node: &NodeState) {
         if self.is_handshaking && !self.stream.is_handshaking() {

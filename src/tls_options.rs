@@ -78,7 +78,7 @@ impl TlsFlags {
         let is_remote = |node: &&String| !node.starts_with("unix:");
         if has_files && let Some(node) = plain.find(is_remote) {
             let node = node.rsplit('@').next().unwrap_or_default();
-            output::remark(&format!(
+            output::remark(format_args!(
                 "{node} is spoken to without TLS, and everybody in between can read the password: write rediss://, or add --tls"
             ));
         }

@@ -10,7 +10,7 @@ import sys
 
 from compare import HERE, Connection, sections, split
 
-SKIPPED = (b"CONFIG", b"CLIENT", b"HELLO", b"RESET", b"QUIT", b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE", b"MONITOR", b"SHUTDOWN", b"PUBLISH")
+SKIPPED = (b"ACL", b"AUTH", b"CONFIG", b"CLIENT", b"HELLO", b"RESET", b"QUIT", b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE", b"MONITOR", b"SHUTDOWN", b"PUBLISH")
 
 
 class Peer:

@@ -142,7 +142,7 @@ const ACL: &[Description] = &[
             Categories::NONE,
             "Lists categories, or the commands of one",
         )
-        .syntax("[category]"),
+        .syntax("[categoryname]"),
     part("deluser", -3, USERS)
         .documented(
             "6.0.0",

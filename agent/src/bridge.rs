@@ -29,8 +29,8 @@ use crate::options::Options;
 /// The upstream of an agent's node.
 pub(crate) struct Bridge {
     shared: Arc<Shared>,
-    /// Requests are of no use to a client that has gone: they may be held back, or what they take ends with it.
-    ends_with_client: bool,
+    /// Requests may be held back, and are of no use then to a client that has gone.
+    holds_back: bool,
 }
 
 struct Shared {
@@ -103,13 +103,13 @@ impl Bridge {
         let _ended = sender.send(Arc::downgrade(&shared));
         Self {
             shared,
-            ends_with_client: options.releases_on_disconnect || !options.hold_back.is_zero(),
+            holds_back: !options.hold_back.is_zero(),
         }
     }
 }
 
 impl Upstream for Bridge {
-    fn execute(&self, request: UpstreamRequest) {
+    fn execute(&self, request: UpstreamRequest) -> bool {
         let caller = Caller {
             database: request.database,
             client_id: request.client,
@@ -117,12 +117,14 @@ impl Upstream for Bridge {
         };
         let first = request.commands.first().and_then(|words| words.first());
         let command = first.cloned().unwrap_or_default();
+        let waits = self.holds_back || waits_for_lock(&request.commands);
         let commands = Commands {
             all: request.commands,
             is_transaction: request.is_transaction,
         };
         self.shared.monitor.request();
         let mut state = self.shared.lock();
+        let is_in_session = state.agent.is_in_session(request.client);
         state.count += 1;
         let id = RequestId(state.count);
         let pending = Pending {
@@ -134,15 +136,12 @@ impl Upstream for Bridge {
         state.requests.insert(id, pending);
         self.shared
             .happens(state, Event::Request(id, caller, commands));
+        waits || is_in_session
     }
 
     fn report(&self) -> UpstreamReport {
         let under_way = self.shared.lock().requests.len();
         self.shared.monitor.report(under_way)
-    }
-
-    fn waits(&self, commands: &[Vec<Bytes>]) -> bool {
-        self.ends_with_client || waits_for_lock(commands)
     }
 
     fn left(&self, client: u64) {

@@ -127,6 +127,30 @@ fn locks_end_with_their_connection_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_session_ends_with_its_connections_and_its_locks_with_it() {
+    let shell = cluster();
+    let (_agent, address) = agent_at(&shell, &[], "agent.log");
+    let connect = || Wire::connect(&address);
+    let (mut alone, mut one, mut other) = (connect(), connect(), connect());
+    assert_eq!(alone.ask("LOCK.SESSION ON"), "+OK");
+    assert_eq!(alone.ask("SET alone me NX PX 60000"), "+OK");
+    for (wire, name) in [(&mut one, "a"), (&mut other, "b")] {
+        assert_eq!(wire.ask("LOCK.SESSION ON jobs"), "+OK");
+        assert_eq!(wire.ask(&format!("SET {name} me NX PX 60000")), "+OK");
+    }
+    drop((alone, one));
+    let mut wire = connect();
+    eventually("alone", || wire.ask("EXISTS alone") == ":0");
+    assert_eq!(wire.ask("EXISTS a"), ":1");
+    assert_eq!(wire.ask("SET others me NX PX 60000"), "+OK");
+    drop(other);
+    for name in ["a", "b"] {
+        eventually(name, || wire.ask(&format!("EXISTS {name}")) == ":0");
+    }
+    assert_eq!(wire.ask("EXISTS others"), ":1");
+}
+
+#[test]
 fn what_stands_behind_two_dashes_is_for_its_connections() {
     let shell = cluster();
     let (_agent, mut wire) = agent(&shell, &["--", "--requirepass", "secret"], "agent.log");

@@ -148,7 +148,7 @@ impl Agent {
                 let mut world = self.surroundings(now, wall_us, client);
                 let (running, next) = begin(caller, commands, &mut world);
                 let ends_with_client = running.as_ref().is_some_and(Running::ends_with_client);
-                if ends_with_client || self.sessions.is_on() {
+                if ends_with_client || self.sessions.is_on(client) {
                     self.of_clients.insert(client, id);
                 }
                 let under_way = running.map(|running| UnderWay { client, running });
@@ -207,6 +207,13 @@ impl Agent {
         let pauses = self.pausing.iter().map(|(at, _)| *at);
         let times = pauses.chain(self.watched.next_time());
         times.reduce(ClientInstant::earlier)
+    }
+
+    /// Whether the locks that this client takes end with its connection, or with a session that it is in: then a client that sends no
+    /// more has gone.
+    #[must_use]
+    pub fn is_in_session(&self, client: u64) -> bool {
+        self.sessions.is_on(client)
     }
 
     /// How many requests have no reply yet.
@@ -308,6 +315,11 @@ fn begin(
         LockCommand::Look(name) => {
             let (looking, next) = Looking::begin(name);
             return (Some(Running::Look(looking)), next);
+        }
+        LockCommand::Session(choice) => {
+            let chosen = world.sessions.choose(world.client, choice);
+            let reply = chosen.map_or_else(Reply::Error, |()| Reply::Ok);
+            return (None, Next::Answer(reply));
         }
         LockCommand::Acquire(terms) => Locking::acquire(terms, world),
         LockCommand::Change { name, token, step } => Locking::change(name, token, step, world),

@@ -26,6 +26,18 @@ pub(crate) enum LockCommand {
     },
     /// Who has the lock.
     Look(Bytes),
+    /// What the locks end with that the client takes from now on.
+    Session(SessionChoice),
+}
+
+/// What the locks of a client end with, beside their releases and their ttl.
+#[derive(Debug, PartialEq)]
+pub(crate) enum SessionChoice {
+    /// With nothing else.
+    Off,
+    OfConnection,
+    /// With the last connection that has chosen this session.
+    Named(Bytes),
 }
 
 /// What a holder asks for its lock.
@@ -89,6 +101,7 @@ impl LockCommand {
                 step: HolderCall::Release,
             },
             ("lock.info", [name]) => Self::Look(lock_name(name)?),
+            ("lock.session", choice) => Self::Session(session_choice(choice)?),
             // The number of their words was looked at before.
             (command, _) if command.starts_with("lock.") => return Err(refused(command)),
             _ => return Ok(None),
@@ -133,6 +146,18 @@ impl LockTerms {
             true => Err(NO_FENCE),
             false => Ok(()),
         }
+    }
+}
+
+fn session_choice(words: &[Bytes]) -> Result<SessionChoice, ErrorReply> {
+    match words {
+        [on] if on.eq_ignore_ascii_case(b"ON") => Ok(SessionChoice::OfConnection),
+        [off] if off.eq_ignore_ascii_case(b"OFF") => Ok(SessionChoice::Off),
+        [on, name] if on.eq_ignore_ascii_case(b"ON") => match name.len() {
+            1..=SESSION_NAME_BYTES_MAX => Ok(SessionChoice::Named(name.clone())),
+            _ => Err(SESSION_NAME),
+        },
+        _ => Err(ErrorReply::SYNTAX),
     }
 }
 
@@ -238,3 +263,5 @@ const OWNER: ErrorReply = ErrorReply::fixed(
     "ERR the owner of a lock is a text of 1 to 256 bytes in UTF-8 without control characters",
 );
 const OWNER_BYTES_MAX: usize = 256;
+const SESSION_NAME: ErrorReply = ErrorReply::fixed("ERR the name of a session has 1 to 256 bytes");
+const SESSION_NAME_BYTES_MAX: usize = 256;

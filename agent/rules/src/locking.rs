@@ -163,13 +163,11 @@ impl Locking {
         if world.now.until(valid_until) < ttl {
             return Next::GiveBack(instead, undo);
         }
-        (world.sessions).note_taken(
-            world.now,
-            world.client,
-            &self.name.clone().into(),
-            valid_until,
-            &undo,
-        );
+        let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
+        let name = self.name.clone().into();
+        if let Err(full) = sessions.note_taken(now, client, &name, valid_until, &undo) {
+            return Next::GiveBack(Reply::Error(full), undo);
+        }
         let reply = Reply::Array(vec![
             Reply::flag(true),
             fence.map_or(Reply::Nil, number),
@@ -266,6 +264,9 @@ impl Locking {
         let too_late = || Reply::Error(refusal::not_longer_in_time());
         match result {
             Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
+                let name = self.name.clone().into();
+                let until = extended.valid_until;
+                (world.sessions).note_extended(world.client, &name, until, None);
                 let expiring = Expiring {
                     until: extended.valid_until.before(ttl),
                     instead: too_late(),

@@ -238,6 +238,8 @@ impl Request {
                 Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
                     let until = extended.valid_until;
                     self.note_known(&token, until, world);
+                    let release = Some(release(self.name.clone(), token));
+                    (world.sessions).note_extended(world.client, &self.name, until, release);
                     let expiring = Expiring {
                         until: until.before(ttl),
                         instead: Reply::Error(refusal::extended_too_late()),

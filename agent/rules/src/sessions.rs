@@ -1,39 +1,107 @@
-//! Locks that end with the connection that took them, where an agent is told so.
+//! Locks that end with the connection that took them, or with the last connection of a named session, where clients ask for that.
 //!
-//! Invariant: what is released is the attempt that this connection took. A lock that has changed hands since, or that another agent has
-//! extended, is not touched.
+//! Invariants: what is released is the attempt that the session took. A lock that has changed hands since, or that another agent has
+//! extended, is not touched. A session knows all locks that it took and that may still be held: one more than it can know is refused.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use bytes::Bytes;
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::name::LockName;
 use quorlock_clock::ClientInstant;
+use quorlock_engine::ErrorReply;
+
+use crate::lock_command::SessionChoice;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
+    /// Each connection is a session of its own, unless it asks for something else.
     is_on: bool,
-    of_clients: HashMap<u64, Vec<Lock>>,
+    of_clients: HashMap<u64, Client>,
+    named: HashMap<Bytes, Named>,
 }
+
+/// What a connection has asked for, and what it has taken.
+#[derive(Debug)]
+struct Client {
+    membership: Membership,
+    /// What ends with the connection.
+    locks: Locks,
+}
+
+/// To which session the locks that a connection takes from now on belong.
+#[derive(Clone, Debug, PartialEq)]
+enum Membership {
+    None,
+    Own,
+    Named(Bytes),
+}
+
+#[derive(Debug, Default)]
+struct Named {
+    /// How many connections are in it: one at least.
+    connections: usize,
+    locks: Locks,
+}
+
+/// In the order of their names.
+type Locks = BTreeMap<LockName, Lock>;
 
 #[derive(Debug)]
 struct Lock {
-    name: LockName,
-    /// Unless it is extended.
     ends: ClientInstant,
     release: Call,
 }
 
 impl Sessions {
-    /// From now on locks end with their connections.
+    /// From now on each connection is a session of its own.
     pub(crate) fn begin(&mut self) {
         self.is_on = true;
     }
 
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on
+    /// Whether this client's locks end with a session.
+    pub(crate) fn is_on(&self, client: u64) -> bool {
+        *self.membership(client) != Membership::None
+    }
+
+    /// A client chooses what happens with the locks that it takes from now on.
+    ///
+    /// # Errors
+    /// It is in a session already, which it has to leave first.
+    pub(crate) fn choose(&mut self, client: u64, choice: SessionChoice) -> Result<(), ErrorReply> {
+        let wanted = match choice {
+            SessionChoice::Off => Membership::None,
+            SessionChoice::OfConnection => Membership::Own,
+            SessionChoice::Named(name) => Membership::Named(name),
+        };
+        let present = self.membership(client);
+        if *present == wanted {
+            return Ok(());
+        }
+        match (present, &wanted) {
+            (Membership::Named(name), Membership::None) => {
+                let name = name.clone();
+                // It lets go of what it shares: nothing is released but by a connection that ends.
+                self.leave(&name);
+            }
+            (Membership::Named(_), _) => return Err(IN_SESSION),
+            _ => {}
+        }
+        if let Membership::Named(name) = &wanted {
+            self.named.entry(name.clone()).or_default().connections += 1;
+        }
+        let client = self.of_clients.entry(client).or_insert(Client::new());
+        client.membership = wanted;
+        if client.membership == Membership::None {
+            client.locks.clear();
+        }
+        Ok(())
     }
 
     /// A client has taken a lock, which this call releases.
+    ///
+    /// # Errors
+    /// Its session holds too many. The lock is to be released.
     pub(crate) fn note_taken(
         &mut self,
         now: ClientInstant,
@@ -41,37 +109,102 @@ impl Sessions {
         name: &LockName,
         ends: ClientInstant,
         release: &Call,
-    ) {
-        if !self.is_on {
-            return;
-        }
-        let locks = self.of_clients.entry(client).or_default();
-        locks.retain(|lock| lock.name != *name);
+    ) -> Result<(), ErrorReply> {
+        let Some(locks) = self.locks(client) else {
+            return Ok(());
+        };
         if locks.len() >= LOCKS_MAX {
-            locks.retain(|lock| !now.has_reached(lock.ends));
+            locks.retain(|_, lock| !now.has_reached(lock.ends));
         }
-        if locks.len() < LOCKS_MAX {
-            locks.push(Lock {
-                name: name.clone(),
-                ends,
-                release: release.clone(),
-            });
+        if locks.len() >= LOCKS_MAX && !locks.contains_key(name) {
+            return Err(FULL);
+        }
+        let release = release.clone();
+        locks.insert(name.clone(), Lock { ends, release });
+        Ok(())
+    }
+
+    /// A client has extended a lock, which this call releases from now on if it is another one. It is of its session if it was before.
+    pub(crate) fn note_extended(
+        &mut self,
+        client: u64,
+        name: &LockName,
+        ends: ClientInstant,
+        release: Option<Call>,
+    ) {
+        let locks = self.locks(client);
+        if let Some(lock) = locks.and_then(|locks| locks.get_mut(name)) {
+            lock.ends = ends;
+            lock.release = release.unwrap_or_else(|| lock.release.clone());
         }
     }
 
     /// A client has released a lock.
     pub(crate) fn note_released(&mut self, client: u64, name: &LockName) {
-        if let Some(locks) = self.of_clients.get_mut(&client) {
-            locks.retain(|lock| lock.name != *name);
+        if let Some(locks) = self.locks(client) {
+            locks.remove(name);
         }
     }
 
-    /// A client has gone: what releases its locks.
+    /// A client has gone: what releases the locks that end with it.
     pub(crate) fn end(&mut self, client: u64) -> impl Iterator<Item = (LockName, Call)> + use<> {
-        let locks = self.of_clients.remove(&client).unwrap_or_default();
-        locks.into_iter().map(|lock| (lock.name, lock.release))
+        let mut locks = Locks::new();
+        if let Some(client) = self.of_clients.remove(&client) {
+            locks = client.locks;
+            if let Membership::Named(name) = client.membership {
+                locks.append(&mut self.leave(&name));
+            }
+        }
+        locks.into_iter().map(|(name, lock)| (name, lock.release))
+    }
+
+    fn membership(&self, client: u64) -> &Membership {
+        match self.of_clients.get(&client) {
+            Some(client) => &client.membership,
+            None if self.is_on => &Membership::Own,
+            None => &Membership::None,
+        }
+    }
+
+    /// The locks of the session that the client is in, if it is in one.
+    fn locks(&mut self, client: u64) -> Option<&mut Locks> {
+        match self.membership(client).clone() {
+            Membership::None => None,
+            Membership::Named(name) => self.named.get_mut(&name).map(|named| &mut named.locks),
+            Membership::Own => {
+                let client = self.of_clients.entry(client).or_insert(Client::new());
+                Some(&mut client.locks)
+            }
+        }
+    }
+
+    /// A connection is not in this session any more: its locks, if that was the last one.
+    fn leave(&mut self, name: &Bytes) -> Locks {
+        let Some(named) = self.named.get_mut(name) else {
+            return Locks::new();
+        };
+        named.connections -= 1;
+        match named.connections {
+            0 => self.named.remove(name).map_or(Locks::new(), |it| it.locks),
+            _ => Locks::new(),
+        }
     }
 }
 
-/// How many locks of one connection end with it.
-const LOCKS_MAX: usize = 1_000;
+impl Client {
+    fn new() -> Self {
+        Self {
+            membership: Membership::Own,
+            locks: Locks::new(),
+        }
+    }
+}
+
+/// How many locks end with one session.
+pub(crate) const LOCKS_MAX: usize = 10_000;
+const IN_SESSION: ErrorReply = ErrorReply::fixed(
+    "ERR this connection is in a named session: leave it with LOCK.SESSION OFF first, which keeps its locks until their ttl",
+);
+const FULL: ErrorReply = ErrorReply::fixed(
+    "ERR this session holds 10000 locks, and no more can end with it: the lock was not taken. Release some, or use another session",
+);

@@ -7,10 +7,11 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
-use quorlock_engine::Caller;
+use quorlock_engine::{Caller, Reply};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
+use crate::sessions::LOCKS_MAX;
 use crate::{Action, Agent, Commands, Event, RequestId};
 
 struct Trial {
@@ -50,6 +51,14 @@ impl Trial {
             ..Caller::default()
         };
         self.happens(Event::Request(RequestId(self.requests), caller, commands))
+    }
+
+    /// What a client is told at once.
+    fn told(&mut self, client: u64, words: &[&str]) -> Reply {
+        match self.send(client, words).pop() {
+            Some(Action::Reply(_, reply)) => reply,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A client takes a lock.
@@ -115,4 +124,97 @@ fn locks_outlive_their_connections_where_nobody_has_asked_for_sessions() {
     trial.send(7, &["SET", "b", "me", "NX", "PX", "1000"]);
     assert!(trial.happens(Event::Left(7)).is_empty());
     assert_eq!(trial.granted().len(), 2);
+}
+
+#[test]
+fn a_connection_chooses_that_its_locks_end_with_it_and_others_keep_theirs() {
+    let mut trial = Trial::new(false);
+    trial.take(7, "before");
+    assert_eq!(trial.told(7, &["LOCK.SESSION", "ON"]), Reply::Ok);
+    for (client, name) in [(7, "a"), (7, "b"), (8, "c")] {
+        trial.take(client, name);
+    }
+    assert_eq!(trial.released(7), ["a", "b"]);
+    assert_eq!(trial.released(8), [""; 0]);
+}
+
+#[test]
+fn what_was_taken_in_a_session_that_the_connection_has_left_is_kept() {
+    for is_default in [false, true] {
+        let mut trial = Trial::new(is_default);
+        assert_eq!(trial.told(7, &["lock.session", "on"]), Reply::Ok);
+        trial.take(7, "a");
+        assert_eq!(trial.told(7, &["lock.session", "off"]), Reply::Ok);
+        trial.take(7, "b");
+        assert_eq!(trial.released(7), [""; 0]);
+    }
+}
+
+#[test]
+fn the_locks_of_a_named_session_end_with_the_last_of_its_connections() {
+    let mut trial = Trial::new(false);
+    for client in [7, 8, 8] {
+        assert_eq!(
+            trial.told(client, &["LOCK.SESSION", "ON", "jobs"]),
+            Reply::Ok
+        );
+    }
+    assert_eq!(trial.told(9, &["LOCK.SESSION", "ON", "others"]), Reply::Ok);
+    for (client, name) in [(7, "a"), (8, "b"), (9, "c")] {
+        trial.take(client, name);
+    }
+    assert_eq!(trial.released(7), [""; 0]);
+    // One that joins again finds the locks of those before it.
+    assert_eq!(trial.told(10, &["LOCK.SESSION", "ON", "jobs"]), Reply::Ok);
+    assert_eq!(trial.released(8), [""; 0]);
+    assert_eq!(trial.released(10), ["a", "b"]);
+    assert_eq!(trial.told(11, &["LOCK.SESSION", "ON", "jobs"]), Reply::Ok);
+    assert_eq!(trial.released(11), [""; 0]);
+    assert_eq!(trial.released(9), ["c"]);
+}
+
+#[test]
+fn a_named_session_is_left_before_another_is_joined_and_leaving_releases_nothing() {
+    let mut trial = Trial::new(false);
+    assert_eq!(trial.told(7, &["LOCK.SESSION", "ON", "jobs"]), Reply::Ok);
+    trial.take(7, "a");
+    for other in [&["LOCK.SESSION", "ON", "x"][..], &["LOCK.SESSION", "ON"]] {
+        assert!(trial.told(7, other).is_error());
+    }
+    assert_eq!(trial.told(7, &["LOCK.SESSION", "OFF"]), Reply::Ok);
+    assert_eq!(trial.released(7), [""; 0]);
+}
+
+#[test]
+fn a_choice_that_is_none_is_refused() {
+    let mut trial = Trial::new(false);
+    let long = "x".repeat(257);
+    for words in [
+        &["LOCK.SESSION", "maybe"][..],
+        &["LOCK.SESSION", "OFF", "jobs"],
+        &["LOCK.SESSION", "ON", "jobs", "more"],
+        &["LOCK.SESSION", "ON", ""],
+        &["LOCK.SESSION", "ON", &long],
+    ] {
+        assert!(trial.told(7, words).is_error(), "{words:?}");
+    }
+    trial.take(7, "a");
+    assert_eq!(trial.released(7), [""; 0]);
+}
+
+#[test]
+fn a_lock_more_than_a_session_can_know_is_given_back() {
+    let mut trial = Trial::new(true);
+    for number in 0..LOCKS_MAX {
+        trial.take(7, &number.to_string());
+    }
+    trial.send(7, &["SET", "more", "me", "NX", "PX", "1000"]);
+    let done = trial.granted();
+    let refused = |action: &Action| matches!(action, Action::Reply(_, Reply::Error(_)));
+    let given_back = |action: &Action| matches!(action, Action::Undo(Call::Release { name, .. }) if name.single().unwrap() == "more");
+    assert!(
+        done.iter().any(refused) && done.iter().any(given_back),
+        "{done:?}"
+    );
+    assert_eq!(trial.released(7).len(), LOCKS_MAX);
 }

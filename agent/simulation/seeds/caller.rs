@@ -5,19 +5,23 @@ use quorlock_engine::Reply;
 
 use super::checks::Hold;
 use super::library::{Library, Verdict, Words};
+use super::open::{Ask, Open};
+use super::session::Session;
 use super::world::{MS, Planned, World};
 
 /// A caller: one process after the other.
 #[derive(Debug)]
 pub(super) struct Caller {
     library: Library,
-    agent: usize,
+    pub(super) agent: usize,
+    /// Its locks end with its connection to this agent.
+    pub(super) session: Option<Session>,
     /// The locks that it wants, together: one as a rule.
-    names: Vec<usize>,
+    pub(super) names: Vec<usize>,
     /// The rate of its clock.
     rate_ppm: u64,
     /// Which process it is, and which token that uses.
-    process: u64,
+    pub(super) process: u64,
     tokens: u64,
     /// The token that holds its lock, where it was told.
     whole_token: Option<String>,
@@ -43,37 +47,6 @@ enum State {
     Done,
 }
 
-/// What was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
-    Acquire,
-    /// It ends so much after the reply, or after what was counted on before.
-    Extend {
-        ttl_ms: u64,
-        is_on_top: bool,
-    },
-    Release,
-    /// What the lock's key holds.
-    Read,
-    /// A try that failed is released.
-    Clear,
-}
-
-/// A request that has no reply yet.
-#[derive(Clone, Debug)]
-pub(super) struct Open {
-    pub(super) caller: usize,
-    pub(super) agent: usize,
-    pub(super) names: Vec<usize>,
-    pub(super) ask: Ask,
-    pub(super) sent_ns: u64,
-    /// What a majority held for its caller when it was sent, and until when that counted on it.
-    pub(super) kept: Option<Vec<Vec<u8>>>,
-    pub(super) counted_ns: u64,
-    /// A release that lets the lock end later.
-    pub(super) keeps: bool,
-}
-
 pub(super) fn lock_name(name: usize) -> String {
     format!("lock-{name}")
 }
@@ -84,6 +57,7 @@ impl World {
         let mut caller = Caller {
             library: Library::RedisPy,
             agent: number % self.plan.agents,
+            session: None,
             names: Vec::new(),
             rate_ppm: 996_000 + self.random.below(8_001),
             process: 0,
@@ -99,6 +73,15 @@ impl World {
         caller
     }
 
+    /// A load balancer sends it to another agent, unless it keeps its connection.
+    fn take_another_agent(&mut self, number: usize) {
+        let agent = self.below(self.plan.agents);
+        let caller = &mut self.callers[number];
+        if caller.session.is_none() {
+            caller.agent = agent;
+        }
+    }
+
     /// Another process, which may use another library and another lock.
     fn renew(&mut self, caller: &mut Caller) {
         caller.library = self.random.pick(&Library::ALL);
@@ -112,6 +95,7 @@ impl World {
             caller.names.push(other);
         }
         caller.process += 1;
+        caller.session = self.new_session();
         caller.tokens += 1;
         caller.whole_token = None;
         caller.state = State::Trying;
@@ -123,7 +107,7 @@ impl World {
         names.map(|name| lock_name(*name)).collect()
     }
 
-    fn token(&self, number: usize) -> String {
+    pub(super) fn token(&self, number: usize) -> String {
         let caller = &self.callers[number];
         let own = match caller.library.has_one_token() {
             true => 0,
@@ -158,9 +142,8 @@ impl World {
     }
 
     fn try_once(&mut self, number: usize) {
-        // A load balancer sends it to another agent.
         if self.random.chance(1, 8) {
-            self.callers[number].agent = self.below(self.plan.agents);
+            self.take_another_agent(number);
         }
         let (names, token) = (self.lock_names(number), self.token(number));
         let caller = &mut self.callers[number];
@@ -175,7 +158,7 @@ impl World {
         let now_ns = self.now();
         let (names, token) = (self.lock_names(number), self.holding_token(number));
         if self.random.chance(1, 6) {
-            self.callers[number].agent = self.below(self.plan.agents);
+            self.take_another_agent(number);
         }
         let choice = if self.is_over {
             9
@@ -236,6 +219,7 @@ impl World {
     fn die(&mut self, number: usize) {
         self.note(|| format!("caller {number} dies with its lock"));
         self.report.died += 1;
+        self.end_session(number);
         self.start_anew(number);
     }
 
@@ -275,7 +259,8 @@ impl World {
         };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let at_ns = self.now() + self.loopback_ns();
-        let id = self.agents.send_at(at_ns, agent, &words);
+        let client = self.client_of(number, at_ns);
+        let id = self.agents.send_at(at_ns, agent, client, &words);
         self.open.insert(id, open);
     }
 
@@ -286,7 +271,10 @@ impl World {
         self.note(|| format!("caller {number} is told: {answer:?}"));
         let own = self.token(number);
         let verdict = match answer {
-            Answer::Disconnected => Verdict::Error,
+            Answer::Disconnected => {
+                self.callers[number].session = None;
+                Verdict::Error
+            }
             Answer::Reply(reply) if open.ask == Ask::Read => match reply {
                 Reply::Nil => Verdict::No,
                 Reply::Error(_) => Verdict::of(reply),
@@ -353,10 +341,10 @@ impl World {
                     self.plan_at(now_ns + pause_ns, Planned::Caller(number));
                 } else if self.callers[number].library.takes_again() && self.random.chance(1, 2) {
                     // The same token through any agent, while the one before may still owe the nodes a release of this try.
-                    self.callers[number].agent = self.below(self.plan.agents);
+                    self.take_another_agent(number);
                     self.poll(number);
                 } else if *answer == Answer::Disconnected && self.random.chance(1, 2) {
-                    self.callers[number].agent = self.below(self.plan.agents);
+                    self.take_another_agent(number);
                     self.next_acquire(number, false);
                 } else {
                     self.poll(number);
@@ -487,6 +475,7 @@ impl World {
 const DEAD: Caller = Caller {
     library: Library::RedisPy,
     agent: 0,
+    session: None,
     names: Vec::new(),
     rate_ppm: 1_000_000,
     process: 0,

@@ -5,8 +5,8 @@
 
 use quorlock_engine::StoredValue;
 
-use super::caller::{Ask, Open};
 use super::library::Verdict;
+use super::open::{Ask, Open};
 use super::world::{MS, World};
 
 /// A lock that its caller counts on.

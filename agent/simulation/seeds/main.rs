@@ -20,7 +20,9 @@ mod caller;
 mod checks;
 mod faults;
 mod library;
+mod open;
 mod plan;
+mod session;
 #[cfg(test)]
 mod tests;
 mod world;

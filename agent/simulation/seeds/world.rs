@@ -7,9 +7,10 @@ use quorlock_agent_rules::RequestId;
 use quorlock_agent_simulation::{Agents, Answer, Setting};
 use quorlock_simulation::Random;
 
-use super::caller::{Caller, Open};
+use super::caller::Caller;
 use super::checks::Hold;
 use super::faults::End;
+use super::open::Open;
 use super::plan::{Fault, Plan};
 
 /// What a run came to.
@@ -24,6 +25,8 @@ pub(crate) struct Report {
     /// Extensions that were refused.
     pub(crate) lost: u64,
     pub(crate) died: u64,
+    /// Sessions that ended while they had locks, and whose locks were looked for.
+    pub(crate) sessions: u64,
     pub(crate) answered: u64,
     /// Answers that said nothing of the lock, and connections that ended.
     pub(crate) errors: u64,
@@ -40,6 +43,10 @@ pub(crate) struct Report {
 pub(super) enum Planned {
     Caller(usize),
     Answer(RequestId, Answer),
+    /// A connection to an agent has ended: the client's number, and the agent's.
+    Left(u64, usize),
+    /// Nothing is left of the locks under this token, which have ended with their session.
+    Gone(String),
     Fault,
     End(End),
     /// All is well from now on.
@@ -57,6 +64,8 @@ pub(super) struct World {
     pub(super) callers: Vec<Caller>,
     pub(super) open: BTreeMap<RequestId, Open>,
     pub(super) holds: Vec<Hold>,
+    /// How many connections of sessions were made.
+    pub(super) clients: u64,
     /// The last fence of each lock that a caller was told.
     pub(super) fences: BTreeMap<usize, i64>,
     /// Until when each agent is away.
@@ -114,6 +123,7 @@ impl World {
             callers: Vec::new(),
             open: BTreeMap::new(),
             holds: Vec::new(),
+            clients: 0,
             fences: BTreeMap::new(),
             well_ns: vec![0; plan.agents],
             healed_ns: plan.length_s * 1_000 * MS,
@@ -154,6 +164,8 @@ impl World {
                         self.answered(&open, &answer);
                     }
                 }
+                Planned::Left(client, agent) => self.agents.leave(client, agent),
+                Planned::Gone(token) => self.check_gone(&token),
                 Planned::Fault => self.fault(),
                 Planned::End(end) => self.end(end),
                 Planned::Heal => {
@@ -239,6 +251,7 @@ impl Report {
         self.released += other.released;
         self.lost += other.lost;
         self.died += other.died;
+        self.sessions += other.sessions;
         self.answered += other.answered;
         self.errors += other.errors;
         self.longest_ms = self.longest_ms.max(other.longest_ms);

@@ -75,7 +75,7 @@ pub struct Agents {
     replies: BTreeMap<RequestId, Answer>,
     requests: u64,
     /// Requests on their way to an agent, and those that it has taken.
-    arriving: BTreeMap<RequestId, (usize, Commands)>,
+    arriving: BTreeMap<RequestId, (usize, u64, Commands)>,
     open: BTreeMap<RequestId, usize>,
     planned: VecDeque<u64>,
     /// How many processes of agents were started so far.
@@ -207,7 +207,7 @@ impl Agents {
     }
 
     /// Sends a request that reaches its agent at that time; its answer is [taken](Self::take_answer).
-    pub fn send_at(&mut self, at_ns: u64, agent: usize, words: &[&[u8]]) -> RequestId {
+    pub fn send_at(&mut self, at_ns: u64, agent: usize, client: u64, words: &[&[u8]]) -> RequestId {
         let commands = Commands {
             all: vec![
                 words
@@ -219,7 +219,7 @@ impl Agents {
         };
         self.requests += 1;
         let id = RequestId(self.requests);
-        self.arriving.insert(id, (agent, commands));
+        self.arriving.insert(id, (agent, client, commands));
         self.cluster.at(at_ns, Step::Arrival(id));
         id
     }
@@ -276,9 +276,11 @@ impl Agents {
         id
     }
 
-    /// A client of an agent goes away.
+    /// A client of an agent goes away, if that runs.
     pub fn leave(&mut self, client: u64, agent: usize) {
-        self.tell(agent, Event::Left(client));
+        if self.agents[agent].is_alive {
+            self.tell(agent, Event::Left(client));
+        }
     }
 
     /// Waits for the reply to a request.
@@ -369,7 +371,7 @@ impl Agents {
             Step::Timer(agent, number) if self.agents[agent].timer == number => agent,
             Step::Timer(..) => return,
             Step::Arrival(id) => match self.arriving.get(&id) {
-                Some((agent, _)) => *agent,
+                Some((agent, ..)) => *agent,
                 None => return,
             },
         };
@@ -384,12 +386,16 @@ impl Agents {
     }
 
     fn arrive(&mut self, id: RequestId) {
-        let Some((agent, commands)) = self.arriving.remove(&id) else {
+        let Some((agent, client_id, commands)) = self.arriving.remove(&id) else {
             return;
         };
         if self.agents[agent].is_alive {
             self.open.insert(id, agent);
-            self.tell(agent, Event::Request(id, Caller::default(), commands));
+            let caller = Caller {
+                client_id,
+                ..Caller::default()
+            };
+            self.tell(agent, Event::Request(id, caller, commands));
         } else {
             self.replies.insert(id, Answer::Disconnected);
         }

@@ -9,10 +9,10 @@ use bytes::Bytes;
 ///
 /// Invariant: several are in ascending order, and each is there once. So whoever names the same ones, in whichever order,
 /// means the same lock.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Parts);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Parts {
     One(Bytes),
     /// Two at least, or none.

@@ -27,6 +27,7 @@ mod list_moves;
 mod list_parts;
 mod lists;
 mod lock_info;
+mod lock_session;
 mod lock_wait;
 mod locks;
 mod node;
@@ -141,6 +142,7 @@ const FAMILIES: &[Family] = &[
     strings::FAMILY,
     locks::FAMILY,
     lock_wait::FAMILY,
+    lock_session::FAMILY,
     lock_info::FAMILY,
     several_strings::FAMILY,
     ranges::FAMILY,

@@ -58,11 +58,12 @@ fn execute(keys: &mut HashMap<Vec<u8>, i64>, words: &[impl AsRef<[u8]>]) -> Repl
 }
 
 impl Upstream for Elsewhere {
-    fn execute(&self, request: UpstreamRequest) {
+    fn execute(&self, request: UpstreamRequest) -> bool {
         // Without the thread the answer is dropped.
         if let Some(requests) = &*self.requests.lock().unwrap() {
             let _ = requests.send(request);
         }
+        false
     }
 
     fn left(&self, _: u64) {

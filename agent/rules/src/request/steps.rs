@@ -150,7 +150,11 @@ impl Request {
             return Next::GiveBack(instead, undo);
         }
         self.note_known(&token, valid_until, world);
-        (world.sessions).note_taken(world.now, world.client, &self.name, valid_until, &undo);
+        let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
+        if let Err(full) = sessions.note_taken(now, client, &self.name, valid_until, &undo) {
+            self.forget(world);
+            return Next::GiveBack(Reply::Error(full), undo);
+        }
         let expiring = Expiring {
             until: valid_until.before(ttl),
             instead,

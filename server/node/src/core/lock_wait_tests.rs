@@ -358,7 +358,8 @@ fn what_may_not_wait_is_refused() {
             "-ERR This Redis command is not allowed from script",
         );
     }
-    for command in ["LOCK.WAIT job t0", "LOCK.UNWAIT job"] {
+    refused(&mut bench, "LOCK.SESSION ON", "-ERR a node keeps each lock");
+    for command in ["LOCK.WAIT job t0", "LOCK.UNWAIT job", "LOCK.SESSION ON"] {
         bench.run(client, "MULTI");
         refused(
             &mut bench,

@@ -20,14 +20,10 @@ use quorlock_engine::{ErrorReply, Reply};
 pub trait Upstream: Send + Sync + Debug {
     /// Takes a request. It is answered through [`UpstreamRequest::answer`], on any thread, at once or later. Until then
     /// its client sends nothing else that is executed; requests of other clients come meanwhile.
-    fn execute(&self, request: UpstreamRequest);
-
-    /// Whether a request waits for what its client alone wants, and perhaps for long. Then a client that sends no more has
-    /// gone: of one that waits for anything else the connection may be closed in one direction, and it is answered.
-    fn waits(&self, commands: &[Vec<Bytes>]) -> bool {
-        let _ = commands;
-        false
-    }
+    ///
+    /// Returns whether the request waits for what its client alone wants, and perhaps for long. Then a client that sends no more
+    /// has gone: of one that waits for anything else the connection may be closed in one direction, and it is answered.
+    fn execute(&self, request: UpstreamRequest) -> bool;
 
     /// A client has gone. Nothing of it comes afterwards, and an answer to it is dropped. This is called once for every
     /// client, also for one that has asked for nothing, and while the node stops.

@@ -57,10 +57,6 @@ impl Batch<'_> {
         };
         let words = commands.iter().flatten();
         session.waiting_bytes = Some(words.map(|word| word.len() + WORD_BYTES).sum());
-        let condition = match upstream.waits(&commands) {
-            true => Condition::UpstreamWait,
-            false => Condition::Upstream,
-        };
         // An upstream may keep answers for longer than the node lives.
         let (node, client) = (Arc::downgrade(self.node), Arc::clone(&session.client));
         let answer = PendingAnswer::new(move |reply| {
@@ -68,13 +64,17 @@ impl Batch<'_> {
                 node.deliveries.answer(&client, reply);
             }
         });
-        upstream.execute(UpstreamRequest {
+        let waits = upstream.execute(UpstreamRequest {
             client: session.client.id,
             database: session.caller.database,
             commands,
             is_transaction,
             answer,
         });
+        let condition = match waits {
+            true => Condition::UpstreamWait,
+            false => Condition::Upstream,
+        };
         Ok(Answer::Wait(Pending::on(condition)))
     }
 }

@@ -24,16 +24,17 @@ struct Stub {
 }
 
 impl Upstream for Stub {
-    fn execute(&self, request: UpstreamRequest) {
-        if self.answers_at_once.load(Ordering::Relaxed) {
-            let reply = Reply::bulk(text(&request));
-            return request.answer.send(reply);
+    fn execute(&self, request: UpstreamRequest) -> bool {
+        let mut commands = request.commands.iter();
+        let waits = commands.any(|words| &words[0][..] == b"BLPOP");
+        match self.answers_at_once.load(Ordering::Relaxed) {
+            true => {
+                let reply = Reply::bulk(text(&request));
+                request.answer.send(reply);
+            }
+            false => self.requests.lock().unwrap().push(request),
         }
-        self.requests.lock().unwrap().push(request);
-    }
-
-    fn waits(&self, commands: &[Vec<bytes::Bytes>]) -> bool {
-        commands.iter().any(|words| &words[0][..] == b"BLPOP")
+        waits
     }
 
     fn left(&self, client: u64) {

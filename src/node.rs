@@ -1,5 +1,7 @@
-//! `quorlock node`: gives a node its identity, once in its life, says that its directory was put back, or has nodes take fences
-//! again.
+//! `quorlock node`: gives a node its identity, once in its life, says that its directory was put back, has nodes take fences
+//! again, or asks a node of this machine how it is.
+
+mod health;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,6 +57,9 @@ enum NodeSubcommand {
         /// The node's data directory, as in the directive dir; no node may run on it
         directory: PathBuf,
     },
+    /// Ask the node or agent on this machine whether it is ready; ends with 1 and the reason if not
+    #[command(after_help = health::EXAMPLES)]
+    Health(health::Arguments),
 }
 
 /// Runs a subcommand of `quorlock node`.
@@ -69,6 +74,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             init(&directory, &config, format)
         }
         NodeSubcommand::Restored { directory } => restored(&directory, format),
+        NodeSubcommand::Health(arguments) => health::run(&arguments, format),
         NodeSubcommand::Sync { nodes, trust_disks } => sync(&nodes, trust_disks, format),
     }
 }

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ DOCKERFILE = "packaging/docker/Dockerfile"
 COMPOSE = "packaging/docker/compose.yaml"
 MANIFESTS = sorted(glob.glob("packaging/kubernetes/*.yaml"))
 CHART = "packaging/helm/quorlock"
+KUBERNETES = "1.34.0"
+# Of the metrics, which only checks one after the other use.
+with socket.create_server(("127.0.0.1", 0)) as taken:
+    PORT = str(taken.getsockname()[1])
 CHECKS = []
 
 
@@ -105,15 +110,23 @@ class Image:
         user, group = self.user
         return ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "chroot", f"--userspec={user}:{group}", "--groups=", self.root, *words]
 
-    def start(self, *extra):
-        words = self.words("ENTRYPOINT") + self.words("CMD") + list(extra)
+    def start(self, *extra, command=None):
+        words = self.words("ENTRYPOINT") + (command or self.words("CMD")) + list(extra)
         return subprocess.Popen(self.prepared(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def write(self, path, text):
+        """A file that its user's group may read, as Kubernetes mounts it."""
+        os.makedirs(os.path.dirname(f"{self.root}/{path}"), exist_ok=True)
+        with open(f"{self.root}/{path}", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(f"{self.root}/{path}", 0o440)
+        os.chown(f"{self.root}/{path}", 0, int(self.user[1]))
 
     def run(self, *words, expected=0):
         return run(*self.prepared(self.words("ENTRYPOINT") + list(words)), expected=expected)
 
 
-PORTS = ["--port", "0", "--metrics-port", "29121"]
+PORTS = ["--port", "0", "--metrics-port", PORT]
 
 
 @check
@@ -135,7 +148,7 @@ def its_node_waits_in_an_empty_volume_then_serves_is_healthy_and_stops_cleanly()
     try:
         await_health(image, node, "--alive", 0)
         # Alive and not ready: the restart delay of a volume that may have been lost.
-        waits = image.run("node", "health", "--port", "29121", expected=1)
+        waits = image.run("node", "health", "--port", PORT, expected=1)
         assert "restart delay" in waits, waits
         await_health(image, node, None, 0)
     finally:
@@ -152,7 +165,7 @@ def its_node_waits_in_an_empty_volume_then_serves_is_healthy_and_stops_cleanly()
 
 
 def await_health(image, node, flag, expected):
-    words = ["node", "health", "--port", "29121"] + ([flag] if flag else [])
+    words = ["node", "health", "--port", PORT] + ([flag] if flag else [])
     for _ in range(150):
         ended = subprocess.run(image.prepared(image.words("ENTRYPOINT") + words), capture_output=True, text=True, timeout=30, check=False)
         if ended.returncode == expected:
@@ -203,7 +216,7 @@ def every_node_of_the_compose_file_has_a_volume_a_port_and_a_name_in_the_list():
 def the_manifests_fit_the_schemas_of_kubernetes():
     if not shutil.which("kubernetes-validate"):
         raise Skipped("kubernetes-validate could not be installed")
-    run("kubernetes-validate", "--strict", "-k", "1.34.0", *MANIFESTS)
+    run("kubernetes-validate", "--strict", "-k", KUBERNETES, *MANIFESTS)
 
 
 @check
@@ -233,13 +246,9 @@ def every_container_is_hardened_and_every_name_in_the_manifests_exists():
 def a_node_takes_the_configuration_of_the_manifests():
     image = Image()
     config = documents(read("packaging/kubernetes/nodes.yaml"))[0]["data"]
-    os.makedirs(f"{image.root}/run/secrets/quorlock", exist_ok=True)
-    for path, text in [("run/secrets/quorlock/password", "secret\n"), ("etc/quorlock/node.conf", config["node.conf"]),
-                       ("etc/quorlock/nodes.conf", config["nodes.conf"])]:
-        with open(f"{image.root}/{path}", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(f"{image.root}/{path}", 0o440)
-        os.chown(f"{image.root}/{path}", 0, int(image.user[1]))
+    image.write("run/secrets/quorlock/password", "secret\n")
+    for name, text in config.items():
+        image.write(f"etc/quorlock/{name}", text)
     node = image.start(*PORTS, "--node-name", "quorlock-0")
     try:
         await_health(image, node, "--alive", 0)
@@ -251,15 +260,37 @@ def a_node_takes_the_configuration_of_the_manifests():
     assert node.returncode == 0 and "cluster-size" not in said, said
 
 
+@check
+def the_agents_of_the_manifests_start_and_are_alive_without_a_majority():
+    image = Image()
+    config = documents(read("packaging/kubernetes/nodes.yaml"))[0]["data"]
+    image.write("run/secrets/quorlock/password", "secret\n")
+    image.write("run/secrets/agent/password", "another\n")
+    image.write("etc/quorlock/nodes.conf", config["nodes.conf"])
+    daemon = documents(read("packaging/kubernetes/agents.yaml"))[1]["spec"]["template"]["spec"]["containers"][0]
+    sidecar = documents(read("packaging/kubernetes/sidecar.yaml"))[0]["spec"]["template"]["spec"]["initContainers"][0]
+    for container in (daemon, sidecar):
+        words = [word.replace("9121", PORT) for word in container["args"]]
+        agent = image.start(command=[words[0], "--port", "0", *words[1:]])
+        try:
+            await_health(image, agent, "--alive", 0)
+            waits = image.run("node", "health", "--port", PORT, expected=1)
+            assert "/readyz answers 503" in waits, waits
+        finally:
+            agent.send_signal(signal.SIGTERM)
+            said = agent.communicate(timeout=60)[0]
+        assert agent.returncode == 0, said
+
+
 def rendered(*settings):
-    return documents(run(HELM, "template", "quorlock", CHART, *settings))
+    return documents(run(HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, *settings))
 
 
 @check
 def the_chart_renders_to_the_manifests():
     if not HELM:
         raise Skipped("helm could not be installed")
-    run(HELM, "lint", "--strict", CHART)
+    run(HELM, "lint", "--strict", "--kube-version", KUBERNETES, CHART)
     by_name = lambda each: (each["kind"], each["metadata"]["name"])
     plain = [each for path in MANIFESTS if "sidecar" not in path for each in documents(read(path))]
     assert sorted(rendered("--set", "agent.enabled=true"), key=by_name) == sorted(plain, key=by_name)
@@ -276,12 +307,13 @@ def the_chart_renders_another_cluster_that_fits_the_schemas():
     assert "cluster-size 7\n" in text and "restart-delay-max 5m\n" in text and "port 7101\n" in text, text
     assert config["data"]["nodes.conf"].count("node quorlock-") == 7
     assert others[0]["spec"]["replicas"] == 7
-    run(HELM, "template", "quorlock", CHART, "--set", "nodes=0", expected=1)
+    said = run(HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, "--set", "nodes=0", expected=1)
+    assert "nodes" in said and "minimum" in said, said
     if shutil.which("kubernetes-validate"):
         path = f"{SCRATCH}/rendered.yaml"
         with open(path, "w", encoding="utf-8") as file:
             yaml.safe_dump_all(rendered(*settings), file)
-        run("kubernetes-validate", "--strict", "-k", "1.34.0", path)
+        run("kubernetes-validate", "--strict", "-k", KUBERNETES, path)
 
 
 @check

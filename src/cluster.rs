@@ -9,6 +9,7 @@ mod banner;
 mod clean;
 mod control;
 pub(crate) mod current;
+mod deploy;
 mod detach;
 mod embedded;
 mod event;
@@ -77,6 +78,12 @@ enum ClusterCommand {
     Down(ClusterDirectory),
     /// Remove a stopped cluster: its files and data, and nothing else
     Clean(ClusterDirectory),
+    /// Print a Compose file for a cluster of this shape, on one machine
+    Compose(deploy::Arguments),
+    /// Print units and configuration for a cluster of this shape, on machines with systemd
+    Systemd(deploy::Arguments),
+    /// Print Kubernetes manifests for a cluster of this shape
+    Kubernetes(deploy::Arguments),
 }
 
 /// Which cluster is meant.
@@ -194,6 +201,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         Command::Logs(arguments) => logs::run(&arguments),
         Command::Down(cluster) => act(&cluster, Request::Down),
         Command::Clean(cluster) => clean::run(&cluster, format),
+        Command::Compose(arguments) => deploy::run(&arguments, deploy::compose, format),
+        Command::Systemd(arguments) => deploy::run(&arguments, deploy::systemd, format),
+        Command::Kubernetes(arguments) => deploy::run(&arguments, deploy::kubernetes, format),
     }
 }
 
@@ -209,4 +219,6 @@ Examples:
   quorlock cluster restart 3              it answers -RESTARTDELAY until it is safe again
   quorlock cluster up --ephemeral         for tests: these nodes can also lose-power, and be
                                           cut off, slow and advanced in time
-  quorlock cluster down                   stop; 'up' resumes with the same nodes and locks";
+  quorlock cluster down                   stop; 'up' resumes with the same nodes and locks
+  quorlock cluster kubernetes             manifests for as many nodes, from the same templates as
+                                          those in packaging/";

@@ -1,10 +1,50 @@
-//! `quorlock node health`: what containers are run by.
+//! `quorlock cluster compose`, `systemd` and `kubernetes`, and `quorlock node health`: what containers are run by.
 
 use std::fs;
+use std::path::Path;
 
 use quorlock_testkit::Process;
 
 use crate::shell::Shell;
+
+fn packaged(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::read_to_string(root.join("packaging").join(path)).unwrap()
+}
+
+#[test]
+fn what_is_printed_is_what_packaging_has_with_the_nodes_of_the_local_cluster() {
+    let mut shell = Shell::new();
+    let print = |shell: &Shell, what| shell.succeed(&["cluster", what]);
+    let compose = packaged("docker/compose.yaml");
+    let manifests = packaged("kubernetes/nodes.yaml");
+    assert_eq!(print(&shell, "compose"), compose);
+    assert_eq!(print(&shell, "kubernetes"), manifests);
+    let files = print(&shell, "systemd");
+    assert!(files.contains(&packaged("systemd/quorlock@.service")));
+
+    let ready = shell.up(&[
+        "--nodes",
+        "3",
+        "--base-port",
+        "0",
+        "--appendfsync",
+        "always",
+    ]);
+    let url = ready["nodes"][0]["url"].as_str().unwrap();
+    let port = url.rsplit(':').next().unwrap();
+    let three = print(&shell, "kubernetes");
+    let nodes = |text: &str, name: &str| text.matches(name).count();
+    assert_eq!(nodes(&three, ".quorlock:"), 3, "{three}");
+    for part in ["replicas: 3\n", "cluster-size 3\n", "appendfsync always\n"] {
+        assert!(three.contains(part), "{part}");
+    }
+    assert!(three.contains(&format!("containerPort: {port} ")));
+    assert_eq!(nodes(&print(&shell, "compose"), "<<: *node"), 3);
+    let files = print(&shell, "systemd");
+    assert_eq!(nodes(&files, "\nnode lock"), 3, "{files}");
+    assert!(files.contains("\ncluster-size 3\n"), "{files}");
+}
 
 #[test]
 fn the_health_of_a_node_is_what_its_endpoint_says() {

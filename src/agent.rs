@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     }
     let list = arguments.nodes.list()?;
     let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
-    start_log(&config)?;
+    let log_filter = start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             releases_on_disconnect: arguments.release_on_disconnect,
         };
         let mut builder = quorlock_agent::builder_with(redlock, &options);
-        builder = builder.owns_process();
+        builder = builder.owns_process().log_filter(log_filter);
         builder = match opened {
             None => builder.port(arguments.port.unwrap_or(PORT)),
             Some((listeners, socket)) => builder.listen_on(listeners, socket),

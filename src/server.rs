@@ -20,7 +20,10 @@ use quorlock_server::config::{
 };
 use quorlock_server::{Node, NodeBuilder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::Level;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit_code::{FAILED, Failure};
 use crate::output::{self, Format};
@@ -68,7 +71,7 @@ fn serve(
 ) -> Result<ExitCode, Failure> {
     // Before the log file, which may lie in it.
     quorlock_server::require_directory(&config.dir).map_err(Failure::failed)?;
-    start_log(&config)?;
+    let log_filter = start_log(&config)?;
     let pid = std::process::id();
     tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));
     for notice in config.notices() {
@@ -85,7 +88,8 @@ fn serve(
         // may ask it to stop.
         let signals = listen()?;
         let directory = config.dir.clone();
-        let builder = prepare(Node::builder().config(config).owns_process(), &directory)?;
+        let builder = Node::builder().config(config).owns_process();
+        let builder = prepare(builder.log_filter(log_filter), &directory)?;
         let node = builder.start().await.map_err(|error| {
             // Where the log goes to the output, who reads one reads the other as well.
             let error = in_flags(&error.to_string());
@@ -204,20 +208,18 @@ fn exit_code(end: Result<(), quorlock_server::Failure>) -> ExitCode {
     }
 }
 
-pub(crate) fn start_log(config: &Config) -> Result<(), Failure> {
-    let level = match config.loglevel {
-        LogLevel::Debug => Level::TRACE,
-        LogLevel::Verbose => Level::DEBUG,
-        LogLevel::Notice => Level::INFO,
-        LogLevel::Warning => Level::WARN,
-    };
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(level)
+/// Begins to log; returns what changes how much.
+pub(crate) fn start_log(
+    config: &Config,
+) -> Result<impl Fn(LogLevel) + Send + Sync + use<>, Failure> {
+    let (filter, handle) = reload::Layer::new(threshold(config.loglevel));
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
         .event_format(LogLine::new());
+    let registry = tracing_subscriber::registry().with(filter);
     match &config.logfile {
-        None => lines.init(),
+        None => registry.with(lines).init(),
         Some(path) => {
             let path = in_data_directory(config, path);
             let file = LogFile::open(path.clone()).map_err(|error| {
@@ -227,10 +229,22 @@ pub(crate) fn start_log(config: &Config) -> Result<(), Failure> {
                 ))
                 .remedy("name another with --logfile, or leave it out to log to the output")
             })?;
-            lines.with_writer(Mutex::new(file)).init();
+            registry.with(lines.with_writer(Mutex::new(file))).init();
         }
     }
-    Ok(())
+    Ok(move |level| {
+        // It fails only where the log is gone.
+        let _ = handle.reload(threshold(level));
+    })
+}
+
+fn threshold(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::TRACE,
+        LogLevel::Verbose => LevelFilter::DEBUG,
+        LogLevel::Notice => LevelFilter::INFO,
+        LogLevel::Warning => LevelFilter::WARN,
+    }
 }
 
 /// Redis works inside its data directory, so other paths of the configuration start there.

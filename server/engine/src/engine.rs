@@ -306,6 +306,17 @@ impl Engine {
         self.keyspace.rules.reply_bytes_max = bytes;
     }
 
+    /// What scripts may use.
+    pub fn script_limits(&self) -> ScriptLimits {
+        self.scripts.get().limits()
+    }
+
+    /// Changes what scripts may use, and whether those that need no interpreter run without it. Scripts that are kept stay.
+    pub fn set_script_limits(&mut self, limits: ScriptLimits, runs_natively: bool) {
+        let runner = self.scripts.get_mut();
+        runner.set_limits(limits, runs_natively);
+    }
+
     /// Whether scripts that need no interpreter run without it.
     pub fn runs_scripts_natively(&self) -> bool {
         self.scripts.get().runs_natively()

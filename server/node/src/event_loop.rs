@@ -180,7 +180,7 @@ impl<S: Stream> EventLoop<S> {
             Message::Synced | Message::Published | Message::TimeMoved => {}
             Message::SegmentMade => self.segments_made += 1,
             Message::Stop => {
-                let at_most = self.node.config.shutdown_timeout;
+                let at_most = self.node.configured(|it| it.shutdown_timeout);
                 self.draining
                     .get_or_insert_with(|| Draining::new(at_most, self.sending.bytes, now_raw));
             }

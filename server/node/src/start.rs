@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use quorlock_engine::control::{Ceiling, Start};
 use quorlock_engine::restart::{self, Policy, Verdict};
-use quorlock_engine::{Engine, EngineOptions, ScriptLimits};
+use quorlock_engine::{Engine, EngineOptions};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
@@ -25,7 +25,7 @@ use crate::config::{AppendFsync, Config, Files, FirstStart};
 use crate::core::certificates::Certificates;
 use crate::core::log_queue::LogEvents;
 use crate::core::maintenance::Maintenance;
-use crate::core::process::Process;
+use crate::core::process::{LogFilter, Process};
 use crate::core::report::StartReport;
 use crate::core::settings::durability;
 use crate::core::state::NodeState;
@@ -64,6 +64,8 @@ pub struct Plan {
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
     pub certificates: Option<Arc<dyn Certificates>>,
+    /// What `loglevel` is set by, where the node may.
+    pub log_filter: Option<LogFilter>,
 }
 
 /// Where random bytes come from.
@@ -206,13 +208,6 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
         databases: config.databases,
         reply_bytes_max: config.proto_max_reply_len,
         hash_seed: u64::from_le_bytes(seed),
-        script_limits: ScriptLimits {
-            time: config.script_time_limit,
-            body_bytes: config.script_size_limit,
-            loaded_bytes: config.script_load_limit,
-            ..ScriptLimits::default()
-        },
-        runs_scripts_natively: config.script_native,
         ..EngineOptions::default()
     });
     let clock = Arc::clone(&plan.clock);

@@ -107,7 +107,8 @@ impl Page<'_> {
         self.gauge("redis_connected_clients", node.clients.count() as f64);
         let blocked = node.statistics.blocked.load(Ordering::Relaxed) as f64;
         self.gauge("redis_blocked_clients", blocked);
-        self.gauge("redis_config_maxclients", node.config.maxclients as f64);
+        let clients_max = node.configured(|it| it.maxclients);
+        self.gauge("redis_config_maxclients", clients_max as f64);
         let resident = (node.process.resident_bytes)() as f64;
         self.gauge("redis_memory_used_bytes", resident);
         self.gauge("redis_memory_used_rss_bytes", resident);

@@ -13,6 +13,7 @@ use crate::node::start::{Opened, cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 use quorlock_node::core::compaction::PART_BYTES;
+use quorlock_node::core::process::LogFilter;
 use quorlock_node::core::upstream::Upstream;
 use quorlock_node::start::{Plan, StartError};
 
@@ -33,6 +34,7 @@ pub struct NodeBuilder {
     owns_process: bool,
     upstream: Option<Arc<dyn Upstream>>,
     opened: Opened,
+    log_filter: Option<LogFilter>,
 }
 
 /// What was said of one directive.
@@ -104,6 +106,17 @@ impl NodeBuilder {
     #[must_use]
     pub fn owns_process(mut self) -> Self {
         self.owns_process = true;
+        self
+    }
+
+    /// Calls this with the new level when CONFIG SET changes `loglevel`; without it that is refused, since what is logged is the
+    /// program's business. The level of the start is for the program to set.
+    #[must_use]
+    pub fn log_filter(
+        mut self,
+        set: impl Fn(crate::config::LogLevel) + Send + Sync + 'static,
+    ) -> Self {
+        self.log_filter = Some(Arc::new(set));
         self
     }
 
@@ -181,7 +194,7 @@ impl NodeBuilder {
         let plan = Plan {
             config,
             clock,
-            process: process::own(),
+            process: process::own(self.owns_process),
             disk,
             sizes: LogOptions::default(),
             part_bytes: PART_BYTES,
@@ -190,6 +203,7 @@ impl NodeBuilder {
             cores: cores(),
             upstream: self.upstream,
             certificates: None,
+            log_filter: self.log_filter,
         };
         Ok((plan, self.opened, hold))
     }

@@ -40,6 +40,18 @@ pub(crate) fn fit(wanted: usize) -> Fit {
     fit_in(wanted, soft_limit(), nodes().counts.len() as u64)
 }
 
+/// How many of so many clients fit for a node that runs already.
+pub(crate) fn fit_running(wanted: usize) -> usize {
+    let others = (nodes().counts.len() as u64).saturating_sub(1);
+    fit_in(wanted, soft_limit(), others).clients
+}
+
+/// The same once the process's limit was raised for them as far as it may.
+pub(crate) fn raise_and_fit(wanted: usize) -> usize {
+    raise(wanted);
+    fit_running(wanted)
+}
+
 fn fit_in(wanted: usize, available: Option<u64>, others: u64) -> Fit {
     let nodes = others.saturating_add(1);
     Fit {

@@ -242,7 +242,8 @@ impl Dealer {
 /// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
 async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
     let clients = &node.clients;
-    while clients.sockets().load(Ordering::Relaxed) >= node.config.maxclients || !share.has_room() {
+    let clients_max = || node.configured(|it| it.maxclients);
+    while clients.sockets().load(Ordering::Relaxed) >= clients_max() || !share.has_room() {
         let Some(oldest) = clients.oldest_unauthenticated() else {
             return false;
         };
@@ -277,7 +278,7 @@ fn introduce(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<Addre
 fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    if let Some(every) = node.config.tcp_keepalive {
+    if let Some(every) = node.configured(|it| it.tcp_keepalive) {
         let every = every.min(KEEPALIVE_MAX);
         let third = (every / 3).max(Duration::from_secs(1));
         let probes = TcpKeepalive::new()
@@ -291,7 +292,9 @@ fn tune(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<()> {
 
 /// Protected mode: without a password only this machine may connect.
 fn is_foreign(peer: &SocketAddr, node: &NodeState) -> bool {
-    node.config.protected_mode && node.access.is_open() && !is_local(&peer.ip().to_canonical())
+    !is_local(&peer.ip().to_canonical())
+        && node.access.is_open()
+        && node.configured(|it| it.protected_mode)
 }
 
 /// The longest time that Linux takes; a longer one would refuse every client.
@@ -303,4 +306,4 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
 const DENIED: &[u8] = b"-DENIED Quorlock runs in protected mode: no password is set, so only \
     clients on this machine may connect. Set requirepass, or protected-mode no if the network is \
-    trusted, and restart the node\r\n";
+    trusted, in the configuration or by CONFIG SET from this machine\r\n";

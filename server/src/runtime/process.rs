@@ -2,13 +2,19 @@
 
 use quorlock_node::core::process::{CpuSeconds, Process};
 
-/// The process that asks.
-pub(crate) fn own() -> Process {
+use crate::runtime::descriptors;
+
+/// The process that asks. `is_owned`: it exists for one node.
+pub(crate) fn own(is_owned: bool) -> Process {
     Process {
         id: std::process::id(),
         resident_bytes,
         cpu_seconds,
         machine_bytes,
+        clients_max: match is_owned {
+            true => descriptors::raise_and_fit,
+            false => descriptors::fit_running,
+        },
     }
 }
 

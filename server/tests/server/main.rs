@@ -34,6 +34,7 @@ mod restart_delay_identity;
 mod restart_delay_limits;
 mod restart_delay_unlogged;
 mod segments;
+mod settings;
 mod slow_sync;
 mod states;
 mod stopping;

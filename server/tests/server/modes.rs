@@ -299,7 +299,8 @@ fn nothing_is_changed_by_a_refused_config_set() {
             ),
             (
                 "CONFIG SET appendfsync always port 1",
-                "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config",
+                "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config: a node listens from \
+                 its start on where clients expect it; change the configuration and restart the node",
             ),
             (
                 "CONFIG SET appendfsync always nosuch 1",

@@ -56,7 +56,7 @@ pub(crate) enum End {
 
 /// What the running script has used.
 pub(crate) struct Budget {
-    limits: ScriptLimits,
+    limits: Cell<ScriptLimits>,
     clock: RefCell<ScriptClock>,
     steps: Cell<u64>,
     started: Cell<Option<RawTime>>,
@@ -78,7 +78,7 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(limits: ScriptLimits, clock: ScriptClock) -> Budget {
         Budget {
-            limits,
+            limits: Cell::new(limits),
             clock: RefCell::new(clock),
             steps: Cell::new(0),
             started: Cell::new(None),
@@ -93,7 +93,12 @@ impl Budget {
     }
 
     pub(crate) fn limits(&self) -> ScriptLimits {
-        self.limits
+        self.limits.get()
+    }
+
+    /// For the scripts that begin from now on.
+    pub(crate) fn set_limits(&self, limits: ScriptLimits) {
+        self.limits.set(limits);
     }
 
     pub(crate) fn set_clock(&self, clock: ScriptClock) {
@@ -186,7 +191,7 @@ impl Budget {
         if let Some(end) = self.ended.get() {
             return Err(end);
         }
-        if self.steps.get() > self.limits.steps {
+        if self.steps.get() > self.limits.get().steps {
             return Err(self.end(End::Steps));
         }
         let now = (self.clock.borrow_mut())();
@@ -197,7 +202,7 @@ impl Budget {
             self.started.set(Some(now));
             return Ok(());
         };
-        if now.saturating_since(started) >= self.limits.time {
+        if now.saturating_since(started) >= self.limits.get().time {
             return Err(self.end(End::Time));
         }
         if now.saturating_since(before) > SLOW_STEPS {
@@ -217,7 +222,7 @@ impl Budget {
     pub(crate) fn is_time_up(&self) -> bool {
         let now = (self.clock.borrow_mut())();
         let since = |started| now.saturating_since(started);
-        self.started.get().map_or(Duration::ZERO, since) >= self.limits.time
+        self.started.get().map_or(Duration::ZERO, since) >= self.limits.get().time
     }
 
     /// Ends the script; the first reason counts.

@@ -64,6 +64,16 @@ impl Runner {
         }
     }
 
+    pub(crate) fn limits(&self) -> ScriptLimits {
+        self.budget.limits()
+    }
+
+    /// What scripts may use, and how they run, from the next one on.
+    pub(crate) fn set_limits(&mut self, limits: ScriptLimits, runs_natively: bool) {
+        self.budget.set_limits(limits);
+        self.runs_natively = runs_natively;
+    }
+
     pub(crate) fn set_clock(&mut self, clock: ScriptClock) {
         self.budget.set_clock(clock);
     }

@@ -14,10 +14,12 @@ mod directive;
 mod error;
 mod file;
 mod first_try;
+mod immutable;
 mod kept;
 mod password;
 mod range;
 mod redis;
+mod scripts;
 mod settings;
 mod suggest;
 mod table;
@@ -252,6 +254,14 @@ impl Config {
     /// Whether CONFIG SET can change this directive. `name` in any case.
     pub fn is_live(name: &str) -> bool {
         catalogue::named(name).is_some_and(Directive::is_live)
+    }
+
+    /// Why CONFIG SET cannot change a directive of this name, in any case. Empty where it can, or there is none.
+    pub fn why_immutable(name: &str) -> &'static str {
+        let fixed = catalogue::named(name).filter(|directive| !directive.is_live());
+        fixed.map_or("", |directive| {
+            immutable::reason(directive.name).unwrap_or(directive.summary)
+        })
     }
 
     /// The value in effect, as CONFIG GET shows it. `name` in any case; None when there is none.

@@ -17,7 +17,7 @@ use super::value::{
     events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Problem, bind, password, users};
+use super::{Problem, bind, password, scripts, users};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -66,7 +66,8 @@ pub(super) const USED: &[Directive] = &[
         "Refuse clients from other machines while no password is set.",
         |c, v| yes_or_no(one(v)?).map(|yes| c.protected_mode = yes),
         |c| show_yes_or_no(c.protected_mode),
-    ),
+    )
+    .live(),
     password::DIRECTIVE,
     password::FILE,
     users::FILE,
@@ -86,7 +87,8 @@ pub(super) const USED: &[Directive] = &[
         "Idle time after which the kernel asks whether the other end still lives.",
         |c, v| seconds(one(v)?).map(|time| c.tcp_keepalive = time),
         |c| show_seconds(c.tcp_keepalive),
-    ),
+    )
+    .live(),
     Directive::used(
         "timeout",
         "0",
@@ -94,7 +96,8 @@ pub(super) const USED: &[Directive] = &[
         "Idle time after which a client is disconnected. Its locks stay.",
         |c, v| seconds(one(v)?).map(|time| c.timeout = time),
         |c| show_seconds(c.timeout),
-    ),
+    )
+    .live(),
     Directive::used(
         "authentication-timeout",
         "60s",
@@ -131,7 +134,8 @@ pub(super) const USED: &[Directive] = &[
          authenticated can make room.",
         |c, v| integer(one(v)?, 1, 1_000_000).map(|clients| c.maxclients = clients),
         |c| c.maxclients.to_string(),
-    ),
+    )
+    .live(),
     Directive::used(
         "proto-max-bulk-len",
         "536870912",
@@ -298,7 +302,8 @@ pub(super) const USED: &[Directive] = &[
         "How much is written to the log file.",
         |c, v| one_of(LogLevel::NAMES, one(v)?).map(|level| c.loglevel = level),
         |c| name_of(LogLevel::NAMES, &c.loglevel).to_owned(),
-    ),
+    )
+    .live(),
     Directive::used(
         "logfile",
         "\"\"",
@@ -331,7 +336,8 @@ pub(super) const USED: &[Directive] = &[
          taken. The log is always completed.",
         |c, v| seconds(one(v)?).map(|time| c.shutdown_timeout = time.unwrap_or_default()),
         |c| show_seconds(Some(c.shutdown_timeout)),
-    ),
+    )
+    .live(),
     Directive::used(
         "workers",
         "0",
@@ -377,7 +383,8 @@ pub(super) const USED: &[Directive] = &[
         "The error during the delay. Many drivers retry LOADING for seconds.",
         |c, v| one_of(RestartDelayReply::NAMES, one(v)?).map(|it| c.restart_delay_reply = it),
         |c| name_of(RestartDelayReply::NAMES, &c.restart_delay_reply).to_owned(),
-    ),
+    )
+    .live(),
     Directive::used(
         "trust-fsync",
         "no",
@@ -421,38 +428,10 @@ pub(super) const USED: &[Directive] = &[
         |c, v| percent_millionths(one(v)?, 1, 100_000).map(|it| c.clock_drift_millionths = it),
         |c| show_percent(c.clock_drift_millionths),
     ),
-    Directive::used(
-        "script-time-limit",
-        "500",
-        "milliseconds (unit allowed), 1ms to 60s",
-        "A script that runs longer is ended and undone.",
-        |c, v| time(one(v)?, Duration::from_secs(60)).map(|time| c.script_time_limit = time),
-        |c| show_milliseconds(c.script_time_limit),
-    ),
-    Directive::used(
-        "script-size-limit",
-        "65536",
-        "bytes, 1kb to 1mb",
-        "Longest text of a script. Compiling a long one holds up everybody.",
-        |c, v| memory(one(v)?, 1024, MEBIBYTE).map(|bytes| c.script_size_limit = bytes),
-        |c| c.script_size_limit.to_string(),
-    ),
-    Directive::used(
-        "script-load-limit",
-        "16777216",
-        "bytes, 64kb to 1gb",
-        "Memory that the scripts kept by SCRIPT LOAD may take, each its text and 256 bytes.",
-        |c, v| memory(one(v)?, 64 * 1024, 1024 * MEBIBYTE).map(|bytes| c.script_load_limit = bytes),
-        |c| c.script_load_limit.to_string(),
-    ),
-    Directive::used(
-        "script-native",
-        "yes",
-        "`yes`, `no`",
-        "Run scripts of conditions and calls alone without the interpreter, with the same replies and effects.",
-        |c, v| yes_or_no(one(v)?).map(|yes| c.script_native = yes),
-        |c| show_yes_or_no(c.script_native),
-    ),
+    scripts::TIME_LIMIT,
+    scripts::SIZE_LIMIT,
+    scripts::LOAD_LIMIT,
+    scripts::NATIVE,
     Directive::used(
         "cluster-id",
         "\"\"",

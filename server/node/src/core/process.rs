@@ -2,6 +2,10 @@
 //!
 //! The node asks through functions that it is given (`runtime/process.rs` of `quorlock-server`); what decides reads no file of the system.
 
+use std::sync::Arc;
+
+use crate::config::LogLevel;
+
 /// The ways to ask.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
@@ -13,7 +17,13 @@ pub struct Process {
     pub cpu_seconds: fn() -> CpuSeconds,
     /// All memory that the machine has.
     pub machine_bytes: fn() -> u64,
+    /// How many of so many clients of a node that runs it may have files for. Where the process is the node's alone, its limit
+    /// is raised first as far as it may.
+    pub clients_max: fn(usize) -> usize,
 }
+
+/// Sets how much the process writes to its log.
+pub type LogFilter = Arc<dyn Fn(LogLevel) + Send + Sync>;
 
 impl Process {
     /// That of a simulated node: the same on every machine.
@@ -25,6 +35,7 @@ impl Process {
             system: 0.0,
         },
         machine_bytes: || 8 << 30,
+        clients_max: |wanted| wanted,
     };
 }
 

@@ -24,7 +24,7 @@ use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
-use crate::core::process::Process;
+use crate::core::process::{LogFilter, Process};
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -42,6 +42,8 @@ pub struct NodeState {
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
     pub certificates: Option<Arc<dyn Certificates>>,
+    /// What `loglevel` is set by, where the node may.
+    pub(crate) log_filter: Option<LogFilter>,
     /// What is written and synced.
     pub commit: Arc<Commit>,
     /// Writes the log and syncs it.
@@ -52,7 +54,7 @@ pub struct NodeState {
     pub clock: Arc<dyn Clock>,
     /// What can be asked of its process.
     pub process: Process,
-    /// What is configured.
+    /// What was configured at the start. What is in force now: [`NodeState::configured`].
     pub config: Config,
     /// What its start has found.
     pub facts: StartFacts,
@@ -128,6 +130,11 @@ impl NodeState {
         }
         install();
         Ok(true)
+    }
+
+    /// Something of the configuration in force, which CONFIG SET may have changed.
+    pub fn configured<T>(&self, read: impl FnOnce(&Config) -> T) -> T {
+        read(&self.settings.config())
     }
 
     /// How many connections were made since all was last counted anew.
@@ -251,7 +258,7 @@ impl NodeState {
     /// Whether clients are told to come back later in Redis's own words (`loading:1`). Only where
     /// the restart delay is answered that way, because drivers block on it.
     pub fn is_loading(&self) -> bool {
-        self.config.restart_delay_reply == RestartDelayReply::Loading
-            && !self.signals.serving.is_set()
+        !self.signals.serving.is_set()
+            && self.configured(|it| it.restart_delay_reply) == RestartDelayReply::Loading
     }
 }

@@ -5,15 +5,16 @@
 
 use quorlock_engine::{
     Engine, ErrorReply, GlobBudget, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE,
-    PATTERN_TOO_LONG, Reply,
+    PATTERN_TOO_LONG, Reply, ScriptLimits,
 };
 use quorlock_persistence::Position;
 
-use crate::config::{Config, NoTtlDurability, Tls, is_of_tls};
+use crate::config::{Config, NoTtlDurability, RestartDelayReply, Tls, is_of_tls};
 use crate::core::certificates::Installation;
 use crate::core::commit::Failure;
 use crate::core::executor::{Executor, Phase};
 use crate::core::settings::durability;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
@@ -95,6 +96,9 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         Ok(changed) => changed,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
+    if let Err(error) = within_what_the_process_has(node, &before, &after) {
+        return Ok(Answer::Reply(Reply::Error(error)));
+    }
     if certificates.as_ref().is_some_and(|it| it.tls != after.tls) {
         return Ok(Answer::Reply(Reply::Error(CHANGED_MEANWHILE)));
     }
@@ -111,6 +115,11 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     lines.extend(changes(&before, &after, words));
     lines.extend(cap_only_in_the_log(&node.config, &before, &after));
     let password = after.requirepass.clone();
+    if let Some(set) = &node.log_filter
+        && after.loglevel != before.loglevel
+    {
+        set(after.loglevel);
+    }
     node.settings.replace(after);
     if let Some(certificates) = certificates {
         (certificates.install)();
@@ -132,10 +141,45 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
     node.signals.activity.notify_all();
+    // A worker whose clients are all idle would see a shorter time only when one of them is not.
+    node.deliveries.wake_all();
     Ok(match position {
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),
     })
+}
+
+/// What only the process, or the program around the node, can say of a change.
+fn within_what_the_process_has(
+    node: &NodeState,
+    before: &Config,
+    after: &Config,
+) -> Result<(), ErrorReply> {
+    let wanted = after.maxclients;
+    if wanted > before.maxclients {
+        let fit = (node.process.clients_max)(wanted);
+        if fit < wanted {
+            return Err(failed(
+                "maxclients",
+                &format!(
+                    "The operating system is not able to handle the specified number of clients, try with {fit}"
+                ),
+            ));
+        }
+    }
+    if after.loglevel != before.loglevel && node.log_filter.is_none() {
+        return Err(failed(
+            "loglevel",
+            "the program that the node is a part of decides what is logged",
+        ));
+    }
+    if !after.script_native && !quorlock_engine::HAS_INTERPRETER {
+        return Err(failed(
+            "script-native",
+            "this program was built without the interpreter, so that no script could run at all",
+        ));
+    }
+    Ok(())
 }
 
 /// Files of TLS that were read, and the directives that named them.
@@ -206,6 +250,7 @@ fn apply(
     after: &Config,
 ) -> Option<Position> {
     executor.rules.no_ttl_is_synced = after.no_ttl_durability == NoTtlDurability::Sync;
+    executor.rules.answers_loading = after.restart_delay_reply == RestartDelayReply::Loading;
     executor.engine.set_require_ttl(after.require_ttl);
     executor
         .engine
@@ -219,6 +264,13 @@ fn apply(
 /// What the engine is told that may change while it runs and decides nothing about keys.
 pub(crate) fn follow(engine: &mut Engine, config: &Config) {
     engine.set_events(config.notify_keyspace_events);
+    let limits = ScriptLimits {
+        time: config.script_time_limit,
+        body_bytes: config.script_size_limit,
+        loaded_bytes: config.script_load_limit,
+        ..engine.script_limits()
+    };
+    engine.set_script_limits(limits, config.script_native);
     let keys_max = usize::try_from(config.tracking_table_max_keys);
     engine
         .tracking()
@@ -256,7 +308,7 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<Changed, ErrorReply> {
         };
         // What is already so can be had: tools set `save` and `appendonly` to what they need.
         if !Config::is_live(name) && current != *value {
-            return Err(failed(name, fixed(name)));
+            return Err(failed(name, &fixed(name)));
         }
         let is_twice = pairs[..index]
             .iter()
@@ -281,14 +333,12 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<Changed, ErrorReply> {
     Ok(Changed { after, lines })
 }
 
-fn fixed(name: &str) -> &'static str {
-    if name.eq_ignore_ascii_case("appendonly") {
-        "can't set immutable config: whether locks are logged is decided at start, because what \
-         a node without a log forgets has to be waited for; change the configuration and restart \
-         the node"
-    } else {
-        "can't set immutable config"
-    }
+/// Redis's words, and why it is so.
+fn fixed(name: &str) -> String {
+    format!(
+        "can't set immutable config: {}",
+        Config::why_immutable(name)
+    )
 }
 
 fn failed(name: &str, why: &str) -> ErrorReply {

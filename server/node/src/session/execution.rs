@@ -101,7 +101,7 @@ impl Transaction {
         batch.release();
         batch.owed.raise(executed.wait);
         let node = batch.node;
-        let limit = node.config.script_time_limit;
+        let limit = node.configured(|it| it.script_time_limit);
         let mut began_raw = None;
         let mut budget = node.settings.reply_budget();
         // The engine has had the same limit.

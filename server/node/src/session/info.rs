@@ -316,7 +316,8 @@ fn restart(page: &mut Page<'_>) {
 fn clients(page: &mut Page<'_>) {
     page.title("Clients");
     page.field("connected_clients", page.node.clients.count());
-    page.field("maxclients", page.node.config.maxclients);
+    let maxclients = page.node.configured(|it| it.maxclients);
+    page.field("maxclients", maxclients);
     let unauthenticated = page.node.clients.unauthenticated_count();
     page.field("quorlock_unauthenticated_clients", unauthenticated);
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);

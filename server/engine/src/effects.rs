@@ -65,6 +65,8 @@ pub struct Effects {
     pub kept_back_bytes: usize,
     /// The command grows what keys hold.
     pub(crate) grows: bool,
+    /// Keys took more than they may when the script began: what it calls may not add to them before it has written.
+    pub(crate) denies_growth: bool,
     /// The log's room is bounded for want of file descriptors, and not of space.
     pub lacks_files: bool,
     /// A write was refused because the log has no room for it.
@@ -118,6 +120,7 @@ impl Effects {
         self.is_retried = false;
         self.kept_back_bytes = 0;
         self.grows = false;
+        self.denies_growth = false;
         self.lacks_files = false;
         self.ran_out_of_room = false;
         self.was_too_large = false;

@@ -13,7 +13,7 @@ use crate::command::{Command, numbered_spec};
 use crate::context::CommandContext;
 use crate::control::Ceiling;
 use crate::effects::Effects;
-use crate::error::ErrorReply;
+use crate::error::{ErrorReply, OUT_OF_MEMORY};
 use crate::fences::Fences;
 use crate::keyspace::holders::ClientDescription;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
@@ -96,6 +96,7 @@ impl Engine {
             collection_bytes_max: options.collection_bytes_max,
             journal_bytes_max: options.journal_bytes_max,
             reply_bytes_max: options.reply_bytes_max,
+            memory_max: 0,
         };
         // Without a clock of its own only the other limits end a script.
         let clock = Box::new(|| RawTime::ZERO);
@@ -315,6 +316,22 @@ impl Engine {
     pub fn set_script_limits(&mut self, limits: ScriptLimits, runs_natively: bool) {
         let runner = self.scripts.get_mut();
         runner.set_limits(limits, runs_natively);
+    }
+
+    /// Changes what keys may take with their values, in bytes, before commands that add are refused; 0 is no limit.
+    pub fn set_memory_max(&mut self, bytes: usize) {
+        self.keyspace.rules.memory_max = bytes;
+    }
+
+    /// What keys take with their values, in bytes: what [`Engine::set_memory_max`] bounds.
+    pub fn memory(&self) -> usize {
+        self.keyspace.memory()
+    }
+
+    /// Why what may add to what keys take ([`DENY_OOM`](crate::Flags::DENY_OOM)) is not executed, if they take too much.
+    #[inline]
+    pub fn refuses_to_grow(&self, may_grow: bool) -> Option<ErrorReply> {
+        (may_grow && self.keyspace.is_out_of_memory()).then_some(OUT_OF_MEMORY)
     }
 
     /// Whether scripts that need no interpreter run without it.

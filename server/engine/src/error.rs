@@ -118,6 +118,10 @@ impl fmt::Debug for ErrorReply {
 
 impl std::error::Error for ErrorReply {}
 
+/// The refusal of a command that may add to what keys take, where they take more than `maxmemory`.
+pub(crate) const OUT_OF_MEMORY: ErrorReply =
+    ErrorReply::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+
 fn start_of(bytes: &[u8], length_max: usize) -> &[u8] {
     bytes.get(..length_max).unwrap_or(bytes)
 }

@@ -234,6 +234,17 @@ impl Keyspace {
         self.slab.get(slot).value()
     }
 
+    /// What all keys take with their values, and the keyspace itself, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.slab.memory().saturating_add(size_of::<Keyspace>())
+    }
+
+    /// Whether that is more than the rules allow.
+    #[inline]
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.rules.memory_max > 0 && self.memory() > self.rules.memory_max
+    }
+
     /// The stored entries of a database, or of all.
     pub(crate) fn entries(&self, database: Option<u8>) -> impl Iterator<Item = (Slot, &Entry)> {
         self.numbers(database)
@@ -355,7 +366,7 @@ impl Keyspace {
         self.expired.forget(slot);
         self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);
-        let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
+        let body = self.slab.change(slot, |old| std::mem::replace(old, body));
         if self.is_recording() {
             self.undo.push(UndoRecord::Replaced { slot, body, end });
         } else {
@@ -382,14 +393,15 @@ impl Keyspace {
     ) -> bool {
         self.count_untaken(slot, change);
         let seed = self.seed;
-        let entry = self.slab.get_mut(slot);
-        let old_position = entry.position();
-        let collection = entry.body.collection_mut();
-        let Some(reversal) = collection.and_then(|collection| collection.apply(change, seed))
-        else {
+        let old_position = self.slab.get(slot).position();
+        let reversal = self.slab.change(slot, |body| {
+            let collection = body.collection_mut();
+            collection.and_then(|collection| collection.apply(change, seed))
+        });
+        let Some(reversal) = reversal else {
             return false;
         };
-        entry.set_position(position);
+        self.slab.get_mut(slot).set_position(position);
         self.last_position = self.last_position.max(position);
         if self.undo.is_recording() {
             self.undo.push(UndoRecord::Changed {

@@ -110,10 +110,12 @@ impl Page<'_> {
         let clients_max = node.configured(|it| it.maxclients);
         self.gauge("redis_config_maxclients", clients_max as f64);
         let resident = (node.process.resident_bytes)() as f64;
-        self.gauge("redis_memory_used_bytes", resident);
         self.gauge("redis_memory_used_rss_bytes", resident);
-        if node.upstream.is_none() {
-            self.gauge("redis_memory_max_bytes", 0.0);
+        if node.upstream.is_some() {
+            self.gauge("redis_memory_used_bytes", resident);
+        } else {
+            let memory_max = node.configured(|it| it.maxmemory);
+            self.gauge("redis_memory_max_bytes", memory_max as f64);
             self.gauge("redis_connected_slaves", 0.0);
             self.flag("redis_loading_dump_file", node.is_loading());
         }
@@ -179,8 +181,10 @@ impl Page<'_> {
         let counts = node.commit.counts_shown(&executor, Wait::default());
         let (ttl_bound_ns, cap_ns) = (executor.ttl_bound.on_record_ns, executor.mode.cap_ns());
         let is_full = executor.appender.is_full();
+        let memory = executor.memory();
         drop(executor);
         self.sizes(counts);
+        self.gauge("redis_memory_used_bytes", memory as f64);
         self.counter("redis_expired_keys", statistics.expired);
         self.counter("redis_evicted_keys", 0);
         self.counter("redis_keyspace_hits", statistics.hits);
@@ -334,9 +338,9 @@ redis_instance: This node, as Redis describes itself
 redis_connected_clients: Connections now
 redis_blocked_clients: Clients that wait with a request: for an element, a sync, or the end of a pause
 redis_config_maxclients: Most connections at a time
-redis_memory_used_bytes: As resident: allocations are not counted
+redis_memory_used_bytes: What keys take with their values; of an agent, its resident memory
 redis_memory_used_rss_bytes: Resident memory
-redis_memory_max_bytes: 0: no limit
+redis_memory_max_bytes: The directive maxmemory; 0: no limit
 redis_connected_slaves: Always 0: nodes are independent
 redis_loading_dump_file: The field `loading` of INFO
 redis_connections_received: Connections since the start

@@ -166,3 +166,38 @@ fn the_error_of_the_delay_and_other_settings_follow() {
         );
     });
 }
+
+#[test]
+fn beyond_maxmemory_no_lock_is_taken_and_none_is_lost() {
+    with_node(&[], |node, _| {
+        let mut client = Wire::connect(node.address());
+        let mut other = Wire::connect(node.address());
+        assert_eq!(client.info("maxmemory"), "0");
+        let used = |client: &mut Wire| client.info("used_memory").parse::<u64>().unwrap();
+        let empty = used(&mut client);
+        assert_eq!(client.ask("SET held token NX PX 30000"), "+OK");
+        assert!(used(&mut client) > empty);
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.ask("SET queued v"), "+QUEUED");
+        assert_eq!(other.ask("CONFIG SET maxmemory 1"), "+OK");
+        assert_eq!(other.info("maxmemory"), "1");
+        let oom = "OOM command not allowed when used memory > 'maxmemory'.";
+        assert_eq!(
+            client.ask("EXEC"),
+            format!("-EXECABORT Transaction discarded because of: {oom}")
+        );
+        assert_eq!(client.ask("SET new token NX PX 30000"), format!("-{oom}"));
+        assert_eq!(client.ask("PEXPIRE held 60000"), ":1");
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.ask("DEL held"), "+QUEUED");
+        assert_eq!(client.ask("EXEC"), "[:1]");
+        assert_eq!(client.ask("MULTI"), "+OK");
+        assert_eq!(client.ask("SET new v"), format!("-{oom}"));
+        assert!(client.ask("EXEC").starts_with("-EXECABORT"));
+        assert_eq!(used(&mut client), empty);
+        assert_eq!(other.ask("CONFIG SET maxmemory 100mb"), "+OK");
+        assert_eq!(client.ask("SET new token NX PX 30000"), "+OK");
+        let errors = client.ask("INFO errorstats");
+        assert!(errors.contains("errorstat_OOM:count=2"), "{errors}");
+    });
+}

@@ -20,6 +20,7 @@ fn keyspace() -> Keyspace {
         collection_bytes_max: 1000,
         journal_bytes_max: 10_000,
         reply_bytes_max: 10_000,
+        memory_max: 0,
     };
     Keyspace::new(3, rules)
 }

@@ -102,6 +102,7 @@ mod tests {
             collection_bytes_max: 1 << 20,
             journal_bytes_max: 10_000,
             reply_bytes_max: 10_000,
+            memory_max: 0,
         }
     }
 

@@ -26,10 +26,11 @@ impl Keyspace {
 
     /// How a holder of a shared lock has taken it: that is kept with its token.
     pub(crate) fn note_shared_taking(&mut self, slot: Slot, token: &[u8], taking: SharedTaking) {
-        let value = self.slab.get_mut(slot).body.collection_mut();
-        if let Some(Collection::SharedLock(holders)) = value {
-            holders.note_taken(token, taking);
-        }
+        self.slab.change(slot, |body| {
+            if let Some(Collection::SharedLock(holders)) = body.collection_mut() {
+                holders.note_taken(token, taking);
+            }
+        });
     }
 
     /// The deadline of a key was moved to a later time.

@@ -170,12 +170,11 @@ impl Keyspace {
             return false;
         }
         let seed = self.seed;
-        let entry = self.slab.get_mut(slot);
-        entry.set_position(position);
-        let is_joined = match entry.body.collection_mut() {
+        self.slab.get_mut(slot).set_position(position);
+        let is_joined = self.slab.change(slot, |body| match body.collection_mut() {
             Some(collection) => collection.put_before(part, seed),
             None => false,
-        };
+        });
         self.last_position = self.last_position.max(position);
         self.partial = (absent > 0).then_some(Partial { slot, absent });
         is_joined

@@ -76,7 +76,7 @@ impl Keyspace {
             UndoRecord::Replaced { slot, body, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
                 self.mark_read(slot);
-                let body = std::mem::replace(&mut self.slab.get_mut(slot).body, body);
+                let body = self.slab.change(slot, |old| std::mem::replace(old, body));
                 self.discarded.add(body);
                 self.holders.forget(slot);
             }
@@ -93,9 +93,11 @@ impl Keyspace {
                 let entry = self.slab.get_mut(slot);
                 entry.set_position(position);
                 entry.mark_read();
-                if let Some(collection) = entry.body.collection_mut() {
-                    collection.revert(reversal, seed);
-                }
+                self.slab.change(slot, |body| {
+                    if let Some(collection) = body.collection_mut() {
+                        collection.revert(reversal, seed);
+                    }
+                });
             }
             UndoRecord::Held { holder } => self.holders.put(holder),
             UndoRecord::Owned { slot, owner } => self.holders.put_owner(slot, owner),

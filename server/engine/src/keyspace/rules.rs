@@ -16,6 +16,8 @@ pub(crate) struct KeyspaceRules {
     pub(crate) collection_bytes_max: usize,
     pub(crate) journal_bytes_max: usize,
     pub(crate) reply_bytes_max: usize,
+    /// What all keys may take before commands that add are refused, in bytes; 0: no limit.
+    pub(crate) memory_max: usize,
 }
 
 /// The longest string unless told otherwise.

@@ -20,6 +20,8 @@ pub(crate) struct Slab {
     spare: Vec<u32>,
     /// Elsewhere, as are the keyspace's counts: the whole is moved out and back for each script.
     regions: Box<[Region; DATABASES as usize]>,
+    /// What all entries take with what belongs to them.
+    memory: usize,
     /// The databases that were sparse when a key left them, one bit each.
     sparse: u16,
 }
@@ -69,6 +71,7 @@ impl Slab {
     /// Stores an entry in its database. `None` when there is no slot left.
     pub(crate) fn insert(&mut self, entry: Entry) -> Option<Slot> {
         let database = usize::from(entry.number());
+        let memory = entry.memory();
         let slot = match self.regions[database].free {
             NONE => self.append(database, entry)?,
             slot => {
@@ -79,6 +82,7 @@ impl Slab {
         };
         let region = &mut self.regions[database];
         region.used = region.used.saturating_add(1);
+        self.memory = self.memory.saturating_add(memory);
         Some(slot)
     }
 
@@ -126,7 +130,24 @@ impl Slab {
         }
         let mut vacant = Entry::new(database, Body::Vacant, Deadline::NEVER, LogPosition::ZERO);
         vacant.next = next;
-        std::mem::replace(self.get_mut(slot), vacant)
+        let entry = std::mem::replace(self.get_mut(slot), vacant);
+        self.memory = self.memory.saturating_sub(entry.memory());
+        entry
+    }
+
+    /// Changes what an entry holds, by any means.
+    pub(crate) fn change<T>(&mut self, slot: Slot, change: impl FnOnce(&mut Body) -> T) -> T {
+        let entry = self.get_mut(slot);
+        let before = entry.memory();
+        let changed = change(&mut entry.body);
+        let after = entry.memory();
+        self.memory = self.memory.saturating_sub(before).saturating_add(after);
+        changed
+    }
+
+    /// What all entries take with what belongs to them, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
     }
 
     /// Takes a slot out of the list of free ones.

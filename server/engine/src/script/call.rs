@@ -7,7 +7,7 @@ use crate::command;
 use crate::command::spec::{Flags, Handler, KeysFunction, Spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
-use crate::error::ErrorReply;
+use crate::error::{ErrorReply, OUT_OF_MEMORY};
 use crate::reply::{ELEMENT_BYTES, Reply};
 use crate::script::limits::{Budget, End};
 
@@ -19,8 +19,11 @@ pub(super) fn execute(
     arguments: &[&[u8]],
 ) -> Result<(Reply, bool), ErrorReply> {
     let function = allowed(is_read_only, spec, arguments.len()).and_then(|function| {
-        let checked = context.effects.check_script_command(arguments);
-        checked.map(|()| function)
+        context.effects.check_script_command(arguments)?;
+        match context.effects.denies_growth && spec.flags.contains(Flags::DENY_OOM) {
+            true => Err(OUT_OF_MEMORY),
+            false => Ok(function),
+        }
     });
     let function = match function {
         Ok(function) => function,
@@ -30,7 +33,10 @@ pub(super) fn execute(
             return Err(refusal);
         }
     };
+    let journal_bytes = context.effects.journal.len();
     let reply = command::call::call(context, spec, function, arguments);
+    // As in Redis: what has begun to write may go on.
+    context.effects.denies_growth &= context.effects.journal.len() == journal_bytes;
     let count = context.effects.script_counts.of(number);
     count.note(reply.is_err());
     Ok((reply?, is_long(spec, arguments.len())))

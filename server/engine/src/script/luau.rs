@@ -209,4 +209,5 @@ pub(super) const NO_RULES: KeyspaceRules = KeyspaceRules {
     collection_bytes_max: 0,
     journal_bytes_max: 0,
     reply_bytes_max: 0,
+    memory_max: 0,
 };

@@ -268,6 +268,18 @@ impl Runner {
         })
     }
 
+    /// What a script may do where keys take too much.
+    #[cold]
+    fn growth_of(&self, slot: Slot) -> Growth {
+        let script = self.cache.get(slot);
+        let body = script.map_or(&b""[..], |script| &script.body);
+        match shebang::read(body) {
+            Ok(head) if head.bytes == 0 => Growth::Checked,
+            Ok(head) if head.may_grow() => Growth::Allowed,
+            _ => Growth::Refused,
+        }
+    }
+
     fn run(
         &mut self,
         context: &mut CommandContext<'_>,
@@ -285,6 +297,13 @@ impl Runner {
             is_read_only: call.is_read_only || script.is_read_only,
             ..call
         };
+        context.effects.denies_growth = context.keyspace.is_out_of_memory();
+        if context.effects.denies_growth {
+            match self.growth_of(slot) {
+                Growth::Refused => return Reply::Error(MAY_NOT_GROW),
+                growth => context.effects.denies_growth = growth == Growth::Checked,
+            }
+        }
         self.budget.begin();
         let mark = context.begin_undo();
         // Where no segment of the log is ahead. Outside transactions nothing is counted yet, and the copy costs nothing.
@@ -369,6 +388,21 @@ struct Runnable {
     /// Its first line has flags, and not the one for reading only.
     declares_writes: bool,
 }
+
+/// What a script may do where keys take more than `maxmemory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    /// Its first line allows it to add to them, or it writes nothing.
+    Allowed,
+    /// It runs, and is refused what adds to them.
+    Checked,
+    /// It does not run: its first line has flags, and not the one for that.
+    Refused,
+}
+
+const MAY_NOT_GROW: ErrorReply = ErrorReply::fixed(
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+);
 
 fn full_reply(full: Full, bytes_max: usize) -> ErrorReply {
     let Full { scripts, bytes } = full;

@@ -22,6 +22,7 @@ fn a_script_is_compiled_when_it_is_called_and_once() {
     let mut runner = Runner::new(ScriptLimits::default(), Box::new(|| RawTime::ZERO), 1, true);
     let rules = KeyspaceRules {
         reply_bytes_max: 1000,
+        memory_max: 0,
         ..NO_RULES
     };
     let (mut keyspace, mut effects) = (Keyspace::new(1, rules), Effects::default());

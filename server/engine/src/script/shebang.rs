@@ -10,6 +10,15 @@ pub(crate) struct Head {
     pub(crate) bytes: usize,
     /// The script declares that it writes nothing.
     pub(crate) is_read_only: bool,
+    /// The script may add to what keys take where they take too much.
+    pub(crate) allows_oom: bool,
+}
+
+impl Head {
+    /// Whether the script may run in any case where keys take too much.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.allows_oom || self.is_read_only
+    }
 }
 
 /// Reads the first line. A script without such a line has an empty head.
@@ -31,7 +40,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
     }
     let mut head = Head {
         bytes,
-        is_read_only: false,
+        ..Head::default()
     };
     for option in options {
         let Some(flags) = option.strip_prefix("flags=") else {
@@ -44,6 +53,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
                 return Err(ErrorReply::new(text));
             }
             head.is_read_only |= flag == NO_WRITES;
+            head.allows_oom |= flag == ALLOW_OOM;
         }
     }
     Ok(head)
@@ -51,10 +61,12 @@ pub(crate) fn read(body: &[u8]) -> Result<Head, ErrorReply> {
 
 const NO_WRITES: &str = "no-writes";
 
-/// Only `no-writes` means something to a node of its own.
+const ALLOW_OOM: &str = "allow-oom";
+
+/// The others mean nothing to a node of its own.
 const FLAGS: &[&str] = &[
     NO_WRITES,
-    "allow-oom",
+    ALLOW_OOM,
     "allow-stale",
     "no-cluster",
     "allow-cross-slot-keys",
@@ -73,7 +85,7 @@ mod tests {
             read(b"#!lua\nreturn 1").unwrap(),
             Head {
                 bytes: 5,
-                is_read_only: false
+                ..Head::default()
             }
         );
         let head = read(b"#!lua flags=allow-stale,no-writes\nreturn 1").unwrap();
@@ -81,7 +93,8 @@ mod tests {
             head,
             Head {
                 bytes: 33,
-                is_read_only: true
+                is_read_only: true,
+                allows_oom: false
             }
         );
     }

@@ -10,6 +10,7 @@ mod expiry;
 mod harness;
 mod lock_info;
 mod locks;
+mod memory;
 mod model;
 mod modes;
 mod parts;

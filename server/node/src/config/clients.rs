@@ -106,6 +106,9 @@ impl ClientMemory {
     /// Bytes, or a number with `%`.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         match text.strip_suffix('%') {
+            Some(percent) if percent.parse::<u64>().is_ok_and(|it| it > 100) => Err(Problem::new(
+                "percentage argument must be less or equal to 100",
+            )),
             Some(percent) => integer(percent, 1, 100).map(Self::Percent),
             None => memory(text, 0, BYTES_MAX).map(Self::Bytes),
         }

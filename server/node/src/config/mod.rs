@@ -106,6 +106,8 @@ pub struct Config {
     pub client_query_buffer_limit: u32,
     /// How many bytes of replies may wait for one client.
     pub client_output_buffer_limit: OutputLimits,
+    /// What keys may take with their values, in bytes; 0: no limit.
+    pub maxmemory: u64,
     /// How much the buffers of all clients may take together.
     pub maxmemory_clients: ClientMemory,
     /// Which events of keys are published.
@@ -308,6 +310,7 @@ impl Default for Config {
             proto_max_reply_len: quorlock_engine::REPLY_BYTES_MAX,
             client_query_buffer_limit: 64 * 1024 * 1024,
             client_output_buffer_limit: OutputLimits::DEFAULT,
+            maxmemory: 0,
             maxmemory_clients: ClientMemory::Bytes(256 * 1024 * 1024),
             notify_keyspace_events: Events::default(),
             tracking_table_max_keys: 1_000_000,

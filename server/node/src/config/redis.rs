@@ -15,7 +15,6 @@ pub(super) const FIXED: &[Directive] = &[
         "\"\"",
         "there are no RDB snapshots, what is kept is in the log",
     ),
-    Directive::fixed_with_notice("maxmemory", "0", "memory is not limited in this release"),
     Directive::fixed_or_refused(
         "maxmemory-policy",
         "noeviction",
@@ -66,7 +65,7 @@ const LOG: &str = "the log has a format of its own and compacts itself";
 const REPLICATION: &str = "a node has no replicas";
 const TLS: &str = "TLS takes the ciphers that are safe, and each handshake checks all certificates";
 pub(super) const ENCODING: &str = "data has one encoding";
-pub(super) const MEMORY: &str = "memory is not limited in this release and nothing is evicted";
+pub(super) const MEMORY: &str = "nothing is evicted: beyond maxmemory new keys are refused";
 const PROCESS: &str = "the process is left as the system started it";
 pub(super) const SLOW: &str = "there is no slow log or latency monitor in this release";
 const PROTECTED: &str = "the command does not exist";

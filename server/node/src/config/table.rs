@@ -179,6 +179,15 @@ pub(super) const USED: &[Directive] = &[
     )
     .live(),
     Directive::used(
+        "maxmemory",
+        "0",
+        "bytes, 0 = no limit",
+        "What keys may take with their values. Beyond it what adds to them is refused with -OOM; releases and renewals go on.",
+        |c, v| memory(one(v)?, 0, u64::MAX).map(|bytes| c.maxmemory = bytes),
+        |c| c.maxmemory.to_string(),
+    )
+    .live(),
+    Directive::used(
         "maxmemory-clients",
         "256mb",
         "bytes up to 1024gb, or 1% to 100% of the machine's memory; 0 = no limit",

@@ -284,6 +284,11 @@ impl Executor {
         self.reply_bytes() >= LONG_REPLY_BYTES
     }
 
+    /// What keys take with their values, in bytes.
+    pub fn memory(&self) -> usize {
+        self.engine.memory()
+    }
+
     /// Appends a control record; returns its position.
     pub fn append(&mut self, now: NodeTime, record: &Record) -> Position {
         self.record.clear();

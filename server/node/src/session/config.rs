@@ -271,6 +271,8 @@ pub(crate) fn follow(engine: &mut Engine, config: &Config) {
         ..engine.script_limits()
     };
     engine.set_script_limits(limits, config.script_native);
+    let memory_max = usize::try_from(config.maxmemory);
+    engine.set_memory_max(memory_max.unwrap_or(usize::MAX));
     let keys_max = usize::try_from(config.tracking_table_max_keys);
     engine
         .tracking()

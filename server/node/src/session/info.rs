@@ -77,6 +77,8 @@ struct EngineFacts {
     now: Moment,
     raw: RawTime,
     phase: Phase,
+    /// What keys take with their values, in bytes.
+    memory: usize,
     ttl_bound_ns: u64,
     cap_ns: u64,
     ceiling: Ceiling,
@@ -120,6 +122,7 @@ impl EngineFacts {
             now,
             raw,
             phase: executor.phase.clone(),
+            memory: executor.engine.memory(),
             ttl_bound_ns: executor.ttl_bound.on_record_ns,
             cap_ns: executor.mode.cap_ns(),
             ceiling: executor.engine.ceiling(),
@@ -332,11 +335,17 @@ fn clients(page: &mut Page<'_>) {
 }
 
 fn memory(page: &mut Page<'_>) {
-    let resident = (page.node.process.resident_bytes)();
     page.title("Memory");
-    page.field("used_memory", resident);
+    // As in Redis it is what maxmemory is compared with.
+    let resident = (page.node.process.resident_bytes)();
+    let is_of_keys = page.node.upstream.is_none();
+    let used = match is_of_keys {
+        true => page.engine.memory as u64,
+        false => resident,
+    };
+    page.field("used_memory", used);
     page.field("used_memory_rss", resident);
-    page.field("maxmemory", 0);
+    page.field("maxmemory", page.node.configured(|it| it.maxmemory));
     page.field("mem_clients_normal", page.node.clients.memory());
     page.field("mem_clients_slaves", 0);
     page.field("used_memory_scripts", page.engine.script_memory);

@@ -33,6 +33,8 @@ pub(super) struct Transaction {
     /// A command may write or publish, so that a pause of writes holds up EXEC.
     may_write: bool,
     needs_service: bool,
+    /// A command may add to what keys take.
+    may_grow: bool,
     /// A command was refused.
     is_spoilt: bool,
 }
@@ -146,6 +148,7 @@ impl Transaction {
                 self.log_bytes_max = self.log_bytes_max.saturating_add(bytes);
                 self.has_script |= spec.flags.contains(Flags::SCRIPT);
                 self.needs_service |= needs_service(spec);
+                self.may_grow |= spec.flags.contains(Flags::DENY_OOM);
                 self.may_write |= step.may_write;
             }
         }
@@ -271,6 +274,7 @@ pub(super) fn exec(
         return Ok(Answer::Reply(Reply::NilArray));
     }
     let refusal = executor.refuses_transaction(now.node, transaction.needs_service);
+    let refusal = refusal.or_else(|| executor.engine.refuses_to_grow(transaction.may_grow));
     let log_bytes_max = transaction.log_bytes_max;
     if refusal.is_none() && executor.transaction_waits_for_segment(log_bytes_max) {
         return batch.lacks_segment();

@@ -8,9 +8,13 @@ use crate::core::executor::{Executor, Phase};
 use crate::date::show_duration;
 
 impl Executor {
-    /// Why this command is not executed now, if the node serves no locks.
+    /// Why this command is not executed now: the node serves no locks, or keys take too much memory for what adds to them.
     pub(crate) fn refuses(&self, now: NodeTime, spec: &Spec) -> Option<ErrorReply> {
         self.refuses_transaction(now, needs_service(spec))
+            .or_else(|| {
+                self.engine
+                    .refuses_to_grow(spec.flags.contains(Flags::DENY_OOM))
+            })
     }
 
     /// Why no transaction is executed now that needs the node to serve locks.

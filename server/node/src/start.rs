@@ -56,7 +56,7 @@ pub struct Plan {
     pub part_bytes: usize,
     /// Fills with bytes that nobody can guess.
     pub random: Random,
-    /// Where the file of users is read and written, if anywhere.
+    /// Where the files of users and of the configuration are read and written, if anywhere.
     pub files: Option<Arc<dyn Files + Send + Sync>>,
     /// How many cores the machine has.
     pub cores: usize,

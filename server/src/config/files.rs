@@ -25,6 +25,8 @@ impl Files for SystemFiles {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        // A link stays, and what it leads to is replaced.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
         let mut name = path.file_name().unwrap_or_default().to_owned();

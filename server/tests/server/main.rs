@@ -11,6 +11,7 @@ mod channels;
 mod client;
 mod command_statistics;
 mod compaction;
+mod config_rewrite;
 mod connections;
 mod databases;
 mod disk;

@@ -248,6 +248,15 @@ impl Directive {
         }
     }
 
+    /// The name under which its value counts or is kept: its own, or that of which it is another one. None where it is neither.
+    pub(super) fn holder(&self) -> Option<&'static str> {
+        match self.treatment {
+            Treatment::Used { .. } => Some(self.name),
+            Treatment::Kept { holder, .. } => Some(holder),
+            _ => None,
+        }
+    }
+
     pub(super) fn has_value(&self) -> bool {
         !matches!(
             self.treatment,

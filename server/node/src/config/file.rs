@@ -17,6 +17,8 @@ pub(super) struct Reader<'a> {
     files: &'a dyn Files,
     bytes_left: u64,
     files_left: usize,
+    /// Whether the file that holds the password is read as well.
+    reads_password: bool,
     /// Lines that ask for what a node cannot be, unless a later line takes it back, as
     /// `redis.conf --daemonize no` does.
     refused: Vec<(&'static str, ConfigError)>,
@@ -28,7 +30,16 @@ impl<'a> Reader<'a> {
             files,
             bytes_left: BYTES_MAX,
             files_left: FILES_MAX,
+            reads_password: true,
             refused: Vec::new(),
+        }
+    }
+
+    /// One that leaves the file alone that holds the password.
+    pub(super) fn without_password(files: &'a dyn Files) -> Self {
+        Self {
+            reads_password: false,
+            ..Self::new(files)
         }
     }
 
@@ -76,7 +87,10 @@ impl<'a> Reader<'a> {
         };
         if !name.eq_ignore_ascii_case(INCLUDE) {
             let outcome = config.set(name, values);
-            let outcome = outcome.and_then(|()| config.read_password(self.files));
+            let outcome = match self.reads_password {
+                true => outcome.and_then(|()| config.read_password(self.files)),
+                false => outcome,
+            };
             let outcome = outcome.map_err(refuse);
             if name.eq_ignore_ascii_case("requirepass")
                 && origin == Origin::CommandLine
@@ -228,7 +242,7 @@ fn shown(line: &[u8]) -> String {
 }
 
 /// Redis's own, fully commented file has about 100 KiB.
-const BYTES_MAX: u64 = 4 * 1024 * 1024;
+pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024;
 const FILES_MAX: usize = 64;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const DEPTH_MAX: usize = 8;

@@ -19,6 +19,7 @@ mod kept;
 mod password;
 mod range;
 mod redis;
+mod rewrite;
 mod scripts;
 mod settings;
 mod suggest;

@@ -11,7 +11,7 @@ use crate::config::LogLevel;
 pub struct Process {
     /// Its number.
     pub id: u32,
-    /// Resident memory: the node does not count its allocations.
+    /// Resident memory.
     pub resident_bytes: fn() -> u64,
     /// How long it has kept the processors busy.
     pub cpu_seconds: fn() -> CpuSeconds,

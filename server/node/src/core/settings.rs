@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     rewrite_min_bytes: AtomicU64,
     rewrite_percentage: AtomicU64,
     reply_bytes_max: AtomicUsize,
+    /// Held while the configuration file is written, so that a later state is not overwritten by an earlier one.
+    rewriting: Mutex<()>,
     /// Counts the changes, so that who keeps a copy of something notices them.
     version: AtomicU64,
 }
@@ -34,6 +36,7 @@ impl Settings {
             rewrite_min_bytes: AtomicU64::new(0),
             rewrite_percentage: AtomicU64::new(0),
             reply_bytes_max: AtomicUsize::new(0),
+            rewriting: Mutex::default(),
             version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
@@ -45,6 +48,13 @@ impl Settings {
         self.config
             .lock()
             .expect("no holder of the settings can panic")
+    }
+
+    /// To be held while the configuration file is written.
+    pub(crate) fn rewriting(&self) -> MutexGuard<'_, ()> {
+        self.rewriting
+            .lock()
+            .expect("no holder of the file can panic")
     }
 
     /// Takes another configuration; to be called with the engine locked.

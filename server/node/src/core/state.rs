@@ -11,7 +11,7 @@ use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::Verdict;
 
 use crate::clock::Clock;
-use crate::config::{Config, RestartDelayReply};
+use crate::config::{Config, Files, RestartDelayReply};
 use crate::core::access::Access;
 use crate::core::calls::Calls;
 use crate::core::certificates::Certificates;
@@ -42,6 +42,8 @@ pub struct NodeState {
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
     pub certificates: Option<Arc<dyn Certificates>>,
+    /// Where CONFIG REWRITE reads and writes, if anywhere.
+    pub(crate) files: Option<Arc<dyn Files + Send + Sync>>,
     /// What `loglevel` is set by, where the node may.
     pub(crate) log_filter: Option<LogFilter>,
     /// What is written and synced.

@@ -321,7 +321,7 @@ const NOT_SAVED: ErrorReply = ErrorReply::fixed(
 const NO_RANDOMNESS: ErrorReply = ErrorReply::fixed("ERR the system gave no random bytes");
 const NO_FILE: ErrorReply = ErrorReply::fixed(
     "ERR This node is not configured to use an ACL file (aclfile). Write users as user lines into its configuration; what \
-     ACL SETUSER has changed lasts until the node stops",
+     ACL SETUSER has changed lasts until the node stops, unless CONFIG REWRITE writes it down",
 );
 
 const HELP: &[&str] = &[

@@ -36,12 +36,9 @@ pub(crate) fn config(
             executor.count_anew();
             Reply::Ok
         }
-        (b"rewrite", _) => Reply::Error(ErrorReply::fixed(
-            "ERR CONFIG REWRITE is not in this version: change the configuration file; what \
-             CONFIG SET has changed lasts until the node stops",
-        )),
+        (b"rewrite", []) => rewrite(batch),
         (b"help", []) => Reply::help("CONFIG", HELP),
-        (b"resetstat" | b"help", _) => {
+        (b"resetstat" | b"rewrite" | b"help", _) => {
             let name = String::from_utf8_lossy(&subcommand).into_owned();
             Reply::Error(ErrorReply::wrong_arity(&format!("config|{name}")))
         }
@@ -81,6 +78,34 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
         }
     }
     Reply::Map(pairs)
+}
+
+/// Writes what is in force into the configuration file. This waits for the disk, so the engine is not locked meanwhile.
+fn rewrite(batch: &mut Batch<'_>) -> Reply {
+    let node = batch.node;
+    let (Some(files), Some(path)) = (&node.files, &node.config.file) else {
+        return Reply::Error(NO_FILE);
+    };
+    batch.release();
+    let written = {
+        let _rewriting = node.settings.rewriting();
+        let config = node.settings.config().clone();
+        let users = node.access.users().clone();
+        config.rewrite(path, &**files, &node.config, &users)
+    };
+    match written {
+        Ok(()) => {
+            batch.warn("CONFIG REWRITE executed with success.".to_owned());
+            Reply::Ok
+        }
+        Err(why) => {
+            let path = path.display();
+            batch.warn(format!(
+                "CONFIG REWRITE failed: {path} is what it was: {why}"
+            ));
+            Reply::Error(ErrorReply::new(format!("ERR Rewriting config file: {why}")))
+        }
+    }
 }
 
 fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
@@ -353,6 +378,8 @@ const CHANGED_MEANWHILE: ErrorReply = ErrorReply::fixed(
     "ERR CONFIG SET failed - another CONFIG SET has changed the directives of TLS meanwhile; nothing was changed, try again",
 );
 
+const NO_FILE: ErrorReply = ErrorReply::fixed("ERR The server is running without a config file");
+
 /// More patterns than directives make no sense.
 const PATTERNS_MAX: usize = 256;
 
@@ -368,7 +395,7 @@ const HELP: &[&str] = &[
     "RESETSTAT",
     "    Reset statistics reported by the INFO command.",
     "REWRITE",
-    "    Not in this version.",
+    "    Rewrite the configuration file.",
 ];
 
 #[cfg(test)]

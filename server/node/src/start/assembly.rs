@@ -87,6 +87,7 @@ pub(super) fn assemble(
         executor: Mutex::new(executor),
         upstream: plan.upstream.clone(),
         certificates: plan.certificates.clone(),
+        files: plan.files.clone(),
         log_filter: plan.log_filter.clone(),
         commit,
         log_writer,

@@ -123,13 +123,13 @@ const CONFIG: &[Description] = &[
     part("rewrite", 2, DIRECTIVES).documented(
         "2.8.0",
         Categories::NONE,
-        "Not in this version: an error",
+        "Writes what is in force into the configuration file",
     ),
     part("set", -4, DIRECTIVES)
         .documented(
             "2.0.0",
             Categories::NONE,
-            "Changes directives until the node stops",
+            "Changes directives of the running node",
         )
         .syntax("parameter value [parameter value ...]"),
 ];

@@ -398,6 +398,12 @@ impl Engine {
         self.scripts.get().used_memory()
     }
 
+    /// How long the script took that was executed last, outside a transaction, if its time was counted: that of a script of
+    /// few steps, none of which may take long, is not.
+    pub fn take_script_time(&mut self) -> Option<Duration> {
+        self.scripts.get_mut().take_measured()
+    }
+
     /// What scripts have written with `redis.log` since the last call.
     pub fn take_script_log(&mut self) -> Vec<LogLine> {
         self.scripts.get_mut().take_log()

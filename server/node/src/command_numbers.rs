@@ -3,28 +3,43 @@
 
 use std::sync::LazyLock;
 
-use quorlock_engine::all_specs;
+use quorlock_engine::{Flags, all_specs};
+
+use crate::core::calls::Counted;
 
 struct Numbers {
-    names: Vec<String>,
+    counted: Vec<Counted>,
     /// The number of each command's first subcommand.
     parts: Vec<usize>,
 }
 
 static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
-    let mut names: Vec<String> = all_specs().map(|one| one.name.to_owned()).collect();
-    let mut parts = Vec::with_capacity(names.len());
+    // Scripts measure themselves where they take long.
+    let shorts = [Flags::FAST, Flags::BRIEF, Flags::SCRIPT];
+    let counted = |name: String, flags: Flags| Counted {
+        name,
+        may_take_long: !shorts.iter().any(|short| flags.contains(*short)),
+    };
+    let commands = all_specs().map(|one| counted(one.name.to_owned(), one.flags));
+    let mut all: Vec<Counted> = commands.collect();
+    let mut parts = Vec::with_capacity(all.len());
     for command in all_specs() {
-        parts.push(names.len());
+        parts.push(all.len());
         let of_it = command.about.subcommands.iter();
-        names.extend(of_it.map(|part| format!("{}|{}", command.name, part.name)));
+        all.extend(of_it.map(|part| {
+            let name = format!("{}|{}", command.name, part.name);
+            counted(name, part.flags)
+        }));
     }
-    Numbers { names, parts }
+    Numbers {
+        counted: all,
+        parts,
+    }
 });
 
-/// As Redis writes them in INFO: `get`, `client|setname`.
-pub(crate) fn names() -> Vec<String> {
-    NUMBERS.names.clone()
+/// All of them, named as Redis does in INFO: `get`, `client|setname`.
+pub(crate) fn counted() -> Vec<Counted> {
+    NUMBERS.counted.clone()
 }
 
 /// The number of a subcommand, given by its place among its command's.
@@ -34,5 +49,5 @@ pub(crate) fn part(command: usize, place: usize) -> usize {
 
 /// How many there are.
 pub(crate) fn count() -> usize {
-    NUMBERS.names.len()
+    NUMBERS.counted.len()
 }

@@ -50,6 +50,7 @@ pub(crate) mod settings;
 #[cfg(test)]
 mod shared_lock_tests;
 pub(crate) mod shared_message;
+pub(crate) mod slow_log;
 pub mod state;
 pub mod statistics;
 pub(crate) mod time;

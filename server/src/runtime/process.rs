@@ -10,6 +10,7 @@ pub(crate) fn own(is_owned: bool) -> Process {
         id: std::process::id(),
         resident_bytes,
         cpu_seconds,
+        executable,
         machine_bytes,
         clients_max: match is_owned {
             true => descriptors::raise_and_fit,
@@ -41,6 +42,11 @@ fn cpu_seconds() -> CpuSeconds {
         user: seconds(),
         system: seconds(),
     }
+}
+
+fn executable() -> String {
+    let path = std::env::current_exe();
+    path.map_or_else(|_| String::new(), |path| path.display().to_string())
 }
 
 fn machine_bytes() -> u64 {

@@ -65,6 +65,7 @@ pub enum NodeCommand {
     Debug,
     LastSave,
     Shutdown,
+    SlowLog,
     Multi,
     Exec,
     Discard,

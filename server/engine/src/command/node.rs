@@ -3,6 +3,7 @@
 
 mod administration;
 mod connection;
+mod diagnostics;
 mod introspection;
 mod subscriptions;
 mod transactions;
@@ -14,6 +15,7 @@ use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Sp
 pub(super) const FAMILIES: &[Family] = &[
     connection::FAMILY,
     administration::FAMILY,
+    diagnostics::FAMILY,
     transactions::FAMILY,
     subscriptions::FAMILY,
     introspection::FAMILY,

@@ -51,8 +51,7 @@ pub(super) const REFUSED: &[Spec] = &[
     unknown_to_scripts("migrate", MIGRATION),
     unknown_to_scripts("restore-asking", MIGRATION),
     refused("monitor", MONITOR),
-    refused("slowlog", SLOW_COMMANDS),
-    refused("latency", SLOW_COMMANDS),
+    refused("latency", LATENCIES),
     unknown_to_scripts("lolwut", DRAWINGS),
 ];
 
@@ -89,6 +88,6 @@ const MIGRATION: &str =
     "a lock that is carried elsewhere could be held twice. Release it, and take it there";
 const MONITOR: &str = "it would show every lock's token to whoever looks, and slow down all others. INFO, CLIENT LIST and \
      the metrics endpoint tell what the node does";
-const SLOW_COMMANDS: &str = "scripts and transactions end at script-time-limit, and no command is logged. INFO and the metrics \
-     endpoint (metrics-port) tell what the node does";
+const LATENCIES: &str = "a node measures its commands and its syncs, and no other events. SLOWLOG, INFO latencystats and the \
+     metrics endpoint (metrics-port) tell what takes long";
 const DRAWINGS: &str = "there is nothing to draw";

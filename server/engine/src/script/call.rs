@@ -17,6 +17,7 @@ pub(super) fn execute(
     is_read_only: bool,
     (number, spec): (usize, &Spec),
     arguments: &[&[u8]],
+    budget: &Budget,
 ) -> Result<(Reply, bool), ErrorReply> {
     let function = allowed(is_read_only, spec, arguments.len()).and_then(|function| {
         context.effects.check_script_command(arguments)?;
@@ -34,12 +35,16 @@ pub(super) fn execute(
         }
     };
     let journal_bytes = context.effects.journal.len();
+    let is_long = is_long(spec, arguments.len());
+    if is_long {
+        budget.start_time_once();
+    }
     let reply = command::call::call(context, spec, function, arguments);
     // As in Redis: what has begun to write may go on.
     context.effects.denies_growth &= context.effects.journal.len() == journal_bytes;
     let count = context.effects.script_counts.of(number);
     count.note(reply.is_err());
-    Ok((reply?, is_long(spec, arguments.len())))
+    Ok((reply?, is_long))
 }
 
 /// The function of a command, if scripts may call it like this.

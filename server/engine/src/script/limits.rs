@@ -218,6 +218,20 @@ impl Budget {
         self.started.set(Some(now));
     }
 
+    /// Begins the count of time before a command that may take long, unless it has begun.
+    pub(crate) fn start_time_once(&self) {
+        if self.started.get().is_none() {
+            self.start_time();
+        }
+    }
+
+    /// How long the script took that has just ended, where its time was counted. Not for scripts of a transaction, whose
+    /// time is that of all.
+    pub(crate) fn take_measured(&self) -> Option<Duration> {
+        let started = self.started.take()?;
+        Some(self.last_reading.get().saturating_since(started))
+    }
+
     /// Whether the time since the count began is used up. Ends nothing.
     pub(crate) fn is_time_up(&self) -> bool {
         let now = (self.clock.borrow_mut())();

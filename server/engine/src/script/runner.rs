@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -96,6 +97,10 @@ impl Runner {
         interpreter.saturating_add(self.cache.bytes())
     }
 
+    pub(crate) fn take_measured(&self) -> Option<Duration> {
+        self.budget.take_measured()
+    }
+
     pub(crate) fn take_log(&mut self) -> Vec<LogLine> {
         self.interpreter.take_log()
     }
@@ -123,6 +128,8 @@ impl Runner {
 
     pub(crate) fn end_transaction(&mut self) {
         self.budget.share(false);
+        // What comes next may be no script.
+        let _ = self.budget.take_measured();
     }
 
     pub(crate) fn flush(&mut self) {

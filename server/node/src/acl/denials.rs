@@ -52,11 +52,25 @@ pub(crate) struct Entry {
 pub(crate) struct Denials {
     entries: VecDeque<Entry>,
     next_id: u64,
+    /// All refusals, by the reason's place in [`REASONS`].
+    counts: [u64; REASONS.len()],
 }
 
 impl Denials {
-    /// Notes a refusal at this time of the wall clock.
-    pub(crate) fn note(&mut self, mut denied: Denied, client: String, now_ms: u64) {
+    /// Notes a refusal at this time of the wall clock, and keeps as many entries (`acllog-max-len`).
+    pub(crate) fn note(
+        &mut self,
+        mut denied: Denied,
+        client: String,
+        now_ms: u64,
+        entries_max: usize,
+    ) {
+        if let Some(place) = REASONS
+            .iter()
+            .position(|(reason, _)| *reason == denied.reason)
+        {
+            self.counts[place] += 1;
+        }
         denied.object.truncate(OBJECT_BYTES_MAX);
         denied.user.truncate(OBJECT_BYTES_MAX);
         let is_alike = |entry: &Entry| {
@@ -68,6 +82,7 @@ impl Denials {
             (entry.client, entry.updated_ms) = (client, now_ms);
             entry.count += 1;
             self.entries.push_front(entry);
+            self.entries.truncate(entries_max);
             return;
         }
         self.entries.push_front(Entry {
@@ -79,12 +94,22 @@ impl Denials {
             client,
         });
         self.next_id += 1;
-        self.entries.truncate(ENTRIES_MAX);
+        self.entries.truncate(entries_max);
     }
 
     /// The newest, at most as many.
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
         self.entries.iter().take(count)
+    }
+
+    /// How many there were since this was last asked to count anew, by the word that INFO has for the reason.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); REASONS.len()] {
+        std::array::from_fn(|place| (REASONS[place].1, self.counts[place]))
+    }
+
+    /// CONFIG RESETSTAT.
+    pub(crate) fn count_anew(&mut self) {
+        self.counts = Default::default();
     }
 
     /// ACL LOG RESET.
@@ -93,8 +118,13 @@ impl Denials {
     }
 }
 
-/// Redis's `acllog-max-len`.
-const ENTRIES_MAX: usize = 128;
+/// Why something is refused: the word in ACL LOG, and the one in INFO.
+const REASONS: [(&str, &str); 4] = [
+    ("auth", "auth"),
+    ("command", "cmd"),
+    ("key", "key"),
+    ("channel", "channel"),
+];
 /// How many entries are looked at for one that is alike, and how old it may be, as in Redis.
 const LOOKED_AT: usize = 10;
 const GROUPED_MS: u64 = 60_000;

@@ -401,7 +401,7 @@ fn refusals_that_are_alike_are_one_entry_for_a_minute() {
     };
     let mut log = Denials::default();
     for (object, now_ms) in [("a", 0), ("b", 1), ("a", 60_000), ("a", 120_001)] {
-        log.note(denied(object), format!("at={now_ms}"), now_ms);
+        log.note(denied(object), format!("at={now_ms}"), now_ms, 128);
     }
     let shown = |log: &Denials, count| {
         let entries = log.newest(count);
@@ -418,7 +418,7 @@ fn refusals_that_are_alike_are_one_entry_for_a_minute() {
     assert_eq!(shown(&log, 10), all);
     assert_eq!(shown(&log, 1), all[..1]);
     for number in 0..1000 {
-        log.note(denied(&number.to_string()), String::new(), number);
+        log.note(denied(&number.to_string()), String::new(), number, 128);
     }
     assert_eq!(shown(&log, usize::MAX).len(), 128);
     log.clear();

@@ -26,7 +26,7 @@ fn the_book_has_the_default_and_the_values_of_every_directive_that_a_node_uses_a
         default,
         allowed,
         ..
-    } in table::USED.iter().chain(tls::USED)
+    } in table::USED.iter().chain(tls::USED).chain(diagnostics::USED)
     {
         let default = match *default {
             "" => String::new(),
@@ -36,7 +36,10 @@ fn the_book_has_the_default_and_the_values_of_every_directive_that_a_node_uses_a
         assert!(section.contains(&row), "{row}");
     }
     let rows = section.lines().filter(|line| line.starts_with("| `"));
-    assert_eq!(rows.count(), table::USED.len() + tls::USED.len());
+    assert_eq!(
+        rows.count(),
+        table::USED.len() + tls::USED.len() + diagnostics::USED.len()
+    );
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use super::directive::Directive;
 use super::error::Problem;
 use super::suggest::closest;
-use super::{kept, redis, table, tls};
+use super::{diagnostics, kept, redis, table, tls};
 
 /// All directives: those a node uses first, in the order of `configs/node.conf`.
 pub fn directives() -> impl Iterator<Item = &'static Directive> {
     table::USED
         .iter()
         .chain(tls::USED)
+        .chain(diagnostics::USED)
         .chain(redis::FIXED)
         .chain(kept::KEPT)
         .chain(redis::INERT)

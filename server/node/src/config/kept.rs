@@ -142,13 +142,6 @@ pub(super) const KEPT: &[Directive] = &[
         ENCODING,
     ),
     kept("set-max-listpack-value", "64", Kind::Memory(0), ENCODING),
-    kept(
-        "slowlog-log-slower-than",
-        "10000",
-        Kind::Integer(-1, i64::MAX),
-        SLOW,
-    ),
-    kept("slowlog-max-len", "128", Kind::Integer(0, i64::MAX), SLOW),
     kept("stream-node-max-bytes", "4096", Kind::Memory(0), ENCODING),
     kept(
         "stream-node-max-entries",

@@ -10,6 +10,7 @@ mod book_tests;
 mod catalogue;
 mod clients;
 mod command_line;
+mod diagnostics;
 mod directive;
 mod error;
 mod file;
@@ -153,6 +154,12 @@ pub struct Config {
     pub no_ttl_durability: NoTtlDurability,
     /// Whether such keys are refused.
     pub require_ttl: bool,
+    /// Microseconds from which a command is in SLOWLOG; -1: none is.
+    pub slowlog_log_slower_than: i64,
+    /// How many entries SLOWLOG keeps.
+    pub slowlog_max_len: i64,
+    /// How many entries ACL LOG keeps.
+    pub acllog_max_len: usize,
     /// From where DEBUG may be called.
     pub enable_debug_command: DebugCommand,
     /// Longest run of a script.
@@ -334,6 +341,9 @@ impl Default for Config {
             trust_fsync: false,
             no_ttl_durability: NoTtlDurability::Sync,
             require_ttl: false,
+            slowlog_log_slower_than: 10_000,
+            slowlog_max_len: 128,
+            acllog_max_len: 128,
             enable_debug_command: DebugCommand::No,
             script_time_limit: Duration::from_millis(500),
             script_size_limit: 64 * 1024,

@@ -67,7 +67,7 @@ const TLS: &str = "TLS takes the ciphers that are safe, and each handshake check
 pub(super) const ENCODING: &str = "data has one encoding";
 pub(super) const MEMORY: &str = "nothing is evicted: beyond maxmemory new keys are refused";
 const PROCESS: &str = "the process is left as the system started it";
-pub(super) const SLOW: &str = "there is no slow log or latency monitor in this release";
+pub(super) const SLOW: &str = "there is no latency monitor in this release";
 const PROTECTED: &str = "the command does not exist";
 
 /// Directives without effect: name, what CONFIG GET shows, why.
@@ -77,7 +77,6 @@ pub(super) const INERT: &[Directive] = &[
         "resetchannels",
         "a new user may use no channel until a rule says so",
     ),
-    Directive::inert("acllog-max-len", "128", "ACL LOG keeps 128 entries"),
     Directive::inert("always-show-logo", "no", "there is no logo"),
     Directive::inert_family("aof-*", LOG),
     Directive::inert(
@@ -150,7 +149,6 @@ pub(super) const INERT: &[Directive] = &[
         "every stop completes the log, and keeps the locks that are logged",
     ),
     Directive::inert_family("slave-*", REPLICATION),
-    Directive::inert_family("slowlog-*", SLOW),
     Directive::inert("socket-mark-id", "0", PROCESS),
     Directive::inert("stop-writes-on-bgsave-error", "yes", SNAPSHOTS),
     Directive::inert_family("syslog-*", "messages go to logfile or standard output"),

@@ -125,9 +125,15 @@ impl Access {
             .expect("no holder of the refusals can panic")
     }
 
-    /// Notes a refusal, at this time of the wall clock.
-    pub(crate) fn note(&self, denied: Denied, client: String, wall_us: u64) {
-        self.denials().note(denied, client, wall_us / 1000);
+    /// Notes a refusal, at this time of the wall clock, and keeps as many.
+    pub(crate) fn note(&self, denied: Denied, client: String, wall_us: u64, entries_max: usize) {
+        let now_ms = wall_us / 1000;
+        self.denials().note(denied, client, now_ms, entries_max);
+    }
+
+    /// How much was refused, by INFO's word for the reason.
+    pub(crate) fn denied_counts(&self) -> impl IntoIterator<Item = (&'static str, u64)> {
+        self.denials().counts()
     }
 
     /// The file of users, if there is one.

@@ -2,8 +2,8 @@
 //! latencystats.
 //!
 //! Each worker has a table of its own that nobody else writes, so that counting is a load and a store. Reading the clock
-//! costs as much as a twentieth of a short command: of commands that take less than [`BRIEF_NS`] about one in sixteen is
-//! timed, and stands for those since the one timed before it.
+//! costs as much as a twentieth of a short command: of commands that are short by their nature, and take less than
+//! [`BRIEF_NS`], about one in sixteen is timed, and stands for those since the one timed before it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,11 +38,21 @@ struct Row {
     timed_from: AtomicU64,
     /// So many calls are covered by those that were timed.
     covered: AtomicU64,
+    /// All calls are timed.
+    may_take_long: bool,
     /// Calls by duration; made when the first is timed.
     durations: OnceLock<Durations>,
 }
 
 type Durations = Box<[AtomicU64; BUCKETS]>;
+
+/// A command whose calls are counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) name: String,
+    /// How long it takes depends on its arguments and on the keys, so that each call is timed.
+    pub(crate) may_take_long: bool,
+}
 
 /// What was counted of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,14 +68,18 @@ pub struct Count {
 }
 
 impl Calls {
-    pub(crate) fn new(workers: usize, names: Vec<String>) -> Self {
+    pub(crate) fn new(workers: usize, commands: Vec<Counted>) -> Self {
+        let row = |command: &Counted| Row {
+            may_take_long: command.may_take_long,
+            ..Row::default()
+        };
         let table = |_| Table {
-            rows: names.iter().map(|_| Row::default()).collect(),
+            rows: commands.iter().map(row).collect(),
             resets: AtomicU64::new(0),
         };
         Self {
             tables: (0..workers.max(1)).map(table).collect(),
-            names,
+            names: commands.into_iter().map(|command| command.name).collect(),
             resets: AtomicU64::new(0),
         }
     }
@@ -163,7 +177,8 @@ impl Row {
             .get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
         raise(&durations[bucket_of(took_ns)], stands_for);
         // Not every sixteenth: a client may send its commands in groups of as many.
-        let skipped = match took_ns < BRIEF_NS && calls >= ALL_TIMED {
+        let skips = took_ns < BRIEF_NS && calls >= ALL_TIMED && !self.may_take_long;
+        let skipped = match skips {
             true => SKIPPED_MIN + (calls.wrapping_mul(SPREAD) >> SKIPPED_SHIFT),
             false => 0,
         };
@@ -268,7 +283,7 @@ mod tests {
 
     /// Calls of these durations, the n-th taking the n-th of them.
     fn counted(durations: impl Iterator<Item = u64>) -> (Count, usize) {
-        let calls = Calls::new(1, vec![String::new()]);
+        let calls = Calls::new(1, vec![Counted::default()]);
         let mut timed = 0;
         for duration in durations {
             let table = calls.table(0);
@@ -308,8 +323,21 @@ mod tests {
     }
 
     #[test]
+    fn every_call_is_timed_of_a_command_that_may_take_long() {
+        let command = Counted {
+            may_take_long: true,
+            ..Counted::default()
+        };
+        let calls = Calls::new(1, vec![command]);
+        for _ in 0..1_000 {
+            assert!(calls.table(0).is_timed(0));
+            calls.table(0).note(0, Some(400), false);
+        }
+    }
+
+    #[test]
     fn all_workers_count_together_and_anew_after_a_reset() {
-        let calls = Calls::new(2, vec![String::new(); 3]);
+        let calls = Calls::new(2, vec![Counted::default(); 3]);
         calls.table(0).note(1, Some(50), false);
         calls.table(1).note(1, Some(150), true);
         calls.table(1).note_rejected(1);

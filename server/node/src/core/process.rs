@@ -15,6 +15,8 @@ pub struct Process {
     pub resident_bytes: fn() -> u64,
     /// How long it has kept the processors busy.
     pub cpu_seconds: fn() -> CpuSeconds,
+    /// The path of the program; empty where the system does not say it.
+    pub executable: fn() -> String,
     /// All memory that the machine has.
     pub machine_bytes: fn() -> u64,
     /// How many of so many clients of a node that runs it may have files for. Where the process is the node's alone, its limit
@@ -34,6 +36,7 @@ impl Process {
             user: 0.0,
             system: 0.0,
         },
+        executable: String::new,
         machine_bytes: || 8 << 30,
         clients_max: |wanted| wanted,
     };

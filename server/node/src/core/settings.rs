@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     reply_bytes_max: AtomicUsize,
     /// Held while the configuration file is written, so that a later state is not overwritten by an earlier one.
     rewriting: Mutex<()>,
+    slow_from_ns: AtomicU64,
     /// Counts the changes, so that who keeps a copy of something notices them.
     version: AtomicU64,
 }
@@ -37,6 +38,7 @@ impl Settings {
             rewrite_percentage: AtomicU64::new(0),
             reply_bytes_max: AtomicUsize::new(0),
             rewriting: Mutex::default(),
+            slow_from_ns: AtomicU64::new(u64::MAX),
             version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
@@ -67,6 +69,9 @@ impl Settings {
             .store(config.auto_aof_rewrite_percentage.into(), Ordering::Relaxed);
         self.reply_bytes_max
             .store(config.proto_max_reply_len, Ordering::Relaxed);
+        let slow_from = u64::try_from(config.slowlog_log_slower_than);
+        let slow_from_ns = slow_from.map_or(u64::MAX, |us| us.saturating_mul(1_000));
+        self.slow_from_ns.store(slow_from_ns, Ordering::Relaxed);
         *self.config() = config;
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -85,6 +90,12 @@ impl Settings {
     /// What the reply to a command that is not the engine's may take.
     pub(crate) fn reply_budget(&self) -> ReplyBudget {
         ReplyBudget::new(self.reply_bytes_max.load(Ordering::Relaxed))
+    }
+
+    /// Nanoseconds from which a command is slow; none takes [`u64::MAX`].
+    #[inline]
+    pub(crate) fn slow_from_ns(&self) -> u64 {
+        self.slow_from_ns.load(Ordering::Relaxed)
     }
 
     /// Bytes of log since the last checkpoint, of `base_bytes`, from which the next one pays;

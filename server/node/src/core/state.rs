@@ -28,6 +28,7 @@ use crate::core::process::{LogFilter, Process};
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
+use crate::core::slow_log::SlowLog;
 use crate::core::statistics::Statistics;
 use crate::core::upstream::Upstream;
 use crate::past::Identity;
@@ -74,6 +75,7 @@ pub struct NodeState {
     pub calls: Calls,
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,
+    pub(crate) slow_log: Mutex<SlowLog>,
     pub(crate) rewrites: Rewrites,
     /// What other threads wait for.
     pub signals: Signals,
@@ -137,6 +139,13 @@ impl NodeState {
     /// Something of the configuration in force, which CONFIG SET may have changed.
     pub fn configured<T>(&self, read: impl FnOnce(&Config) -> T) -> T {
         read(&self.settings.config())
+    }
+
+    /// The commands that took long.
+    pub(crate) fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
+        self.slow_log
+            .lock()
+            .expect("no holder of the slow log can panic")
     }
 
     /// How many connections were made since all was last counted anew.

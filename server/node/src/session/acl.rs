@@ -308,8 +308,8 @@ fn quoting(before: &str, word: &[u8], after: &str) -> ErrorReply {
     ErrorReply::new([before.as_bytes(), word, b"'", after.as_bytes()].concat())
 }
 
-/// ACL LOG holds fewer entries.
-const SHOWN_MAX: i64 = 1024;
+/// `acllog-max-len` may be as high.
+const SHOWN_MAX: i64 = 100_000;
 const BYTES_SHOWN: usize = 128;
 const NOT_THE_DEFAULT: ErrorReply = ErrorReply::fixed("ERR The 'default' user cannot be removed");
 const GENPASS_BITS: ErrorReply = ErrorReply::fixed(

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use quorlock_engine::{ErrorReply, KeyHash, LogLine, Moment, RawTime, Reply, key_to_prefetch};
 use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
+use crate::clock::saturated_nanos;
 use crate::core::calls::Table;
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
@@ -22,6 +24,7 @@ use crate::session::Session;
 use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
 use crate::session::pending::{Outcome, Pending};
+use crate::session::slow_log::ALL_MEASURED_BELOW_NS;
 use crate::sync::MutexGuard;
 
 /// What the connection does after a request.
@@ -70,6 +73,11 @@ pub(crate) struct Batch<'a> {
     calls: &'a Table,
     /// The request that is being dealt with.
     call: Call,
+    /// From how long on a command is slow, and whether each is timed for that.
+    slow_from_ns: u64,
+    times_all: bool,
+    /// How long the last command took, if it was slow and is not in the slow log yet.
+    pub(super) slow_ns: Option<u64>,
 }
 
 /// One request on its way through the counts. Little is stored for each: in a deep pipeline every store waits behind
@@ -82,6 +90,8 @@ pub(super) struct Call {
     is_timed: bool,
     /// Where it is timed.
     began: RawTime,
+    /// Where it was measured by what executed it.
+    took_ns: Option<u64>,
 }
 
 impl Call {
@@ -91,6 +101,7 @@ impl Call {
         is_refused: false,
         is_timed: false,
         began: RawTime::ZERO,
+        took_ns: None,
     };
 }
 
@@ -127,7 +138,7 @@ pub(crate) enum Answer {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(node: &'a Arc<NodeState>, now_raw: RawTime) -> Self {
-        Self {
+        let mut batch = Self {
             node,
             worker: None,
             client: None,
@@ -144,7 +155,18 @@ impl<'a> Batch<'a> {
             has_published: false,
             commands: 0,
             errors: 0,
-        }
+            slow_from_ns: u64::MAX,
+            times_all: false,
+            slow_ns: None,
+        };
+        batch.follow_slow_log();
+        batch
+    }
+
+    /// Goes by the threshold of the slow log as it is now: at its beginning, and behind each command that may change it.
+    pub(super) fn follow_slow_log(&mut self) {
+        self.slow_from_ns = self.node.settings.slow_from_ns();
+        self.times_all = self.slow_from_ns < ALL_MEASURED_BELOW_NS;
     }
 
     /// The same for an iteration of a worker, which looks for what was published once this is over.
@@ -272,7 +294,7 @@ impl<'a> Batch<'a> {
     #[inline]
     pub(super) fn begin_call(&mut self, number: usize) {
         self.call.number = number;
-        if self.calls.is_timed(number) {
+        if self.times_all || self.calls.is_timed(number) {
             self.begin_timed();
         }
     }
@@ -281,6 +303,16 @@ impl<'a> Batch<'a> {
     fn begin_timed(&mut self) {
         self.call.is_timed = true;
         self.call.began = self.node.clock.stopwatch();
+    }
+
+    /// What executed the command has measured it.
+    #[cold]
+    pub(super) fn note_measured(&mut self, took: Duration) {
+        let is_counted = self.call.number != Call::UNCOUNTED;
+        if is_counted && !self.call.is_timed {
+            self.call.is_timed = true;
+            self.call.took_ns = Some(saturated_nanos(took));
+        }
     }
 
     /// The request is refused before it is executed.
@@ -308,7 +340,11 @@ impl<'a> Batch<'a> {
         if call.is_refused {
             return self.calls.note_rejected(number);
         }
-        let took_ns = self.node.clock.stopwatch().nanos_since(call.began);
+        let took_ns = match call.took_ns {
+            Some(took_ns) => took_ns,
+            None => self.node.clock.stopwatch().nanos_since(call.began),
+        };
+        self.slow_ns = (took_ns >= self.slow_from_ns).then_some(took_ns);
         self.calls.note(number, Some(took_ns), is_error);
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn config(
         (b"set", pairs) => return set(batch, pairs),
         (b"resetstat", []) => {
             batch.node.statistics.reset(batch.node.clients.total());
+            batch.node.access.denials().count_anew();
             batch.count_anew();
             let (executor, _) = batch.executor()?;
             executor.count_anew();

@@ -32,7 +32,11 @@ impl Batch<'_> {
         if session.is_tracking() && !comes_again(&answer) {
             session.note_executed(request);
         }
-        self.respond(session, answer, wait, replies)
+        let next = self.respond(session, answer, wait, replies);
+        if let Some(took_ns) = self.slow_ns.take() {
+            self.note_slow(session, request, took_ns);
+        }
+        next
     }
 
     /// Appends what a request is answered.
@@ -200,6 +204,7 @@ impl Batch<'_> {
         self.release();
         let answer = self.execute_of_node(session, command, arguments);
         self.release();
+        self.follow_slow_log();
         answer
     }
 
@@ -257,6 +262,9 @@ impl Batch<'_> {
         session.position = session.position.max(wait.position());
         if spec.flags.contains(Flags::SCRIPT) {
             let lines = executor.engine.take_script_log();
+            if let Some(took) = executor.engine.take_script_time() {
+                self.note_measured(took);
+            }
             self.has_run_script = true;
             self.note_script_log(lines);
             self.note_script_denials(session)?;

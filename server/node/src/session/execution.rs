@@ -174,6 +174,7 @@ impl Queued {
             let may_go_on = executor.charge_next(std::slice::from_ref(&reply));
             batch.note_refused();
             batch.end_queued(around, Some(&reply));
+            batch.slow_ns = None;
             return Ok(may_go_on.then_some(Content::One(reply)));
         }
         if spec.flags.contains(Flags::SCRIPT) {
@@ -182,6 +183,7 @@ impl Queued {
         let command = Command { spec, arguments };
         let reply = executor.execute_next(now, &session.caller, &command);
         batch.end_queued(around, reply.as_ref());
+        batch.note_if_slow(session, arguments);
         Ok(reply.map(Content::One))
     }
 
@@ -223,6 +225,7 @@ impl Queued {
             _ => Content::None,
         };
         batch.end_queued(around, content.replies().first());
+        batch.note_if_slow(session, &self.arguments());
         Ok(content)
     }
 }

@@ -6,21 +6,23 @@
 //! It waits for no write and no sync. What only the engine knows is taken at one moment; the text,
 //! and what the kernel says, come after the engine was released.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quorlock_engine::channels::Subscription;
 use quorlock_engine::control::Ceiling;
-use quorlock_engine::{ErrorReply, Moment, RawTime, Reply, ScriptCounts, Statistics};
+use quorlock_engine::{ErrorReply, Reply};
 
+use crate::config::Supervised;
 use crate::core::commit::Failure;
-use crate::core::durable_counts::Counts;
 use crate::core::executor::Phase;
 use crate::core::process::CpuSeconds;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::command_statistics;
+use crate::session::info_constants;
+use crate::session::info_facts::EngineFacts;
 
 pub(crate) fn info(
     _: &mut Session,
@@ -72,78 +74,6 @@ pub(crate) fn info(
     Ok(Answer::Reply(Reply::Verbatim(*b"txt", text)))
 }
 
-/// What only the engine knows.
-struct EngineFacts {
-    now: Moment,
-    raw: RawTime,
-    phase: Phase,
-    /// What keys take with their values, in bytes.
-    memory: usize,
-    ttl_bound_ns: u64,
-    cap_ns: u64,
-    ceiling: Ceiling,
-    is_full: bool,
-    script_memory: usize,
-    script_count: usize,
-    statistics: Statistics,
-    counts: Counts,
-    /// Channels, patterns and sharded channels that somebody listens to.
-    listened: [usize; 3],
-    listening: usize,
-    /// Clients that watch keys, and those keys.
-    watching: [usize; 2],
-    /// Keys for which clients wait.
-    waited_for: usize,
-    /// How many stand in line for locks.
-    lock_waiters: usize,
-    /// Clients that are told of changes, and keys, items and prefixes of theirs.
-    tracked: [usize; 4],
-    script_counts: ScriptCounts,
-}
-
-impl EngineFacts {
-    /// One short hold of the engine.
-    fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
-        let counts = batch.counts_shown()?;
-        let raw = batch.raw();
-        let (executor, now) = batch.executor()?;
-        let channels = executor.engine.channels();
-        let listened = Subscription::ALL.map(|to| channels.len(to));
-        let listening = channels.clients();
-        let watching = [executor.watching, executor.engine.watched()];
-        let tracking = executor.engine.tracking();
-        let tracked = [
-            tracking.clients(),
-            tracking.keys(),
-            tracking.items(),
-            tracking.prefixes(),
-        ];
-        let facts = Self {
-            now,
-            raw,
-            phase: executor.phase.clone(),
-            memory: executor.engine.memory(),
-            ttl_bound_ns: executor.ttl_bound.on_record_ns,
-            cap_ns: executor.mode.cap_ns(),
-            ceiling: executor.engine.ceiling(),
-            is_full: executor.appender.is_full(),
-            script_memory: executor.engine.script_memory(),
-            script_count: executor.engine.script_count(),
-            statistics: executor.statistics(),
-            counts,
-            listened,
-            listening,
-            watching,
-            waited_for: executor.engine.waited_for(),
-            lock_waiters: executor.engine.lock_waiters(),
-            tracked,
-            script_counts: executor.script_counts().clone(),
-        };
-        batch.release();
-        Ok(facts)
-    }
-}
-
 type Section = fn(&mut Page<'_>);
 
 const SECTIONS: &[(&str, Section)] = &[
@@ -193,8 +123,14 @@ impl Page<'_> {
         let _ = write!(self.text, "# {name}\r\n");
     }
 
-    fn field(&mut self, name: &str, value: impl std::fmt::Display) {
+    fn field(&mut self, name: &str, value: impl fmt::Display) {
         let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    fn constants(&mut self, fields: &[(&str, &str)]) {
+        for (name, value) in fields {
+            self.field(name, value);
+        }
     }
 
     fn flag(&mut self, name: &str, is_so: bool) {
@@ -233,6 +169,7 @@ fn server(page: &mut Page<'_>) {
     let uptime_ns = node.uptime_ns(page.engine.raw);
     page.title("Server");
     page.field("redis_version", quorlock_engine::REDIS_VERSION);
+    page.constants(info_constants::SERVER);
     page.field("server_name", "quorlock");
     page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
     if node.upstream.is_none() {
@@ -242,6 +179,20 @@ fn server(page: &mut Page<'_>) {
     page.field("os", std::env::consts::OS);
     page.field("arch_bits", usize::BITS);
     page.field("process_id", node.process.id);
+    // Only the process knows whether there is a socket of systemd (`auto`).
+    let supervised = match node.config.supervised {
+        Supervised::No => "no",
+        Supervised::Systemd => "systemd",
+        Supervised::Auto => "unknown",
+    };
+    page.field("process_supervised", supervised);
+    let hz = node.settings.config().value_of("hz").unwrap_or_default();
+    page.field("hz", &hz);
+    page.field("configured_hz", &hz);
+    page.field("executable", (node.process.executable)());
+    let file = node.config.file.as_deref().unwrap_or(Path::new(""));
+    page.field("config_file", file.display());
+    page.constants(info_constants::THREADS);
     page.field("tcp_port", node.facts.port);
     let listeners = node.config.listeners(node.facts.port);
     for (number, listener) in listeners.iter().enumerate() {
@@ -332,25 +283,35 @@ fn clients(page: &mut Page<'_>) {
     page.field("watching_clients", watching);
     page.field("total_watched_keys", watched);
     page.field("total_blocking_keys", page.engine.waited_for);
+    page.constants(info_constants::CLIENTS);
 }
 
 fn memory(page: &mut Page<'_>) {
     page.title("Memory");
     // As in Redis it is what maxmemory is compared with.
     let resident = (page.node.process.resident_bytes)();
-    let is_of_keys = page.node.upstream.is_none();
-    let used = match is_of_keys {
-        true => page.engine.memory as u64,
-        false => resident,
+    let used = match page.node.upstream {
+        None => page.engine.memory as u64,
+        Some(_) => resident,
     };
     page.field("used_memory", used);
+    page.field("used_memory_human", Human(used));
     page.field("used_memory_rss", resident);
-    page.field("maxmemory", page.node.configured(|it| it.maxmemory));
+    page.field("used_memory_rss_human", Human(resident));
+    let machine = (page.node.process.machine_bytes)();
+    page.field("total_system_memory", machine);
+    page.field("total_system_memory_human", Human(machine));
+    page.field("used_memory_lua", page.engine.script_memory);
+    page.field("used_memory_vm_eval", page.engine.script_memory);
+    let maxmemory = page.node.configured(|it| it.maxmemory);
+    page.field("maxmemory", maxmemory);
+    page.field("maxmemory_human", Human(maxmemory));
     page.field("mem_clients_normal", page.node.clients.memory());
     page.field("mem_clients_slaves", 0);
     page.field("used_memory_scripts", page.engine.script_memory);
     page.field("number_of_cached_scripts", page.engine.script_count);
     page.field("maxmemory_policy", "noeviction");
+    page.constants(info_constants::MEMORY);
 }
 
 fn persistence(page: &mut Page<'_>) {
@@ -369,6 +330,7 @@ fn persistence(page: &mut Page<'_>) {
     page.field("aof_last_write_status", status);
     page.field("aof_current_size", bytes);
     page.field("rdb_bgsave_in_progress", 0);
+    page.constants(info_constants::PERSISTENCE);
     page.field("quorlock_appendfsync", node.durability().name());
     page.field("quorlock_log_position", node.commit.written());
     page.field("quorlock_sync_usec", node.commit.sync_ns() / 1_000);
@@ -445,6 +407,10 @@ fn stats(page: &mut Page<'_>) {
     page.field("tracking_total_keys", tracked_keys);
     page.field("tracking_total_items", tracked_items);
     page.field("tracking_total_prefixes", tracked_prefixes);
+    for (reason, count) in page.node.access.denied_counts() {
+        page.field(&format!("acl_access_denied_{reason}"), count);
+    }
+    page.constants(info_constants::STATS);
 }
 
 fn replication(page: &mut Page<'_>) {
@@ -453,6 +419,7 @@ fn replication(page: &mut Page<'_>) {
     page.field("connected_slaves", 0);
     page.field("master_replid", page.node.facts.identity.id);
     page.field("master_repl_offset", 0);
+    page.constants(info_constants::REPLICATION);
 }
 
 fn cpu(page: &mut Page<'_>) {
@@ -460,6 +427,7 @@ fn cpu(page: &mut Page<'_>) {
     page.title("CPU");
     page.field("used_cpu_sys", format_args!("{system:.2}"));
     page.field("used_cpu_user", format_args!("{user:.2}"));
+    page.constants(info_constants::CPU);
 }
 
 fn keyspace(page: &mut Page<'_>) {
@@ -471,6 +439,23 @@ fn keyspace(page: &mut Page<'_>) {
                 &format!("db{database}"),
                 format_args!("keys={},expires={},avg_ttl=0", counts.keys, counts.with_ttl),
             );
+        }
+    }
+}
+
+/// Bytes as Redis shows them to people.
+struct Human(u64);
+
+impl fmt::Display for Human {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+        let unit = units.into_iter().find(|(bits, _)| self.0 >> bits > 0);
+        match unit {
+            Some((bits, letter)) => {
+                let value = self.0 as f64 / (1_u64 << bits) as f64;
+                write!(formatter, "{value:.2}{letter}")
+            }
+            None => write!(formatter, "{}B", self.0),
         }
     }
 }

@@ -21,6 +21,8 @@ mod executed;
 mod execution;
 mod greeting;
 pub(crate) mod info;
+mod info_constants;
+mod info_facts;
 mod introspection;
 mod made_once;
 mod named_request;
@@ -31,6 +33,10 @@ mod request_keys;
 mod rights;
 #[cfg(test)]
 mod rights_tests;
+mod shown;
+mod slow_log;
+#[cfg(test)]
+mod slow_log_tests;
 mod subscriptions;
 mod syntax;
 mod tracking;

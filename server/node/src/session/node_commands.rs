@@ -5,8 +5,8 @@ use quorlock_engine::NodeCommand;
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{
-    Session, about, acl, client, config, debug, greeting, info, introspection, subscriptions,
-    transaction, waitaof,
+    Session, about, acl, client, config, debug, greeting, info, introspection, slow_log,
+    subscriptions, transaction, waitaof,
 };
 
 type NodeFunction = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
@@ -42,6 +42,7 @@ impl Batch<'_> {
             NodeCommand::Debug => debug::debug,
             NodeCommand::LastSave => about::lastsave,
             NodeCommand::Shutdown => about::shutdown,
+            NodeCommand::SlowLog => slow_log::slowlog,
             NodeCommand::Multi => transaction::multi,
             NodeCommand::Exec => transaction::exec,
             NodeCommand::Discard => transaction::discard,

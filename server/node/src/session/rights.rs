@@ -180,7 +180,7 @@ impl Batch<'_> {
         let error = match request.check() {
             // As in Redis that comes first. Here nothing is executed that was not checked.
             Err(error) => error,
-            Ok(()) => match self.denial(session, request)? {
+            Ok(()) => match self.denial(session, request, context(session))? {
                 Some(denial) => refusal(&denial, request),
                 None => return Ok(None),
             },
@@ -195,6 +195,7 @@ impl Batch<'_> {
         &mut self,
         session: &Session,
         request: NamedRequest<'_>,
+        context: Context,
     ) -> Result<Option<Denial>, Failure> {
         let Some(asked) = request.asked() else {
             return Ok(Some(Denial::Command));
@@ -207,10 +208,6 @@ impl Batch<'_> {
             Ok(()) if is_agent_script => Denial::Command,
             Ok(()) => return Ok(None),
             Err(denial) => denial,
-        };
-        let context = match session.transaction {
-            Some(_) => Context::Multi,
-            None => Context::TopLevel,
         };
         let denied = denied(&denial, request, user, context);
         self.note_denied(session, denied)?;
@@ -230,7 +227,7 @@ impl Batch<'_> {
         let denial = match session.follow_user(access) {
             false => Some(Denial::Command),
             true if !session.rights.checks_scripts() => None,
-            true => self.denial(session, NamedRequest::of(arguments))?,
+            true => self.denial(session, NamedRequest::of(arguments), Context::Multi)?,
         };
         let why = denial.map(|denial| match denial {
             Denial::Command => "no permission to execute the command or subcommand",
@@ -260,8 +257,19 @@ impl Batch<'_> {
     pub(super) fn note_denied(&mut self, session: &Session, denied: Denied) -> Result<(), Failure> {
         let (_, now) = self.executor()?;
         let line = session.client.line(now.node, self.raw(), session.query);
-        self.node.access.note(denied, line, now.wall_us);
+        let entries_max = self.node.settings.config().acllog_max_len;
+        self.node
+            .access
+            .note(denied, line, now.wall_us, entries_max);
         Ok(())
+    }
+}
+
+/// Where a request is that is refused as it comes.
+fn context(session: &Session) -> Context {
+    match session.transaction {
+        Some(_) => Context::Multi,
+        None => Context::TopLevel,
     }
 }
 

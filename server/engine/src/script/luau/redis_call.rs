@@ -99,7 +99,7 @@ pub(crate) fn call(
         let mut running = shared.running.borrow_mut();
         // Each reply goes into the interpreter, whose memory has a limit of its own.
         running.effects.reply = running.keyspace.reply_budget();
-        let ran = run(&mut running, arguments);
+        let ran = run(&mut running, arguments, &shared.budget);
         let is_long = matches!(ran, Ok((_, true)));
         let reply = ran.map_or_else(Reply::Error, |(reply, _)| reply);
         let before = running.journal_bytes_before;
@@ -134,7 +134,11 @@ fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Val
 }
 
 /// The reply, and whether the command may have taken long.
-fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), ErrorReply> {
+fn run(
+    running: &mut Running,
+    values: &MultiValue,
+    budget: &Budget,
+) -> Result<(Reply, bool), ErrorReply> {
     if values.is_empty() {
         return Err(NO_ARGUMENT);
     }
@@ -157,7 +161,13 @@ fn run(running: &mut Running, values: &MultiValue) -> Result<(Reply, bool), Erro
         caller: running.caller,
         effects: &mut running.effects,
     };
-    execute(&mut context, running.is_read_only, numbered, &arguments)
+    execute(
+        &mut context,
+        running.is_read_only,
+        numbered,
+        &arguments,
+        budget,
+    )
 }
 
 /// Whether scripts or clients know a command of this name.

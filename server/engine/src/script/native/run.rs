@@ -176,6 +176,7 @@ impl<'a> Run<'a, '_, '_> {
             is_read_only,
             (call.number, call.spec),
             &arguments,
+            self.budget,
         );
         let is_long = matches!(executed, Ok((_, true)));
         check_limits(

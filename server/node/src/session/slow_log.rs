@@ -1,0 +1,124 @@
+//! SLOWLOG, and how a command gets into it.
+//!
+//! A command is measured where commandstats measure it, and no clock is read for this beside. Of commands that take
+//! constant or logarithmic time, and took microseconds when last measured, a few calls are left out (`core/calls.rs`); a
+//! threshold under [`ALL_MEASURED_BELOW_NS`] has them measured as well.
+
+use quorlock_engine::{ErrorReply, Flags, Reply, Spec, parse_integer};
+
+use crate::core::commit::Failure;
+use crate::core::slow_log::{SlowCommand, shortened};
+use crate::session::Session;
+use crate::session::batch::{Answer, Batch};
+use crate::session::named_request::NamedRequest;
+use crate::session::shown::redacted;
+
+impl Batch<'_> {
+    /// Adds a command of a transaction to the slow log, where it was slow.
+    pub(super) fn note_if_slow(&mut self, session: &Session, arguments: &[&[u8]]) {
+        if let Some(took_ns) = self.slow_ns.take() {
+            self.note_slow(session, NamedRequest::of(arguments), took_ns);
+        }
+    }
+
+    /// Adds a command that took as long to the slow log, unless its row keeps it out: those of EXEC are in it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_slow(&mut self, session: &Session, request: NamedRequest<'_>, took_ns: u64) {
+        let keeps_out = |spec: &Spec| spec.flags.contains(Flags::SKIP_SLOWLOG);
+        if request.spec.is_some_and(keeps_out) {
+            return;
+        }
+        // A node that has failed has other worries.
+        let Ok((_, now)) = self.executor() else {
+            return;
+        };
+        let command = SlowCommand {
+            id: 0,
+            unix_s: now.wall_us / 1_000_000,
+            took_us: took_ns / 1_000,
+            arguments: shortened(redacted(request)),
+            client: session.client.address.to_string(),
+            client_name: session.client.introduction().name.clone(),
+        };
+        let entries_max = entries_max(self);
+        self.node.slow_log().add(command, entries_max);
+    }
+}
+
+fn entries_max(batch: &Batch<'_>) -> usize {
+    let entries = batch.node.settings.config().slowlog_max_len;
+    usize::try_from(entries).unwrap_or(usize::MAX)
+}
+
+pub(super) fn slowlog(
+    _: &mut Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let request = NamedRequest::of(arguments);
+    if let Err(error) = request.check() {
+        return Ok(Answer::Reply(Reply::Error(error)));
+    }
+    let entries_max = entries_max(batch);
+    let mut log = batch.node.slow_log();
+    log.keep(entries_max);
+    let reply = match (request.names().1, &arguments[2..]) {
+        ("get", []) => shown(log.newest(SHOWN)),
+        ("get", [count]) => match parse_integer(count).filter(|count| *count >= -1) {
+            Some(count) => shown(log.newest(usize::try_from(count).unwrap_or(usize::MAX))),
+            None => Reply::Error(COUNT),
+        },
+        ("len", _) => Reply::count(log.len()),
+        ("reset", _) => {
+            log.clear();
+            Reply::Ok
+        }
+        ("help", _) => Reply::help("SLOWLOG", HELP),
+        // GET with too many arguments.
+        _ => Reply::Error(ErrorReply::new(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try SLOWLOG HELP.",
+            String::from_utf8_lossy(arguments[1])
+        ))),
+    };
+    Ok(Answer::Reply(reply))
+}
+
+fn shown<'a>(entries: impl Iterator<Item = &'a SlowCommand>) -> Reply {
+    let number = |number: u64| {
+        let number = i64::try_from(number);
+        Reply::Integer(number.expect("it is a count, or a thousandth of a time"))
+    };
+    let entry = |command: &SlowCommand| {
+        let arguments = command.arguments.iter();
+        Reply::Array(vec![
+            number(command.id),
+            number(command.unix_s),
+            number(command.took_us),
+            Reply::Array(arguments.map(|word| Reply::bulk(&**word)).collect()),
+            Reply::bulk(&*command.client),
+            Reply::bulk(&*command.client_name),
+        ])
+    };
+    Reply::Array(entries.map(entry).collect())
+}
+
+/// All commands are measured where such a short one is slow.
+pub(super) const ALL_MEASURED_BELOW_NS: u64 = 1_000_000;
+
+/// How many entries GET shows by itself.
+const SHOWN: usize = 10;
+
+const COUNT: ErrorReply = ErrorReply::fixed("ERR count should be greater than or equal to -1");
+
+const HELP: &[&str] = &[
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];

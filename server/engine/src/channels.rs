@@ -40,6 +40,8 @@ impl Subscription {
 pub enum Message {
     /// What was published on a channel.
     Published(Arc<Reply>),
+    /// A request that was executed, for a client that watches them: a line.
+    Monitored(Arc<Reply>),
     /// A lock is free, and it is the client's turn: the push that says so.
     LockFree(Arc<Reply>),
     /// Keys of which a client must not believe what it keeps: the push that says so.
@@ -63,6 +65,7 @@ impl Message {
     pub fn push(&self) -> Option<&Reply> {
         match self {
             Message::Published(push)
+            | Message::Monitored(push)
             | Message::Invalidated(push)
             | Message::LockFree(push)
             | Message::Redirected { push, .. } => Some(push),
@@ -84,6 +87,7 @@ fn shared_bytes(reply: &Reply) -> usize {
     };
     match reply {
         Reply::Shared(bytes) => bytes.len(),
+        Reply::Status(line) => line.len(),
         Reply::Push(parts) | Reply::Array(parts) => sum(parts),
         _ => 0,
     }

@@ -28,6 +28,11 @@ impl CommandGuard {
         Self(Arc::new(refuses))
     }
 
+    /// What it says to a command.
+    pub fn refuses(&self, arguments: &[&[u8]], purpose: Purpose) -> Option<ErrorReply> {
+        (self.0)(arguments, purpose)
+    }
+
     pub(crate) fn check(&self, arguments: &[&[u8]]) -> Result<(), ErrorReply> {
         (self.0)(arguments, Purpose::Call).map_or(Ok(()), Err)
     }

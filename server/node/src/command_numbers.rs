@@ -5,7 +5,13 @@ use std::sync::LazyLock;
 
 use quorlock_engine::{Flags, all_specs};
 
-use crate::core::calls::Counted;
+/// A command whose calls are counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) name: String,
+    /// How long it takes depends on its arguments and on the keys, so that each call is timed.
+    pub(crate) may_take_long: bool,
+}
 
 struct Numbers {
     counted: Vec<Counted>,

@@ -40,6 +40,7 @@ pub mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
 pub(crate) mod maintenance_work;
+pub(crate) mod monitors;
 pub mod next_commit;
 pub(crate) mod outbox;
 pub(crate) mod pause;

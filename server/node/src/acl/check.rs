@@ -115,7 +115,11 @@ impl<'a> Named<'a> {
             is_pattern,
             reads_any: option_that_reads_any(spec, arguments),
             // Tokens and owners, with which locks can be released.
-            tells_all: spec.name == "lock.list",
+            tells_all: match spec.name {
+                "lock.list" => true,
+                "monitor" => arguments.len() > 1,
+                _ => false,
+            },
         }
     }
 }

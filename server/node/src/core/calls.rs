@@ -8,6 +8,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::command_numbers::Counted;
+
 /// The tables of all workers.
 #[derive(Debug)]
 pub struct Calls {
@@ -45,14 +47,6 @@ struct Row {
 }
 
 type Durations = Box<[AtomicU64; BUCKETS]>;
-
-/// A command whose calls are counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) name: String,
-    /// How long it takes depends on its arguments and on the keys, so that each call is timed.
-    pub(crate) may_take_long: bool,
-}
 
 /// What was counted of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -237,6 +237,7 @@ impl Client {
         let is_unblocked = waiting == Waiting::Unblocked as u8;
         let tracking = introduction.tracking;
         let flags = [
+            ('O', introduction.is_monitor),
             ('P', introduction.listening.is_any()),
             ('x', introduction.queued.is_some()),
             ('b', waiting != Waiting::None as u8 && !is_unblocked),

@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::Served;
 use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
+use quorlock_engine::{Reply, Served};
 
 use crate::core::clients::{Client, Clients, Waiting};
 use crate::core::executor::{Executor, ServedBehind};
@@ -226,6 +226,19 @@ impl Deliveries {
         let broken = Message::RedirectionBroken { target };
         let broken = SharedMessage::new(broken, &clients.shared_bytes);
         self.post(broken, wait, &listeners(&owners));
+    }
+
+    /// Queues the line of a request for these monitors, in their order. To be called while the engine is locked.
+    pub(crate) fn post_monitored(
+        &self,
+        line: Vec<u8>,
+        monitors: &Arc<[Listener]>,
+        clients: &Clients,
+    ) {
+        let message = Message::Monitored(Arc::new(Reply::Status(line.into())));
+        // It reveals no state of a key, so that it waits for no write.
+        let message = SharedMessage::new(message, &clients.shared_bytes);
+        self.post(message, Wait::default(), monitors);
     }
 
     /// Queues a message for the workers of those whom it is for, who are in the order of these.

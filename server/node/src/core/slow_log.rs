@@ -102,6 +102,9 @@ fn shortened_argument(argument: &[u8]) -> Vec<u8> {
     }
 }
 
+/// All commands are measured where such a short one is slow.
+pub(crate) const ALL_MEASURED_BELOW_NS: u64 = 1_000_000;
+
 const ARGUMENTS_MAX: usize = 32;
 const ARGUMENT_BYTES_MAX: usize = 128;
 /// Memory of an argument beside its bytes.

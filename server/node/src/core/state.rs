@@ -22,6 +22,7 @@ use crate::core::deliveries::Deliveries;
 use crate::core::executor::Executor;
 use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
+use crate::core::monitors::Monitors;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
 use crate::core::process::{LogFilter, Process};
@@ -76,6 +77,7 @@ pub struct NodeState {
     /// What an operator may change while the node runs.
     pub(crate) settings: Settings,
     pub(crate) slow_log: Mutex<SlowLog>,
+    pub(crate) monitors: Monitors,
     pub(crate) rewrites: Rewrites,
     /// What other threads wait for.
     pub signals: Signals,

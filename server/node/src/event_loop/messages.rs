@@ -86,6 +86,8 @@ pub(crate) struct Understood {
     protocol: Protocol,
     /// It listens to a channel.
     is_listening: bool,
+    /// It watches all requests.
+    is_monitor: bool,
 }
 
 impl Understood {
@@ -93,6 +95,7 @@ impl Understood {
         Self {
             protocol: session.protocol(),
             is_listening: session.is_listening(),
+            is_monitor: session.is_monitor(),
         }
     }
 
@@ -117,11 +120,15 @@ impl Understood {
         let Self {
             protocol,
             is_listening,
+            is_monitor,
         } = self;
         match (&message.message, protocol) {
             (Message::Published(_), _)
             | (Message::Invalidated(_) | Message::LockFree(_), Protocol::Resp3)
             | (Message::Redirected { .. }, Protocol::Resp3) => {
+                replies.append(message.rendered(protocol));
+            }
+            (Message::Monitored(_), _) if is_monitor => {
                 replies.append(message.rendered(protocol));
             }
             (Message::Redirected { push, .. }, _) if is_listening => {

@@ -18,13 +18,13 @@ use crate::core::commit::Failure;
 use crate::core::deliveries::Post;
 use crate::core::durable_counts::Counts;
 use crate::core::executor::Executor;
+use crate::core::slow_log::ALL_MEASURED_BELOW_NS;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::session::Session;
 use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
 use crate::session::pending::{Outcome, Pending};
-use crate::session::slow_log::ALL_MEASURED_BELOW_NS;
 use crate::sync::MutexGuard;
 
 /// What the connection does after a request.
@@ -303,6 +303,16 @@ impl<'a> Batch<'a> {
     fn begin_timed(&mut self) {
         self.call.is_timed = true;
         self.call.began = self.node.clock.stopwatch();
+    }
+
+    /// Whether the request is executed, and not refused before that.
+    pub(super) fn is_executing(&self) -> bool {
+        self.call.number != Call::UNCOUNTED && !self.call.is_refused
+    }
+
+    /// Something was queued for other clients, whose workers are woken once the engine is released.
+    pub(super) fn note_published(&mut self) {
+        self.has_published = true;
     }
 
     /// What executed the command has measured it.

@@ -32,6 +32,9 @@ impl Batch<'_> {
         if session.is_tracking() && !comes_again(&answer) {
             session.note_executed(request);
         }
+        if self.node.monitors.is_any() && self.is_executing() && !comes_again(&answer) {
+            self.show(session, request);
+        }
         let next = self.respond(session, answer, wait, replies);
         if let Some(took_ns) = self.slow_ns.take() {
             self.note_slow(session, request, took_ns);
@@ -238,9 +241,10 @@ impl Batch<'_> {
             session.client.note_may_hold_locks();
         }
         let command = Command { spec, arguments };
+        let guard = self.guard(session);
         let (executor, now) = self.executor()?;
         if spec.flags.contains(Flags::SCRIPT) {
-            executor.guard_scripts(session.rights.guard());
+            executor.guard_scripts(guard);
         }
         let Some(reply) = executor.execute(now, &session.caller, &command, wait) else {
             return self.lacks_segment();

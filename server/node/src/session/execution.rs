@@ -168,6 +168,7 @@ impl Queued {
         let around = batch.begin_queued(self.step.number);
         let arguments = &*self.arguments();
         let denied = batch.denied_since(session, arguments)?;
+        let guard = batch.guard(session);
         let (executor, _) = batch.executor()?;
         if let Some(error) = denied {
             let reply = Reply::Error(error);
@@ -178,10 +179,11 @@ impl Queued {
             return Ok(may_go_on.then_some(Content::One(reply)));
         }
         if spec.flags.contains(Flags::SCRIPT) {
-            executor.guard_scripts(session.rights.guard());
+            executor.guard_scripts(guard);
         }
         let command = Command { spec, arguments };
         let reply = executor.execute_next(now, &session.caller, &command);
+        batch.show_queued(session, arguments);
         batch.end_queued(around, reply.as_ref());
         batch.note_if_slow(session, arguments);
         Ok(reply.map(Content::One))
@@ -224,6 +226,7 @@ impl Queued {
             }
             _ => Content::None,
         };
+        batch.show_queued(session, &self.arguments());
         batch.end_queued(around, content.replies().first());
         batch.note_if_slow(session, &self.arguments());
         Ok(content)

@@ -247,6 +247,7 @@ pub(crate) fn reset(
     session.stop_listening(executor);
     session.stop_tracking(executor);
     executor.engine.leave_lock_queues(session.client.id);
+    session.stop_watching(batch.node);
     session.reset(batch.node, batch.raw());
     Ok(Answer::Reply(Reply::status("RESET")))
 }

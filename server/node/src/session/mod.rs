@@ -25,6 +25,9 @@ mod info_constants;
 mod info_facts;
 mod introspection;
 mod made_once;
+mod monitor;
+#[cfg(test)]
+mod monitor_tests;
 mod named_request;
 mod node_commands;
 mod oversized;
@@ -58,6 +61,7 @@ pub(crate) use pending::{Condition, Outcome, Pending};
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;
 use crate::protocol::Limits;
+use crate::session::monitor::ScriptCalls;
 use crate::session::rights::Rights;
 use crate::session::tracking::Tracks;
 use crate::session::transaction::Transaction;
@@ -84,6 +88,10 @@ pub(crate) struct Session {
     /// Memory of the keys that it watches.
     watched_bytes: usize,
     listening: Listening,
+    /// It watches all requests.
+    is_monitor: bool,
+    /// What its scripts have called while there were monitors.
+    script_calls: Arc<ScriptCalls>,
     /// Memory of the names it listens to.
     listening_bytes: usize,
     /// Memory of the command with which it waits for an element, if it does.
@@ -122,6 +130,8 @@ impl Session {
             transaction: None,
             watched_bytes: 0,
             listening: Listening::default(),
+            is_monitor: false,
+            script_calls: Arc::default(),
             listening_bytes: 0,
             waiting_bytes: None,
             replies: client_replies::Replies::default(),
@@ -231,6 +241,9 @@ impl Session {
 
     /// The connection goes: what the engine keeps of it goes as well. Not to be called while the engine is locked.
     pub(crate) fn leave(&mut self, node: &NodeState) {
+        if self.is_monitor {
+            node.monitors.remove(self.client.id);
+        }
         let is_kept = self.is_listening() || self.has_tracked || self.has_waited;
         if self.watched_bytes == 0 && self.waiting_bytes.is_none() && !is_kept {
             return;

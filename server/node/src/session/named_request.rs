@@ -1,6 +1,6 @@
 //! A request whose command was looked up, once: what is asked of it afterwards is read from the command's row.
 
-use quorlock_engine::{Description, ErrorReply, NodeCommand, Spec, is_arity, numbered_spec};
+use quorlock_engine::{Description, ErrorReply, Flags, NodeCommand, Spec, is_arity, numbered_spec};
 
 use crate::acl::Asked;
 use crate::command_numbers as numbers;
@@ -71,6 +71,17 @@ impl<'a> NamedRequest<'a> {
             }
             None => (!self.lacks_part(spec)).then_some(self.number),
         }
+    }
+
+    /// The flags of the subcommand, or else of the command.
+    pub(super) fn flags(self) -> Flags {
+        let of_command = self.spec.map_or(Flags::NONE, |spec| spec.flags);
+        self.part.map_or(of_command, |part| part.flags)
+    }
+
+    /// How many words name it.
+    pub(super) fn name_words(self) -> usize {
+        1 + usize::from(self.part.is_some())
     }
 
     /// What a user is checked for; none where the command or the subcommand is unknown.

@@ -5,7 +5,7 @@ use quorlock_engine::NodeCommand;
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{
-    Session, about, acl, client, config, debug, greeting, info, introspection, slow_log,
+    Session, about, acl, client, config, debug, greeting, info, introspection, monitor, slow_log,
     subscriptions, transaction, waitaof,
 };
 
@@ -43,6 +43,7 @@ impl Batch<'_> {
             NodeCommand::LastSave => about::lastsave,
             NodeCommand::Shutdown => about::shutdown,
             NodeCommand::SlowLog => slow_log::slowlog,
+            NodeCommand::Monitor => monitor::monitor,
             NodeCommand::Multi => transaction::multi,
             NodeCommand::Exec => transaction::exec,
             NodeCommand::Discard => transaction::discard,

@@ -2,7 +2,7 @@
 //!
 //! A command is measured where commandstats measure it, and no clock is read for this beside. Of commands that take
 //! constant or logarithmic time, and took microseconds when last measured, a few calls are left out (`core/calls.rs`); a
-//! threshold under [`ALL_MEASURED_BELOW_NS`] has them measured as well.
+//! threshold below a millisecond has them measured as well.
 
 use quorlock_engine::{ErrorReply, Flags, Reply, Spec, parse_integer};
 
@@ -102,9 +102,6 @@ fn shown<'a>(entries: impl Iterator<Item = &'a SlowCommand>) -> Reply {
     };
     Reply::Array(entries.map(entry).collect())
 }
-
-/// All commands are measured where such a short one is slow.
-pub(super) const ALL_MEASURED_BELOW_NS: u64 = 1_000_000;
 
 /// How many entries GET shows by itself.
 const SHOWN: usize = 10;

@@ -18,12 +18,12 @@ use crate::session::named_request::NamedRequest;
 impl Session {
     /// Whether it listens, so that messages may come at any time.
     pub(crate) fn is_listening(&self) -> bool {
-        self.listening.is_any()
+        self.listening.is_any() || self.is_monitor
     }
 
     /// Whether a command is refused of a connection that listens.
     pub(super) fn refuses_while_listening(&self, request: NamedRequest<'_>) -> bool {
-        self.is_listening()
+        self.listening.is_any()
             && self.caller.protocol == Protocol::Resp2
             && (request.spec).is_some_and(|spec| !spec.flags.contains(Flags::WHILE_LISTENING))
     }

@@ -16,6 +16,7 @@ use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
 use crate::core::log_queue::{LogEvents, LogQueue};
 use crate::core::log_writer::LogWriter;
+use crate::core::monitors::Monitors;
 use crate::core::pause::Pause;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
@@ -99,6 +100,7 @@ pub(super) fn assemble(
         access: access(plan),
         settings: Settings::new(&plan.config),
         slow_log: Mutex::default(),
+        monitors: Monitors::default(),
         config: plan.config.clone(),
         statistics: Statistics::default(),
         calls: Calls::new(facts.workers + IN_PROCESS, command_numbers::counted()),

@@ -20,6 +20,7 @@ pub(crate) struct Introduction {
     pub(crate) queued: Option<usize>,
     pub(crate) queued_bytes: usize,
     pub(crate) listening: Listening,
+    pub(crate) is_monitor: bool,
     pub(crate) tracking: TrackingShown,
     /// As whom it has logged in; the default user where it has not.
     pub(crate) user: Option<Arc<User>>,

@@ -303,6 +303,9 @@ fn memory(page: &mut Page<'_>) {
     page.field("total_system_memory_human", Human(machine));
     page.field("used_memory_lua", page.engine.script_memory);
     page.field("used_memory_vm_eval", page.engine.script_memory);
+    let ratio = resident as f64 / used.max(1) as f64;
+    page.field("mem_fragmentation_ratio", format!("{ratio:.2}"));
+    page.field("mem_fragmentation_bytes", resident.saturating_sub(used));
     let maxmemory = page.node.configured(|it| it.maxmemory);
     page.field("maxmemory", maxmemory);
     page.field("maxmemory_human", Human(maxmemory));

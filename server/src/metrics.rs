@@ -6,6 +6,8 @@
 
 mod exposition;
 mod listener;
+mod locks;
+mod page;
 mod state;
 
 use std::sync::Arc;

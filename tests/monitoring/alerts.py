@@ -24,11 +24,13 @@ WELL = {
     "redis_config_maxclients": "10000x{n}",
     "redis_db_keys": "40x{n}",
     "redis_db_keys_expiring": "40x{n}",
+    "quorlock_lock_ends_total": "0x{n}",
     "quorlock_node_info": "1x{n}",
 }
 MORE_LABELS = {
     "redis_db_keys": 'db="db0", ',
     "redis_db_keys_expiring": 'db="db0", ',
+    "quorlock_lock_ends_total": 'pattern="job:*", how="expired", ',
     "quorlock_node_info": 'version="0.1.0", appendfsync="everysec", ',
 }
 
@@ -46,6 +48,7 @@ ALERTS = {
     "QuorlockClientsRefused": ("warning", "{} of quorlock has refused connections: maxclients is reached"),
     "QuorlockClientsNearlyAll": ("warning", "{} of quorlock has 95% of its clients"),
     "QuorlockLocksWithoutEnd": ("info", "{} of quorlock has 2 keys that never end"),
+    "QuorlockLocksExpire": ("info", "{} of quorlock: 20 locks of the class 'job:*' have ended without a release within an hour"),
     "QuorlockNodesDiffer": ("info", "quorlock: nodes have 2 different versions or fsync modes"),
     "QuorlockAgentWithoutMajority": ("critical", "{}: too few nodes can vote for this agent, its programs get no locks"),
 }
@@ -125,6 +128,10 @@ CASES = [
         [("QuorlockLocksWithoutEnd", "9m", []), ("QuorlockLocksWithoutEnd", "12m", ["lock1"])],
     ),
     (
+        {("quorlock_lock_ends_total", "lock1"): "0x40 20x{n}"},
+        [("QuorlockLocksExpire", "9m", []), ("QuorlockLocksExpire", "17m", ["lock1"])],
+    ),
+    (
         {("quorlock_node_info", "lock5"): "always"},
         [("QuorlockNodesDiffer", "50m", []), ("QuorlockNodesDiffer", "62m", [""])],
     ),
@@ -156,6 +163,7 @@ def expected(name, instance):
     severity, summary = ALERTS[name]
     job = "quorlock-agent" if instance == "app1" else "quorlock"
     labels = f"severity: {severity}, job: {job}" + (f", instance: {instance}" if instance else "")
+    labels += ', pattern: "job:*"' if name == "QuorlockLocksExpire" else ""
     return f"""
           - exp_labels: {{ {labels} }}
             exp_annotations: {{ summary: "{summary.format(instance)}" }}"""

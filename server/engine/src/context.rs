@@ -5,6 +5,7 @@
 //! nothing has happened.
 
 mod collections;
+mod counting;
 mod publishing;
 mod several;
 mod shared_locks;
@@ -19,6 +20,7 @@ use crate::effects::{Dependency, Effects};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
+use crate::lock_counts::LockEnd;
 use crate::mutation;
 use crate::notifications::Class;
 use crate::reply::Reply;
@@ -174,6 +176,7 @@ impl CommandContext<'_> {
             .waiters
             .note_written(found.hash, || body.wanted());
         self.note_before(found);
+        self.count_written(found, &body, deadline);
         if found.live.is_none() && self.keyspace.events.contain(Class::New) {
             self.notify_in(found.database, Class::New, "new", body.key());
         }
@@ -205,6 +208,7 @@ impl CommandContext<'_> {
         mutation::encode_set_deadline(&mut self.effects.journal, found.database, key, deadline);
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
+        self.count_moved(slot, key, deadline);
         if deadline > self.keyspace.entry(slot).deadline {
             self.keyspace.note_extended(slot, self.now.node);
         }
@@ -242,6 +246,16 @@ impl CommandContext<'_> {
 
     /// Deletes a key. False if it does not exist.
     pub(crate) fn delete(&mut self, found: &KeySlot, key: &[u8]) -> Result<bool, ErrorReply> {
+        self.end_key(found, key, LockEnd::Released)
+    }
+
+    /// The same, counted as this where the key is a lock.
+    pub(crate) fn end_key(
+        &mut self,
+        found: &KeySlot,
+        key: &[u8],
+        how: LockEnd,
+    ) -> Result<bool, ErrorReply> {
         let Some(slot) = found.live else {
             return Ok(false);
         };
@@ -253,6 +267,7 @@ impl CommandContext<'_> {
             // With the last element the key goes.
             self.note_deadline(self.deadline(found));
         }
+        self.count_ended(slot, how);
         self.keyspace
             .remove(found.hash, slot, self.effects.position);
         Ok(true)
@@ -276,6 +291,7 @@ impl CommandContext<'_> {
         });
         mutation::encode_flush(&mut self.effects.journal, database);
         self.keyspace.touch_flushed(now, database);
+        self.keyspace.count_flushed(database, now);
         self.keyspace.flush(database, position);
         if is_uncovered {
             self.effects.uncovered = true;

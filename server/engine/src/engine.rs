@@ -15,12 +15,14 @@ use crate::control::Ceiling;
 use crate::effects::Effects;
 use crate::error::{ErrorReply, OUT_OF_MEMORY};
 use crate::fences::Fences;
+use crate::keyspace::counting::HeldLocks;
 use crate::keyspace::holders::ClientDescription;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
     KeyspaceRules, Reclaimed, Statistics, VALUE_BYTES_MAX,
 };
+use crate::lock_counts::LockCounts;
 use crate::mutation::PayloadError;
 use crate::notifications::Events;
 use crate::position::LogPosition;
@@ -270,6 +272,31 @@ impl Engine {
         self.keyspace.statistics
     }
 
+    /// What was counted of locks since the start.
+    pub fn lock_counts(&self) -> &LockCounts {
+        &self.keyspace.lock_counts
+    }
+
+    /// Counts locks anew, by these patterns of their names, at most [`LOCK_PATTERNS_MAX`].
+    ///
+    /// [`LOCK_PATTERNS_MAX`]: crate::lock_counts::LOCK_PATTERNS_MAX
+    pub fn set_lock_patterns(&mut self, patterns: &[String]) {
+        let patterns = patterns.iter().map(|pattern| pattern.as_str().into());
+        self.keyspace.lock_counts = LockCounts::new(patterns.collect());
+    }
+
+    /// How many keys may be locks.
+    pub fn held_locks(&self) -> HeldLocks {
+        self.keyspace.held_locks()
+    }
+
+    /// How long the lock is held that is held for the longest time, of those taken since the start. One call looks at a
+    /// bounded number of keys: with more than that it is found after some calls.
+    pub fn oldest_lock(&mut self, now: NodeTime) -> Option<Duration> {
+        let since = self.keyspace.oldest_lock(now, OLDEST_LOCK_SLOTS)?;
+        Some(now.saturating_since(since))
+    }
+
     /// Begins with this ceiling of fences on record: all names go on above it.
     pub fn begin_fences(&mut self, ceiling: Ceiling) {
         self.keyspace.fences = Fences::new(ceiling);
@@ -428,3 +455,6 @@ pub struct KeyHash(u64);
 
 /// The longest key unless told otherwise.
 const KEY_BYTES_MAX: usize = 1 << 20;
+
+/// So many keys a search for the oldest lock looks at: about a tenth of a millisecond.
+const OLDEST_LOCK_SLOTS: u32 = 4096;

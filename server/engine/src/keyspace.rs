@@ -8,6 +8,7 @@
 pub(crate) mod ages;
 pub(crate) mod change;
 pub(crate) mod collection;
+pub(crate) mod counting;
 mod databases;
 mod discarded;
 pub(crate) mod entry;
@@ -16,7 +17,7 @@ pub(crate) mod holders;
 mod holding;
 mod index;
 pub(crate) mod list;
-mod lock_holder;
+pub(crate) mod lock_holder;
 pub(crate) mod members;
 mod order;
 pub(crate) mod partial;
@@ -40,6 +41,7 @@ use crate::effects::Dependency;
 use crate::fences::Fences;
 use crate::keyspace::ages::Ages;
 use crate::keyspace::change::Change;
+use crate::keyspace::counting::{HeldLocks, OldestLock, Step};
 use crate::keyspace::databases::Databases;
 pub use crate::keyspace::discarded::Discarded;
 pub use crate::keyspace::entry::DATABASES;
@@ -56,6 +58,7 @@ use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::waiters::Waiters;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
+use crate::lock_counts::LockCounts;
 use crate::lock_queues::LockQueues;
 use crate::notifications::Events;
 use crate::position::LogPosition;
@@ -118,6 +121,9 @@ pub(crate) struct Keyspace {
     /// The collection that a snapshot is taking in parts, or that replay has a part of.
     pub(crate) partial: Option<Partial>,
     counts: Box<[DatabaseCount; DATABASES as usize]>,
+    held_locks: HeldLocks,
+    oldest_lock: OldestLock,
+    pub(crate) lock_counts: LockCounts,
     seed: u64,
     /// What earlier replies of the same transaction have taken.
     pub(crate) reply_bytes_before: usize,
@@ -138,6 +144,7 @@ impl Keyspace {
     pub(crate) fn new(seed: u64, rules: KeyspaceRules) -> Keyspace {
         Keyspace {
             index: Index::new(seed),
+            lock_counts: LockCounts::new(Vec::new()),
             ..Keyspace::placeholder(seed, rules)
         }
     }
@@ -164,6 +171,9 @@ impl Keyspace {
             discarded: Discarded::default(),
             partial: None,
             counts: Box::default(),
+            held_locks: HeldLocks::default(),
+            oldest_lock: OldestLock::default(),
+            lock_counts: LockCounts::default(),
             seed,
             reply_bytes_before: 0,
             random: seed,
@@ -366,7 +376,9 @@ impl Keyspace {
         self.expired.forget(slot);
         self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);
+        self.count_lock(slot, Step::Down);
         let body = self.slab.change(slot, |old| std::mem::replace(old, body));
+        self.count_lock(slot, Step::Up);
         if self.is_recording() {
             self.undo.push(UndoRecord::Replaced { slot, body, end });
         } else {
@@ -452,8 +464,10 @@ impl Keyspace {
         if old.deadline != deadline {
             self.wheel.remove(&mut self.slab, slot);
             self.count_ttl(slot, Step::Down);
+            self.count_lock(slot, Step::Down);
             self.slab.get_mut(slot).deadline = deadline;
             self.count_ttl(slot, Step::Up);
+            self.count_lock(slot, Step::Up);
             self.link(slot);
         }
         self.slab.get_mut(slot).set_position(position);
@@ -464,33 +478,5 @@ impl Keyspace {
         if self.slab.get(slot).deadline != Deadline::NEVER {
             self.wheel.insert(&mut self.slab, slot);
         }
-    }
-
-    fn count_key(&mut self, slot: Slot, step: Step) {
-        let count = &mut self.counts[usize::from(self.slab.get(slot).number())];
-        step.take(&mut count.keys);
-        self.count_ttl(slot, step);
-    }
-
-    fn count_ttl(&mut self, slot: Slot, step: Step) {
-        let entry = self.slab.get(slot);
-        if entry.deadline != Deadline::NEVER {
-            step.take(&mut self.counts[usize::from(entry.number())].with_ttl);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Step {
-    Up,
-    Down,
-}
-
-impl Step {
-    fn take(self, count: &mut u64) {
-        *count = match self {
-            Step::Up => count.saturating_add(1),
-            Step::Down => count.saturating_sub(1),
-        };
     }
 }

@@ -31,6 +31,7 @@ pub mod incarnation;
 mod keyspace;
 mod links;
 pub mod live_mode;
+pub mod lock_counts;
 mod lock_intents;
 mod lock_queues;
 mod mutation;
@@ -73,6 +74,7 @@ pub use glob::{
 };
 pub use keyspace::change::Change;
 pub use keyspace::collection::Collection;
+pub use keyspace::counting::HeldLocks;
 pub use keyspace::fields::Fields;
 pub use keyspace::holders::ClientDescription;
 pub use keyspace::list::{End, List};

@@ -85,6 +85,7 @@ struct Waiter {
     client: ClientId,
     name: QueueName,
     token: Arc<[u8]>,
+    since: NodeTime,
     is_shared: bool,
     /// How long its turn lasts.
     turn: Duration,
@@ -204,6 +205,7 @@ impl LockQueues {
             client,
             name: name.clone(),
             token,
+            since: now,
             is_shared,
             turn,
             keeps_until,
@@ -214,6 +216,14 @@ impl LockQueues {
             self.set_timer(&name, earliest([until, intent]));
         }
         Ok(waiting)
+    }
+
+    /// Since when the one waits for a lock that would take it with this token.
+    pub(crate) fn waits_since(&self, name: &QueueName, token: &[u8]) -> Option<NodeTime> {
+        let queue = self.queues.get(name)?;
+        let is_token = token.len() <= TOKEN_BYTES_MAX;
+        let ticket = is_token.then(|| queue.ticket_of(token))??;
+        self.waiters.get(&ticket).map(|waiter| waiter.since)
     }
 
     fn admit(&self, bytes: usize) -> Result<(), QueueRefusal> {

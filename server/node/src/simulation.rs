@@ -20,6 +20,7 @@ use quorlock_persistence::{Disk, Position};
 
 use crate::clock::Clock;
 use crate::core::commit::Failure;
+use crate::core::executor::locks::LockReport;
 use crate::core::log_queue::{LogEvent, LogEvents};
 use crate::core::log_schedule::Ready;
 use crate::core::log_work::{BegunJob, LogWork};
@@ -107,6 +108,15 @@ impl Node {
     /// When the log failed.
     pub fn now(&self) -> Result<NodeTime, Failure> {
         Ok(self.node.lock_now()?.1.node)
+    }
+
+    /// What its metrics say of locks now.
+    ///
+    /// # Errors
+    /// When the log failed.
+    pub fn lock_report(&self) -> Result<LockReport, Failure> {
+        let (mut executor, now) = self.node.lock_now()?;
+        Ok(executor.lock_report(now.node))
     }
 
     /// How many clients that waited for an element it has served.

@@ -8,15 +8,14 @@ use std::fmt::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 use quorlock_engine::control::Durability;
 
+use crate::metrics::locks::{self, Times};
+use crate::metrics::page::{Labels, Page, seconds};
 use crate::metrics::state;
 use quorlock_node::core::durable_counts::Counts;
 use quorlock_node::core::process::CpuSeconds;
@@ -54,36 +53,7 @@ pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     Ok(text)
 }
 
-type Labels = Vec<(&'static str, String)>;
-
-struct Page<'a> {
-    registry: Registry,
-    node: &'a NodeState,
-}
-
 impl Page<'_> {
-    fn register(&mut self, name: &str, metric: impl Metric) {
-        self.registry.register(name, help(name), metric);
-    }
-
-    fn gauge(&mut self, name: &str, value: f64) {
-        self.register(name, ConstGauge::new(value));
-    }
-
-    fn flag(&mut self, name: &str, is_so: bool) {
-        self.gauge(name, f64::from(u8::from(is_so)));
-    }
-
-    /// `name` without the suffix `_total`, which the format adds.
-    fn counter(&mut self, name: &str, value: u64) {
-        self.register(name, ConstCounter::new(value));
-    }
-
-    /// `name` without the suffix `_info`, which the format adds.
-    fn info(&mut self, name: &str, labels: Labels) {
-        self.register(name, Info::new(labels));
-    }
-
     /// What redis_exporter shows of Redis, as far as a node has it.
     fn of_redis(&mut self) {
         let node = self.node;
@@ -174,9 +144,11 @@ impl Page<'_> {
         let node = self.node;
         let state = state::of(node);
         // A lock that a panic poisoned: the process is about to end, and /healthz says so.
-        let Ok(executor) = node.executor.lock() else {
+        let Ok(mut executor) = node.executor.lock() else {
             return;
         };
+        let now = executor.time.now(&*node.clock).node;
+        let lock_report = executor.lock_report(now);
         let statistics = executor.statistics();
         let counts = node.commit.counts_shown(&executor, Wait::default());
         let (ttl_bound_ns, cap_ns) = (executor.ttl_bound.on_record_ns, executor.mode.cap_ns());
@@ -185,6 +157,7 @@ impl Page<'_> {
         drop(executor);
         self.sizes(counts);
         self.gauge("redis_memory_used_bytes", memory as f64);
+        locks::register(self, &lock_report);
         self.counter("redis_expired_keys", statistics.expired);
         self.counter("redis_evicted_keys", 0);
         self.counter("redis_keyspace_hits", statistics.hits);
@@ -283,96 +256,16 @@ impl Page<'_> {
         );
         self.counter("quorlock_log_frames_written", node.commit.written().get());
         self.counter("quorlock_log_frames_synced", node.commit.synced().get());
-        self.register("quorlock_sync_duration_seconds", SyncTimes::read(node));
+        self.register("quorlock_sync_duration_seconds", sync_times(node));
     }
 }
 
 /// The durations of syncs as they were at one moment.
-#[derive(Debug)]
-struct SyncTimes {
-    sum_seconds: f64,
-    count: u64,
-    /// Upper bound in seconds, and how many fell between it and the one before.
-    buckets: Vec<(f64, u64)>,
-}
-
-impl SyncTimes {
-    fn read(node: &NodeState) -> Self {
-        let SyncCounts { sum_ns, buckets } = node.commit.syncs.read();
-        let bounds = SYNC_BOUNDS_NS.iter().map(|bound| seconds(*bound));
-        Self {
-            sum_seconds: seconds(sum_ns),
-            count: buckets.iter().sum(),
-            buckets: bounds.chain([f64::INFINITY]).zip(buckets).collect(),
-        }
+fn sync_times(node: &NodeState) -> Times {
+    let SyncCounts { sum_ns, buckets } = node.commit.syncs.read();
+    let bounds = SYNC_BOUNDS_NS.iter().map(|bound| seconds(*bound));
+    Times {
+        sum_seconds: seconds(sum_ns),
+        buckets: bounds.chain([f64::INFINITY]).zip(buckets).collect(),
     }
 }
-
-impl EncodeMetric for SyncTimes {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {
-        encoder.encode_histogram::<NoLabelSet>(self.sum_seconds, self.count, &self.buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
-}
-
-/// Exact enough for a graph: a double holds microseconds for centuries.
-fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
-}
-
-/// The text that explains a metric.
-fn help(name: &str) -> &'static str {
-    let mut lines = HELP.lines().filter_map(|line| line.split_once(": "));
-    let line = lines.find(|(metric, _)| *metric == name);
-    line.expect("each metric has its line in the table").1
-}
-
-/// A metric and its text in each line, without the suffixes that the format adds to a name.
-const HELP: &str = "\
-redis_up: The node answers
-redis_uptime_in_seconds: Since the start
-redis_instance: This node, as Redis describes itself
-redis_connected_clients: Connections now
-redis_blocked_clients: Clients that wait with a request: for an element, a sync, or the end of a pause
-redis_config_maxclients: Most connections at a time
-redis_memory_used_bytes: What keys take with their values; of an agent, its resident memory
-redis_memory_used_rss_bytes: Resident memory
-redis_memory_max_bytes: The directive maxmemory; 0: no limit
-redis_connected_slaves: Always 0: nodes are independent
-redis_loading_dump_file: The field `loading` of INFO
-redis_connections_received: Connections since the start
-redis_rejected_connections: Connections refused
-redis_commands_processed: Commands answered
-redis_commands: Calls of each command, those of scripts included
-redis_commands_duration_seconds: How long calls took, those of scripts as part of the script
-redis_errors: Replies that were errors, by their first word
-redis_net_input_bytes: Bytes received
-redis_net_output_bytes: Bytes sent
-quorlock_error_replies: Replies that were errors
-redis_expired_keys: Keys whose time was over
-redis_evicted_keys: Always 0: nothing is evicted
-redis_keyspace_hits: Lookups that found a key
-redis_keyspace_misses: Lookups that found none
-quorlock_serving: 1 when the node serves locks; of an agent, when a majority of its nodes can vote
-quorlock_restart_delay_remaining_seconds: What is left of the delay
-quorlock_ttl_bound_seconds: The longest TTL a crash could forget
-quorlock_restart_delay_max_seconds: restart-delay-max
-quorlock_log_full: 1 when the log has no room for writes
-quorlock_restart_delay_seconds: The whole delay of this start
-quorlock_restart_waited_seconds: Waited before it served locks
-quorlock_last_stop: How the last run ended
-quorlock_node: This node
-quorlock_incarnation: Counts the starts of this node
-redis_aof_enabled: 1 when keys are logged
-redis_aof_current_size_bytes: The log on disk
-redis_aof_last_write_status: 0 when the log failed
-quorlock_log_frames_written: The position written
-quorlock_log_frames_synced: The position synced
-redis_cpu_user_seconds: CPU time in user mode
-redis_cpu_sys_seconds: CPU time in the kernel
-redis_db_keys: Keys that replies may reveal, by database
-redis_db_keys_expiring: Keys with a TTL, by database
-quorlock_sync_duration_seconds: How long syncs of the log took";

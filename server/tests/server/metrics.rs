@@ -124,6 +124,17 @@ fn metrics_say_what_happened_under_the_names_that_dashboards_know() {
             ("redis_db_keys{db=\"db0\"}", 2.0),
             ("redis_db_keys_expiring{db=\"db0\"}", 1.0),
             ("redis_db_keys{db=\"db7\"}", 0.0),
+            ("quorlock_locks_held", 1.0),
+            ("quorlock_locks_without_ttl", 1.0),
+            ("quorlock_lock_grants_total{pattern=\"\"}", 1.0),
+            (
+                "quorlock_lock_refusals_total{pattern=\"\",reason=\"held\"}",
+                0.0,
+            ),
+            (
+                "quorlock_lock_hold_seconds_bucket{le=\"+Inf\",pattern=\"\"}",
+                0.0,
+            ),
             ("redis_aof_enabled", 1.0),
             ("redis_aof_last_write_status", 1.0),
             ("quorlock_error_replies_total", 1.0),

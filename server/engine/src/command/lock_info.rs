@@ -15,12 +15,14 @@ use crate::error::ErrorReply;
 use crate::fences::FenceName;
 use crate::keyspace::Keyspace;
 use crate::keyspace::collection::Collection;
+use crate::keyspace::counting::is_lock;
 use crate::keyspace::entry::{Entry, Slot, ValueRef};
 use crate::keyspace::fields::Fields;
 use crate::keyspace::holders::Holder;
 use crate::keyspace::list::List;
+use crate::keyspace::lock_holder::may_be_lock;
 use crate::keyspace::shared_holders::SharedHolders;
-use crate::lock_queues::TOKEN_BYTES_MAX;
+use crate::lock_counts::LockEnd;
 use crate::notifications::Class;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
@@ -47,7 +49,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     };
     let (keyspace, now) = (&*context.keyspace, context.now.node);
     let entry = keyspace.entry(slot);
-    if !may_be_lock(entry) {
+    if !may_be_lock(entry.value()) {
         return Err(NO_LOCK);
     }
     let fence = match entry.value() {
@@ -102,8 +104,7 @@ fn list(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let left = page_of_slots(context, start, KEYS_PER_PAGE, |context, slot| {
         let (keyspace, now) = (&*context.keyspace, context.now.node);
         let entry = keyspace.entry(slot);
-        let is_held = entry.deadline != Deadline::NEVER && may_be_lock(entry);
-        if is_held && filter.admits_name(entry.key())? {
+        if is_lock(entry) && filter.admits_name(entry.key())? {
             rows.push(row(keyspace, context.effects, slot, now)?);
         }
         Ok(())
@@ -161,13 +162,13 @@ fn force_release(
             (is_field, Some(Unlocked::of(fields)))
         }
         Some(ValueRef::Collection(Collection::SharedLock(_))) => {
-            let is_held = shared_locks::release(context, &found, name, token)?;
+            let is_held = shared_locks::release(context, &found, (name, token), LockEnd::Forced)?;
             return Ok(Reply::flag(is_held));
         }
         Some(ValueRef::Collection(_)) => return Err(NO_LOCK),
     };
     if is_held {
-        context.delete(&found, name)?;
+        context.end_key(&found, name, LockEnd::Forced)?;
         if let Some(message) = message {
             message.publish(context, name)?;
         }
@@ -218,15 +219,6 @@ fn in_slot_of(prefix: &str, name: &[u8]) -> Vec<u8> {
     match name.contains(&b'{') {
         true => [prefix, b":", name].concat(),
         false => [prefix, b":{", name, b"}"].concat(),
-    }
-}
-
-/// A string that is too long for a token, and all that is neither a string nor a hash, is something else.
-fn may_be_lock(entry: &Entry) -> bool {
-    match entry.value() {
-        ValueRef::String(token) => token.len() <= TOKEN_BYTES_MAX,
-        ValueRef::Collection(Collection::Hash(_) | Collection::SharedLock(_)) => true,
-        ValueRef::Collection(_) => false,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::control::Ceiling;
 use crate::error::ErrorReply;
 use crate::fences::{FenceName, FenceRefusal};
 use crate::keyspace::KeySlot;
+use crate::lock_counts::{LockEnd, LockRefusal};
 use crate::lock_queues::TOKEN_BYTES_MAX;
 use crate::notifications::Class;
 use crate::number::parse_integer;
@@ -61,6 +62,7 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     }
     if found.live.is_some() {
         context.note_writer(&found, name);
+        context.count_refusal(name, LockRefusal::Held);
         let holder = context.string(&found).ok().flatten();
         let holder = holder.map_or(Reply::Nil, Reply::bulk);
         return Ok(fence_reply(false, current, Some(holder)));
@@ -159,7 +161,8 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let found = context.look_at(name);
     let is_held = is_held_by(context, &found, arguments[2]);
     if !is_held {
-        let is_released = shared_locks::release(context, &found, name, arguments[2])?;
+        let is_released =
+            shared_locks::release(context, &found, (name, arguments[2]), LockEnd::Released)?;
         return Ok(Reply::flag(is_released));
     }
     context.delete(&found, name)?;

@@ -9,6 +9,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::shared_holders::SharedHolders;
+use crate::lock_counts::{LockEnd, LockRefusal};
 use crate::notifications::Class;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
@@ -25,6 +26,7 @@ pub(super) fn acquire(
     let found = context.peek(name);
     let now = context.now.node;
     let Ok(holders) = context.collection::<SharedHolders>(&found) else {
+        context.count_refusal(name, LockRefusal::Held);
         let holder = context.string(&found).ok().flatten();
         return Ok(refused(holder));
     };
@@ -35,6 +37,7 @@ pub(super) fn acquire(
     let queue = QueueName::new(context.caller.database, name);
     let queues = &context.keyspace.lock_queues;
     if !queues.admits_reader(&queue, token, now) {
+        context.count_refusal(name, LockRefusal::WriterWaits);
         return Ok(refused(None));
     }
     let ended = match holders {
@@ -56,7 +59,12 @@ pub(super) fn acquire(
         context.put_collection(&found, name, holders, deadline)?;
     }
     context.note_shared_taking(name, token, owner);
-    context.keyspace.lock_queues.note_reader(&queue, token);
+    let keyspace = &mut *context.keyspace;
+    if let Some(since) = keyspace.lock_queues.waits_since(&queue, token) {
+        let waited = now.saturating_since(since);
+        keyspace.lock_counts.count_wait(name, waited);
+    }
+    keyspace.lock_queues.note_reader(&queue, token);
     context.notify(Class::Module, "lock.acquire", name);
     context.notify(Class::Generic, "expire", name);
     Ok(Reply::Array(vec![Reply::flag(true), Reply::Nil]))
@@ -109,8 +117,8 @@ pub(super) fn extend(
 pub(super) fn release(
     context: &mut CommandContext<'_>,
     found: &KeySlot,
-    name: &[u8],
-    token: &[u8],
+    (name, token): (&[u8], &[u8]),
+    how: LockEnd,
 ) -> Result<bool, ErrorReply> {
     let now = context.now.node;
     if end_of(context, found, token).is_none() {
@@ -119,7 +127,7 @@ pub(super) fn release(
     let holders = context.collection::<SharedHolders>(found)?;
     let is_last = holders.is_none_or(|holders| holders.live(now).nth(1).is_none());
     if is_last {
-        context.delete(found, name)?;
+        context.end_key(found, name, how)?;
         context.notify(Class::Generic, "del", name);
     } else {
         context.change_holders(found, name, &[Change::HolderRemove { token }])?;

@@ -8,6 +8,7 @@ use crate::command::set_options::{
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::lock_counts::LockRefusal;
 use crate::notifications::Class;
 use crate::reply::Reply;
 use crate::time::Deadline;
@@ -59,6 +60,9 @@ fn set_string(
         SetCondition::IfEqual(wanted) => context.string(&found)? != Some(wanted),
         SetCondition::IfNotEqual(unwanted) => context.string(&found)? == Some(unwanted),
     };
+    if is_refused && options.condition == SetCondition::IfAbsent {
+        context.count_refusal(key, LockRefusal::Held);
+    }
     if is_refused
         && options.condition == SetCondition::IfAbsent
         && context.note_writer(&found, key)

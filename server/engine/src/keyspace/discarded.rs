@@ -72,6 +72,7 @@ impl Keyspace {
                 | UndoRecord::Changed { .. }
                 | UndoRecord::Held { .. }
                 | UndoRecord::Owned { .. }
+                | UndoRecord::Counted(_)
                 | UndoRecord::Swapped { .. } => {}
             }
         }

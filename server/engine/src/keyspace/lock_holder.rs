@@ -3,7 +3,7 @@
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::{Entry, ValueRef};
 use crate::keyspace::{KeySlot, Keyspace};
-use crate::lock_queues::{Holder, LockQueues, Woken};
+use crate::lock_queues::{Holder, LockQueues, TOKEN_BYTES_MAX, Woken};
 use crate::queue_name::QueueName;
 use crate::time::{Deadline, NodeTime};
 
@@ -21,6 +21,12 @@ impl Keyspace {
         let entry = found.live.map(|slot| self.slab.get(slot));
         let holder = entry.and_then(holder_of);
         let holder = holder.map(|holder| Holder { is_new, ..holder });
+        if let Some(holder) = holder.filter(|holder| holder.is_new && !holder.is_shared)
+            && let Some(since) = self.lock_queues.waits_since(name, holder.token)
+        {
+            let waited = now.saturating_since(since);
+            self.lock_counts.count_wait(key, waited);
+        }
         self.lock_queues.note(name, holder, now, woken);
     }
 
@@ -31,6 +37,16 @@ impl Keyspace {
     ) -> (&mut LockQueues, Option<Holder<'_>>) {
         let entry = found.live.map(|slot| self.slab.get(slot));
         (&mut self.lock_queues, entry.and_then(holder_of))
+    }
+}
+
+/// Whether a value may be a lock. A string that is too long for a token, and all that is neither a string nor a hash, is
+/// something else.
+pub(crate) fn may_be_lock(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::String(token) => token.len() <= TOKEN_BYTES_MAX,
+        ValueRef::Collection(Collection::Hash(_) | Collection::SharedLock(_)) => true,
+        ValueRef::Collection(_) => false,
     }
 }
 

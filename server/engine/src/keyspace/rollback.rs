@@ -3,9 +3,10 @@
 //! Then every key, slot and deadline is what it was. Counters of hits are not undone, and whether a key had been read is
 //! not known: it counts as read.
 
+use crate::keyspace::Keyspace;
+use crate::keyspace::counting::Step;
 use crate::keyspace::entry::{Entry, NONE};
 use crate::keyspace::undo::UndoRecord;
-use crate::keyspace::{Keyspace, Step};
 use crate::position::LogPosition;
 
 impl Keyspace {
@@ -76,7 +77,9 @@ impl Keyspace {
             UndoRecord::Replaced { slot, body, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
                 self.mark_read(slot);
+                self.count_lock(slot, Step::Down);
                 let body = self.slab.change(slot, |old| std::mem::replace(old, body));
+                self.count_lock(slot, Step::Up);
                 self.discarded.add(body);
                 self.holders.forget(slot);
             }
@@ -101,6 +104,7 @@ impl Keyspace {
             }
             UndoRecord::Held { holder } => self.holders.put(holder),
             UndoRecord::Owned { slot, owner } => self.holders.put_owner(slot, owner),
+            UndoRecord::Counted(counted) => self.lock_counts.take_back(counted),
             UndoRecord::Swapped { both } => self.exchange(both),
             UndoRecord::Removed { slot, mut entry } => {
                 (entry.previous, entry.next) = (NONE, NONE);

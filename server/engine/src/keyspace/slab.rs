@@ -163,6 +163,11 @@ impl Slab {
         }
     }
 
+    /// The entry of a slot that may have been given away.
+    pub(crate) fn find(&self, slot: Slot) -> Option<&Entry> {
+        self.chunks.get(chunk_of(slot))?.get(offset_of(slot))
+    }
+
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &Entry {
         &self.chunks[chunk_of(slot)][offset_of(slot)]

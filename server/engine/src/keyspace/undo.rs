@@ -3,6 +3,7 @@
 use crate::keyspace::change::Reversal;
 use crate::keyspace::entry::{Body, Entry, Slot};
 use crate::keyspace::holders::Holder;
+use crate::lock_counts::Counted;
 use crate::position::LogPosition;
 use crate::time::Deadline;
 
@@ -38,6 +39,8 @@ pub(crate) enum UndoRecord {
     Held { holder: Holder },
     /// This was what the holder said about itself.
     Owned { slot: Slot, owner: Box<str> },
+    /// This was counted of a lock.
+    Counted(Counted),
     /// These databases had each other's keys.
     Swapped { both: [u8; 2] },
 }
@@ -51,7 +54,10 @@ impl UndoRecord {
             | UndoRecord::Deadline { slot, .. }
             | UndoRecord::Changed { slot, .. }
             | UndoRecord::Removed { slot, .. } => Some(*slot),
-            UndoRecord::Held { .. } | UndoRecord::Owned { .. } | UndoRecord::Swapped { .. } => None,
+            UndoRecord::Held { .. }
+            | UndoRecord::Owned { .. }
+            | UndoRecord::Counted(_)
+            | UndoRecord::Swapped { .. } => None,
         }
     }
 }

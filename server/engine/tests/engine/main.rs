@@ -8,6 +8,7 @@ mod dependency;
 mod expiry;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod lock_counts;
 mod lock_info;
 mod locks;
 mod memory;

@@ -74,6 +74,8 @@ pub struct Config {
     pub metrics_bind: Vec<Bind>,
     /// Its port; `None` where there is no such endpoint, 0 takes any free one.
     pub metrics_port: Option<u16>,
+    /// Names by which locks are counted apart in the metrics.
+    pub metrics_lock_patterns: Vec<String>,
     /// Whether clients from other machines are refused as long as there is no password.
     pub protected_mode: bool,
     /// The Unix socket to listen on as well; a relative path begins in the data directory.
@@ -301,6 +303,7 @@ impl Default for Config {
             tls: Tls::default(),
             metrics_bind: Bind::loopback(),
             metrics_port: None,
+            metrics_lock_patterns: Vec::new(),
             protected_mode: true,
             unixsocket: None,
             unixsocketperm: 0,

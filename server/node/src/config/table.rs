@@ -14,7 +14,7 @@ use super::times::{
     DAY, PATH_BYTES_MAX, optional_time, path, restart_delay, seconds, show_path, show_seconds, time,
 };
 use super::value::{
-    events, integer, label, memory, name_of, octal, one, one_of, percent_millionths,
+    events, integer, label, lock_patterns, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind, password, scripts, users};
@@ -238,6 +238,14 @@ pub(super) const USED: &[Directive] = &[
         "Addresses of that endpoint. It has no password, and shows neither keys nor tokens.",
         |c, v| bind::parse_all(v).map(|addresses| c.metrics_bind = addresses),
         |c| bind::show_all(&c.metrics_bind),
+    ),
+    Directive::used(
+        "metrics-lock-patterns",
+        "\"\"",
+        "up to 16 patterns of up to 64 letters, digits and `*?:./{}_-`",
+        "Names by which the metrics count locks apart: a lock counts for the first pattern that it matches. Empty: all together.",
+        |c, v| lock_patterns(v).map(|patterns| c.metrics_lock_patterns = patterns),
+        |c| c.metrics_lock_patterns.join(" "),
     ),
     Directive::used(
         "dir",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorlock_engine::lock_counts::LOCK_PATTERNS_MAX;
 use quorlock_engine::notifications::Events;
 
 use super::error::Problem;
@@ -33,6 +34,32 @@ where
 pub(super) fn events(letters: &str) -> Result<Events, Problem> {
     let problem = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
     Events::parse(letters).ok_or_else(|| Problem::new(problem))
+}
+
+/// Patterns of the names of locks. They are the values of a label, so each byte is one that needs no quoting there.
+pub(super) fn lock_patterns(values: &[String]) -> Result<Vec<String>, Problem> {
+    let patterns = match values {
+        [none] if none.is_empty() => &[],
+        patterns => patterns,
+    };
+    if patterns.len() > LOCK_PATTERNS_MAX {
+        return Err(Problem::new(format!(
+            "at most {LOCK_PATTERNS_MAX} patterns: each is a set of series of its own"
+        )));
+    }
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"*?:./{}_-".contains(&byte);
+    for (index, pattern) in patterns.iter().enumerate() {
+        if !(1..=64).contains(&pattern.len()) || !pattern.bytes().all(is_allowed) {
+            return Err(Problem::new(format!(
+                "'{}' must be a pattern of 1 to 64 letters, digits and *?:./{{}}_-",
+                pattern.escape_debug()
+            )));
+        }
+        if patterns[..index].contains(pattern) {
+            return Err(Problem::new(format!("'{pattern}' is listed twice")));
+        }
+    }
+    Ok(patterns.to_vec())
 }
 
 /// Permissions, written in octal.

@@ -4,6 +4,7 @@
 //! Invariant: positions are handed out in execution order, because commands execute and frames
 //! are appended under the same lock. Nothing here blocks, writes or syncs.
 
+pub mod locks;
 pub(crate) mod room;
 #[cfg(test)]
 mod room_tests;

@@ -424,3 +424,27 @@ fn a_message_waits_until_what_it_tells_is_on_record() {
     assert_eq!(told.len(), 1);
     assert!(told[0].synced >= wait.synced, "it tells of that lock");
 }
+
+#[test]
+fn a_node_counts_who_waits_and_how_long_by_the_pattern_of_the_name() {
+    let mut bench = Bench::new(&[("metrics-lock-patterns", "report:* j*")]);
+    let (holder, next) = (bench.client(), bench.client());
+    assert_eq!(bench.run(holder, "SET job t0 NX PX 60000"), "+OK ");
+    bench.run(next, "LOCK.WAIT job t1");
+    // To ask again is to wait on.
+    bench.advance(Duration::from_secs(1));
+    bench.run(next, "LOCK.WAIT job t2");
+    assert_eq!(bench.node.lock_report().unwrap().waiters, 1);
+    bench.advance(Duration::from_secs(2));
+    bench.run(holder, "DEL job");
+    bench.run(next, "SET job t2 NX PX 60000");
+    let report = bench.node.lock_report().unwrap();
+    assert_eq!((report.waiters, report.held.with_ttl), (0, 1));
+    let of: Vec<_> = report.counts.classes().collect();
+    let waited: Vec<_> = of
+        .iter()
+        .map(|(of, it)| (*of, it.waits.sum.as_secs()))
+        .collect();
+    assert_eq!(waited, [("", 0), ("report:*", 0), ("j*", 3)]);
+    assert_eq!(of[2].1.holds.sum.as_secs(), 3, "the first holder's");
+}

@@ -83,6 +83,8 @@ pub(super) fn assemble(
     let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
     let mode = LiveMode::new(&start);
     let mut executor = Executor::new(engine, log.appender, time, phase, mode, rules);
+    let patterns = &plan.config.metrics_lock_patterns;
+    executor.engine.set_lock_patterns(patterns);
     let node = NodeState {
         clients: clients_known_to(&mut executor),
         executor: Mutex::new(executor),

@@ -19,7 +19,7 @@ pub(super) const USED: &[Directive] = &[
         "128",
         "0 to 9223372036854775807",
         "How many entries SLOWLOG keeps. It keeps fewer where they take more than 16 MiB.",
-        |c, v| integer(one(v)?, 0, i64::MAX).map(|entries| c.slowlog_max_len = entries),
+        |c, v| integer(one(v)?, 0, usize::MAX >> 1).map(|entries| c.slowlog_max_len = entries),
         |c| c.slowlog_max_len.to_string(),
     )
     .live(),

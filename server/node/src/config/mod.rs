@@ -159,7 +159,7 @@ pub struct Config {
     /// Microseconds from which a command is in SLOWLOG; -1: none is.
     pub slowlog_log_slower_than: i64,
     /// How many entries SLOWLOG keeps.
-    pub slowlog_max_len: i64,
+    pub slowlog_max_len: usize,
     /// How many entries ACL LOG keeps.
     pub acllog_max_len: usize,
     /// From where DEBUG may be called.

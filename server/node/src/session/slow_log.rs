@@ -47,8 +47,7 @@ impl Batch<'_> {
 }
 
 fn entries_max(batch: &Batch<'_>) -> usize {
-    let entries = batch.node.settings.config().slowlog_max_len;
-    usize::try_from(entries).unwrap_or(usize::MAX)
+    batch.node.settings.config().slowlog_max_len
 }
 
 pub(super) fn slowlog(
@@ -65,9 +64,13 @@ pub(super) fn slowlog(
     log.keep(entries_max);
     let reply = match (request.names().1, &arguments[2..]) {
         ("get", []) => shown(log.newest(SHOWN)),
-        ("get", [count]) => match parse_integer(count).filter(|count| *count >= -1) {
-            Some(count) => shown(log.newest(usize::try_from(count).unwrap_or(usize::MAX))),
-            None => Reply::Error(COUNT),
+        ("get", [count]) => match parse_integer(count) {
+            Some(-1) => shown(log.newest(log.len())),
+            Some(count @ 0..) => {
+                let count = usize::try_from(count.min(ENTRIES_MAX));
+                shown(log.newest(count.expect("it is small")))
+            }
+            _ => Reply::Error(COUNT),
         },
         ("len", _) => Reply::count(log.len()),
         ("reset", _) => {
@@ -105,6 +108,9 @@ fn shown<'a>(entries: impl Iterator<Item = &'a SlowCommand>) -> Reply {
 
 /// How many entries GET shows by itself.
 const SHOWN: usize = 10;
+
+/// The bound on their bytes lets the log have fewer.
+const ENTRIES_MAX: i64 = 1 << 24;
 
 const COUNT: ErrorReply = ErrorReply::fixed("ERR count should be greater than or equal to -1");
 

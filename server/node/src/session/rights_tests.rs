@@ -169,3 +169,31 @@ fn a_request_that_is_wrong_is_refused_for_that_and_not_executed() {
         assert_eq!(ask(&node, &mut session, request).0, expected);
     }
 }
+
+#[test]
+fn what_exec_refuses_is_in_the_log_as_of_a_transaction_and_counted() {
+    let node = node();
+    let mut session = logged_in(&node, "on nopass +@all ~a");
+    for request in [&["MULTI"][..], &["GET", "a"]] {
+        ask(&node, &mut session, request);
+    }
+    set(&node, "resetkeys ~b");
+    ask(&node, &mut session, &["EXEC"]);
+    ask(&node, &mut session, &["GET", "a"]);
+    let contexts: Vec<&str> = {
+        let denials = node.access.denials();
+        let entries = denials.newest(9);
+        entries.map(|entry| entry.denied.context.name()).collect()
+    };
+    assert_eq!(contexts, ["toplevel", "multi"]);
+    let counts: Vec<(&str, u64)> = node.access.denied_counts().into_iter().collect();
+    assert_eq!(
+        counts,
+        [("auth", 0), ("cmd", 0), ("key", 2), ("channel", 0)]
+    );
+    let mut config = node.settings.config().clone();
+    config.set("acllog-max-len", &["1"]).unwrap();
+    node.settings.replace(config);
+    ask(&node, &mut session, &["GET", "c"]);
+    assert_eq!(node.access.denials().newest(9).count(), 1);
+}

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
 use crate::signals::CaughtSignals;
@@ -40,6 +40,8 @@ pub(crate) struct Arguments {
     nodes: NodeOptions,
     #[command(flatten)]
     votes: VoteOptions,
+    #[command(flatten)]
+    speech: SpeechOptions,
     /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE, and
     /// QUORLOCK_FENCE with --fence
     #[arg(long)]
@@ -64,8 +66,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             lock = lock.fenced();
         }
         let acquire = |tell| lock.on_wait(tell).acquire_lease();
-        let lease = waiting::acquire(&arguments.name, &redlock, &mut signals, acquire).await?;
+        let (name, speech) = (&arguments.name, &arguments.speech);
+        let lease = waiting::acquire(name, &redlock, &mut signals, speech.quiet, acquire).await?;
         print(arguments, &redlock, &lease, format).await?;
+        speech.remark_on_lock(name, lease.remaining(), redlock.nodes().len());
         if lease.remaining().is_zero() {
             let shown = quorlock_server::show_duration(arguments.ttl);
             crate::output::remark(format_args!(

@@ -108,7 +108,7 @@ async fn lead(
         election = election.proposal(proposal);
     }
     let campaign = |tell| election.on_wait(tell).campaign();
-    let leadership = waiting::acquire(&arguments.name, redlock, signals, campaign).await?;
+    let leadership = waiting::acquire(&arguments.name, redlock, signals, false, campaign).await?;
     let mut value = state(arguments, "leader");
     value["token"] = leadership.token().to_string().into();
     value["proposal"] = arguments.proposal.as_deref().into();

@@ -8,11 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use quorlock_client::{Redlock, Release, Token, VotesBy, Wait};
+use quorlock_server::show_duration;
 
 use crate::duration;
 use crate::exit_code::Failure;
 use crate::nodes;
 use crate::nodes_file::NodeList;
+use crate::output::remark;
 use crate::tls_options::TlsFlags;
 
 /// Which nodes hold the lock.
@@ -86,6 +88,30 @@ impl NodeOptions {
             .spare_votes(spare_votes.unwrap_or(list.spare_votes))
             .build()
             .map_err(Failure::usage)
+    }
+}
+
+/// How much is said beside the result.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SpeechOptions {
+    /// Say nothing but the result and what went wrong: not who holds a lock that is waited for
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more: until when the lock is held, and on which nodes it is left after a release
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+impl SpeechOptions {
+    /// Says what was taken, where that is asked for.
+    pub(crate) fn remark_on_lock(&self, name: &OsStr, remaining: Duration, nodes: usize) {
+        if self.verbose {
+            remark(format_args!(
+                "'{}' is held for another {} by a majority of {nodes} nodes, unless it is extended",
+                name.display(),
+                show_duration(remaining)
+            ));
+        }
     }
 }
 

@@ -53,19 +53,42 @@ impl Format {
         stdout.flush()
     }
 
+    /// Writes the answer to a question: where it cannot be written, the command has failed. Who has read enough of it
+    /// wants no more, which is no failure.
+    pub(crate) fn answer(self, text: &str, value: &impl Serialize) -> Result<(), Failure> {
+        was_written(self.deliver(text.as_bytes(), value))
+    }
+
     /// Reports a failure: as text on standard error, or as JSON on standard output.
     pub(crate) fn failure(self, failure: &Failure) {
         match self {
             Self::Text => remark(failure),
-            Self::Json => line(json!({
-                "error": {
-                    "kind": failure.kind(),
-                    "exit_code": failure.exit,
-                    "message": failure.what,
-                    "remedy": failure.remedy,
+            Self::Json => {
+                let value = json!({
+                    "error": {
+                        "kind": failure.kind(),
+                        "exit_code": failure.exit,
+                        "message": failure.what,
+                        "remedy": failure.remedy,
+                    }
+                });
+                // On a full disk it has to be said somewhere.
+                if self.deliver(b"", &value).is_err() {
+                    remark(failure);
                 }
-            })),
+            }
         }
+    }
+}
+
+/// What became of an answer on standard output.
+pub(crate) fn was_written(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let what = format!("the answer cannot be written to standard output: {error}");
+            Err(Failure::failed(what))
+        }
+        _ => Ok(()),
     }
 }
 

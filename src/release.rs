@@ -10,7 +10,7 @@ use quorlock_client::{Cause, NodeRelease, Release};
 use serde_json::json;
 
 use crate::exit_code::{Failure, INCOMPLETE, LOST, NO_QUORUM};
-use crate::lock_options::{self, NodeOptions, settle_released};
+use crate::lock_options::{self, NodeOptions, SpeechOptions, settle_released};
 use crate::no_quorum::with_start;
 use crate::output::{Format, remark};
 use crate::runtime;
@@ -23,14 +23,13 @@ pub(crate) struct Arguments {
     name: OsString,
     /// The token that acquire printed; - reads it from standard input
     token: OsString,
-    /// Name the nodes on which the lock is left, if a majority has released it
-    #[arg(long, short)]
-    verbose: bool,
     /// End with 74 unless every node has released it
     #[arg(long)]
     require_all: bool,
     #[command(flatten)]
     nodes: NodeOptions,
+    #[command(flatten)]
+    speech: SpeechOptions,
 }
 
 /// Releases the lock.
@@ -49,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         if let Some(failure) = failure(&release, &shown.to_string(), arguments.require_all) {
             return Err(failure);
         }
-        if arguments.verbose
+        if arguments.speech.verbose
             && let Some(left) = left_behind(&release, &shown.to_string(), "by its ttl")
         {
             remark(left);
@@ -60,7 +59,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             "nodes": release.nodes.len(),
             "unanswered": unanswered(&release),
         });
-        format.result(format_args!("'{shown}' is free"), &value);
+        // For a program the value is the result.
+        if !arguments.speech.quiet || format == Format::Json {
+            format.result(format_args!("'{shown}' is free"), &value);
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

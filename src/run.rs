@@ -24,7 +24,7 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
-use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::{lock_variables, runtime, waiting};
@@ -81,9 +81,8 @@ pub(crate) struct Arguments {
     /// End with 0, and without a word, if the lock is busy: for jobs that one of many does
     #[arg(long)]
     busy_ok: bool,
-    /// Name the nodes on which the lock is left, if a majority has released it at the end
-    #[arg(long, short)]
-    verbose: bool,
+    #[command(flatten)]
+    speech: SpeechOptions,
     /// The command and its arguments; without one, the lock is held until a signal
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -119,7 +118,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             lock = lock.reserve(rules.time_needed());
         }
         let acquire = |tell| lock.on_wait(tell).acquire();
-        let acquired = waiting::acquire(&arguments.shown(), &redlock, &mut signals, acquire).await;
+        let (shown, is_quiet) = (arguments.shown(), arguments.speech.quiet);
+        let acquired = waiting::acquire(&shown, &redlock, &mut signals, is_quiet, acquire).await;
         let guard = match acquired {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 return Ok(ExitCode::SUCCESS);
@@ -129,6 +129,10 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             }
             acquired => acquired?,
         };
+        let nodes = redlock.nodes().len();
+        arguments
+            .speech
+            .remark_on_lock(&shown, guard.remaining(), nodes);
         let end = LockEnd::of(&arguments, &redlock);
         match program {
             Some(program) => {

@@ -26,12 +26,13 @@ use crate::signals::CaughtSignals;
 /// What is called while a lock is waited for.
 pub(crate) type Tell = Box<dyn Fn(&Waiting) + Send + Sync>;
 
-/// Acquires a lock by this call, unless somebody interrupts the wait. After a failure the client has had a
+/// Acquires a lock by this call, unless somebody interrupts the wait; nothing is said meanwhile where `is_quiet`. After a failure the client has had a
 /// moment to release what it took on single nodes.
 pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     name: &OsStr,
     redlock: &Redlock,
     signals: &mut CaughtSignals,
+    is_quiet: bool,
     acquire: impl FnOnce(Tell) -> A,
 ) -> Result<T, Failure> {
     let (tell, told) = watch::channel(None);
@@ -39,7 +40,7 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
     let acquired = tokio::select! {
         biased;
         acquired = acquire(tell) => acquired.map_err(|error| failure(name, error)),
-        failure = follow(name, told) => Err(failure),
+        failure = follow(name, is_quiet, told) => Err(failure),
         signal = signals.next() => {
             let number = u8::try_from(signal.as_raw()).expect("signals end at 64");
             let shown = name.display();
@@ -56,7 +57,11 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
 }
 
 /// Says what the call waits for. Ends only when the wait cannot come to anything.
-async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Failure {
+async fn follow(
+    name: &OsStr,
+    is_quiet: bool,
+    mut told: watch::Receiver<Option<Waiting>>,
+) -> Failure {
     let began = clock::now();
     let mut words = Words { last: None };
     let mut times_too_short = 0;
@@ -81,7 +86,7 @@ async fn follow(name: &OsStr, mut told: watch::Receiver<Option<Waiting>>) -> Fai
         };
         let waited = clock::now().saturating_sub(began);
         let is_busy = matches!(waiting, Waiting::Busy { .. });
-        if words.are_due(discriminant(&waiting), is_busy, waited) {
+        if !is_quiet && words.are_due(discriminant(&waiting), is_busy, waited) {
             remark(situation(name, &waiting, waited));
         }
     }

@@ -40,13 +40,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         }
         lines.push(verdict.clone());
         let values: Vec<Value> = found.iter().map(|one| value(one, &labels)).collect();
-        format.result(
-            lines.join("\n"),
+        format.answer(
+            &lines.join("\n"),
             &json!({
                 "votes": view.votes, "quorum": view.quorum, "can_lock": view.has_quorum(), "verdict": verdict,
                 "findings": values,
             }),
-        );
+        )?;
         if !view.has_quorum() {
             if let Some(how) = no_quorum::how_to_start(labels.into_iter()) {
                 remark(how);

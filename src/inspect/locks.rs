@@ -1,7 +1,7 @@
 //! `quorlock locks`: all locks that the nodes have, of every library.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::{shown, table};
 use crate::duration;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
-use crate::output::{Format, is_watched, remark};
+use crate::output::{Format, is_watched, remark, was_written};
+use crate::release::lines;
 use crate::runtime;
 
 /// Arguments of `quorlock locks`.
@@ -49,14 +50,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             match shown {
                 Ok(_) if arguments.watch => tokio::time::sleep(WATCH_EVERY).await,
                 Ok(code) => return Ok(code),
-                // Who has read enough wants no more.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                    return Ok(ExitCode::SUCCESS);
-                }
-                Err(error) => {
-                    let what = format!("the locks cannot be written: {error}");
-                    return Err(Failure::failed(what));
-                }
+                Err(error) => return was_written(Err(error)).map(|()| ExitCode::SUCCESS),
             }
         }
     })
@@ -102,6 +96,14 @@ async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCo
         remark(format_args!(
             "there are more locks than are shown: name a pattern, as in quorlock locks 'lock:*', or raise --limit"
         ));
+    }
+    let wrong = nodes.wrongly_listed();
+    if !wrong.is_empty() {
+        return Err(Failure::usage(format!(
+            "the list of nodes is wrong, so locks are missing or counted wrongly:{}",
+            lines(&wrong)
+        ))
+        .remedy("list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"));
     }
     Ok(Ok(match answered > all / 2 {
         true => ExitCode::SUCCESS,
@@ -208,4 +210,5 @@ Examples:
 A lock is held where a majority of the nodes names the same holder. Marks: not held (fewer name one), unknown
 (too few nodes have answered), no-ttl, old, votes-differ, not-a-lock.
 
-Ends with 0 if a majority of the nodes has answered, and with 69 if fewer have.";
+Ends with 0 if a majority of the nodes has answered, with 69 if fewer have, and with 64 if the list of nodes
+is wrong: one node twice, or nodes of several clusters.";

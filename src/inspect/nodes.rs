@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorlock_client::Dialer;
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
-use quorlock_client_rules::inspection::cluster_view::{ClusterView, counted_identity};
+use quorlock_client_rules::inspection::cluster_view::{ClusterView, NodeState, counted_identity};
 use quorlock_client_rules::inspection::lock_view::{LockView, NodeView};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
@@ -18,6 +18,7 @@ use quorlock_client_rules::inspection::sight::Sight;
 use quorlock_client_rules::votes::Identity;
 
 use super::node_link::NodeLink;
+use super::shown;
 use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -110,6 +111,29 @@ impl Nodes {
     pub(super) fn silent(&self) -> impl Iterator<Item = (&str, String)> {
         let nodes = self.all.iter().enumerate();
         nodes.filter_map(|(at, node)| Some((&*node.label, self.identity_of(at).err()?)))
+    }
+
+    /// Those that do not belong into one list, and why: no node is away then, the list itself is wrong.
+    pub(super) fn wrongly_listed(&self) -> Vec<String> {
+        let states = self.view().states;
+        let wrong = self.all.iter().zip(&states).filter_map(|(node, state)| {
+            let why = match state {
+                NodeState::SameNode(other) => {
+                    let other = self.all.get(*other).map_or("another", |other| &other.label);
+                    format!("the same node as {other}")
+                }
+                NodeState::OtherCluster(cluster) => {
+                    format!("of the cluster {}", shown::words(cluster))
+                }
+                NodeState::OtherSize(size) => format!(
+                    "its cluster has {size} nodes, and {} are listed",
+                    self.all.len()
+                ),
+                _ => return None,
+            };
+            Some(format!("{}: {why}", node.label))
+        });
+        wrong.collect()
     }
 
     /// Who a node is whose answers count.

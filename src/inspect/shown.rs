@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use quorlock_client_rules::inspection::lock_view::{HolderView, LockView};
+use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView, Mark};
 use quorlock_server::show_duration;
 use serde_json::{Map, Value, json};
 
@@ -71,7 +71,7 @@ pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
     let silent = silent.map(|(node, why)| json!({ "node": nodes.get(*node), "why": why }));
     let marks: Vec<&str> = view.marks.iter().map(|mark| mark.name()).collect();
     value.extend([
-        ("state".to_owned(), view.state.name().into()),
+        ("state".to_owned(), state(view).into()),
         ("kind".to_owned(), view.kind.name().into()),
         (
             "votes".to_owned(),
@@ -84,6 +84,14 @@ pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
         ("holders".to_owned(), holders.collect()),
     ]);
     value.into()
+}
+
+/// The word for how it is held. What is no lock is not free to be taken either.
+fn state(view: &LockView) -> &'static str {
+    match view.state {
+        LockState::Free if view.marks.contains(&Mark::NoLock) => Mark::NoLock.name(),
+        state => state.name(),
+    }
 }
 
 fn holder_value(holder: &HolderView, nodes: &[&str]) -> Value {

@@ -41,13 +41,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             Format::Json => String::new(),
         };
         let described: Vec<Value> = rows.map(|(node, state)| value(node, state)).collect();
-        format.result(
-            text,
+        format.answer(
+            &text,
             &json!({
                 "votes": view.votes, "quorum": view.quorum, "can_lock": view.has_quorum(), "verdict": verdict,
                 "nodes": described,
             }),
-        );
+        )?;
         if view.has_quorum() {
             return Ok(ExitCode::SUCCESS);
         }

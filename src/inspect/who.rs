@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView};
+use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView, Mark};
 use quorlock_server::show_duration;
 
 use super::nodes::Nodes;
@@ -32,10 +32,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
         let view = look(&mut nodes, name).await;
         let labels = nodes.labels();
-        format.result(
-            describe(name, &view, &labels),
+        format.answer(
+            &describe(name, &view, &labels),
             &shown::value(name, &view, &labels),
-        );
+        )?;
         Ok(match view.state {
             LockState::Held => ExitCode::SUCCESS,
             LockState::Free | LockState::Minority => ExitCode::from(FAILED),
@@ -82,6 +82,9 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
         ),
         (LockState::Unknown, _) => format!(
             "whether '{name}' is held cannot be said: {answered} of {all} nodes have answered"
+        ),
+        (LockState::Free, _) if view.marks.contains(&Mark::NoLock) => format!(
+            "'{name}' is no lock: a node has something else under this name, so nobody can take it there"
         ),
         _ => format!(
             "'{name}' is free: {answered} of {all} nodes have answered, and none names a holder"

@@ -92,7 +92,7 @@ impl<'a> LockEnd<'a> {
             kept = kept.and(extended.map(drop));
         }
         match kept {
-            Ok(()) if self.arguments.verbose => remark(format_args!(
+            Ok(()) if self.arguments.speech.verbose => remark(format_args!(
                 "'{}' stays on the nodes for another {}, as --hold-at-least says",
                 self.arguments.shown().display(),
                 show_duration(left)
@@ -130,7 +130,7 @@ impl<'a> LockEnd<'a> {
                 "'{shown}' is not free yet; where it was not released it ends {ends}:{}",
                 lines(&unanswered(release))
             ));
-        } else if self.arguments.verbose
+        } else if self.arguments.speech.verbose
             && let Some(left) = left_behind(release, &shown.to_string(), &ends)
         {
             remark(left);

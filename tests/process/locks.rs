@@ -1,5 +1,6 @@
 //! `quorlock locks`, `who`, `wait` and `force-release`: locks of every library, seen and ended over the quorum.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
 
 use quorlock_testkit::{Connection, Process, Wire, eventually};
@@ -155,6 +156,16 @@ fn who_says_who_holds_a_lock_and_ends_with_a_code_for_scripts() {
         left.stdout
     );
     assert_eq!(shell.quorlock(&["who", "nothing"]).code, Some(1));
+    say(&shell, 5, "RPUSH list a");
+    let no_lock = shell.quorlock(&["who", "list"]);
+    assert_eq!(no_lock.code, Some(1));
+    assert!(
+        no_lock.stdout.starts_with("'list' is no lock:"),
+        "{}",
+        no_lock.stdout
+    );
+    let no_lock = shell.quorlock(&["who", "list", "--json"]);
+    assert_eq!(no_lock.json()["state"], "not-a-lock");
     for node in ["1", "2", "3"] {
         shell.succeed(&["cluster", "kill", node]);
     }
@@ -198,6 +209,49 @@ fn a_list_that_is_wrong_or_a_cluster_that_is_down_ends_at_once_with_the_remedy()
             "{}",
             down.stderr
         );
+    }
+}
+
+#[test]
+fn a_node_that_is_listed_twice_is_a_failure_of_locks_although_a_majority_answers() {
+    let shell = five();
+    say(&shell, 5, "SET job t NX PX 60000");
+    let mut nodes = addresses(&shell);
+    nodes[4] = nodes[0].clone();
+    let ended = shell.quorlock(&["locks", "--nodes", &nodes.join(",")]);
+    assert_eq!(ended.code, Some(64), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the same node as"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("job"), "{}", ended.stdout);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    let shell = five();
+    say(&shell, 5, "SET job t NX PX 60000");
+    for words in [
+        &["locks"][..],
+        &["who", "job"],
+        &["status"],
+        &["doctor"],
+        &["who", "job", "--json"],
+    ] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = Ended::of(shell.command(words).stdout(full).output().unwrap());
+        assert_eq!(ended.code, Some(1), "{words:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("cannot be written"),
+            "{}",
+            ended.stderr
+        );
+        // Who has read enough is no failure.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = Ended::of(shell.command(words).stdout(writer).output().unwrap());
+        assert!(!ended.stderr.contains("written"), "{}", ended.stderr);
     }
 }
 

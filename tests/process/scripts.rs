@@ -185,3 +185,37 @@ fn a_foreign_token_is_not_called_ours() {
     assert!(!is_free(&shell, "a"));
     shell.succeed(&["unlock", "a", token.trim()]);
 }
+
+#[test]
+fn quiet_and_verbose_mean_the_same_for_acquire_run_and_release() {
+    let shell = cluster();
+    let held = shell.quorlock(&["acquire", "a", "--ttl", "1h", "-v"]);
+    let start = "quorlock: 'a' is held for another ";
+    assert!(held.stderr.starts_with(start), "{}", held.stderr);
+    let token = held.stdout.trim();
+    let said = |words: &[&str]| {
+        let ended = shell.quorlock(&[words, &["a", "--wait", "3s"]].concat());
+        assert_eq!(ended.code, Some(75), "{words:?}: {}", ended.stderr);
+        ended.stderr.lines().count()
+    };
+    std::thread::scope(|scope| {
+        for (words, is_quiet) in [
+            (&["acquire"][..], false),
+            (&["acquire", "-q"], true),
+            (&["run", "--quiet"], true),
+        ] {
+            let said = &said;
+            scope.spawn(move || {
+                // Of the failure there is one line; who holds the lock comes before it.
+                assert_eq!(said(words) == 1, is_quiet, "{words:?}");
+            });
+        }
+    });
+    let both = shell.quorlock(&["acquire", "a", "-q", "-v"]);
+    assert_eq!(both.code, Some(64), "{}", both.stderr);
+    let ended = shell.quorlock(&["release", "a", token, "--quiet"]);
+    let said = (ended.code, &*ended.stdout, &*ended.stderr);
+    assert_eq!(said, (Some(0), "", ""));
+    let ran = shell.quorlock(&["run", "a", "-v", "--", "true"]);
+    assert!(ran.stderr.starts_with(start), "{}", ran.stderr);
+}

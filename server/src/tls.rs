@@ -8,6 +8,7 @@ mod material;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 use std::sync::{Arc, Mutex};
 

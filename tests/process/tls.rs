@@ -90,6 +90,12 @@ fn what_is_wrong_with_a_certificate_is_said_of_each_node() {
         assert!(said.contains(reason), "{reason}: {said}");
         assert!(said.contains("--cacert"), "{said}");
     }
+    // The node itself says so of its own certificate.
+    for (number, is_over) in [(0, true), (1, false)] {
+        let log = nodes.shell.file(&format!("node{number}.out"));
+        let log = fs::read_to_string(log).unwrap();
+        assert_eq!(log.contains("the certificate ended "), is_over, "{log}");
+    }
     // A name in place of the host's.
     let elsewhere = format!("localhost:{}", nodes.ports[1]);
     let words = ["acquire", "a", "--no-wait", "--nodes", &elsewhere];

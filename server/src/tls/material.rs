@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use crate::config::{ClientCertificates, Config, Tls};
+use crate::tls::validity;
 
 /// Reads all files that the configuration names.
 pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
@@ -26,6 +27,7 @@ pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
     let key_file = named(config, "tls-key-file", tls.key_file.as_ref())?;
     let chain = certificates("tls-cert-file", &chain_file)?;
     let key = private_key(&key_file)?;
+    let end = chain.first().and_then(|own| validity::end_of(own));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&versions(tls))
         .map_err(|error| format!("tls-protocols: {error}"))?;
@@ -43,6 +45,13 @@ pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
         ),
         error => format!("tls-cert-file {}: {error}", chain_file.display()),
     })?;
+    let now = i64::try_from(UnixTime::now().as_secs()).ok();
+    let remark = end
+        .zip(now)
+        .and_then(|(end, now)| validity::remark(end, now));
+    if let Some(words) = remark {
+        tracing::warn!("tls-cert-file {}: {words}", chain_file.display());
+    }
     // Each handshake checks the client's certificate, also where it was good some hours ago.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;

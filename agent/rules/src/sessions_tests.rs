@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::call::{Call, Extended, Outcome};
+use quorlock_client_rules::outcome::Reading;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
@@ -17,6 +18,7 @@ use crate::{Action, Agent, Commands, Event, RequestId};
 struct Trial {
     agent: Agent,
     requests: u64,
+    now: ClientInstant,
 }
 
 impl Trial {
@@ -29,13 +31,13 @@ impl Trial {
                 false => agent,
             },
             requests: 0,
+            now: ClientInstant::from_nanos(7_000_000_000, 3_000_000_000),
         }
     }
 
     fn happens(&mut self, event: Event) -> Vec<Action> {
-        let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
         let mut actions = Vec::new();
-        self.agent.handle(now, 0, event, &mut actions);
+        self.agent.handle(self.now, 0, event, &mut actions);
         actions
     }
 
@@ -69,14 +71,18 @@ impl Trial {
 
     /// The nodes have granted what was asked for last.
     fn granted(&mut self) -> Vec<Action> {
-        let now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
         let acquired = Outcome::Acquired {
-            token: Token::from("me~attempt-0123456789abcdef"),
-            valid_until: now.after(Duration::from_secs(2)),
+            token: Token::from(ATTEMPT),
+            valid_until: self.now.after(Duration::from_secs(2)),
             fence: None,
             permit: None,
         };
-        self.happens(Event::Outcome(RequestId(self.requests), acquired))
+        self.outcome(acquired)
+    }
+
+    /// What was asked of the nodes last has come to this.
+    fn outcome(&mut self, outcome: Outcome) -> Vec<Action> {
+        self.happens(Event::Outcome(RequestId(self.requests), outcome))
     }
 
     fn released(&mut self, client: u64) -> Vec<String> {
@@ -218,3 +224,35 @@ fn a_lock_more_than_a_session_can_know_is_given_back() {
     );
     assert_eq!(trial.released(7).len(), LOCKS_MAX);
 }
+
+#[test]
+fn the_attempt_that_a_session_has_extended_last_is_released() {
+    let mut trial = Trial::new(true);
+    trial.take(7, "a");
+    // The agent does not count on what it knows of the lock any more.
+    trial.now = trial.now.after(Duration::from_secs(3));
+    trial.send(7, &["PEXPIRE", "a", "1000"]);
+    let held = Reading::Held {
+        token: Token::from(ATTEMPT),
+        left: Some(Duration::from_secs(1)),
+        longest: None,
+    };
+    let asked = trial.outcome(Outcome::Read(Ok(held)));
+    let [Action::Ask(_, Call::SetEnd { new_token, .. })] = &asked[..] else {
+        panic!("{asked:?}");
+    };
+    let new_token = new_token.clone().unwrap();
+    let valid_until = trial.now.after(Duration::from_secs(2));
+    trial.outcome(Outcome::Extended(Ok(Extended {
+        valid_until,
+        kept_until: None,
+    })));
+    let gone = trial.happens(Event::Left(7));
+    let [Action::Undo(Call::Release { token, .. })] = &gone[..] else {
+        panic!("{gone:?}");
+    };
+    assert_eq!(*token, new_token);
+}
+
+/// A token of an attempt, as nodes hold it.
+const ATTEMPT: &str = "me~attempt-0123456789abcdef";

@@ -37,8 +37,8 @@ fn a_lock_is_kept_for_its_hold_and_the_exit_code_is_the_commands() {
     let hold = ["run", "a", "--hold-at-least", "1h", "-v", "--ttl", "2s"];
     let ended = shell.quorlock(&[&hold[..], &["--", "sh", "-c", "exit 5"]].concat());
     assert_eq!(ended.code, Some(5), "{}", ended.stderr);
-    let said = "quorlock: 'a' stays on the nodes for another 60 min";
-    assert!(ended.stderr.starts_with(said), "{}", ended.stderr);
+    let said = "\nquorlock: 'a' stays on the nodes for another 60 min";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
     let other = shell.quorlock(&["run", "a", "-w", "100ms", "--", "true"]);
     assert_eq!(other.code, Some(75));
     assert!(

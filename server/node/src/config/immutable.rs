@@ -45,6 +45,10 @@ const REASONS: &[(&[&str], &str)] = &[
         "what a start makes for it stays as it is; change the configuration and restart the node",
     ),
     (
+        &["metrics-lock-patterns"],
+        "a lock is counted under its pattern from its grant to its end; change the configuration and restart the node",
+    ),
+    (
         &["logfile", "pidfile", "supervised"],
         "it is about the process from its start on; a log file that was moved away is made anew",
     ),

@@ -285,7 +285,7 @@ impl<'a> Batch<'a> {
         executor.map_or(self.served, |(executor, _)| executor.served_count())
     }
 
-    #[cfg(test)]
+    /// Whether others wait for the engine.
     pub(crate) fn holds_engine(&self) -> bool {
         self.executor.is_some()
     }

@@ -33,7 +33,11 @@ impl Batch<'_> {
             session.note_executed(request);
         }
         if self.node.monitors.is_any() && self.is_executing() && !comes_again(&answer) {
+            let held_engine = self.holds_engine();
             self.show(session, request);
+            if !held_engine {
+                self.release();
+            }
         }
         let next = self.respond(session, answer, wait, replies);
         if let Some(took_ns) = self.slow_ns.take() {

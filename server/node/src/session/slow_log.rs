@@ -29,10 +29,14 @@ impl Batch<'_> {
         if request.spec.is_some_and(keeps_out) {
             return;
         }
+        let held_engine = self.holds_engine();
         // A node that has failed has other worries.
         let Ok((_, now)) = self.executor() else {
             return;
         };
+        if !held_engine {
+            self.release();
+        }
         let command = SlowCommand {
             id: 0,
             unix_s: now.wall_us / 1_000_000,

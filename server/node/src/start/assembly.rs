@@ -53,11 +53,8 @@ pub(super) fn assemble(
     judged: Judged<'_>,
     reach: Reach,
 ) -> Assembled {
-    let Judged {
-        start,
-        past,
-        report,
-    } = judged;
+    #[rustfmt::skip]
+    let Judged { start, past, report } = judged;
     let mut time = Timekeeper::new(&start, u64::from(plan.config.clock_drift_millionths));
     time.not_before(past.history.newest);
     let verdict = past.verdict;

@@ -195,6 +195,16 @@ fn users_are_written_unless_they_have_a_file_of_their_own() {
         assert_eq!(client.ask("ACL SETUSER bob >y (~b* +set)"), "+OK");
         assert_eq!(client.ask("ACL DELUSER eve"), ":1");
         assert_eq!(client.ask("ACL SETUSER zoe on nopass ~z* +@read"), "+OK");
+        let quotes = [
+            "ACL",
+            "SETUSER",
+            "k%",
+            "on",
+            r#"~sp"q\'"#,
+            "&ch#1",
+            "(~a'b +get)",
+        ];
+        assert_eq!(client.ask_words(&quotes), "+OK");
         let list = client.ask("ACL LIST");
         assert_eq!(client.ask("CONFIG REWRITE"), "+OK");
         node.stop().await.unwrap();

@@ -112,7 +112,22 @@ fn user_lines(users: &Users, config: &Config) -> Vec<Vec<u8>> {
     let unsaid = Users::new(password.map(|it| it.as_str().as_bytes()));
     let unsaid = compared(&line_of(unsaid.default_user()));
     let lines = users.all().map(|user| line_of(user));
-    lines.filter(|line| compared(line) != unsaid).collect()
+    let lines = lines.filter(|line| compared(line) != unsaid);
+    lines.map(|line| quoted(&line)).collect()
+}
+
+/// The line as a start reads it: words that it would read otherwise stand in quotes.
+fn quoted(line: &[u8]) -> Vec<u8> {
+    let words = line.split(|byte| *byte == b' ').map(|word| {
+        let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
+        let mut out = Vec::with_capacity(word.len());
+        match word.iter().all(is_plain) {
+            true => out.extend_from_slice(word),
+            false => quote(&mut out, word),
+        }
+        out
+    });
+    words.collect::<Vec<_>>().join(&b' ')
 }
 
 /// The users that a start with this text would begin with, to be compared. The password may stand in a file of its own.

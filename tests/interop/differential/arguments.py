@@ -65,7 +65,10 @@ def rules():
 
 
 def is_allowed(rule, one, two):
-    return rule == "any" or bool(rule and one and two) and one == arguments_of(two, rule.encode().split())
+    if rule == "any" or not rule or not two:
+        return rule == "any"
+    kind, rest = arguments_of(two, rule.encode().split())
+    return (one[1] if one else []) == rest
 
 
 def problems_of(reference, subject, may_differ):

@@ -228,6 +228,21 @@ proptest! {
 }
 
 #[test]
+fn a_reader_whose_time_is_over_is_as_before_when_one_of_its_token_is_taken_back() {
+    let (mut keyspace, mut effects) = (keyspace(), Effects::default());
+    effects.begin(LogPosition::from_raw(1));
+    for line in ["LOCK.ACQUIRE k t1 3 SHARED", "LOCK.ACQUIRE k t2 24 SHARED"] {
+        run(&mut context_at(&mut keyspace, &mut effects, 1), line);
+    }
+    let expected = fingerprint(&keyspace);
+    let mut context = context_at(&mut keyspace, &mut effects, 4);
+    let mark = context.begin_undo();
+    run(&mut context, "LOCK.ACQUIRE k t1 16 SHARED");
+    context.rollback(mark);
+    assert_eq!(fingerprint(&keyspace), expected);
+}
+
+#[test]
 fn a_group_has_a_size_limit_and_what_does_not_fit_is_refused_whole() {
     let (mut keyspace, mut effects) = (keyspace(), Effects::default());
     effects.begin(LogPosition::from_raw(1));

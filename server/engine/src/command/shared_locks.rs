@@ -51,7 +51,8 @@ pub(super) fn acquire(
             end: deadline,
         };
         let ended = ended.iter().map(|token| Change::HolderRemove { token });
-        let changes: Vec<_> = std::iter::once(set).chain(ended).collect();
+        // Others hold the lock: it never has no holder, and so there is a key throughout.
+        let changes: Vec<_> = ended.chain(std::iter::once(set)).collect();
         context.change_holders(&found, name, &changes)?;
     } else {
         let mut holders = SharedHolders::default();
@@ -75,16 +76,19 @@ fn refused(holder: Option<&[u8]>) -> Reply {
     Reply::Array(vec![Reply::flag(false), holder])
 }
 
-/// The holders that leave for a new one: some of those whose time is over.
+/// The holders that leave for a new one: some of those whose time is over. One of the same token is among them, so that nothing
+/// of it stays.
 fn make_room(
     holders: &SharedHolders,
     token: &[u8],
     now: NodeTime,
 ) -> Result<Vec<Box<[u8]>>, ErrorReply> {
-    let ended = holders.ended(now).filter(|ended| *ended != token);
-    let ended: Vec<Box<[u8]>> = ended.take(DROPPED_AT_ONCE).map(Box::from).collect();
+    let own = holders.contains(token).then_some(token);
+    let others = holders.ended(now).filter(|ended| *ended != token);
+    let ended = own.into_iter().chain(others).take(DROPPED_AT_ONCE);
+    let ended: Vec<Box<[u8]>> = ended.map(Box::from).collect();
     let left = holders.len().saturating_sub(ended.len());
-    match left < HOLDERS_MAX || holders.contains(token) {
+    match left < HOLDERS_MAX {
         true => Ok(ended),
         false => Err(ErrorReply::fixed(
             "ERR 65536 clients share this lock, and no more may: try again after some time",

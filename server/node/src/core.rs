@@ -25,6 +25,7 @@ pub mod executor;
 mod executor_tests;
 #[cfg(test)]
 mod fences_tests;
+pub(crate) mod latency;
 pub(crate) mod line_rate;
 pub(crate) mod linger;
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod disk;
 mod embedding;
 mod in_process;
 mod in_process_ends;
+mod latency;
 mod limits;
 mod log_format;
 mod machine;

@@ -378,7 +378,6 @@ fn a_command_that_is_absent_spoils_a_transaction_and_says_why() {
             "replicaof no one",
             "PFADD k a",
             "GEOADD k 1 2 a",
-            "LATENCY DOCTOR",
         ] {
             assert_eq!(client.ask("MULTI"), "+OK");
             let reply = client.ask(absent);

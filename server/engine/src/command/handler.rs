@@ -66,6 +66,7 @@ pub enum NodeCommand {
     LastSave,
     Shutdown,
     SlowLog,
+    Latency,
     Monitor,
     Multi,
     Exec,

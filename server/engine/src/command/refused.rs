@@ -50,7 +50,6 @@ pub(super) const REFUSED: &[Spec] = &[
     unknown_to_scripts("sentinel", SENTINEL),
     unknown_to_scripts("migrate", MIGRATION),
     unknown_to_scripts("restore-asking", MIGRATION),
-    refused("latency", LATENCIES),
     unknown_to_scripts("lolwut", DRAWINGS),
 ];
 
@@ -85,6 +84,4 @@ const SENTINEL: &str = "there is nothing to fail over: the nodes of a Redlock cl
      addresses of all nodes";
 const MIGRATION: &str =
     "a lock that is carried elsewhere could be held twice. Release it, and take it there";
-const LATENCIES: &str = "a node measures its commands and its syncs, and no other events. SLOWLOG, INFO latencystats and the \
-     metrics endpoint (metrics-port) tell what takes long";
 const DRAWINGS: &str = "there is nothing to draw";

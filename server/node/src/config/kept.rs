@@ -2,7 +2,7 @@
 //! checked as Redis checks them, and kept until the node stops.
 
 use super::directive::{Directive, Kind};
-use super::redis::{ENCODING, MEMORY, SLOW};
+use super::redis::{ENCODING, MEMORY};
 
 const fn kept(
     name: &'static str,
@@ -86,12 +86,6 @@ pub(super) const KEPT: &[Directive] = &[
     kept("hz", "10", Kind::Clamped(1, 500), EXPIRY),
     kept("io-threads", "1", Kind::Integer(1, 128), WORKERS),
     kept("io-threads-do-reads", "no", Kind::YesOrNo, WORKERS),
-    kept(
-        "latency-monitor-threshold",
-        "0",
-        Kind::Integer(0, i64::MAX),
-        SLOW,
-    ),
     kept("lazyfree-lazy-eviction", "no", Kind::YesOrNo, FREED),
     kept("lazyfree-lazy-expire", "no", Kind::YesOrNo, FREED),
     kept("lazyfree-lazy-server-del", "no", Kind::YesOrNo, FREED),

@@ -67,7 +67,6 @@ const TLS: &str = "TLS takes the ciphers that are safe, and each handshake check
 pub(super) const ENCODING: &str = "data has one encoding";
 pub(super) const MEMORY: &str = "nothing is evicted: beyond maxmemory new keys are refused";
 const PROCESS: &str = "the process is left as the system started it";
-pub(super) const SLOW: &str = "there is no latency monitor in this release";
 const PROTECTED: &str = "the command does not exist";
 
 /// Directives without effect: name, what CONFIG GET shows, why.
@@ -112,7 +111,6 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("hash-max-*", ENCODING),
     Directive::inert("ignore-warnings", "\"\"", PROCESS),
     Directive::inert("jemalloc-bg-thread", "no", MEMORY),
-    Directive::inert_family("latency-*", SLOW),
     Directive::inert_family("lfu-*", MEMORY),
     Directive::inert_family("list-*", ENCODING),
     Directive::inert("locale-collate", "\"\"", "nothing is sorted by locale"),

@@ -223,7 +223,7 @@ pub(super) fn label(value: &str) -> Result<Option<String>, Problem> {
 }
 
 /// A decimal number without sign or exponent, in millionths. None when it has more than six decimals.
-fn decimal_millionths(text: &str) -> Option<u64> {
+pub(super) fn decimal_millionths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || text.ends_with('.') || fraction.len() > 6 || !is_digits(fraction) {

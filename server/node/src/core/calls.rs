@@ -205,16 +205,42 @@ impl Count {
         self.durations.iter().any(|count| *count > 0)
     }
 
-    /// So many thousandths of the calls took no longer than this, to a sixteenth.
-    pub(crate) fn percentile_ns(&self, thousandths: u64) -> u64 {
+    /// So many percent of the calls, in millionths of a percent, took no longer than this, to a sixteenth.
+    pub(crate) fn percentile_ns(&self, millionths: u32) -> u64 {
         let all: u64 = self.durations.iter().sum();
-        let wanted = (u128::from(all) * u128::from(thousandths)).div_ceil(1000);
+        let wanted = (u128::from(all) * u128::from(millionths)).div_ceil(100_000_000);
+        let wanted = wanted.max(1);
         let mut below = 0;
         let bucket = self.durations.iter().position(|count| {
             below += u128::from(*count);
             below >= wanted
         });
         bucket.map_or(0, highest_ns)
+    }
+}
+
+impl Count {
+    /// How many calls took no longer than a power of two, as LATENCY HISTOGRAM of Redis shows it: from 1024 ns to those that
+    /// took more than half a second, without the powers up to which no more calls took than up to the one before. Redis
+    /// names each power with what its own histogram cannot tell from it.
+    pub(crate) fn calls_by_duration(&self) -> Vec<(u64, u64)> {
+        let mut shown = Vec::new();
+        let mut before = 0;
+        for power in SHOWN_POWERS {
+            let (last, up_to_ns) = match power == *SHOWN_POWERS.end() {
+                true => (BUCKETS - 1, (1 << power) - 1),
+                false => (
+                    bucket_of((1 << power) - 1),
+                    (1 << power) + (1 << (power - 7)) - 1,
+                ),
+            };
+            let calls = self.durations.iter().take(last + 1).sum();
+            if calls > before {
+                shown.push((up_to_ns, calls));
+                before = calls;
+            }
+        }
+        shown
     }
 }
 
@@ -247,6 +273,9 @@ const PART_BITS: u32 = 4;
 const PARTS: usize = 1 << PART_BITS;
 /// Up to 34 s; what takes longer is in the last.
 const BUCKETS: usize = (35 - PART_BITS as usize + 1) * PARTS;
+
+/// A microsecond to a second.
+const SHOWN_POWERS: std::ops::RangeInclusive<u32> = 10..=30;
 
 /// Commands that take longer are all timed.
 const BRIEF_NS: u64 = 2_000;
@@ -303,8 +332,11 @@ mod tests {
         assert!((8_500..11_000).contains(&timed), "{timed}");
         let mean = count.nanos / count.calls;
         assert!((465..485).contains(&mean), "{mean} and not 475");
-        assert_eq!(count.percentile_ns(500), highest_ns(bucket_of(400)));
-        assert_eq!(count.percentile_ns(999), highest_ns(bucket_of(1_600)));
+        assert_eq!(count.percentile_ns(50_000_000), highest_ns(bucket_of(400)));
+        assert_eq!(
+            count.percentile_ns(99_900_000),
+            highest_ns(bucket_of(1_600))
+        );
     }
 
     #[test]
@@ -313,7 +345,33 @@ mod tests {
         assert_eq!((timed, count.nanos), (1_000, 3_000_000));
         let (count, timed) = counted((1..=64).map(|number| number * 10));
         assert_eq!((timed, count.nanos), (64, 20_800));
-        assert_eq!(count.percentile_ns(1000), highest_ns(bucket_of(640)));
+        assert_eq!(count.percentile_ns(100_000_000), highest_ns(bucket_of(640)));
+    }
+
+    #[test]
+    fn calls_are_shown_by_powers_of_two_with_redis_s_names() {
+        let durations = [
+            1,
+            1_023,
+            1_024,
+            3_000,
+            3_000,
+            17_000,
+            2_000_000_000,
+            5_000_000_000,
+        ];
+        let (count, _) = counted(durations.into_iter());
+        let shown = count.calls_by_duration();
+        let shown: Vec<_> = shown
+            .iter()
+            .map(|(ns, calls)| (ns / 1_000, *calls))
+            .collect();
+        let expected = [(1, 2), (2, 3), (4, 5), (33, 6), (1_073_741, 8)];
+        assert_eq!(shown, expected);
+        let (count, _) = counted([900_000_000, 400_000_000].into_iter());
+        let expected = [(541_065_215, 1), (1_073_741_823, 2)];
+        assert_eq!(count.calls_by_duration(), expected);
+        assert_eq!(Count::default().calls_by_duration(), []);
     }
 
     #[test]
@@ -345,7 +403,7 @@ mod tests {
         calls.table(1).note(1, Some(7), false);
         let count = calls.count(1);
         assert_eq!(
-            (count.calls, count.nanos, count.percentile_ns(500)),
+            (count.calls, count.nanos, count.percentile_ns(0)),
             (1, 7, 7)
         );
     }

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::core::commit::{Commit, Failure, Synced};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
+use crate::core::latency::{Event, LatencyMonitor};
 use crate::core::rewrites::LogSize;
 use crate::past::Belongings;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use quorlock_engine::RawTime;
 pub struct LogWriter {
     clock: Arc<dyn Clock>,
     commit: Arc<Commit>,
+    latency: Arc<LatencyMonitor>,
     writing: Mutex<Writing>,
     /// What the directory has to keep for as long as the node runs; none while it starts or ends.
     belongings: Mutex<Option<Belongings>>,
@@ -63,8 +65,8 @@ impl LogWriter {
     /// Goes on where recovery has ended; returns the state of the log's commits beside it.
     pub(crate) fn new(
         writer: Writer,
-        clock: Arc<dyn Clock>,
-        now_raw: RawTime,
+        (clock, now_raw): (Arc<dyn Clock>, RawTime),
+        latency: Arc<LatencyMonitor>,
     ) -> (Self, Arc<Commit>) {
         let commit = Arc::new(Commit::new(
             writer.written(),
@@ -75,6 +77,7 @@ impl LogWriter {
         let log_writer = Self {
             clock,
             commit: Arc::clone(&commit),
+            latency,
             writing: Mutex::new(Writing {
                 writer,
                 spare: Batch::default(),
@@ -132,6 +135,9 @@ impl LogWriter {
                 let work = || writing.writer.write(&mut batch);
                 let (result, began_raw, ended_raw) = self.on_device(work);
                 let took_ns = ended_raw.nanos_since(began_raw);
+                if has_frames {
+                    self.latency.note(Event::Write, took_ns, ended_raw);
+                }
                 (result, has_frames.then_some(took_ns))
             }
             false => (writing.writer.write(&mut batch), None),
@@ -188,6 +194,8 @@ impl LogWriter {
         } = syncing;
         let (ran, began_raw, ended_raw) = self.on_device(|| ticket.run());
         let position = ran.map_err(|error| self.commit.fail(error))?;
+        let took_ns = ended_raw.nanos_since(began_raw);
+        self.latency.note_sync(took_ns, ended_raw);
         self.look_at_directory(ended_raw)?;
         Ok(EndedSync {
             position,

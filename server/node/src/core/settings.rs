@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     /// Held while the configuration file is written, so that a later state is not overwritten by an earlier one.
     rewriting: Mutex<()>,
     slow_from_ns: AtomicU64,
+    latency_from_ns: AtomicU64,
     /// Counts the changes, so that who keeps a copy of something notices them.
     version: AtomicU64,
 }
@@ -39,6 +40,7 @@ impl Settings {
             reply_bytes_max: AtomicUsize::new(0),
             rewriting: Mutex::default(),
             slow_from_ns: AtomicU64::new(u64::MAX),
+            latency_from_ns: AtomicU64::new(u64::MAX),
             version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
@@ -72,6 +74,12 @@ impl Settings {
         let slow_from = u64::try_from(config.slowlog_log_slower_than);
         let slow_from_ns = slow_from.map_or(u64::MAX, |us| us.saturating_mul(1_000));
         self.slow_from_ns.store(slow_from_ns, Ordering::Relaxed);
+        let latency_from_ns = match config.latency_monitor_threshold {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1_000_000),
+        };
+        self.latency_from_ns
+            .store(latency_from_ns, Ordering::Relaxed);
         *self.config() = config;
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -96,6 +104,12 @@ impl Settings {
     #[inline]
     pub(crate) fn slow_from_ns(&self) -> u64 {
         self.slow_from_ns.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds from which the latency monitor notes something; [`u64::MAX`] where it is off.
+    #[inline]
+    pub(crate) fn latency_from_ns(&self) -> u64 {
+        self.latency_from_ns.load(Ordering::Relaxed)
     }
 
     /// Bytes of log since the last checkpoint, of `base_bytes`, from which the next one pays;

@@ -20,6 +20,7 @@ use crate::core::commit::{Commit, Failure};
 use crate::core::commit_queue::Plan;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::Executor;
+use crate::core::latency::LatencyMonitor;
 use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::monitors::Monitors;
@@ -75,8 +76,9 @@ pub struct NodeState {
     /// How often and how long each command ran.
     pub calls: Calls,
     /// What an operator may change while the node runs.
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) slow_log: Mutex<SlowLog>,
+    pub(crate) latency: Arc<LatencyMonitor>,
     pub(crate) monitors: Monitors,
     pub(crate) rewrites: Rewrites,
     /// What other threads wait for.

@@ -76,7 +76,7 @@ pub(crate) struct Batch<'a> {
     /// From how long on a command is slow, and whether each is timed for that.
     slow_from_ns: u64,
     times_all: bool,
-    /// How long the last command took, if it was slow and is not in the slow log yet.
+    /// How long the last command took, if it was slow and is not noted yet.
     pub(super) slow_ns: Option<u64>,
 }
 
@@ -159,13 +159,14 @@ impl<'a> Batch<'a> {
             times_all: false,
             slow_ns: None,
         };
-        batch.follow_slow_log();
+        batch.follow_thresholds();
         batch
     }
 
-    /// Goes by the threshold of the slow log as it is now: at its beginning, and behind each command that may change it.
-    pub(super) fn follow_slow_log(&mut self) {
-        self.slow_from_ns = self.node.settings.slow_from_ns();
+    /// Goes by the thresholds of the slow log and of the latency monitor as they are now: at its beginning, and behind each command that may change it.
+    pub(super) fn follow_thresholds(&mut self) {
+        let settings = &self.node.settings;
+        self.slow_from_ns = settings.slow_from_ns().min(settings.latency_from_ns());
         self.times_all = self.slow_from_ns < ALL_MEASURED_BELOW_NS;
     }
 

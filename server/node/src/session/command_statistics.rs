@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use quorlock_engine::ScriptCounts;
 
-use crate::core::calls::Count;
 use crate::core::state::NodeState;
 
 /// The lines of commandstats.
@@ -40,16 +39,23 @@ pub(super) fn of_commands(node: &NodeState, scripts: &ScriptCounts) -> String {
 /// The lines of latencystats.
 pub(super) fn of_latencies(node: &NodeState) -> String {
     let mut lines = String::new();
+    let Some(percentiles) = node.configured(|it| {
+        let percentiles = &it.latency_tracking_info_percentiles;
+        it.latency_tracking.then(|| percentiles.clone())
+    }) else {
+        return lines;
+    };
     for (number, name) in node.calls.names() {
         let count = node.calls.count(number);
         if !count.has_durations() {
             continue;
         }
-        let [p50, p99, p999] = [500, 990, 999].map(|part| microseconds(&count, part));
-        let _ = write!(
-            lines,
-            "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
-        );
+        let percentiles = percentiles.iter().map(|percentile| {
+            let us = count.percentile_ns(percentile.millionths()) as f64 / 1e3;
+            format!("p{percentile}={us:.3}")
+        });
+        let percentiles = percentiles.collect::<Vec<_>>().join(",");
+        let _ = write!(lines, "latency_percentiles_usec_{name}:{percentiles}\r\n");
     }
     lines
 }
@@ -61,8 +67,4 @@ pub(super) fn of_errors(node: &NodeState) -> String {
         let _ = write!(lines, "errorstat_{code}:count={count}\r\n");
     }
     lines
-}
-
-fn microseconds(count: &Count, thousandths: u64) -> f64 {
-    count.percentile_ns(thousandths) as f64 / 1e3
 }

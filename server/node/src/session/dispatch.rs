@@ -211,7 +211,7 @@ impl Batch<'_> {
         self.release();
         let answer = self.execute_of_node(session, command, arguments);
         self.release();
-        self.follow_slow_log();
+        self.follow_thresholds();
         answer
     }
 

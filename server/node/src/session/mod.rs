@@ -24,6 +24,10 @@ pub(crate) mod info;
 mod info_constants;
 mod info_facts;
 mod introspection;
+mod latency;
+mod latency_graph;
+#[cfg(test)]
+mod latency_tests;
 mod made_once;
 mod monitor;
 #[cfg(test)]

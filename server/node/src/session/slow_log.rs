@@ -1,4 +1,4 @@
-//! SLOWLOG, and how a command gets into it.
+//! SLOWLOG, and how a command gets into it, and into the latency monitor.
 //!
 //! A command is measured where commandstats measure it, and no clock is read for this beside. Of commands that take
 //! constant or logarithmic time, and took microseconds when last measured, a few calls are left out (`core/calls.rs`); a
@@ -10,23 +10,30 @@ use crate::core::commit::Failure;
 use crate::core::slow_log::{SlowCommand, shortened};
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::latency::event_of;
 use crate::session::named_request::NamedRequest;
 use crate::session::shown::redacted;
 
 impl Batch<'_> {
-    /// Adds a command of a transaction to the slow log, where it was slow.
+    /// Notes a command of a transaction, where it was slow.
     pub(super) fn note_if_slow(&mut self, session: &Session, arguments: &[&[u8]]) {
         if let Some(took_ns) = self.slow_ns.take() {
             self.note_slow(session, NamedRequest::of(arguments), took_ns);
         }
     }
 
-    /// Adds a command that took as long to the slow log, unless its row keeps it out: those of EXEC are in it.
+    /// Notes a command that took as long: for the latency monitor, and in the slow log, unless its row keeps it out: those of
+    /// EXEC are in it.
     #[cold]
     #[inline(never)]
     pub(super) fn note_slow(&mut self, session: &Session, request: NamedRequest<'_>, took_ns: u64) {
+        let ended_raw = self.raw().plus_nanos(took_ns);
+        self.node
+            .latency
+            .note(event_of(request), took_ns, ended_raw);
         let keeps_out = |spec: &Spec| spec.flags.contains(Flags::SKIP_SLOWLOG);
-        if request.spec.is_some_and(keeps_out) {
+        let is_slow = took_ns >= self.node.settings.slow_from_ns();
+        if !is_slow || request.spec.is_some_and(keeps_out) {
             return;
         }
         let held_engine = self.holds_engine();

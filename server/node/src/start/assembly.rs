@@ -8,12 +8,13 @@ use quorlock_engine::{Engine, NodeTime};
 use quorlock_persistence::Preparer;
 
 use crate::command_numbers;
-use crate::config::{NoTtlDurability, RestartDelayReply};
+use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::core::access::{Access, UserFile};
 use crate::core::calls::Calls;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
+use crate::core::latency::LatencyMonitor;
 use crate::core::log_queue::{LogEvents, LogQueue};
 use crate::core::log_writer::LogWriter;
 use crate::core::monitors::Monitors;
@@ -59,13 +60,7 @@ pub(super) fn assemble(
     time.not_before(past.history.newest);
     let verdict = past.verdict;
     let phase = first_phase(verdict);
-    let rules = Rules {
-        writes_direct: plan.config.log_direct_io,
-        no_ttl_is_synced: plan.config.no_ttl_durability == NoTtlDurability::Sync,
-        answers_loading: plan.config.restart_delay_reply == RestartDelayReply::Loading,
-        node_id: identity.id.to_string(),
-        advice: advice(&verdict),
-    };
+    let rules = rules(&plan.config, &identity, &verdict);
     let (log_queue, log_events) = LogQueue::new();
     let facts = StartFacts {
         identity,
@@ -77,7 +72,10 @@ pub(super) fn assemble(
         workers: workers(plan.config.workers, plan.cores),
         started_raw: plan.clock.raw(),
     };
-    let (log_writer, commit) = LogWriter::new(log.writer, plan.clock.clone(), facts.started_raw);
+    let settings = Arc::new(Settings::new(&plan.config));
+    let latency = Arc::new(LatencyMonitor::new(Arc::clone(&settings)));
+    let clock = (plan.clock.clone(), facts.started_raw);
+    let (log_writer, commit) = LogWriter::new(log.writer, clock, Arc::clone(&latency));
     let mode = LiveMode::new(&start);
     let mut executor = Executor::new(engine, log.appender, time, phase, mode, rules);
     let patterns = &plan.config.metrics_lock_patterns;
@@ -97,8 +95,9 @@ pub(super) fn assemble(
         deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
         access: access(plan),
-        settings: Settings::new(&plan.config),
+        settings,
         slow_log: Mutex::default(),
+        latency,
         monitors: Monitors::default(),
         config: plan.config.clone(),
         statistics: Statistics::default(),
@@ -111,6 +110,17 @@ pub(super) fn assemble(
         node: Arc::new(node),
         preparer: log.preparer,
         log_events,
+    }
+}
+
+/// What the executor goes by beside the engine's own rules.
+fn rules(config: &Config, identity: &Identity, verdict: &Verdict) -> Rules {
+    Rules {
+        writes_direct: config.log_direct_io,
+        no_ttl_is_synced: config.no_ttl_durability == NoTtlDurability::Sync,
+        answers_loading: config.restart_delay_reply == RestartDelayReply::Loading,
+        node_id: identity.id.to_string(),
+        advice: advice(verdict),
     }
 }
 

@@ -169,6 +169,11 @@ impl Appender {
         std::mem::replace(&mut self.pending, spare)
     }
 
+    /// How many bytes wait to be taken.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
     fn spare_bytes(&self) -> u64 {
         self.space
             .segment_bytes()
@@ -187,6 +192,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// How many bytes there are to write.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -61,6 +61,7 @@ use std::sync::LazyLock;
 
 pub use crate::command::about::{About, Categories, Description, KeyAccess};
 pub use crate::command::databases::database_index;
+pub use crate::command::object::DEBUG_OBJECT;
 use crate::command::refused::REFUSED;
 pub use crate::command::request_keys::{RequestKey, keys_of_request};
 use crate::command::spec::Family;

@@ -167,7 +167,7 @@ impl Engine {
             effects,
         };
         let reply = match command.spec.handler {
-            Handler::Keys(function) => {
+            Handler::Keys(function) | Handler::KeysAndNode(function, ..) => {
                 call(&mut context, command.spec, function, command.arguments)
             }
             Handler::Script(which) => {

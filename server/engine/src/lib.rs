@@ -59,9 +59,9 @@ pub mod words;
 
 pub use caller::{Caller, Protocol};
 pub use command::{
-    About, Categories, Command, Description, Flags, KeyAccess, KeyPositions, NodeCommand,
-    RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request, numbered_spec,
-    refused_specs, spec_named,
+    About, Categories, Command, DEBUG_OBJECT, Description, Flags, KeyAccess, KeyPositions,
+    NodeCommand, RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request,
+    numbered_spec, refused_specs, spec_named,
 };
 pub use command_guard::{CommandGuard, Purpose};
 pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};

@@ -19,8 +19,7 @@ from suite import HERE, Judge, node, refuses, replaced
 
 CORE = """type/string type/incr type/hash type/set keyspace multi pubsub pubsubshard protocol querybuf
     tracking introspection auth info scripting""".split()
-# acl and latency-monitor follow with users and the latency monitor: without these no test of theirs passes.
-LATE = "scan expire introspection-2 type/list type/list-2 type/list-3 type/zset slowlog".split()
+LATE = "scan expire introspection-2 type/list type/list-2 type/list-3 type/zset slowlog latency-monitor".split()
 OWN = ("auth", "info", "pubsubshard", "acl")
 # Lines of the suite's output: what became of a test.
 LINE = re.compile(r"\[(ok|err|skip|ignore|exception|TIMEOUT)\]: (.*)")
@@ -68,7 +67,7 @@ def prepared(source, functions):
 
 def output_of(source, unit, options, seconds):
     """What the suite says about a unit; empty where it takes too long."""
-    command = ["tclsh8.6", "tests/test_helper.tcl", "--single", f"unit/{unit}", "--durable", "--no-latency"]
+    command = ["tclsh8.6", "tests/test_helper.tcl", "--single", f"unit/{unit}", "--durable"]
     command += ["--ignore-encoding", "--ignore-digest", "--timeout", str(seconds), *options]
     with node(*ALLOWED) as (port, scratch):
         functions = not refuses(port, "FUNCTION", "FLUSH")

@@ -10,6 +10,8 @@ use crate::reply::Reply;
 pub(crate) enum Handler {
     /// A function on keys. Its arguments begin with the command's name.
     Keys(KeysFunction),
+    /// The same, but for these subcommands, which the node executes.
+    KeysAndNode(KeysFunction, NodeCommand, &'static [&'static str]),
     /// The interpreter, which is above this table.
     Script(ScriptCommand),
     /// The node, which is above the engine.
@@ -67,6 +69,7 @@ pub enum NodeCommand {
     Shutdown,
     SlowLog,
     Latency,
+    Memory,
     Monitor,
     Multi,
     Exec,

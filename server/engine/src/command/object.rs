@@ -1,11 +1,12 @@
-//! What a key takes and how it is kept: OBJECT and MEMORY USAGE, for people and tools that look around.
+//! What a key takes and how it is kept: OBJECT, MEMORY USAGE and DEBUG OBJECT, for people and tools that look around. What
+//! else there is of MEMORY is the node's.
 
 use crate::command::about::{About, Categories, Description, KeyAccess, part};
 use crate::command::arguments::{integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
-use crate::keyspace::entry::Entry;
+use crate::keyspace::entry::{Entry, Slot};
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
@@ -42,22 +43,57 @@ fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     }
 }
 
-/// The seconds since the last write, where nobody has read the key since. When one was read is not kept: then it may have
-/// been just now.
 fn idle_time(context: &mut CommandContext<'_>, key: &[u8]) -> Reply {
     let Some(slot) = context.look_at(key).live else {
         return Reply::Nil;
     };
+    let idle_s = i64::try_from(idle_s(context, slot));
+    Reply::Integer(idle_s.expect("node time is short of 600 years"))
+}
+
+/// The seconds since the last write, where nobody has read the key since. When one was read is not kept: then it may have
+/// been just now.
+fn idle_s(context: &CommandContext<'_>, slot: Slot) -> u64 {
     let entry = context.keyspace.entry(slot);
     if entry.was_read() {
-        return Reply::Integer(0);
+        return 0;
     }
-    let age = context
-        .keyspace
-        .ages
-        .since(entry.position(), context.now.node);
-    Reply::Integer(i64::try_from(age.as_secs()).expect("node time is short of 600 years"))
+    let ages = &context.keyspace.ages;
+    ages.since(entry.position(), context.now.node).as_secs()
 }
+
+/// DEBUG OBJECT, which the node executes by this row where it allows DEBUG.
+pub const DEBUG_OBJECT: &Spec = &Spec {
+    name: "debug",
+    about: About::new("1.0.0", Categories::NONE, &[]),
+    arity: 3,
+    flags: Flags::READ_KEYS,
+    keys: KeyPositions::SECOND,
+    summary: "",
+    syntax: "",
+    handler: Handler::Keys(debug_object),
+};
+
+/// The place and the length are those of this node: of its entry in the table, and of its value's bytes in the log.
+fn debug_object(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
+    let found = context.look_at(arguments[2]);
+    let slot = found.live.ok_or(ErrorReply::NO_SUCH_KEY)?;
+    let idle_s = idle_s(context, slot);
+    let used_s = (context.now.wall_us / 1_000_000).saturating_sub(idle_s);
+    let encoding = context.keyspace.entry(slot).encoding();
+    let bytes = context.value(slot).bytes();
+    let text = format!(
+        "Value at:0x{slot:x} refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{} lru_seconds_idle:{idle_s}",
+        used_s & LRU_MASK
+    );
+    Ok(Reply::Status(text.into_bytes().into()))
+}
+
+/// As many seconds as Redis's clock for this has.
+const LRU_MASK: u64 = (1 << 24) - 1;
 
 /// Nothing where there is no such key.
 fn of_entry(
@@ -78,10 +114,13 @@ const MEMORY: Spec = Spec {
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
-    summary: "Tells how many bytes a key takes",
+    summary: "Tells what keys and clients take",
     syntax: "",
-    handler: Handler::Keys(memory),
+    handler: Handler::KeysAndNode(memory, NodeCommand::Memory, NODE_PARTS),
 };
+
+/// The subcommands of MEMORY that are not about one key.
+const NODE_PARTS: &[&str] = &["doctor", "malloc-stats", "purge", "stats"];
 
 fn memory(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let subcommand = arguments[1].to_ascii_lowercase();
@@ -93,6 +132,8 @@ fn memory(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
         (b"help", []) => Ok(Reply::help("MEMORY", MEMORY_HELP)),
         (b"usage", _) => Err(ErrorReply::wrong_arity("memory|usage")),
         (b"help", _) => Err(ErrorReply::wrong_arity("memory|help")),
+        // A script asks.
+        (b"doctor" | b"malloc-stats" | b"purge" | b"stats", _) => Err(NOT_ALLOWED),
         _ => Err(ErrorReply::unknown_subcommand("memory", arguments[1])),
     }
 }
@@ -118,6 +159,10 @@ const NO_FREQUENCY: ErrorReply = ErrorReply::fixed(
      when switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
+/// Scripts may call nothing that is the node's.
+const NOT_ALLOWED: ErrorReply =
+    ErrorReply::fixed("ERR This Redis command is not allowed from script");
+
 const OBJECT_HELP: &[&str] = &[
     "ENCODING <key>",
     "    How the value is kept: embstr in the key's own entry, raw beside it; listpack for a hash",
@@ -131,6 +176,14 @@ const OBJECT_HELP: &[&str] = &[
 ];
 
 const MEMORY_HELP: &[&str] = &[
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator: there is none.",
+    "PURGE",
+    "    Does nothing: memory is given back as it becomes free.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
     "USAGE <key> [SAMPLES <count>]",
     "    The bytes that the key and its value take, the allocator's share estimated.",
 ];
@@ -159,6 +212,22 @@ const fn of_object(name: &'static str, since: &'static str, summary: &'static st
 }
 
 const MEMORY_PARTS: &[Description] = &[
+    part("doctor", 2, Flags::NONE).documented(
+        "4.0.0",
+        Categories::NONE,
+        "Tells in words what takes much memory",
+    ),
+    part("malloc-stats", 2, Flags::NONE).documented(
+        "4.0.0",
+        Categories::NONE,
+        "Answers that the allocator tells nothing",
+    ),
+    part("purge", 2, Flags::NONE).documented("4.0.0", Categories::NONE, "Does nothing"),
+    part("stats", 2, Flags::NONE).documented(
+        "4.0.0",
+        Categories::NONE,
+        "Tells what keys, clients and scripts take",
+    ),
     part("usage", -3, Flags::READ)
         .documented(
             "4.0.0",

@@ -44,7 +44,21 @@ impl Spec {
         }
     }
 
-    /// Which command of the node it is; none where the engine executes it.
+    /// Which command of the node a request is; none where the engine executes it. Of a command that both execute the
+    /// subcommand decides.
+    pub fn node_command_of(&self, arguments: &[&[u8]]) -> Option<NodeCommand> {
+        match self.handler {
+            Handler::Node(command) => Some(command),
+            Handler::KeysAndNode(_, command, parts) => {
+                let given = arguments.get(1)?;
+                let is_it = |part: &&str| part.as_bytes().eq_ignore_ascii_case(given);
+                parts.iter().any(is_it).then_some(command)
+            }
+            _ => None,
+        }
+    }
+
+    /// Which command of the node it is; none where the engine executes it, or some of its subcommands.
     pub const fn node_command(&self) -> Option<NodeCommand> {
         match self.handler {
             Handler::Node(command) => Some(command),
@@ -62,7 +76,10 @@ impl Spec {
 
     /// Whether the engine executes it.
     pub(crate) const fn is_of_engine(&self) -> bool {
-        matches!(self.handler, Handler::Keys(_) | Handler::Script(_))
+        matches!(
+            self.handler,
+            Handler::Keys(_) | Handler::KeysAndNode(..) | Handler::Script(_)
+        )
     }
 
     /// Which argument is the first key, if the engine executes the command and it has one.

@@ -53,7 +53,11 @@ fn allowed(is_read_only: bool, spec: &Spec, arguments: usize) -> Result<KeysFunc
         return Err(WRONG_ARITY);
     }
     let function = match spec.handler {
-        Handler::Keys(function) if !spec.flags.contains(Flags::NO_SCRIPT) => function,
+        Handler::Keys(function) | Handler::KeysAndNode(function, ..)
+            if !spec.flags.contains(Flags::NO_SCRIPT) =>
+        {
+            function
+        }
         _ => return Err(NOT_ALLOWED),
     };
     // What is published goes to replicas as well, in Redis.

@@ -433,7 +433,7 @@ pub(super) const USED: &[Directive] = &[
         "enable-debug-command",
         "no",
         "`no`, `local`, `yes`",
-        "From where DEBUG SLEEP may be called, which lets all clients wait. For test suites.",
+        "From where DEBUG may be called: DEBUG SLEEP lets all clients wait, DEBUG OBJECT tells how a key is kept. For test suites.",
         |c, v| one_of(DebugCommand::NAMES, one(v)?).map(|it| c.enable_debug_command = it),
         |c| name_of(DebugCommand::NAMES, &c.enable_debug_command).to_owned(),
     ),

@@ -80,6 +80,7 @@ pub struct Executor {
     has_unserved: bool,
     /// When the maintenance comes back by itself, where it sleeps until then.
     maintained_at: Option<NodeTime>,
+    memory_peak: usize,
 }
 
 /// An answer to a client that waited.
@@ -161,6 +162,7 @@ impl Executor {
             was_refused: false,
             has_unserved: false,
             maintained_at: None,
+            memory_peak: 0,
         }
     }
 
@@ -288,6 +290,12 @@ impl Executor {
     /// What keys take with their values, in bytes.
     pub fn memory(&self) -> usize {
         self.engine.memory()
+    }
+
+    /// The most that they took when the engine was let go of. Asking counts as well.
+    pub(crate) fn note_memory_peak(&mut self) -> usize {
+        self.memory_peak = self.memory_peak.max(self.memory());
+        self.memory_peak
     }
 
     /// Appends a control record; returns its position.

@@ -261,6 +261,7 @@ impl<'a> Batch<'a> {
             executor.reclaim_owed(now.node);
             executor.hand_over_due(now.node);
             self.served = executor.served_count();
+            executor.note_memory_peak();
             let wakes_maintenance = executor.take_wake_request()
                 || executor.has_postponed()
                 || executor.engine.has_discarded()
@@ -324,6 +325,13 @@ impl<'a> Batch<'a> {
             self.call.is_timed = true;
             self.call.took_ns = Some(saturated_nanos(took));
         }
+    }
+
+    /// The command counts as having taken this, whatever it takes.
+    #[cold]
+    pub(super) fn note_slept(&mut self, took: Duration) {
+        self.call.is_timed = self.call.number != Call::UNCOUNTED;
+        self.call.took_ns = Some(saturated_nanos(took));
     }
 
     /// The request is refused before it is executed.

@@ -1,17 +1,19 @@
-//! DEBUG SLEEP: a node that stands still, for test suites that want to see what their clients do then.
+//! DEBUG OBJECT, which tells how a key is kept, and DEBUG SLEEP: a node that stands still, for test suites that want to see
+//! what their clients do then.
 //!
-//! No thread sleeps. Requests of all clients wait as under CLIENT PAUSE, which CLIENT UNPAUSE ends for the others;
+//! No thread sleeps for it. Requests of all clients wait as under CLIENT PAUSE, which CLIENT UNPAUSE ends for the others;
 //! deadlines, syncs and an orderly stop go on.
 
 use std::time::Duration;
 
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{Command, DEBUG_OBJECT, ErrorReply, Reply};
 
 use crate::clock::saturated_nanos;
 use crate::config::DebugCommand;
 use crate::core::clients::Address;
 use crate::core::commit::Failure;
 use crate::core::pause::HeldUp;
+use crate::core::wait::Wait;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Condition, Pending, Session};
 
@@ -26,12 +28,13 @@ pub(super) fn debug(
     let subcommand = arguments.get(1).copied().unwrap_or_default();
     Ok(match arguments {
         [_, _, seconds] if subcommand.eq_ignore_ascii_case(b"sleep") => sleep(batch, seconds),
+        [_, _, _] if subcommand.eq_ignore_ascii_case(b"object") => {
+            object(session, batch, arguments)?
+        }
         [_, _] if subcommand.eq_ignore_ascii_case(b"help") => {
             Answer::Reply(Reply::help("DEBUG", HELP))
         }
-        _ => Answer::Reply(Reply::Error(ErrorReply::unknown_subcommand(
-            "debug", subcommand,
-        ))),
+        _ => Answer::Reply(Reply::Error(unknown(subcommand))),
     })
 }
 
@@ -44,6 +47,25 @@ pub(super) fn allowed(session: &Session, batch: &Batch<'_>) -> Result<(), ErrorR
     }
 }
 
+/// The reply reveals a key, so it waits for what has made it.
+fn object(
+    session: &Session,
+    batch: &mut Batch<'_>,
+    arguments: &[&[u8]],
+) -> Result<Answer, Failure> {
+    let (executor, now) = batch.executor()?;
+    let command = Command {
+        spec: DEBUG_OBJECT,
+        arguments,
+    };
+    let mut wait = Wait::default();
+    let reply = executor.execute(now, &session.caller, &command, &mut wait);
+    Ok(match reply {
+        Some(reply) => Answer::After(reply, wait),
+        None => batch.lacks_segment()?,
+    })
+}
+
 fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answer {
     let text = std::str::from_utf8(seconds).ok();
     let seconds = text.and_then(|text| text.trim().parse::<f64>().ok());
@@ -53,11 +75,22 @@ fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answer {
     };
     let now_raw = batch.raw();
     let until_raw = now_raw.plus_nanos(saturated_nanos(time));
+    // As in Redis it is measured: this is how people try out what they watch a node with.
+    batch.note_slept(time);
     batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
     Answer::Wait(Pending {
         condition: Condition::Time,
         until_raw: Some(until_raw),
     })
+}
+
+/// Redis's words, which has no rows for the subcommands of DEBUG.
+fn unknown(subcommand: &[u8]) -> ErrorReply {
+    let shown = &subcommand[..subcommand.len().min(SHOWN_BYTES_MAX)];
+    ErrorReply::new(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
+        String::from_utf8_lossy(shown)
+    ))
 }
 
 fn is_local(address: &Address) -> bool {
@@ -67,6 +100,7 @@ fn is_local(address: &Address) -> bool {
     }
 }
 
+const SHOWN_BYTES_MAX: usize = 128;
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 const NOT_ALLOWED: ErrorReply = ErrorReply::fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
@@ -75,6 +109,8 @@ const NOT_ALLOWED: ErrorReply = ErrorReply::fixed(
 const NO_TIME: ErrorReply =
     ErrorReply::fixed("ERR DEBUG SLEEP takes seconds, from 0 to 3600, such as 0.5");
 const HELP: &[&str] = &[
+    "OBJECT <key>",
+    "    Show low level info about `key` and associated value.",
     "SLEEP <seconds>",
     "    Let all clients wait for so long. Decimals allowed.",
 ];

@@ -183,7 +183,7 @@ impl Batch<'_> {
         if let Some(number) = request.counted_as() {
             self.begin_call(number);
         }
-        match spec.node_command() {
+        match spec.node_command_of(request.arguments) {
             None => self.answer_from_engine(session, spec, request.arguments, wait),
             Some(command) => self.answer_from_node(session, request, spec, command, wait),
         }
@@ -319,7 +319,7 @@ impl Batch<'_> {
             return false;
         };
         if let (true, Some(spec)) = (may_write, request.spec)
-            && spec.node_command().is_none()
+            && spec.node_command_of(request.arguments).is_none()
             // A poisoned lock is reported by the commands.
             && let Ok((executor, _)) = self.executor()
         {
@@ -373,10 +373,11 @@ impl Batch<'_> {
         let mut step = Step {
             spec,
             number: request.counted_as(),
+            node_command: spec.node_command_of(arguments),
             may_write: false,
         };
         let checked = request.check();
-        Ok(match spec.node_command() {
+        Ok(match step.node_command {
             _ if spec.flags.contains(Flags::NO_MULTI) => checked.and(Err(NOT_IN_TRANSACTION)),
             None => {
                 let (executor, now) = self.executor()?;
@@ -412,7 +413,7 @@ fn may_write(session: &Session, request: NamedRequest<'_>) -> Option<bool> {
     if !is_arity(spec.arity, request.arguments.len()) {
         return None;
     }
-    match spec.node_command() {
+    match spec.node_command_of(request.arguments) {
         None => Some(spec.flags.may_write()),
         Some(NodeCommand::Client) if client::ends_pause(request.arguments) => None,
         Some(command) => Some(command == NodeCommand::Exec && session.has_queued_writes()),

@@ -140,7 +140,7 @@ impl Queued {
     /// What it may change of the connection or of others.
     fn reach(&self) -> Reach {
         let flags = self.step.spec.flags;
-        match self.step.spec.node_command() {
+        match self.step.node_command {
             None => Reach::Nothing,
             Some(NodeCommand::Client) => client::reach(&self.arguments()),
             Some(_) if !flags.contains(Flags::BRIEF) => Reach::Others,
@@ -159,7 +159,7 @@ impl Queued {
         executed: &mut Executed,
     ) -> Result<Option<Content>, Failure> {
         let spec = self.step.spec;
-        if spec.node_command().is_some() {
+        if self.step.node_command.is_some() {
             let index = executed.parts.len();
             let content = self.run(session, batch, executed, index)?;
             let (executor, _) = batch.executor()?;
@@ -197,7 +197,7 @@ impl Queued {
         executed: &mut Executed,
         index: usize,
     ) -> Result<Content, Failure> {
-        let Some(command) = self.step.spec.node_command() else {
+        let Some(command) = self.step.node_command else {
             return Ok(Content::None);
         };
         let around = batch.begin_queued(self.step.number);
@@ -213,6 +213,10 @@ impl Queued {
             Answer::Many(replies) => Content::Many(replies),
             Answer::Durable(reply, position) => {
                 executed.wait.raise(Wait::until_synced_at_once(position));
+                Content::One(reply)
+            }
+            Answer::After(reply, after) => {
+                executed.wait.raise(after);
                 Content::One(reply)
             }
             // As in Redis nothing waits within a transaction.

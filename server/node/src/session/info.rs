@@ -296,6 +296,13 @@ fn memory(page: &mut Page<'_>) {
     };
     page.field("used_memory", used);
     page.field("used_memory_human", Human(used));
+    if page.node.upstream.is_none() {
+        let peak = page.engine.memory_peak as u64;
+        page.field("used_memory_peak", peak);
+        page.field("used_memory_peak_human", Human(peak));
+        let percent = used as f64 / peak.max(1) as f64 * 100.0;
+        page.field("used_memory_peak_perc", format!("{percent:.2}%"));
+    }
     page.field("used_memory_rss", resident);
     page.field("used_memory_rss_human", Human(resident));
     let machine = (page.node.process.machine_bytes)();
@@ -447,7 +454,7 @@ fn keyspace(page: &mut Page<'_>) {
 }
 
 /// Bytes as Redis shows them to people.
-struct Human(u64);
+pub(super) struct Human(pub(super) u64);
 
 impl fmt::Display for Human {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

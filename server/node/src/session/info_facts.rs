@@ -16,6 +16,10 @@ pub(super) struct EngineFacts {
     pub(super) phase: Phase,
     /// What keys take with their values, in bytes.
     pub(super) memory: usize,
+    /// The most that they have taken.
+    pub(super) memory_peak: usize,
+    /// What is appended to the log and not written.
+    pub(super) log_buffer: usize,
     pub(super) ttl_bound_ns: u64,
     pub(super) cap_ns: u64,
     pub(super) ceiling: Ceiling,
@@ -60,6 +64,8 @@ impl EngineFacts {
             raw,
             phase: executor.phase.clone(),
             memory: executor.engine.memory(),
+            memory_peak: executor.note_memory_peak(),
+            log_buffer: executor.appender.pending_bytes(),
             ttl_bound_ns: executor.ttl_bound.on_record_ns,
             cap_ns: executor.mode.cap_ns(),
             ceiling: executor.engine.ceiling(),

@@ -29,6 +29,9 @@ mod latency_graph;
 #[cfg(test)]
 mod latency_tests;
 mod made_once;
+mod memory;
+#[cfg(test)]
+mod memory_tests;
 mod monitor;
 #[cfg(test)]
 mod monitor_tests;

@@ -5,8 +5,8 @@ use quorlock_engine::NodeCommand;
 use crate::core::commit::Failure;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{
-    Session, about, acl, client, config, debug, greeting, info, introspection, latency, monitor,
-    slow_log, subscriptions, transaction, waitaof,
+    Session, about, acl, client, config, debug, greeting, info, introspection, latency, memory,
+    monitor, slow_log, subscriptions, transaction, waitaof,
 };
 
 type NodeFunction = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
@@ -44,6 +44,7 @@ impl Batch<'_> {
             NodeCommand::Shutdown => about::shutdown,
             NodeCommand::SlowLog => slow_log::slowlog,
             NodeCommand::Latency => latency::latency,
+            NodeCommand::Memory => memory::memory,
             NodeCommand::Monitor => monitor::monitor,
             NodeCommand::Multi => transaction::multi,
             NodeCommand::Exec => transaction::exec,

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
 use crate::config::Config;
+use crate::core::latency::Event;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
@@ -99,6 +101,27 @@ fn no_call_is_left_out_where_all_are_slow_and_none_is_in_it_where_none_is() {
         ask(&node, &mut session, &requests);
         assert_eq!(node.slow_log().len(), 0, "{threshold}");
     }
+}
+
+/// People try it out with this.
+#[test]
+fn a_sleep_is_as_slow_as_it_is_long() {
+    let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
+    let mut config = Config::default();
+    config.set("enable-debug-command", &["yes"]).unwrap();
+    config.set("latency-monitor-threshold", &["100"]).unwrap();
+    let (node, mut preparer, _) = for_tests::started(config, Arc::new(disk), clock.clone());
+    preparer.prepare().unwrap();
+    let mut session = for_tests::session(&node);
+    ask(&node, &mut session, &["DEBUG SLEEP 0.009"]);
+    assert_eq!(node.slow_log().len(), 0);
+    // All requests wait for its end.
+    clock.advance(Duration::from_millis(9));
+    ask(&node, &mut session, &["DEBUG SLEEP 0.25"]);
+    let took_us = node.slow_log().newest(9).map(|one| one.took_us).next();
+    assert_eq!(took_us, Some(250_000));
+    let noted = node.latency.noted(Event::Command).unwrap();
+    assert_eq!(noted.max_ms, 250);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Step {
     pub(super) spec: &'static Spec,
     /// Under which it is counted.
     pub(super) number: Option<usize>,
+    /// Where the node executes it.
+    pub(super) node_command: Option<NodeCommand>,
     /// It may change or publish something.
     pub(super) may_write: bool,
 }
@@ -141,7 +143,7 @@ impl Transaction {
             return Ok(());
         }
         let spec = step.spec;
-        match spec.node_command() {
+        match step.node_command {
             Some(_) => self.has_node_command = true,
             None => {
                 let bytes = log_bytes_max(&Command { spec, arguments });

@@ -72,9 +72,9 @@ pub(super) const FAMILY: Family = &[
         .documented(
             "1.0.0",
             Categories::NONE,
-            "Lets all clients wait, where enable-debug-command allows it",
+            "Tells how a key is kept, or lets all clients wait, where enable-debug-command allows it",
         )
-        .syntax("<subcommand: SLEEP seconds:double|HELP>"),
+        .syntax("<subcommand: OBJECT key|SLEEP seconds:double|HELP>"),
     &row("lastsave", 1, NodeCommand::LastSave).documented(
         "1.0.0",
         ADMINISTRATION,

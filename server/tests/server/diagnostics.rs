@@ -1,11 +1,11 @@
-//! LATENCY: what took long over a socket, on a machine whose clock a test moves and on this one.
+//! What operators ask over a socket: LATENCY, on a machine whose clock a test moves and on this one, MEMORY and DEBUG OBJECT.
 
 use std::time::Duration;
 
 use quorlock_server::Node;
 
 use crate::machine::gate::GatedNode;
-use crate::machine::{run, wire};
+use crate::machine::{run, wire, with_node};
 
 /// A sync, and a direct write, are noted with what they took, and what is short is not.
 #[test]
@@ -60,5 +60,28 @@ fn a_long_script_is_an_event_where_the_monitor_is_on() {
         assert!(client.ask("LATENCY HISTOGRAM eval").contains("eval"));
         assert_eq!(client.ask("LATENCY RESET"), ":1");
         assert_eq!(client.ask("LATENCY HISTORY command"), "[]");
+    });
+}
+
+/// With RESP3 a client gets maps, numbers and texts, as from Redis.
+#[test]
+fn memory_and_debug_object_tell_of_the_keys_of_a_node() {
+    with_node(&[("enable-debug-command", &["local"])], |node, _| {
+        let mut client = wire(node);
+        let resp2 = client.ask("MEMORY STATS");
+        assert!(resp2.contains("keys.count, :0,"), "{resp2}");
+        client.ask("HELLO 3");
+        assert_eq!(client.ask("SET a token PX 30000"), "+OK");
+        let stats = client.ask("MEMORY STATS");
+        assert!(stats.contains("keys.count"), "{stats}");
+        assert!(stats.contains("keys.bytes-per-key"), "{stats}");
+        assert!(client.ask("MEMORY DOCTOR").contains("1 keys take "));
+        let object = client.ask("DEBUG OBJECT a");
+        assert!(object.starts_with("+Value at:0x"), "{object}");
+        assert_eq!(client.ask("DEBUG OBJECT b"), "-ERR no such key");
+    });
+    with_node(&[], |node, _| {
+        let refused = wire(node).ask("DEBUG OBJECT a");
+        assert!(refused.starts_with("-ERR DEBUG command not allowed"));
     });
 }

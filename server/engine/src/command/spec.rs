@@ -46,6 +46,7 @@ impl Spec {
 
     /// Which command of the node a request is; none where the engine executes it. Of a command that both execute the
     /// subcommand decides.
+    #[inline]
     pub fn node_command_of(&self, arguments: &[&[u8]]) -> Option<NodeCommand> {
         match self.handler {
             Handler::Node(command) => Some(command),

@@ -6,6 +6,7 @@
 
 mod actions;
 mod banner;
+mod certificates;
 mod clean;
 mod control;
 pub(crate) mod current;

@@ -30,7 +30,7 @@ pub(crate) fn resolve(flag: &[String], file: Option<&Path>) -> Result<NodeList, 
         return listed(named);
     }
     if let Some(nodes) = current::nodes()? {
-        return listed(nodes);
+        return Ok(nodes);
     }
     NodeList::of_machine()?.ok_or_else(|| {
         Failure::usage(format!(

@@ -86,7 +86,7 @@ async fn await_answer(
     };
     let give_up = clock::now() + RESTART_PATIENCE;
     loop {
-        let answer = info::ask(node.direct_port).await;
+        let answer = info::ask(node.direct_port, cluster.cacert.as_deref()).await;
         let is_settled = answer.is_serving() || matches!(answer, ServingState::RestartDelay { .. });
         if is_settled || clock::now() > give_up {
             return Ok(answer);

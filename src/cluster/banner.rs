@@ -37,11 +37,6 @@ pub(super) fn banner(cluster: &ClusterView) -> String {
     } else {
         "data stays"
     };
-    // The ports of a cluster are consecutive.
-    let ports = || nodes.iter().map(|node| node.port);
-    let first = ports().next().unwrap_or_default();
-    let last = ports().next_back().unwrap_or_default();
-    let list: Vec<String> = ports().map(|port| port.to_string()).collect();
     format!(
         "\
 Cluster '{name}' is up{resumed}: {count} nodes serve, a lock needs {quorum}.
@@ -51,21 +46,49 @@ Cluster '{name}' is up{resumed}: {count} nodes serve, a lock needs {quorum}.
   appendfsync {appendfsync}, {kept}, in {directory}
 
 Paste:
-  shell      export QUORLOCK_NODES={urls}
+{paste}
+From another terminal: quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down
+What a power cut takes from each fsync mode: quorlock experiment crash-recovery
+",
+        appendfsync = cluster.appendfsync,
+        directory = cluster.directory.display(),
+        paste = paste(cluster),
+    )
+}
+
+/// How clients of several languages are given the nodes.
+fn paste(cluster: &ClusterView) -> String {
+    // The ports of a cluster are consecutive.
+    let ports = || cluster.nodes.iter().map(|node| node.port);
+    let first = ports().next().unwrap_or_default();
+    let last = ports().next_back().unwrap_or_default();
+    let list: Vec<String> = ports().map(|port| port.to_string()).collect();
+    let (list, end, urls) = (list.join(", "), u32::from(last) + 1, cluster.node_list());
+    let Some(file) = &cluster.cacert else {
+        return format!(
+            "  shell      export QUORLOCK_NODES={urls}
              quorlock run backup -- echo held
   redis-cli  redis-cli -p {first} SET a t1 NX PX 30000
   Rust       let nodes = ({first}..={last}).map(|port| format!(\"redis://127.0.0.1:{{port}}\"));
              let redlock = Redlock::builder().nodes(nodes).build()?;
   Python     Redlock([{{\"host\": \"127.0.0.1\", \"port\": port}} for port in range({first}, {end})])
   Node       new Redlock([{list}].map((port) => new Redis(port)))
-
-From another terminal: quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down
-What a power cut takes from each fsync mode: quorlock experiment crash-recovery
-",
-        appendfsync = cluster.appendfsync,
-        directory = cluster.directory.display(),
-        urls = cluster.node_list(),
-        end = u32::from(last) + 1,
-        list = list.join(", "),
+"
+        );
+    };
+    let file = file.display();
+    format!(
+        "  shell      export QUORLOCK_NODES={urls}
+             export QUORLOCK_CACERT='{file}'
+             quorlock run backup -- echo held
+  redis-cli  redis-cli --tls --cacert '{file}' -p {first} SET a t1 NX PX 30000
+  Rust       let nodes = ({first}..={last}).map(|port| format!(\"rediss://127.0.0.1:{{port}}\"));
+             let tls = TlsOptions::new().ca_file(\"{file}\");
+             let redlock = Redlock::builder().nodes(nodes).tls(tls).build()?;
+  Python     Redlock([{{\"host\": \"127.0.0.1\", \"port\": port, \"ssl\": True, \"ssl_ca_certs\": \"{file}\"}}
+                      for port in range({first}, {end})])
+  Node       const tls = {{ ca: fs.readFileSync(\"{file}\") }};
+             new Redlock([{list}].map((port) => new Redis({{ port, tls }})))
+"
     )
 }

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 
 use super::home::{ClusterHome, DEFAULT_DIRECTORY};
 use super::manifest::Manifest;
-use super::ownership::{self, open_own};
+use super::ownership::{self, READABLE, open_own};
 use crate::exit_code::Failure;
+use crate::nodes_file::NodeList;
+use crate::tls_options::TlsFlags;
 
 /// The directory of the cluster last started here or in the nearest directory above.
 pub(super) fn directory() -> Result<Option<PathBuf>, Failure> {
@@ -28,8 +30,8 @@ pub(super) fn check_folder() -> Result<(), Failure> {
     ownership::check(&working_directory()?.join(FOLDER))
 }
 
-/// The addresses of that cluster's nodes.
-pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
+/// The nodes of that cluster, and how they are spoken with.
+pub(crate) fn nodes() -> Result<Option<NodeList>, Failure> {
     let Some(directory) = directory()? else {
         return Ok(None);
     };
@@ -38,7 +40,16 @@ pub(crate) fn nodes() -> Result<Option<Vec<String>>, Failure> {
     if !home.manifest().is_file() {
         return Ok(None);
     }
-    Ok(Some(Manifest::read(&home)?.urls()))
+    let manifest = Manifest::read(&home)?;
+    let tls = TlsFlags {
+        cacert: manifest.certificates(&home).map(|it| it.authority),
+        ..TlsFlags::default()
+    };
+    Ok(Some(NodeList {
+        nodes: manifest.urls(),
+        tls,
+        ..NodeList::default()
+    }))
 }
 
 /// The directory of that cluster and the addresses of its nodes, if it is down.
@@ -90,7 +101,7 @@ pub(super) fn record(home: &ClusterHome) -> Result<(), Failure> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&folder)?;
         let draft = folder.join(format!("current.{}", std::process::id()));
-        let mut file = open_own(&draft)?;
+        let mut file = open_own(&draft, READABLE)?;
         file.write_all(format!("{}\n", directory.display()).as_bytes())?;
         fs::rename(draft, folder.join(FILE))
     };

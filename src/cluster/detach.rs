@@ -71,6 +71,9 @@ fn background_half(home: &ClusterHome, arguments: &Arguments) -> Command {
     if let Some(mode) = &arguments.appendfsync {
         command.arg("--appendfsync").arg(mode);
     }
+    if arguments.tls {
+        command.arg("--tls");
+    }
     if arguments.in_process {
         command.arg("--in-process");
     }

@@ -1,14 +1,15 @@
 //! What a local cluster asks of the node library: identities, and nodes inside this process.
 
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_server::{Node, RunState};
+use quorlock_server::{Node, RunState, StartError};
 use tokio::sync::watch;
 
-use super::home::ClusterHome;
+use super::home::{Certificates, ClusterHome};
 use super::machine::Machine;
 use super::manifest::Entry;
 use super::proxy::{Conditions, Proxy};
@@ -22,6 +23,8 @@ pub(super) struct LaunchMode {
     pub(super) in_process: bool,
     pub(super) ephemeral: bool,
     pub(super) appendfsync: String,
+    /// What the nodes show their clients, where they speak TLS.
+    pub(super) tls: Option<Certificates>,
     pub(super) size: usize,
     /// What the nodes call their cluster.
     pub(super) cluster_id: String,
@@ -55,11 +58,11 @@ impl EmbeddedNode {
         mode: &LaunchMode,
     ) -> io::Result<Self> {
         let mut builder = Node::builder().dir(home.node_directory(entry.number));
-        for (name, value) in directives(mode) {
+        for (name, value) in directives(mode, entry.port) {
             builder = builder.directive(name, &[&value]);
         }
-        let builder = builder.port(entry.port).owns_process();
-        let node = builder.start().await.map_err(io::Error::other)?;
+        let node = builder.owns_process().start().await;
+        let node = node.map_err(io::Error::other)?;
         Ok(Self { node, proxy: None })
     }
 
@@ -70,16 +73,7 @@ impl EmbeddedNode {
         machine: &Machine,
         network: watch::Receiver<Conditions>,
     ) -> io::Result<Self> {
-        let size = mode.size.to_string();
-        let builder = Node::builder()
-            .ephemeral()
-            .disk(Arc::new(machine.disk.clone()))
-            .clock(Arc::clone(&machine.clock) as _)
-            .directive("appendfsync", &[mode.appendfsync.as_str()])
-            .directive("cluster-size", &[size.as_str()])
-            .directive("cluster-id", &[mode.cluster_id.as_str()])
-            .owns_process();
-        let node = builder.start().await.map_err(io::Error::other)?;
+        let node = start_on(machine, mode).await?;
         match Proxy::open(entry.port, node.address().port(), network).await {
             Ok(proxy) => Ok(Self {
                 node,
@@ -149,17 +143,65 @@ impl EmbeddedNode {
     }
 }
 
+/// A node in memory, on any free port.
+async fn start_on(machine: &Machine, mode: &LaunchMode) -> io::Result<Node> {
+    let size = mode.size.to_string();
+    let mut tries = 0;
+    loop {
+        let mut builder = Node::builder()
+            .ephemeral()
+            .disk(Arc::new(machine.disk.clone()))
+            .clock(Arc::clone(&machine.clock) as _)
+            .directive("appendfsync", &[mode.appendfsync.as_str()])
+            .directive("cluster-size", &[size.as_str()])
+            .directive("cluster-id", &[mode.cluster_id.as_str()])
+            .owns_process();
+        if let Some(certificates) = &mode.tls {
+            // A tls-port of 0 is none.
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+            for (name, value) in tls_directives(certificates, free.port()) {
+                builder = builder.directive(name, &[&value]);
+            }
+        }
+        tries += 1;
+        match builder.start().await {
+            Ok(node) => return Ok(node),
+            // Another process has taken the port meanwhile.
+            Err(StartError::Bind { .. }) if mode.tls.is_some() && tries < PORT_TRIES => {}
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+}
+
+const PORT_TRIES: u32 = 5;
+
 /// How long a node may take to put on record that it serves.
 const RECORD_TIME: Duration = Duration::from_secs(5);
 
-/// The directives that every node of a local cluster gets, besides its port and directory.
-pub(super) fn directives(mode: &LaunchMode) -> [(&'static str, String); 6] {
-    [
+/// The directives that every node of a local cluster gets, besides its directory.
+pub(super) fn directives(mode: &LaunchMode, port: u16) -> Vec<(&'static str, String)> {
+    let mut directives = match &mode.tls {
+        Some(certificates) => tls_directives(certificates, port),
+        None => vec![("port", port.to_string())],
+    };
+    directives.extend([
         ("bind", "127.0.0.1".to_owned()),
         ("appendonly", "yes".to_owned()),
         ("appendfsync", mode.appendfsync.clone()),
         ("first-start", "wait".to_owned()),
         ("cluster-size", mode.size.to_string()),
         ("cluster-id", mode.cluster_id.clone()),
+    ]);
+    directives
+}
+
+/// TLS on this port, and no plain port. Clients show no certificate: a local cluster has no password either.
+fn tls_directives(certificates: &Certificates, port: u16) -> Vec<(&'static str, String)> {
+    vec![
+        ("port", "0".to_owned()),
+        ("tls-port", port.to_string()),
+        ("tls-cert-file", certificates.node.display().to_string()),
+        ("tls-key-file", certificates.key.display().to_string()),
+        ("tls-auth-clients", "no".to_owned()),
     ]
 }

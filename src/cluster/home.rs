@@ -21,6 +21,15 @@ pub(super) struct ClusterHome {
     directory: PathBuf,
 }
 
+/// What the nodes of a cluster with TLS show their clients, as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Certificates {
+    /// What clients trust.
+    pub(super) authority: PathBuf,
+    pub(super) node: PathBuf,
+    pub(super) key: PathBuf,
+}
+
 /// Proof that this process is the directory's only supervisor.
 #[derive(Debug)]
 pub(super) struct Ownership {
@@ -69,6 +78,15 @@ impl ClusterHome {
 
     pub(super) fn node_log(&self, node: u16) -> PathBuf {
         self.directory.join(format!("node-{node}.log"))
+    }
+
+    pub(super) fn certificates(&self) -> Certificates {
+        let [authority, node, key] = CERTIFICATES.map(|name| self.directory.join(name));
+        Certificates {
+            authority,
+            node,
+            key,
+        }
     }
 
     /// Refuses a cluster that another user owns or may change.
@@ -168,8 +186,12 @@ pub(super) fn kind_of(name: &str) -> Kind {
         text.parse::<u32>()
             .is_ok_and(|number| number.to_string() == text)
     };
-    let is_draft = name.strip_prefix("cluster.json.").is_some_and(is_number);
-    if is_draft || ["cluster.json", "cluster.log", "control.sock", LOCK_NAME].contains(&name) {
+    let is_written_whole = |name| name == "cluster.json" || CERTIFICATES.contains(&name);
+    let draft = name.rsplit_once('.');
+    let is_draft =
+        draft.is_some_and(|(file, process)| is_written_whole(file) && is_number(process));
+    let is_other = ["cluster.log", "control.sock", LOCK_NAME].contains(&name);
+    if is_written_whole(name) || is_draft || is_other {
         return Kind::File;
     }
     match name.strip_prefix("node-") {
@@ -182,6 +204,7 @@ pub(super) fn kind_of(name: &str) -> Kind {
 /// Where a cluster is kept by default.
 pub(super) const DEFAULT_DIRECTORY: &str = ".quorlock/dev";
 
+const CERTIFICATES: [&str; 3] = ["ca.pem", "node.pem", "node.key"];
 const LOCK_NAME: &str = "lock";
 const LOCK_TRIES: u32 = 5;
 const LOCK_STEP: Duration = Duration::from_millis(10);

@@ -2,11 +2,15 @@
 //!
 //! Bounded in time and size: a node that hangs or babbles is reported as not answering.
 
+use std::io;
+use std::path::Path;
+use std::slice;
 use std::time::Duration;
 
+use quorlock_client::{Dialer, TlsOptions};
+use quorlock_client_rules::address::NodeAddress;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// What a node says of itself.
@@ -36,22 +40,29 @@ impl ServingState {
     }
 }
 
-/// Asks the node at `127.0.0.1:port`.
-pub(super) async fn ask(port: u16) -> ServingState {
-    match timeout(PATIENCE, fetch(port)).await {
+/// Asks the node at `127.0.0.1:port`, with TLS where it is to have a certificate of this authority.
+pub(super) async fn ask(port: u16, cacert: Option<&Path>) -> ServingState {
+    match timeout(PATIENCE, fetch(port, cacert)).await {
         Ok(Ok(text)) => parse(&text),
         Ok(Err(_)) | Err(_) => ServingState::Silent,
     }
 }
 
-async fn fetch(port: u16) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+async fn fetch(port: u16, cacert: Option<&Path>) -> io::Result<String> {
+    let (scheme, options) = match cacert {
+        Some(file) => ("rediss", TlsOptions::new().ca_file(file)),
+        None => ("redis", TlsOptions::new()),
+    };
+    let address = NodeAddress::parse(&format!("{scheme}://127.0.0.1:{port}"));
+    let address = address.map_err(io::Error::other)?;
+    let dialer = Dialer::new(slice::from_ref(&address), options).map_err(io::Error::other)?;
+    let mut stream = dialer.connect(&address, PATIENCE).await?;
     stream.write_all(b"*1\r\n$4\r\nINFO\r\n").await?;
     read(stream).await
 }
 
 /// Reads an answer to its end. Nonsense is not waited for.
-async fn read(stream: impl AsyncRead + Unpin) -> std::io::Result<String> {
+async fn read(stream: impl AsyncRead + Unpin) -> io::Result<String> {
     let mut stream = BufReader::new(stream.take(ANSWER_BYTES_MAX));
     let mut received = Vec::new();
     stream.read_until(b'\n', &mut received).await?;

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::home::ClusterHome;
-use super::ownership::open_own;
+use super::home::{Certificates, ClusterHome};
+use super::ownership::{READABLE, open_own};
 use crate::exit_code::Failure;
 
 /// The nodes of a cluster and how they are run.
@@ -27,6 +27,9 @@ pub(super) struct Manifest {
     /// False until every node has its identity.
     pub(super) complete: bool,
     pub(super) appendfsync: String,
+    /// When the certificates end, in seconds since 1970, where the nodes speak TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) certificates_end: Option<u64>,
     pub(super) nodes: Vec<Entry>,
 }
 
@@ -42,8 +45,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn url(&self) -> String {
-        format!("redis://{}", self.address())
+    pub(super) fn url(&self, speaks_tls: bool) -> String {
+        let scheme = if speaks_tls { "rediss" } else { "redis" };
+        format!("{scheme}://{}", self.address())
     }
 
     pub(super) fn address(&self) -> String {
@@ -75,6 +79,7 @@ impl Manifest {
             cluster_id: format!("{:032x}", rand::random::<u128>()),
             complete: false,
             appendfsync,
+            certificates_end: None,
             nodes,
         }
     }
@@ -82,6 +87,16 @@ impl Manifest {
     /// The nodes a lock needs: more than half.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
+    }
+
+    /// Whether its nodes speak TLS, and nothing else.
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.certificates_end.is_some()
+    }
+
+    /// Where the certificates of its nodes are, if they speak TLS.
+    pub(super) fn certificates(&self, home: &ClusterHome) -> Option<Certificates> {
+        self.speaks_tls().then(|| home.certificates())
     }
 
     /// Whether all that its nodes granted ended with them.
@@ -102,7 +117,8 @@ impl Manifest {
     }
 
     pub(super) fn urls(&self) -> Vec<String> {
-        self.nodes.iter().map(Entry::url).collect()
+        let nodes = self.nodes.iter();
+        nodes.map(|node| node.url(self.speaks_tls())).collect()
     }
 
     pub(super) fn read(home: &ClusterHome) -> Result<Self, Failure> {
@@ -141,16 +157,16 @@ impl Manifest {
     pub(super) fn write(&self, home: &ClusterHome) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).map_err(Failure::failed)?;
         let path = home.manifest();
-        write_atomically(&path, &format!("{text}\n"))
+        write_atomically(&path, &format!("{text}\n"), READABLE)
             .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
     }
 }
 
 /// Replaces a file in one step: readers see the old text or the new one, whole.
-pub(super) fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_atomically(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
-    let mut file = open_own(Path::new(&draft))?;
+    let mut file = open_own(Path::new(&draft), mode)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&draft, path)?;

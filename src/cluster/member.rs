@@ -6,6 +6,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -88,9 +89,8 @@ impl Member {
             .open(self.home.node_log(number))?;
         let mut command = launch::own(Bond::Killed);
         command.arg("server");
-        command.arg("--port").arg(self.entry.port.to_string());
         command.arg("--dir").arg(self.home.node_directory(number));
-        for (name, value) in directives(&self.mode) {
+        for (name, value) in directives(&self.mode, self.entry.port) {
             command.arg(format!("--{name}")).arg(value);
         }
         command.current_dir(self.home.directory());
@@ -236,6 +236,11 @@ impl Member {
         }
     }
 
+    /// The authority of its certificate, where it speaks TLS.
+    pub(super) fn cacert(&self) -> Option<PathBuf> {
+        self.mode.tls.as_ref().map(|it| it.authority.clone())
+    }
+
     pub(super) fn view(&self) -> NodeView {
         let number = self.entry.number;
         let network = *self.network.borrow();
@@ -247,7 +252,7 @@ impl Member {
         NodeView {
             number,
             id: self.entry.id.clone(),
-            url: self.entry.url(),
+            url: self.entry.url(self.mode.tls.is_some()),
             port: self.entry.port,
             direct_port: self.direct_port(),
             is_cut: network.is_cut,

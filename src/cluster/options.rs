@@ -25,6 +25,9 @@ pub(super) struct Arguments {
     /// When the nodes sync their logs to disk (default: everysec)
     #[arg(long, value_name = "MODE", value_parser = ["always", "everysec", "no"])]
     pub(super) appendfsync: Option<String>,
+    /// The nodes speak TLS alone, with certificates that are made at the first start, for this machine
+    #[arg(long)]
+    pub(super) tls: bool,
     /// Run the nodes inside this process instead of one process each
     #[arg(long)]
     pub(super) in_process: bool,

@@ -45,12 +45,12 @@ fn check_found(path: &Path, about: io::Result<Metadata>) -> Result<(), Failure> 
     .remedy(remedy))
 }
 
-/// Makes an empty file in place of what was left under this name, so that no link is followed. Nobody but this user may write it,
-/// whatever the umask.
-pub(super) fn open_own(path: &Path) -> io::Result<File> {
+/// Makes an empty file in place of what was left under this name, so that no link is followed. With these modes nobody but this
+/// user may write it, whatever the umask.
+pub(super) fn open_own(path: &Path, mode: u32) -> io::Result<File> {
     remove_if_there(path)?;
     let mut options = OpenOptions::new();
-    options.create_new(true).write(true).mode(0o644).open(path)
+    options.create_new(true).write(true).mode(mode).open(path)
 }
 
 /// Removes a file, unless there is none.
@@ -60,6 +60,9 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+/// All may read it.
+pub(super) const READABLE: u32 = 0o644;
 
 /// Opens no link.
 pub(super) const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;

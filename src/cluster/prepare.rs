@@ -64,6 +64,9 @@ fn create(home: &ClusterHome, arguments: &Arguments) -> Result<Prepared, Failure
             node.id = create_identity(&home.node_directory(node.number), &cluster_id, size)?;
         }
     }
+    if arguments.tls {
+        manifest.certificates_end = Some(home.certificates().ensure(&manifest)?);
+    }
     manifest.complete = true;
     manifest.write(home)?;
     Ok(Prepared {
@@ -101,6 +104,16 @@ fn resume(
         ))
         .remedy("leave --base-port out to resume it, or make another with --dir"));
     }
+    if arguments.tls && !manifest.speaks_tls() {
+        return Err(Failure::failed(format!(
+            "the cluster in {shown} was made without --tls, and its clients know its nodes as redis://; nothing was changed"
+        ))
+        .remedy(format!(
+            "resume it without TLS: quorlock cluster up --dir {shown}\n\
+             or make another with --dir OTHER\n\
+             or forget this one and its locks: quorlock cluster clean --dir {shown}"
+        )));
+    }
     for node in &manifest.nodes {
         check_past(home, node)?;
     }
@@ -112,16 +125,40 @@ fn resume(
             "stop what uses it (ss -ltnp 'sport = :{port}') and try again"
         )));
     }
-    if let Some(appendfsync) = &arguments.appendfsync
-        && manifest.appendfsync != *appendfsync
-    {
+    let before = manifest.clone();
+    if let Some(appendfsync) = &arguments.appendfsync {
         manifest.appendfsync.clone_from(appendfsync);
+    }
+    let note = renew_certificates(home, &mut manifest, arguments.tls)?;
+    if manifest != before {
         manifest.write(home)?;
     }
     Ok(Prepared {
         manifest,
         resumed: true,
-        note: String::new(),
+        note,
+    })
+}
+
+/// Makes certificates anew that are near their end, where the cluster has any. Gives what the user should know.
+fn renew_certificates(
+    home: &ClusterHome,
+    manifest: &mut Manifest,
+    is_asked_for: bool,
+) -> Result<String, Failure> {
+    let Some(certificates) = manifest.certificates(home) else {
+        return Ok(String::new());
+    };
+    let end = certificates.ensure(manifest)?;
+    if manifest.certificates_end.replace(end) != Some(end) {
+        return Ok(format!(
+            "Its certificates were near their end or gone, so there are new ones: clients have to read {} again.",
+            certificates.authority.display()
+        ));
+    }
+    Ok(match is_asked_for {
+        true => String::new(),
+        false => "It was made with --tls, so its nodes speak TLS.".to_owned(),
     })
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::manifest::write_atomically;
-use super::ownership::remove_if_there;
+use super::ownership::{READABLE, remove_if_there};
 use super::view::ClusterView;
 use crate::exit_code::Failure;
 
@@ -21,19 +21,20 @@ pub(super) fn value(cluster: &ClusterView) -> Value {
     let nodes: Vec<_> = nodes
         .map(|node| node.fields(&["number", "id", "url", "pid", "dir", "log"]))
         .collect();
-    json!({
+    let value = json!({
         "version": 1,
         "name": cluster.name,
         "dir": cluster.directory,
         "pid": cluster.pid,
         "quorum": cluster.quorum,
         "nodes": nodes,
-    })
+    });
+    cluster.with_authority(value)
 }
 
 /// Writes the file.
 pub(super) fn write(path: &Path, cluster: &ClusterView) -> Result<(), Failure> {
-    write_atomically(path, &format!("{:#}\n", value(cluster)))
+    write_atomically(path, &format!("{:#}\n", value(cluster)), READABLE)
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::ClusterDirectory;
 use super::control::{self, ControlRequest};
@@ -15,7 +14,7 @@ use super::manifest::Manifest;
 use super::view::{ClusterView, NodeView, ProcessState};
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::output::Format;
-use crate::runtime;
+use crate::runtime::{self, all_of};
 
 /// Shows the state of a cluster. The exit code says whether a majority serves.
 pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
@@ -24,7 +23,7 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
         return Ok(report_stopped(&home, &Manifest::read(&home)?, format));
     }
     let (_, cluster) = control::ask(&home, &ControlRequest::Status)?;
-    let answers = runtime::block_on(ask_all(&cluster))?;
+    let answers = runtime::block_on(async { Ok(ask_all(&cluster).await) })?;
     let rows: Vec<(&NodeView, ServingState)> = cluster.nodes.iter().zip(answers).collect();
     let serving = rows
         .iter()
@@ -50,7 +49,7 @@ fn report_stopped(home: &ClusterHome, manifest: &Manifest, format: Format) -> Ex
     let nodes: Vec<Value> = manifest
         .nodes
         .iter()
-        .map(|node| json!({ "number": node.number, "id": node.id, "url": node.url(), "state": "down" }))
+        .map(|node| json!({ "number": node.number, "id": node.id, "url": node.url(manifest.speaks_tls()), "state": "down" }))
         .collect();
     let value = json!({
         "name": home.name(),
@@ -65,23 +64,14 @@ fn report_stopped(home: &ClusterHome, manifest: &Manifest, format: Format) -> Ex
 }
 
 /// Asks all nodes at once, past their networks; one that is paused or cut off is known to answer no client.
-async fn ask_all(cluster: &ClusterView) -> Result<Vec<ServingState>, Failure> {
-    let mut asked = JoinSet::new();
-    for (index, node) in cluster.nodes.iter().enumerate() {
-        let port = node.direct_port;
-        let runs = node.process == ProcessState::Running && !node.is_cut;
-        asked.spawn(async move {
-            let answer = if runs {
-                info::ask(port).await
-            } else {
-                ServingState::Silent
-            };
-            (index, answer)
-        });
-    }
-    let mut answers = asked.join_all().await;
-    answers.sort_by_key(|(index, _)| *index);
-    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+async fn ask_all(cluster: &ClusterView) -> Vec<ServingState> {
+    let asked = cluster.nodes.iter().map(async |node| {
+        match node.process == ProcessState::Running && !node.is_cut {
+            true => info::ask(node.direct_port, cluster.cacert.as_deref()).await,
+            false => ServingState::Silent,
+        }
+    });
+    all_of(asked).await
 }
 
 /// What a node is doing: as one word for programs, and for people.
@@ -152,7 +142,7 @@ fn value(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usi
         row
     };
     let nodes: Vec<_> = rows.iter().map(row).collect();
-    json!({
+    cluster.with_authority(json!({
         "name": cluster.name,
         "dir": cluster.directory,
         "pid": cluster.pid,
@@ -160,5 +150,5 @@ fn value(cluster: &ClusterView, rows: &[(&NodeView, ServingState)], serving: usi
         "quorum": cluster.quorum,
         "serving": serving,
         "nodes": nodes,
-    })
+    }))
 }

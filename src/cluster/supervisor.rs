@@ -4,13 +4,14 @@
 //! terminals, and stops all of them at the end. A node that was killed or that ended stays down
 //! until somebody restarts it: to try out a failure is to see it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use quorlock_server::show_duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use super::control::{ControlReply, converse};
 use super::event::Reporter;
@@ -30,7 +31,7 @@ pub(super) struct Plan {
     pub(super) members: Vec<Member>,
     /// What others see of the cluster, but for its nodes.
     pub(super) view: ClusterView,
-    pub(super) ready_file: Option<std::path::PathBuf>,
+    pub(super) ready_file: Option<PathBuf>,
     pub(super) format: Format,
 }
 
@@ -84,7 +85,8 @@ pub(super) async fn supervise(
         conversations: JoinSet::new(),
     };
     let end = supervisor.watch_over(&mut signals, &mut observed, &listener);
-    let end = end.await;
+    // Connections to the nodes stay on this thread.
+    let end = LocalSet::new().run_until(end).await;
     supervisor.stop_all(&mut signals).await;
     let closing_words = supervisor.closing_words();
     match end {
@@ -303,14 +305,21 @@ pub(super) async fn start(
     started.map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
     member.serving = ServingState::Silent;
     let (port, pid) = (member.direct_port(), member.view().pid);
-    tokio::spawn(watch(number, port, pid, observations.clone()));
+    let observations = observations.clone();
+    spawn_local(watch(number, port, member.cacert(), pid, observations));
     Ok(())
 }
 
 /// Asks a node how it is until it serves, or until no caller waits for the answer.
-async fn watch(number: u16, port: u16, pid: Option<u32>, observations: mpsc::Sender<Observation>) {
+async fn watch(
+    number: u16,
+    port: u16,
+    cacert: Option<PathBuf>,
+    pid: Option<u32>,
+    observations: mpsc::Sender<Observation>,
+) {
     loop {
-        let state = info::ask(port).await;
+        let state = info::ask(port, cacert.as_deref()).await;
         let serves = state.is_serving();
         let observation = Observation { number, pid, state };
         if observations.send(observation).await.is_err() || serves {

@@ -75,6 +75,7 @@ async fn bring_up(
         in_process: arguments.in_process,
         ephemeral: arguments.ephemeral,
         appendfsync: manifest.appendfsync.clone(),
+        tls: manifest.certificates(home),
         size: manifest.nodes.len(),
         cluster_id: manifest.cluster_id().to_owned(),
     };
@@ -95,6 +96,7 @@ async fn bring_up(
             directory: home.directory().to_owned(),
             pid: std::process::id(),
             quorum: manifest.quorum(),
+            cacert: manifest.certificates(home).map(|it| it.authority),
             appendfsync: manifest.appendfsync,
             ephemeral: arguments.ephemeral,
             in_process: arguments.in_process,

@@ -14,6 +14,9 @@ pub(super) struct ClusterView {
     pub(super) pid: u32,
     pub(super) quorum: usize,
     pub(super) appendfsync: String,
+    /// The authority that clients trust, where the nodes speak TLS.
+    #[serde(default)]
+    pub(super) cacert: Option<PathBuf>,
     /// Whether the data goes when the cluster stops.
     pub(super) ephemeral: bool,
     /// Whether the nodes run inside the supervisor.
@@ -77,6 +80,14 @@ impl NodeView {
 impl ClusterView {
     pub(super) fn node(&self, number: u16) -> Option<&NodeView> {
         self.nodes.iter().find(|node| node.number == number)
+    }
+
+    /// What is said of the cluster in JSON, and with TLS the file that clients need.
+    pub(super) fn with_authority(&self, mut value: Value) -> Value {
+        if let Some(file) = &self.cacert {
+            value["cacert"] = json!(file);
+        }
+        value
     }
 
     /// The addresses as the variable `QUORLOCK_NODES` holds them.

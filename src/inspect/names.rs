@@ -9,7 +9,8 @@ use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question::{self, Dialect};
 use quorlock_client_rules::inspection::sight::Sight;
 
-use super::nodes::{AskedNode, Nodes, all_of};
+use super::nodes::{AskedNode, Nodes};
+use crate::runtime::all_of;
 
 /// What to look for.
 pub(super) struct Wanted<'a> {

@@ -2,9 +2,6 @@
 //!
 //! A node that cannot be asked keeps its place in the list, with the reason why.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use quorlock_client::Dialer;
@@ -23,6 +20,7 @@ use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
+use crate::runtime::all_of;
 
 /// The nodes of the list, in its order.
 pub(super) struct Nodes {
@@ -270,39 +268,6 @@ impl AskedNode {
 
 fn millis(time: Duration) -> i128 {
     i128::try_from(time.as_millis()).expect("a Duration has fewer milliseconds")
-}
-
-/// Carries all of them out at once.
-pub(super) async fn all_of<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    enum Branch<F, T> {
-        Runs(Pin<Box<F>>),
-        Ended(Option<T>),
-    }
-    let mut branches: Vec<_> = futures
-        .map(|future| Branch::Runs(Box::pin(future)))
-        .collect();
-    poll_fn(|context| {
-        let mut is_over = true;
-        for branch in &mut branches {
-            if let Branch::Runs(future) = branch {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(value) => *branch = Branch::Ended(Some(value)),
-                    Poll::Pending => is_over = false,
-                }
-            }
-        }
-        if is_over {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
-    let value = |branch| match branch {
-        Branch::Ended(value) => value,
-        Branch::Runs(_) => None,
-    };
-    branches.into_iter().filter_map(value).collect()
 }
 
 /// The first one finds the node's caches cold.

@@ -11,6 +11,7 @@ mod cluster;
 mod cluster_in_memory;
 mod cluster_ownership;
 mod cluster_requests;
+mod cluster_tls;
 mod deploy;
 mod elect;
 mod examples;

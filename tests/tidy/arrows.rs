@@ -18,7 +18,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 18] = [
+const PACKAGES: [Package; 19] = [
     Package {
         folder: "agent/rules/",
         may_know: &["agent-rules", "client-rules", "engine", "clock"],
@@ -125,6 +125,12 @@ const PACKAGES: [Package; 18] = [
     Package {
         folder: "src/inspect",
         may_know: &["server", "client", "client-rules"],
+        examples_may_know: &[],
+    },
+    // It asks nodes as clients do, with TLS.
+    Package {
+        folder: "src/cluster/info.rs",
+        may_know: &["client", "client-rules"],
         examples_may_know: &[],
     },
     Package {

@@ -19,6 +19,7 @@ mod generated;
 mod guesses;
 mod inspect;
 mod launch;
+mod local_node;
 mod lock_options;
 mod lock_variables;
 mod log;

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::runtime::listener::{BindError, bind_all};
+use crate::tls::Acceptor;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::start::StartError;
 
@@ -38,12 +39,13 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartE
         .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })
 }
 
-/// Serves until the node has stopped, on a thread of its own.
+/// Serves until the node has stopped, on a thread of its own; over TLS where there is what begins it.
 ///
 /// # Errors
 /// When the system has no thread to give.
 pub(crate) fn spawn(
     listeners: Vec<std::net::TcpListener>,
+    tls: Option<Arc<Acceptor>>,
     node: Arc<NodeState>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -51,7 +53,7 @@ pub(crate) fn spawn(
         .name("quorlock-http".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                let mut serving = serve(listeners, &node);
+                let mut serving = serve(listeners, tls, &node);
                 // Nobody's reply waits here: what is under way when the node stops is cut off.
                 node.signals.stopped.wait().await;
                 serving.abort_all();
@@ -59,7 +61,11 @@ pub(crate) fn spawn(
         })
 }
 
-fn serve(listeners: Vec<std::net::TcpListener>, node: &Arc<NodeState>) -> JoinSet<()> {
+fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    tls: Option<Arc<Acceptor>>,
+    node: &Arc<NodeState>,
+) -> JoinSet<()> {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
@@ -75,6 +81,7 @@ fn serve(listeners: Vec<std::net::TcpListener>, node: &Arc<NodeState>) -> JoinSe
                 serving.spawn(listener::serve(
                     listener,
                     Arc::clone(&places),
+                    tls.clone(),
                     router.clone(),
                 ));
             }

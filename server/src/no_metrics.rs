@@ -9,6 +9,7 @@ use quorlock_node::core::state::NodeState;
 use quorlock_node::start::StartError;
 
 use crate::config::Config;
+use crate::tls::Acceptor;
 
 /// Nothing to bind.
 ///
@@ -28,7 +29,11 @@ pub(crate) fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
 ///
 /// # Errors
 /// Always.
-pub(crate) fn spawn(_: Vec<TcpListener>, _: Arc<NodeState>) -> io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(
+    _: Vec<TcpListener>,
+    _: Option<Arc<Acceptor>>,
+    _: Arc<NodeState>,
+) -> io::Result<JoinHandle<()>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

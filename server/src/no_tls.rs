@@ -28,24 +28,41 @@ impl Acceptor {
     /// # Errors
     /// Where there is a `tls-port`.
     pub(crate) fn new(config: &Config, _: Arc<dyn Clock>) -> Result<Option<Arc<Self>>, StartError> {
-        match config.spoken_tls() {
-            None => Ok(None),
-            Some(tls) => Err(StartError::Config(format!(
-                "tls-port is {}, but this program was built without TLS. Nothing was started and no lock is affected; \
-                 leave the directive out, or build quorlock-server with the feature tls",
-                tls.port
-            ))),
-        }
+        let what = match config.spoken_tls() {
+            Some(tls) => format!("tls-port is {}", tls.port),
+            None if config.has_metrics_with_tls() => "metrics-tls is yes".to_owned(),
+            None => return Ok(None),
+        };
+        Err(StartError::Config(format!(
+            "{what}, but this program was built without TLS. Nothing was started and no lock is affected; leave the directive out, \
+             or build quorlock-server with the feature tls"
+        )))
     }
 
     /// Never called.
     pub(crate) fn accept<S: Stream>(&self, _: S, _: Address) -> Result<TlsStream<S>, Infallible> {
         match *self {}
     }
+
+    /// Never called.
+    #[allow(
+        dead_code,
+        reason = "a node without HTTP has no endpoint for its metrics"
+    )]
+    pub(crate) async fn accept_http(
+        &self,
+        _: tokio::net::TcpStream,
+    ) -> std::io::Result<tokio::net::TcpStream> {
+        match *self {}
+    }
 }
 
 impl Certificates for Acceptor {
     fn read(&self, _: &Config) -> Result<Installation, String> {
+        match *self {}
+    }
+
+    fn end(&self) -> Option<i64> {
         match *self {}
     }
 }
@@ -85,6 +102,16 @@ mod tests {
         config.set("tls-port", &["6380"]).unwrap();
         let refused = Acceptor::new(&config, clock).unwrap_err().to_string();
         assert!(refused.contains("tls-port is 6380"), "{refused}");
+        for (name, value) in [
+            ("tls-port", "0"),
+            ("metrics-tls", "yes"),
+            ("metrics-port", "0"),
+        ] {
+            config.set(name, &[value]).unwrap();
+        }
+        let clock = Arc::new(SettableClock::new());
+        let also = Acceptor::new(&config, clock).unwrap_err().to_string();
+        assert!(also.contains("metrics-tls is yes"), "{also}");
         assert!(refused.contains("with the feature tls"), "{refused}");
     }
 }

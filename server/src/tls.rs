@@ -1,4 +1,4 @@
-//! TLS: the files that a node shows its clients, and handshakes with them.
+//! TLS: the files that a node shows its clients and those that ask for its metrics, and handshakes with them.
 //!
 //! Invariant: a connection keeps the certificates with which it began. Files are read together and taken into use together, or
 //! none of them is.
@@ -16,16 +16,18 @@ use quorlock_node::core::certificates::{Certificates, Installation};
 use quorlock_node::core::clients::Address;
 use quorlock_node::event_loop::stream::Stream;
 use quorlock_node::start::StartError;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConnection;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::clock::Clock;
 use crate::config::Config;
 use failures::Failures;
+use material::Material;
 pub(crate) use stream::TlsStream;
 
-/// Begins handshakes with the clients that connect to `tls-port`.
+/// Begins handshakes with the clients that connect to `tls-port`, and makes those with what asks for the metrics.
 pub(crate) struct Acceptor {
-    current: Arc<Mutex<Arc<ServerConfig>>>,
+    current: Arc<Mutex<Arc<Material>>>,
     failures: Arc<Failures>,
 }
 
@@ -38,7 +40,7 @@ impl Acceptor {
         config: &Config,
         clock: Arc<dyn Clock>,
     ) -> Result<Option<Arc<Self>>, StartError> {
-        if config.spoken_tls().is_none() {
+        if config.spoken_tls().is_none() && !config.has_metrics_with_tls() {
             return Ok(None);
         }
         let read = material::read(config).map_err(|why| {
@@ -61,10 +63,29 @@ impl Acceptor {
         socket: S,
         client: Address,
     ) -> Result<TlsStream<S>, rustls::Error> {
-        let config = Arc::clone(&self.current.lock().expect("none of its holders can panic"));
-        let connection = ServerConnection::new(config)?;
+        let connection = ServerConnection::new(Arc::clone(&self.material().clients))?;
         let failures = Arc::clone(&self.failures);
         Ok(TlsStream::new(socket, connection, client, failures))
+    }
+
+    /// A connection to the metrics, behind its handshake. It shows no secrets and takes no orders, so no certificate is asked for.
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    #[allow(
+        dead_code,
+        reason = "a node without HTTP has no endpoint for its metrics"
+    )]
+    pub(crate) async fn accept_http(
+        &self,
+        socket: tokio::net::TcpStream,
+    ) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin + use<>> {
+        let config = Arc::clone(&self.material().metrics);
+        tokio_rustls::TlsAcceptor::from(config).accept(socket).await
+    }
+
+    fn material(&self) -> Arc<Material> {
+        Arc::clone(&self.current.lock().expect("none of its holders can panic"))
     }
 }
 
@@ -75,6 +96,10 @@ impl Certificates for Acceptor {
         Ok(Box::new(move || {
             *current.lock().expect("none of its holders can panic") = read;
         }))
+    }
+
+    fn end(&self) -> Option<i64> {
+        self.material().end
     }
 }
 

@@ -4,14 +4,14 @@
 
 use std::io;
 use std::path::Path;
-use std::slice;
 use std::time::Duration;
 
-use quorlock_client::{Dialer, TlsOptions};
-use quorlock_client_rules::address::NodeAddress;
+use quorlock_client::TlsOptions;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
+
+use crate::local_node;
 
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,14 +49,8 @@ pub(super) async fn ask(port: u16, cacert: Option<&Path>) -> ServingState {
 }
 
 async fn fetch(port: u16, cacert: Option<&Path>) -> io::Result<String> {
-    let (scheme, options) = match cacert {
-        Some(file) => ("rediss", TlsOptions::new().ca_file(file)),
-        None => ("redis", TlsOptions::new()),
-    };
-    let address = NodeAddress::parse(&format!("{scheme}://127.0.0.1:{port}"));
-    let address = address.map_err(io::Error::other)?;
-    let dialer = Dialer::new(slice::from_ref(&address), options).map_err(io::Error::other)?;
-    let mut stream = dialer.connect(&address, PATIENCE).await?;
+    let tls = cacert.map(|file| TlsOptions::new().ca_file(file));
+    let mut stream = local_node::connect(port, tls, PATIENCE).await?;
     stream.write_all(b"*1\r\n$4\r\nINFO\r\n").await?;
     read(stream).await
 }

@@ -4,16 +4,16 @@
 //! does not do: it counts votes, and a node of five has none for a list of one.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use quorlock_client::TlsOptions;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::exit_code::Failure;
+use crate::local_node;
 use crate::output::Format;
 use crate::runtime;
 
@@ -26,6 +26,9 @@ pub(super) struct Arguments {
     /// Ask only whether the process is worth keeping; it is so in its restart delay, which a restart would not end
     #[arg(long)]
     alive: bool,
+    /// The endpoint speaks TLS (metrics-tls yes). Its certificate is not looked at: it is this machine that answers
+    #[arg(long)]
+    tls: bool,
 }
 
 /// Asks, and ends with 0 or 1: Docker keeps other codes for itself.
@@ -36,9 +39,10 @@ pub(super) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         "/readyz"
     };
     let port = arguments.port;
-    let answer = runtime::block_on(async { Ok(timeout(PATIENCE, ask(port, path)).await) })?;
+    let ask = ask(port, arguments.tls, path);
+    let answer = runtime::block_on(async { Ok(timeout(PATIENCE, ask).await) })?;
     let answer = match answer {
-        Ok(Ok(bytes)) => parse(&bytes).ok_or_else(|| "what answers speaks no HTTP".to_owned()),
+        Ok(Ok(bytes)) => parse(&bytes).ok_or_else(|| no_http(arguments.tls)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer in {PATIENCE:?}")),
     };
@@ -55,8 +59,16 @@ pub(super) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     }
 }
 
-async fn ask(port: u16, path: &str) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+fn no_http(tls: bool) -> String {
+    match tls {
+        true => "what answers speaks no HTTP".to_owned(),
+        false => "what answers speaks no HTTP; with metrics-tls yes, add --tls".to_owned(),
+    }
+}
+
+async fn ask(port: u16, tls: bool, path: &str) -> io::Result<Vec<u8>> {
+    let tls = tls.then(|| TlsOptions::new().insecure(true));
+    let mut stream = local_node::connect(port, tls, PATIENCE).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();

@@ -26,6 +26,7 @@ WELL = {
     "redis_db_keys_expiring": "40x{n}",
     "quorlock_lock_ends_total": "0x{n}",
     "quorlock_node_info": "1x{n}",
+    "quorlock_tls_certificate_expiry_timestamp_seconds": "9000000x{n}",
 }
 MORE_LABELS = {
     "redis_db_keys": 'db="db0", ',
@@ -49,6 +50,10 @@ ALERTS = {
     "QuorlockClientsNearlyAll": ("warning", "{} of quorlock has 95% of its clients"),
     "QuorlockLocksWithoutEnd": ("info", "{} of quorlock has 2 keys that never end"),
     "QuorlockLocksExpire": ("info", "{} of quorlock: 20 locks of the class 'job:*' have ended without a release within an hour"),
+    "QuorlockCertificateEnds": (
+        "warning",
+        "{} of quorlock: its certificate ends in 13d 23h 58m 0s, and from then on clients that check it refuse this node",
+    ),
     "QuorlockNodesDiffer": ("info", "quorlock: nodes have 2 different versions or fsync modes"),
     "QuorlockAgentWithoutMajority": ("critical", "{}: too few nodes can vote for this agent, its programs get no locks"),
 }
@@ -130,6 +135,11 @@ CASES = [
     (
         {("quorlock_lock_ends_total", "lock1"): "0x40 20x{n}"},
         [("QuorlockLocksExpire", "9m", []), ("QuorlockLocksExpire", "17m", ["lock1"])],
+    ),
+    # 14 days and an hour after the first sample.
+    (
+        {("quorlock_tls_certificate_expiry_timestamp_seconds", "lock1"): f"{14 * 86400 + 3600}x{{n}}"},
+        [("QuorlockCertificateEnds", "60m", []), ("QuorlockCertificateEnds", "62m", ["lock1"])],
     ),
     (
         {("quorlock_node_info", "lock5"): "always"},

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use quorlock_testkit::Process;
+use quorlock_testkit::{Certificates, Process};
 
 use crate::shell::Shell;
 
@@ -79,4 +79,24 @@ fn the_health_of_a_node_is_what_its_endpoint_says() {
         ready.stderr
     );
     shell.succeed(&["node", "health", "--port", port, "--alive"]);
+}
+
+#[test]
+fn the_health_check_asks_an_endpoint_with_tls() {
+    let shell = Shell::in_memory();
+    Certificates::write_to(shell.path());
+    fs::create_dir(shell.file("data")).unwrap();
+    let mut command = shell.command(&["server", "--dir", "data", "--port", "0"]);
+    command.args(["--metrics-port", "0", "--metrics-tls", "yes"]);
+    // Its certificate is for another host, which does not matter here.
+    let files = ["--tls-cert-file", "../elsewhere-node.pem", "--tls-key-file"];
+    command.args(files).arg("../elsewhere-node.key");
+    let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
+    let line = node.await_line("metrics at https://127.0.0.1:");
+    let port = line.split("127.0.0.1:").nth(1).unwrap();
+    let port = port.split('/').next().unwrap();
+    shell.succeed(&["node", "health", "--port", port, "--alive", "--tls"]);
+    let plain = shell.quorlock(&["node", "health", "--port", port, "--alive"]);
+    assert_eq!(plain.code, Some(1));
+    assert!(plain.stderr.contains("add --tls"), "{}", plain.stderr);
 }

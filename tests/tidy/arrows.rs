@@ -127,9 +127,9 @@ const PACKAGES: [Package; 19] = [
         may_know: &["server", "client", "client-rules"],
         examples_may_know: &[],
     },
-    // It asks nodes as clients do, with TLS.
+    // It connects to nodes as clients do, with TLS.
     Package {
-        folder: "src/cluster/info.rs",
+        folder: "src/local_node.rs",
         may_know: &["client", "client-rules"],
         examples_may_know: &[],
     },

@@ -39,6 +39,7 @@ pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     page.of_redis();
     page.of_the_traffic();
     page.of_the_commands();
+    page.of_the_certificate();
     match &node.upstream {
         None => {
             page.of_the_engine();
@@ -137,6 +138,17 @@ impl Page<'_> {
             errors.get_or_create(&labels).inc_by(count);
         }
         self.register("redis_errors", errors);
+    }
+
+    /// When the certificate ends that clients are shown.
+    fn of_the_certificate(&mut self) {
+        let certificates = self.node.certificates.as_ref();
+        if let Some(end) = certificates.and_then(|certificates| certificates.end()) {
+            self.gauge(
+                "quorlock_tls_certificate_expiry_timestamp_seconds",
+                end as f64,
+            );
+        }
     }
 
     /// What only the engine knows: one short hold of its lock.

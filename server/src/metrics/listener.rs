@@ -11,10 +11,11 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::runtime::listener::is_local;
+use crate::tls::Acceptor;
 
 /// The connections of all listeners together. Where there is no place left, one has to go: a flood of those that ask
 /// nothing must not keep out the probe by which an orchestrator judges the node.
@@ -66,7 +67,12 @@ impl Places {
 }
 
 /// Answers connections as long as it is polled.
-pub(super) async fn serve(listener: TcpListener, places: Arc<Places>, router: Router) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    places: Arc<Places>,
+    tls: Option<Arc<Acceptor>>,
+    router: Router,
+) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -77,7 +83,12 @@ pub(super) async fn serve(listener: TcpListener, places: Arc<Places>, router: Ro
                     continue;
                 }
                 let has_request = Arc::new(AtomicBool::new(false));
-                let answer = answer(stream, router.clone(), Arc::clone(&has_request));
+                let answer = greet(
+                    stream,
+                    tls.clone(),
+                    router.clone(),
+                    Arc::clone(&has_request),
+                );
                 let task = connections.spawn(answer);
                 places.lock().push(Place {
                     is_local,
@@ -93,6 +104,22 @@ pub(super) async fn serve(listener: TcpListener, places: Arc<Places>, router: Ro
 
 fn is_of_this_machine(peer: &SocketAddr) -> bool {
     is_local(&peer.ip().to_canonical())
+}
+
+/// Answers a connection, where TLS is spoken behind a handshake that has its own time.
+async fn greet(
+    stream: TcpStream,
+    tls: Option<Arc<Acceptor>>,
+    router: Router,
+    has_request: Arc<AtomicBool>,
+) {
+    let Some(acceptor) = tls else {
+        return answer(stream, router, has_request).await;
+    };
+    let handshake = acceptor.accept_http(stream);
+    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_TIME, handshake).await {
+        answer(stream, router, has_request).await;
+    }
 }
 
 /// Answers one request, in its time. Who sent it sees why it got no answer, or nobody does.
@@ -114,9 +141,9 @@ where
     let _cut_off = tokio::time::timeout(LIFETIME, connection).await;
 }
 
-/// From accept to the last byte of the answer.
+/// From accept, or the end of the handshake, to the last byte of the answer.
 const LIFETIME: Duration = Duration::from_secs(5);
-/// From accept to the end of the request's head: a connection that asks nothing delays the probes
+/// From accept to the end of the handshake, and from there to the end of the request's head: a connection that asks nothing delays the probes
 /// that wait for a permit.
 const HEAD_TIME: Duration = Duration::from_secs(1);
 /// More than the head of any scraper's request.
@@ -129,7 +156,6 @@ mod tests {
 
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-    use tokio::net::TcpStream;
     use tokio::task::JoinHandle;
     use tokio::time::Instant;
 
@@ -239,7 +265,7 @@ mod tests {
     async fn a_flood_of_silent_connections_keeps_no_probe_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(serve(listener, Places::new(4), router()));
+        let serving = tokio::spawn(serve(listener, Places::new(4), None, router()));
         let mut silent = Vec::new();
         for _ in 0..150 {
             silent.push(TcpStream::connect(address).await.unwrap());

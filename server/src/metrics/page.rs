@@ -78,6 +78,7 @@ redis_expired_keys: Keys whose time was over
 redis_evicted_keys: Always 0: nothing is evicted
 redis_keyspace_hits: Lookups that found a key
 redis_keyspace_misses: Lookups that found none
+quorlock_tls_certificate_expiry_timestamp_seconds: When the node's certificate in use ends, in seconds since 1970
 quorlock_serving: 1 when the node serves locks; of an agent, when a majority of its nodes can vote
 quorlock_restart_delay_remaining_seconds: What is left of the delay
 quorlock_ttl_bound_seconds: The longest TTL a crash could forget

@@ -28,6 +28,8 @@ pub(crate) struct Started {
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) socket: Option<UnixSocket>,
     pub(crate) metrics: Vec<TcpListener>,
+    /// What begins TLS there, if it is spoken.
+    pub(crate) metrics_tls: Option<Arc<Acceptor>>,
     /// Where clients speak TLS, if anywhere.
     pub(crate) tls: Option<TlsListeners>,
 }
@@ -81,11 +83,16 @@ pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartErro
     }
     plan.config.maxclients = fit.clients;
     let (listeners, socket) = opened.or_bind(&mut plan.config)?;
-    let tls = bind_tls(&plan)?;
-    if let Some(tls) = &tls {
-        plan.certificates = Some(tls.acceptor.clone());
-    }
+    // The files of TLS are read first: without them its ports are not bound.
+    let acceptor = Acceptor::new(&plan.config, Arc::clone(&plan.clock))?;
+    let tls = bind_tls(&plan.config, acceptor.clone())?;
     let metrics = metrics::bind(&plan.config)?;
+    let metrics_tls = acceptor.filter(|_| plan.config.has_metrics_with_tls());
+    let any = tls
+        .as_ref()
+        .map(|tls| &tls.acceptor)
+        .or(metrics_tls.as_ref());
+    plan.certificates = any.map(|acceptor| Arc::clone(acceptor) as _);
     password::read(&mut plan.config)?;
     let begun = begin(plan, reach(&listeners, &metrics))?;
     tell_of_fewer_clients(&begun.node, wanted, fit);
@@ -94,6 +101,7 @@ pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartErro
         listeners,
         socket,
         metrics,
+        metrics_tls,
         tls,
     })
 }
@@ -150,10 +158,12 @@ fn bind(config: &Config) -> Result<Vec<TcpListener>, StartError> {
     }
 }
 
-/// The port of TLS, where one is wanted. The files are read first: without them nothing is bound.
-fn bind_tls(plan: &Plan) -> Result<Option<TlsListeners>, StartError> {
-    let config = &plan.config;
-    let Some(acceptor) = Acceptor::new(config, Arc::clone(&plan.clock))? else {
+/// The port of TLS, where one is wanted.
+fn bind_tls(
+    config: &Config,
+    acceptor: Option<Arc<Acceptor>>,
+) -> Result<Option<TlsListeners>, StartError> {
+    let Some(acceptor) = acceptor.filter(|_| config.spoken_tls().is_some()) else {
         return Ok(None);
     };
     let listeners = listener::bind_all(&config.bind, config.tls.port, config.tcp_backlog)

@@ -22,6 +22,7 @@ use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
 use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
+use crate::tls::Acceptor;
 use quorlock_node::core::commit::Failure;
 use quorlock_node::core::log_queue::LogEvent;
 use quorlock_node::core::maintenance::Maintenance;
@@ -83,6 +84,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         listeners,
         socket,
         metrics,
+        metrics_tls,
         tls,
     } = started;
     let Begun {
@@ -102,11 +104,7 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         threads
             .handles
             .push(log_thread::spawn(Arc::clone(&node), log_events, preparer)?);
-        if let Some(address) = node.facts.metrics_address {
-            let node = Arc::clone(&node);
-            threads.handles.push(crate::metrics::spawn(metrics, node)?);
-            tracing::info!("metrics at http://{address}/metrics, readiness at /readyz");
-        }
+        threads.spawn_metrics(metrics, metrics_tls)?;
         let ends = threads.spawn_workers(&runtime)?;
         Ok((runtime, ends))
     });
@@ -202,6 +200,22 @@ struct Threads {
 }
 
 impl Threads {
+    /// Serves the metrics, where they are wanted.
+    fn spawn_metrics(
+        &mut self,
+        listeners: Vec<TcpListener>,
+        tls: Option<Arc<Acceptor>>,
+    ) -> std::io::Result<()> {
+        let Some(address) = self.node.facts.metrics_address else {
+            return Ok(());
+        };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let serving = crate::metrics::spawn(listeners, tls, Arc::clone(&self.node));
+        self.handles.push(serving?);
+        tracing::info!("metrics at {scheme}://{address}/metrics, readiness at /readyz");
+        Ok(())
+    }
+
     /// Starts the workers; each says when it ends.
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();

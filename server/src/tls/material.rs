@@ -19,8 +19,18 @@ use rustls::{InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVer
 use crate::config::{ClientCertificates, Config, Tls};
 use crate::tls::validity;
 
+/// What handshakes need.
+pub(super) struct Material {
+    /// With clients. Where none speaks TLS it is not used.
+    pub(super) clients: Arc<ServerConfig>,
+    /// With what asks for the metrics, of which no certificate is asked.
+    pub(super) metrics: Arc<ServerConfig>,
+    /// When the node's certificate ends, in seconds since 1970, if its bytes say so.
+    pub(super) end: Option<i64>,
+}
+
 /// Reads all files that the configuration names.
-pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
+pub(super) fn read(config: &Config) -> Result<Arc<Material>, String> {
     let tls = &config.tls;
     let provider = Arc::new(ring::default_provider());
     let chain_file = named(config, "tls-cert-file", tls.cert_file.as_ref())?;
@@ -28,23 +38,34 @@ pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
     let chain = certificates("tls-cert-file", &chain_file)?;
     let key = private_key(&key_file)?;
     let end = chain.first().and_then(|own| validity::end_of(own));
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&versions(tls))
-        .map_err(|error| format!("tls-protocols: {error}"))?;
-    let builder = match verifier(config, provider)? {
-        Some(verifier) => builder.with_client_cert_verifier(verifier),
-        None => builder.with_no_client_auth(),
+    let build = |verifier: Option<Arc<dyn ClientCertVerifier>>| {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions(tls))
+            .map_err(|error| format!("tls-protocols: {error}"))?;
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            None => builder.with_no_client_auth(),
+        };
+        let built = builder.with_single_cert(chain.clone(), key.clone_key());
+        let mut server = built.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => format!(
+                "the private key in {} (tls-key-file) is not that of the certificate in {} (tls-cert-file); change both in \
+                 one CONFIG SET",
+                key_file.display(),
+                chain_file.display()
+            ),
+            error => format!("tls-cert-file {}: {error}", chain_file.display()),
+        })?;
+        // Each handshake checks the client's certificate, also where it was good some hours ago.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        Ok::<_, String>(Arc::new(server))
     };
-    let built = builder.with_single_cert(chain, key);
-    let mut server = built.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => format!(
-            "the private key in {} (tls-key-file) is not that of the certificate in {} (tls-cert-file); change both in one \
-             CONFIG SET",
-            key_file.display(),
-            chain_file.display()
-        ),
-        error => format!("tls-cert-file {}: {error}", chain_file.display()),
-    })?;
+    let metrics = build(None)?;
+    let clients = match config.spoken_tls() {
+        Some(_) => build(verifier(config, Arc::clone(&provider))?)?,
+        None => Arc::clone(&metrics),
+    };
     let now = i64::try_from(UnixTime::now().as_secs()).ok();
     let remark = end
         .zip(now)
@@ -52,10 +73,11 @@ pub(super) fn read(config: &Config) -> Result<Arc<ServerConfig>, String> {
     if let Some(words) = remark {
         tracing::warn!("tls-cert-file {}: {words}", chain_file.display());
     }
-    // Each handshake checks the client's certificate, also where it was good some hours ago.
-    server.session_storage = Arc::new(NoServerSessionStorage {});
-    server.send_tls13_tickets = 0;
-    Ok(Arc::new(server))
+    Ok(Arc::new(Material {
+        clients,
+        metrics,
+        end,
+    }))
 }
 
 fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
@@ -139,7 +161,9 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn named(config: &Config, directive: &str, file: Option<&PathBuf>) -> Result<PathBuf, String> {
-    let file = file.ok_or_else(|| format!("{directive} names no file, and tls-port is set"))?;
+    let file = file.ok_or_else(|| {
+        format!("{directive} names no file, and TLS is to be spoken (tls-port, metrics-tls)")
+    })?;
     Ok(config.dir.join(file))
 }
 

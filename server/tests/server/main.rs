@@ -23,6 +23,7 @@ mod limits;
 mod log_format;
 mod machine;
 mod metrics;
+mod metrics_tls;
 mod modes;
 mod notifications;
 mod panics;

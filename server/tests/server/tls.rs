@@ -51,10 +51,10 @@ fn with_tls(more: &[(&str, &[&str])], test: impl FnOnce(&Speaking<'_>)) {
 }
 
 /// A connection of a client with this certificate, or with none.
-struct Client(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+pub(crate) struct Client(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl Client {
-    fn connect(address: SocketAddr, shows: Option<&str>) -> Self {
+    pub(crate) fn connect(address: SocketAddr, shows: Option<&str>) -> Self {
         let mut roots = RootCertStore::empty();
         let pem = |name: &str| CertificateDer::from_pem_slice(certificate(name).as_bytes());
         roots.add(pem("authority.pem").unwrap()).unwrap();
@@ -88,8 +88,13 @@ impl Client {
         }
     }
 
-    /// The name in the certificate that the node has shown.
-    fn seen(&self) -> Vec<u8> {
+    /// What carries its bytes.
+    pub(crate) fn stream(&mut self) -> &mut StreamOwned<ClientConnection, TcpStream> {
+        self.0.get_mut()
+    }
+
+    /// The certificate that the node has shown.
+    pub(crate) fn seen(&self) -> Vec<u8> {
         let shown = self.0.get_ref().conn.peer_certificates().unwrap();
         shown[0].to_vec()
     }
@@ -97,7 +102,7 @@ impl Client {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn der(name: &str) -> Vec<u8> {
+pub(crate) fn der(name: &str) -> Vec<u8> {
     let pem = CertificateDer::from_pem_slice(certificate(name).as_bytes());
     pem.unwrap().to_vec()
 }

@@ -20,6 +20,7 @@ const REASONS: &[(&[&str], &str)] = &[
             "tcp-backlog",
             "metrics-port",
             "metrics-bind",
+            "metrics-tls",
         ],
         "a node listens from its start on where clients expect it; change the configuration and restart the node",
     ),

@@ -75,6 +75,8 @@ pub struct Config {
     pub metrics_bind: Vec<Bind>,
     /// Its port; `None` where there is no such endpoint, 0 takes any free one.
     pub metrics_port: Option<u16>,
+    /// Whether it speaks TLS, with the certificate of `tls`.
+    pub metrics_tls: bool,
     /// Names by which locks are counted apart in the metrics.
     pub metrics_lock_patterns: Vec<String>,
     /// Whether clients from other machines are refused as long as there is no password.
@@ -310,6 +312,7 @@ impl Default for Config {
             tls: Tls::default(),
             metrics_bind: Bind::loopback(),
             metrics_port: None,
+            metrics_tls: false,
             metrics_lock_patterns: Vec::new(),
             protected_mode: true,
             unixsocket: None,

@@ -240,6 +240,14 @@ pub(super) const USED: &[Directive] = &[
         |c| bind::show_all(&c.metrics_bind),
     ),
     Directive::used(
+        "metrics-tls",
+        "no",
+        "`yes`, `no`",
+        "Whether that endpoint speaks TLS, with `tls-cert-file` and `tls-key-file`. It asks for no certificate.",
+        |c, v| yes_or_no(one(v)?).map(|yes| c.metrics_tls = yes),
+        |c| show_yes_or_no(c.metrics_tls),
+    ),
+    Directive::used(
         "metrics-lock-patterns",
         "\"\"",
         "up to 16 patterns of up to 64 letters, digits and `*?:./{}_-`",

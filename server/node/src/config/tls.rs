@@ -172,9 +172,14 @@ pub(crate) fn is_of_tls(name: &str) -> bool {
 }
 
 impl Config {
-    /// What TLS is spoken with, where it is spoken.
+    /// What TLS is spoken with, where clients speak it.
     pub fn spoken_tls(&self) -> Option<&Tls> {
         (self.tls.port != 0).then_some(&self.tls)
+    }
+
+    /// Whether the endpoint of the metrics speaks TLS.
+    pub fn has_metrics_with_tls(&self) -> bool {
+        self.metrics_tls && self.metrics_port.is_some()
     }
 }
 

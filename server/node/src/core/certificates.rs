@@ -12,6 +12,9 @@ pub trait Certificates: Send + Sync + Debug {
     /// # Errors
     /// Which file cannot be used, and why.
     fn read(&self, config: &Config) -> Result<Installation, String>;
+
+    /// When the node's certificate that is in use ends, in seconds since 1970. `None` where its bytes do not say so.
+    fn end(&self) -> Option<i64>;
 }
 
 /// Takes the files into use that were read. Connections that stand keep what they have.

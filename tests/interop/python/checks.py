@@ -1,5 +1,7 @@
-"""All checks with clients of Python. QUORLOCK_NODES names the nodes, QUORLOCK_DELAYED one in its restart delay."""
+"""All checks with clients of Python. QUORLOCK_NODES names the nodes, QUORLOCK_DELAYED one in its restart delay, and
+QUORLOCK_TLS is the description of five nodes that speak TLS."""
 
+import json
 import logging
 import os
 
@@ -20,4 +22,9 @@ if __name__ == "__main__":
         queues.run(report, urls)
         celery_checks.run(report, urls)
     locks.run(report, urls, delayed)
+    described = os.environ.get("QUORLOCK_TLS")
+    if described and not delayed:
+        with open(described, encoding="utf-8") as file:
+            cluster = json.load(file)
+        locks.run_over_tls(report, [node["url"] for node in cluster["nodes"]], cluster["cacert"])
     report.finish()

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import urllib.parse
 import uuid
 
 import pottery
@@ -81,7 +82,29 @@ class RedisPyLock:
         return resource
 
 
+class RedlockPyOverTls(RedlockPy):
+    """The URL says how TLS is spoken."""
+
+    name = "redlock-py over TLS"
+
+
+class PotteryOverTls(Pottery):
+    name = "pottery over TLS"
+
+
+class RedisPyLockOverTls(RedisPyLock):
+    """By arguments in place of a URL, and by the name that the certificate has beside the address."""
+
+    name = "redis-py Lock over TLS"
+
+    def __init__(self, urls):
+        url = urllib.parse.urlsplit(list(urls)[0])
+        authority = urllib.parse.parse_qs(url.query)["ssl_ca_certs"][0]
+        self.client = redis.Redis(host="localhost", port=url.port, ssl=True, ssl_ca_certs=authority)
+
+
 LIBRARIES = [RedlockPy, Pottery, RedisPyLock]
+OVER_TLS = [RedlockPyOverTls, PotteryOverTls, RedisPyLockOverTls]
 
 
 class Nodes:
@@ -107,7 +130,7 @@ def acquires_and_refuses(library, nodes):
     first = library(nodes.urls)
     lock = first.acquire(resource, 10_000)
     equal(lock is not None, True)
-    if library is not RedisPyLock:
+    if not issubclass(library, RedisPyLock):
         between(time_left(nodes.serving, first.key(resource)), 5_000, 10_000)
     equal(library(nodes.urls).acquire(resource, 10_000), None)
     first.release(resource, lock)
@@ -118,7 +141,7 @@ def extends(library, nodes):
     owner = library(nodes.urls)
     lock = owner.acquire(resource, 3_000)
     time.sleep(0.3)
-    holding = nodes.urls[:1] if library is RedisPyLock else nodes.serving
+    holding = nodes.urls[:1] if issubclass(library, RedisPyLock) else nodes.serving
     before = time_left(holding, owner.key(resource))
     owner.extend(resource, lock)
     after = time_left(holding, owner.key(resource))
@@ -184,6 +207,33 @@ def excludes(library, nodes, callers=10, rounds=3):
     held.sort()
     overlaps = [1 for one, two in zip(held, held[1:]) if two[0] < one[1]]
     equal((len(held), len(overlaps)), (callers * rounds, 0))
+
+
+def refuses_another_authority(library, nodes):
+    """A client that trusts other authorities takes no lock."""
+    foreign = [url.partition("?")[0] for url in nodes.urls]
+    for url in foreign:
+        try:
+            redis.Redis.from_url(url).ping()
+        except redis.ConnectionError as error:
+            equal("certificate verify failed" in str(error), True)
+        else:
+            raise AssertionError(f"{url} was trusted")
+
+
+def run_over_tls(report, urls, authority):
+    """With nodes that speak TLS alone."""
+    urls = [f"{url}?ssl_ca_certs={urllib.parse.quote(authority)}" for url in urls]
+    nodes = Nodes(urls, urls)
+    for library in OVER_TLS:
+        report.version(library.name, library.package)
+        checks = [("acquires, and a second owner is refused", acquires_and_refuses), ("extends", extends),
+                  ("releases on every node", releases), ("ten callers, no overlap", excludes)]
+        if library is RedisPyLockOverTls:
+            checks.append(("an authority that is not named is not trusted", refuses_another_authority))
+        for scenario, check in checks:
+            if check is not extends or library.extends:
+                report.check(f"{library.name}: {scenario}", check, library, nodes)
 
 
 def run(report, urls, delayed):

@@ -121,7 +121,11 @@ pub(super) const INERT: &[Directive] = &[
         "10",
         "each connection is accepted as it comes",
     ),
-    Directive::inert("max-new-tls-connections-per-cycle", "1", TLS),
+    Directive::inert(
+        "max-new-tls-connections-per-cycle",
+        "1",
+        "a worker takes in at most 4 handshakes between two looks at its other clients",
+    ),
     Directive::inert("maxmemory-eviction-tenacity", "10", MEMORY),
     Directive::inert("maxmemory-samples", "5", MEMORY),
     Directive::inert_family("min-replicas-*", REPLICATION),

@@ -79,7 +79,8 @@ impl Iteration {
         now_raw: RawTime,
     ) -> Vec<usize> {
         let mut slots = std::mem::replace(&mut self.slots, std::mem::take(&mut self.spare));
-        let received = self.receive(&slots, node, connections);
+        let mut later = Vec::new();
+        let received = self.receive(&mut slots, &mut later, node, connections);
         let executed = self.execute(&slots[..received], node, connections, posts, now_raw);
         self.postponed = received - executed;
         for &slot in &slots[executed..received] {
@@ -87,6 +88,7 @@ impl Iteration {
         }
         // Those that have been read come first, so that their memory is needed no longer than it must.
         self.slots.extend(slots.drain(executed..));
+        self.slots.append(&mut later);
         slots
     }
 
@@ -106,22 +108,32 @@ impl Iteration {
         self.spare = slots;
     }
 
-    /// Reads; returns how many of the connections were read. What many of them send at once is taken
+    /// Reads; returns how many of the connections were read, which then come first. What many of them send at once is taken
     /// in over several iterations, so that memory can be counted between them. What they hold that an
-    /// earlier iteration has read counts like what this one reads.
+    /// earlier iteration has read counts like what this one reads. Handshakes that are left for the next iteration go from
+    /// `slots` to `later`.
     fn receive<S: Stream>(
         &mut self,
-        slots: &[usize],
+        slots: &mut Vec<usize>,
+        later: &mut Vec<usize>,
         node: &NodeState,
         connections: &mut Slab<Connection<S>>,
     ) -> usize {
-        let (mut bytes, mut waiting_bytes, mut count) = (0, 0, 0);
-        for &slot in slots {
-            if bytes + waiting_bytes >= READ_BYTES_PER_ITERATION {
-                break;
-            }
-            count += 1;
+        let (mut bytes, mut waiting_bytes, mut handshakes) = (0, 0, 0);
+        let (mut at, mut count) = (0, 0);
+        while at < slots.len() && bytes + waiting_bytes < READ_BYTES_PER_ITERATION {
+            let slot = slots[at];
             let connection = &mut connections[slot];
+            at += 1;
+            if connection.is_handshaking {
+                if handshakes == HANDSHAKES_PER_ITERATION {
+                    later.push(slot);
+                    continue;
+                }
+                handshakes += 1;
+            }
+            slots[count] = slot;
+            count += 1;
             connection.is_queued = false;
             if connection.has_received() {
                 waiting_bytes += connection.held().input_bytes as u64;
@@ -134,6 +146,7 @@ impl Iteration {
             }
             connection.note_handshake(node);
         }
+        slots.drain(count..at);
         let counter = &node.statistics.bytes_in;
         counter.fetch_add(bytes, Ordering::Relaxed);
         count
@@ -236,5 +249,7 @@ const REQUESTS_PER_GROUP: usize = 1024;
 const READ_BYTES: usize = 64 * 1024;
 /// An iteration takes in no more than this and one read.
 const READ_BYTES_PER_ITERATION: u64 = 8 * 1024 * 1024;
+/// A hello costs a signature, with some keys a millisecond: a flood of hellos must not hold up the clients that hold locks.
+pub(crate) const HANDSHAKES_PER_ITERATION: usize = 4;
 /// An iteration makes no more replies than this and those of one connection.
 const REPLY_BYTES_PER_ITERATION: usize = 16 * 1024 * 1024;

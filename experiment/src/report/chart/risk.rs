@@ -44,6 +44,9 @@ fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<DelayShare, Counts>> {
         counts.0 += cell.violated;
         counts.1 += cell.trials;
     }
+    for curve in curves.values_mut() {
+        curve.retain(|_, (_, trials)| *trials >= TRIALS_MIN);
+    }
     curves
 }
 
@@ -112,6 +115,8 @@ fn y(share: f64) -> f64 {
     TOP + (1.0 - share) * (HEIGHT - TOP - BOTTOM)
 }
 
+/// Of fewer trials the interval says nothing: of a single one it goes from 0 to 79 %, or from 21 to 100 %.
+const TRIALS_MIN: u64 = 5;
 const HEIGHT: f64 = 230.0;
 /// What the names of the curves need on the right.
 const LEGEND: f64 = RIGHT + 90.0;

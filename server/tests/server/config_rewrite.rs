@@ -265,3 +265,59 @@ fn what_cannot_be_written_is_said_and_nothing_is_changed() {
         assert_eq!(client.ask("PING"), "+PONG");
     });
 }
+
+/// Planted: what a start was told once is written, and no later start waits for what it may have forgotten.
+#[test]
+fn what_a_flag_decided_for_one_start_is_not_written() {
+    run(async {
+        let folder = Folder::new("restart-delay always\ntrust-fsync no\n");
+        let mut config = folder.config();
+        config.set("restart-delay", &["off"]).unwrap();
+        config.set("trust-fsync", &["yes"]).unwrap();
+        config.set("timeout", &["7"]).unwrap();
+        let node = Node::builder().config(config).start().await.unwrap();
+        node.serving().await.unwrap();
+        assert_eq!(wire(&node).ask("CONFIG REWRITE"), "+OK");
+        let lines = "restart-delay always\ntrust-fsync no\n";
+        assert_eq!(folder.lines(), format!("{lines}{MADE}timeout 7\n"));
+        node.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_directory_is_written_so_that_a_start_elsewhere_finds_it() {
+    run(async {
+        let folder = Folder::new("");
+        let file = folder.file.clone();
+        fs::write(&file, "port 0\nfirst-start serve\n").unwrap();
+        let data = folder.path("data");
+        let here = std::env::current_dir().unwrap();
+        let up = "../".repeat(here.components().count());
+        let relative = format!("{up}{}", data.strip_prefix("/").unwrap().display());
+        let mut config = folder.config();
+        config.set("dir", &[&relative]).unwrap();
+        let node = Node::builder().config(config).start().await.unwrap();
+        node.serving().await.unwrap();
+        assert_eq!(wire(&node).ask("CONFIG REWRITE"), "+OK");
+        let dir = folder.config().value_of("dir").unwrap();
+        assert!(PathBuf::from(&dir).is_absolute(), "{dir}");
+        node.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn users_of_an_included_file_that_the_file_cannot_say_are_named_as_the_reason() {
+    run(async {
+        let folder = Folder::new("");
+        let included = folder.path("users.conf");
+        fs::write(&included, "user inc on nopass ~a +get\n").unwrap();
+        let text = format!("{}include {}\n", folder.head, included.display());
+        fs::write(&folder.file, &text).unwrap();
+        let node = folder.start().await;
+        let mut client = wire(&node);
+        assert_eq!(client.ask("ACL SETUSER new on"), "+OK");
+        let refused = client.ask("CONFIG REWRITE");
+        assert!(refused.contains("keep them in an aclfile"), "{refused}");
+        assert_eq!(fs::read_to_string(&folder.file).unwrap(), text);
+    });
+}

@@ -6,6 +6,27 @@ use super::directive::Directive;
 use super::error::Problem;
 use super::value::{decimal_millionths, integer, one, show_yes_or_no, yes_or_no};
 
+/// What is noted and shown of how long things took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// From how long on LATENCY notes an event; 0: none is.
+    pub monitor_threshold_ms: u64,
+    /// Whether it is shown how long the calls of each command took.
+    pub tracking: bool,
+    /// Of which parts of the calls INFO shows it.
+    pub percentiles: Vec<Percentile>,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            monitor_threshold_ms: 0,
+            tracking: true,
+            percentiles: Percentile::DEFAULT.to_vec(),
+        }
+    }
+}
+
 /// Those that a node uses.
 pub(super) const USED: &[Directive] = &[
     Directive::used(
@@ -33,10 +54,10 @@ pub(super) const USED: &[Directive] = &[
         "`LATENCY` has what took as long: commands, and syncs and direct writes of the log.",
         |c, v| {
             let ms = integer(one(v)?, 0, i64::MAX)?;
-            c.latency_monitor_threshold = ms.unsigned_abs();
+            c.latency.monitor_threshold_ms = ms.unsigned_abs();
             Ok(())
         },
-        |c| c.latency_monitor_threshold.to_string(),
+        |c| c.latency.monitor_threshold_ms.to_string(),
     )
     .live(),
     Directive::used(
@@ -44,8 +65,8 @@ pub(super) const USED: &[Directive] = &[
         "yes",
         "`yes`, `no`",
         "Whether `INFO latencystats` and `LATENCY HISTOGRAM` show how long the calls of each command took.",
-        |c, v| yes_or_no(one(v)?).map(|yes| c.latency_tracking = yes),
-        |c| show_yes_or_no(c.latency_tracking),
+        |c, v| yes_or_no(one(v)?).map(|yes| c.latency.tracking = yes),
+        |c| show_yes_or_no(c.latency.tracking),
     )
     .live(),
     Directive::used(
@@ -53,9 +74,9 @@ pub(super) const USED: &[Directive] = &[
         "50 99 99.9",
         "up to 16 percentages, 0 to 100 with at most six decimals",
         "The percentiles that `INFO latencystats` shows.",
-        |c, v| percentiles(v).map(|parts| c.latency_tracking_info_percentiles = parts),
+        |c, v| percentiles(v).map(|parts| c.latency.percentiles = parts),
         |c| {
-            let shown = c.latency_tracking_info_percentiles.iter();
+            let shown = c.latency.percentiles.iter();
             shown.map(Percentile::to_string).collect::<Vec<_>>().join(" ")
         },
     )

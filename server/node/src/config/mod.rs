@@ -47,7 +47,7 @@ pub use bind::Bind;
 pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
 pub use command_line::{Invocation, USAGE, parse};
-pub use diagnostics::Percentile;
+pub use diagnostics::{Latency, Percentile};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
 pub use file::words;
@@ -163,12 +163,8 @@ pub struct Config {
     pub slowlog_log_slower_than: i64,
     /// How many entries SLOWLOG keeps.
     pub slowlog_max_len: usize,
-    /// Milliseconds from which LATENCY notes an event; 0: none is.
-    pub latency_monitor_threshold: u64,
-    /// Whether it is shown how long the calls of each command took.
-    pub latency_tracking: bool,
-    /// Of which parts of the calls INFO shows it.
-    pub latency_tracking_info_percentiles: Vec<Percentile>,
+    /// What LATENCY and INFO show of how long things took.
+    pub latency: Latency,
     /// How many entries ACL LOG keeps.
     pub acllog_max_len: usize,
     /// From where DEBUG may be called.
@@ -356,9 +352,7 @@ impl Default for Config {
             require_ttl: false,
             slowlog_log_slower_than: 10_000,
             slowlog_max_len: 128,
-            latency_monitor_threshold: 0,
-            latency_tracking: true,
-            latency_tracking_info_percentiles: Percentile::DEFAULT.to_vec(),
+            latency: Latency::default(),
             acllog_max_len: 128,
             enable_debug_command: DebugCommand::No,
             script_time_limit: Duration::from_millis(500),

@@ -15,7 +15,8 @@ use quorlock_engine::words::quote;
 
 impl Config {
     /// Writes the file that this configuration was read from anew, so that the next start has what is in force: this, and these
-    /// users where no file of their own has them. What the start had to lower (`started`) stays what the file says.
+    /// users where no file of their own has them. What the start had to lower (`started`) stays what the file says, and so does what
+    /// decides at a start alone: a flag that was meant for one start would let every later one forget locks.
     ///
     /// # Errors
     /// Why the file is what it was.
@@ -31,6 +32,15 @@ impl Config {
         let written = parsed(files, &text)?;
         if self.maxclients == started.maxclients && written.maxclients > self.maxclients {
             wanted.maxclients = written.maxclients;
+        }
+        wanted.first_start = written.first_start;
+        wanted.restart_delay = written.restart_delay;
+        wanted.trust_fsync = written.trust_fsync;
+        // The next start may be in another folder.
+        if self.dir != written.dir {
+            wanted.dir = files
+                .absolute(&self.dir)
+                .unwrap_or_else(|| self.dir.clone());
         }
         let rewritten = rewritten(&wanted, files, &text, users)?;
         files
@@ -96,10 +106,11 @@ fn rewritten(
     }
     if config.aclfile.is_none() && users_of(&put, config) != listed(users) {
         lines.put(&["user"], user_lines(users, config));
-        let put = parsed(files, &lines.text())?;
-        if users_of(&put, config) != listed(users) {
+        let put = parsed(files, &lines.text());
+        if !put.is_ok_and(|put| users_of(&put, config) == listed(users)) {
             return Err(
-                "the file cannot say what the users may do; keep them in an aclfile".to_owned(),
+                "the file, with those that it includes, cannot say what the users may do; keep them in an aclfile"
+                    .to_owned(),
             );
         }
     }

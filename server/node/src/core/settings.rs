@@ -74,7 +74,7 @@ impl Settings {
         let slow_from = u64::try_from(config.slowlog_log_slower_than);
         let slow_from_ns = slow_from.map_or(u64::MAX, |us| us.saturating_mul(1_000));
         self.slow_from_ns.store(slow_from_ns, Ordering::Relaxed);
-        let latency_from_ns = match config.latency_monitor_threshold {
+        let latency_from_ns = match config.latency.monitor_threshold_ms {
             0 => u64::MAX,
             ms => ms.saturating_mul(1_000_000),
         };

@@ -40,8 +40,8 @@ pub(super) fn of_commands(node: &NodeState, scripts: &ScriptCounts) -> String {
 pub(super) fn of_latencies(node: &NodeState) -> String {
     let mut lines = String::new();
     let Some(percentiles) = node.configured(|it| {
-        let percentiles = &it.latency_tracking_info_percentiles;
-        it.latency_tracking.then(|| percentiles.clone())
+        let percentiles = &it.latency.percentiles;
+        it.latency.tracking.then(|| percentiles.clone())
     }) else {
         return lines;
     };

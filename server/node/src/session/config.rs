@@ -323,17 +323,18 @@ fn changed(config: &Config, words: &[&[u8]]) -> Result<Changed, ErrorReply> {
         .collect();
     let is_text = |word: &[u8]| std::str::from_utf8(word).is_ok();
     for (index, [name, value]) in pairs.iter().enumerate() {
-        if name.eq_ignore_ascii_case("requirepass") && !is_text(words[2 * index + 1]) {
-            return Err(failed(
-                name,
-                "a password is UTF-8; ACL SETUSER takes any bytes",
-            ));
-        }
         let Some(current) = config.value_of(name) else {
             return Err(ErrorReply::new(format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
             )));
         };
+        if !is_text(words[2 * index + 1]) {
+            let why = match name.eq_ignore_ascii_case("requirepass") {
+                true => "a password is UTF-8; ACL SETUSER takes any bytes",
+                false => "a value is UTF-8",
+            };
+            return Err(failed(name, why));
+        }
         // What is already so can be had: tools set `save` and `appendonly` to what they need.
         if !Config::is_live(name) && current != *value {
             return Err(failed(name, &fixed(name)));

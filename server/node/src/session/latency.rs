@@ -158,7 +158,7 @@ fn histograms(node: &NodeState, names: &[&[u8]]) -> Reply {
         let mut accepted = [shown, container].into_iter();
         names.is_empty() || accepted.any(|name| wanted.contains(name.as_bytes()))
     };
-    if !node.configured(|it| it.latency_tracking) {
+    if !node.configured(|it| it.latency.tracking) {
         return Reply::Map(Vec::new());
     }
     let mut shown = Vec::new();

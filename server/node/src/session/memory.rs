@@ -102,7 +102,7 @@ fn stats(figures: &Figures) -> Reply {
         ("keys.count", count(figures.key_count)),
         (
             "keys.bytes-per-key",
-            count(figures.keys / figures.key_count.max(1)),
+            count(figures.keys.checked_div(figures.key_count).unwrap_or(0)),
         ),
         ("dataset.bytes", count(figures.keys)),
         (

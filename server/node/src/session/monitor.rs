@@ -54,9 +54,16 @@ impl Session {
     }
 }
 
-/// What a script calls, as monitors are shown it.
+/// What a script calls, as monitors are shown it. It is noted while the engine is locked, and on the script's own time: so
+/// there is a bound to it.
 #[derive(Debug, Default)]
-pub(super) struct ScriptCalls(Mutex<Vec<Lines>>);
+pub(super) struct ScriptCalls(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    calls: Vec<Lines>,
+    bytes: usize,
+}
 
 /// A request for those who are shown short values, and for those who are shown all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,8 +134,8 @@ impl Batch<'_> {
 
 impl Session {
     fn take_script_calls(&self) -> Vec<Lines> {
-        let mut calls = (self.script_calls.0.lock()).unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *calls)
+        let mut noted = (self.script_calls.0.lock()).unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *noted).calls
     }
 }
 
@@ -137,12 +144,20 @@ fn noting(guard: Option<CommandGuard>, calls: Arc<ScriptCalls>) -> CommandGuard 
         let refusal = guard
             .as_ref()
             .and_then(|guard| guard.refuses(arguments, purpose));
-        let mut calls = calls.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if refusal.is_none() && purpose == Purpose::Call && calls.len() < SCRIPT_CALLS_MAX {
-            calls.push(Lines::of(NamedRequest::of(arguments)));
+        let mut noted = calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusal.is_none() && purpose == Purpose::Call && noted.has_room() {
+            let lines = Lines::of(NamedRequest::of(arguments));
+            noted.bytes = noted.bytes.saturating_add(lines.full.len());
+            noted.calls.push(lines);
         }
         refusal
     })
+}
+
+impl Noted {
+    fn has_room(&self) -> bool {
+        self.calls.len() < SCRIPT_CALLS_MAX && self.bytes < SCRIPT_BYTES_MAX
+    }
 }
 
 impl Lines {
@@ -208,3 +223,5 @@ const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 const LINE_BYTES_MAX: usize = 256 * 1024;
 /// More calls of one script are not shown.
 const SCRIPT_CALLS_MAX: usize = 1024;
+/// And none behind so many bytes of them.
+const SCRIPT_BYTES_MAX: usize = 1024 * 1024;

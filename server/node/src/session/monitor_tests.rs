@@ -58,6 +58,7 @@ fn every_executed_request_is_shown_and_no_secret_or_token() {
         "NOSUCH a",
         "CONFIG GET save",
         "AUTH default secret",
+        "HELLO AUTH default secret",
         "MULTI",
         "GET k",
         "EXEC",
@@ -66,6 +67,7 @@ fn every_executed_request_is_shown_and_no_secret_or_token() {
     let expected = [
         " 'SET' 'job-with-a-long-name' '01234567...' 'NX' 'PX' '90000'",
         " 'AUTH' '(redacted)' '(redacted)'",
+        " 'HELLO' 'AUTH' '(redacted)' '(redacted)'",
         " 'MULTI'",
         " 'GET' 'k'",
         " 'EXEC'",
@@ -102,4 +104,16 @@ fn what_a_script_calls_is_shown_behind_it() {
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].starts_with(" 'EVAL' 'return(r...'"), "{lines:?}");
     assert_eq!(lines[1], " 'get' 'a-long-key-of-it'");
+}
+
+/// Planted: calls are noted without a bound, on the script's time and while the engine is locked.
+#[test]
+fn of_a_script_as_many_calls_are_noted_as_take_little_memory() {
+    let node = node();
+    let (mut watching, mut other) = (for_tests::session(&node), for_tests::session(&node));
+    ask(&node, &mut watching, &["MONITOR"]);
+    let calls = "local\ts=string.rep('a',60000)\tfor\ti=1,500\tdo\tredis.call('get',s)\tend";
+    ask(&node, &mut other, &[&format!("EVAL {calls} 0")]);
+    let bytes: usize = shown(&node).iter().map(String::len).sum();
+    assert!((1_000_000..1_200_000).contains(&bytes), "{bytes}");
 }

@@ -53,13 +53,14 @@ impl Secrets {
         }
     }
 
-    /// `HELLO version [AUTH username password] [SETNAME name]`: all behind the first AUTH, which may be the name that another sets.
+    /// `HELLO version [AUTH username password] [SETNAME name]`: all behind the first AUTH, which may be the name that another sets, or
+    /// stand where a version was forgotten.
     fn of_hello(arguments: &[&[u8]]) -> Self {
         let is_auth = |word: &&[u8]| word.eq_ignore_ascii_case(b"auth");
-        let options = arguments.get(2..).unwrap_or_default();
+        let options = arguments.get(1..).unwrap_or_default();
         match options.iter().position(is_auth) {
             Some(place) => Self::At {
-                first: place + 3,
+                first: place + 2,
                 count: usize::MAX,
             },
             None => Self::None,

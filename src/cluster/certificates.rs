@@ -3,38 +3,73 @@
 //! Invariant: the key of the authority is never written, and gone when this has returned. So clients that trust it trust
 //! these nodes alone. Where the certificates are near their end, or are gone, new ones take their place, the authority too.
 
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::home::Certificates;
 use super::manifest::{Manifest, write_atomically};
 use crate::clock;
 use crate::exit_code::Failure;
 
+/// Certificates that were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Issued {
+    /// When they end, in seconds since 1970.
+    end: u64,
+    /// Of the three files: what was cut off, damaged or replaced is made anew.
+    crc32c: u32,
+}
+
 impl Certificates {
-    /// Makes them where there are none that last, and says when they end, in seconds since 1970.
-    pub(super) fn ensure(&self, manifest: &Manifest) -> Result<u64, Failure> {
+    /// Makes them where there are none that last.
+    pub(super) fn ensure(&self, manifest: &Manifest) -> Result<Issued, Failure> {
         let now = clock::wall().as_secs();
-        let are_there = [&self.authority, &self.node, &self.key].map(|file| file.is_file());
-        match manifest.certificates_end {
-            Some(end) if end > now + LEFT_MIN.as_secs() && are_there == [true; 3] => Ok(end),
+        match manifest.issued {
+            Some(issued) if issued.lasts(now) && self.are(issued) => Ok(issued),
             _ => self.make(now + LIFETIME.as_secs()),
         }
     }
 
-    fn make(&self, end: u64) -> Result<u64, Failure> {
-        let [authority, node, key] = issued(end)?;
-        // The certificate before its key: a node that is started between the two says that they do not belong together.
-        for (path, text) in [
-            (&self.authority, authority),
-            (&self.node, node),
-            (&self.key, key),
-        ] {
-            write_atomically(path, &text, OWNER_ONLY).map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
+    fn make(&self, end: u64) -> Result<Issued, Failure> {
+        let texts = issued(end)?;
+        for (path, text) in self.files().into_iter().zip(&texts) {
+            write_atomically(path, text, OWNER_ONLY).map_err(|error| {
+                let what = format!(
+                    "cannot write {}: {error}; no node was started, and no lock is affected",
+                    path.display()
+                );
+                Failure::failed(what)
+                    .remedy("make room, or see who may write there, and start again")
             })?;
         }
-        Ok(end)
+        let crc32c = checksum(texts.iter().map(String::as_bytes));
+        Ok(Issued { end, crc32c })
     }
+
+    fn are(&self, issued: Issued) -> bool {
+        let texts: io::Result<Vec<Vec<u8>>> = self.files().into_iter().map(fs::read).collect();
+        texts.is_ok_and(|texts| checksum(texts.iter().map(Vec::as_slice)) == issued.crc32c)
+    }
+
+    fn files(&self) -> [&Path; 3] {
+        [&self.authority, &self.node, &self.key]
+    }
+}
+
+impl Issued {
+    /// Whether they are valid for a while. Those that end too late were made by a clock that was ahead.
+    fn lasts(self, now: u64) -> bool {
+        (now + LEFT_MIN.as_secs()..=now + LIFETIME.as_secs()).contains(&self.end)
+    }
+}
+
+fn checksum<'a>(texts: impl Iterator<Item = &'a [u8]>) -> u32 {
+    texts.fold(0, crc32c::crc32c_append)
 }
 
 /// An authority, a certificate for the addresses of this machine that it has signed, and the key of that, in PEM.
@@ -56,7 +91,9 @@ fn issued(end: u64) -> Result<[String; 3], Failure> {
             params.not_after = epoch + Duration::from_secs(end);
             Ok::<_, rcgen::Error>(params)
         };
-        let mut authority = params(&[], "quorlock cluster up")?;
+        // With a name of its own: who trusts another one is told that this one is none of those.
+        let name = format!("quorlock cluster up {:016x}", rand::random::<u64>());
+        let mut authority = params(&[], &name)?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::certificates::Issued;
 use super::home::{Certificates, ClusterHome};
 use super::ownership::{READABLE, open_own};
 use crate::exit_code::Failure;
@@ -27,9 +28,9 @@ pub(super) struct Manifest {
     /// False until every node has its identity.
     pub(super) complete: bool,
     pub(super) appendfsync: String,
-    /// When the certificates end, in seconds since 1970, where the nodes speak TLS.
+    /// The certificates that were made, where the nodes speak TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) certificates_end: Option<u64>,
+    pub(super) issued: Option<Issued>,
     pub(super) nodes: Vec<Entry>,
 }
 
@@ -79,7 +80,7 @@ impl Manifest {
             cluster_id: format!("{:032x}", rand::random::<u128>()),
             complete: false,
             appendfsync,
-            certificates_end: None,
+            issued: None,
             nodes,
         }
     }
@@ -91,7 +92,7 @@ impl Manifest {
 
     /// Whether its nodes speak TLS, and nothing else.
     pub(super) fn speaks_tls(&self) -> bool {
-        self.certificates_end.is_some()
+        self.issued.is_some()
     }
 
     /// Where the certificates of its nodes are, if they speak TLS.

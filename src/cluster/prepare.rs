@@ -65,7 +65,7 @@ fn create(home: &ClusterHome, arguments: &Arguments) -> Result<Prepared, Failure
         }
     }
     if arguments.tls {
-        manifest.certificates_end = Some(home.certificates().ensure(&manifest)?);
+        manifest.issued = Some(home.certificates().ensure(&manifest)?);
     }
     manifest.complete = true;
     manifest.write(home)?;
@@ -149,10 +149,10 @@ fn renew_certificates(
     let Some(certificates) = manifest.certificates(home) else {
         return Ok(String::new());
     };
-    let end = certificates.ensure(manifest)?;
-    if manifest.certificates_end.replace(end) != Some(end) {
+    let issued = certificates.ensure(manifest)?;
+    if manifest.issued.replace(issued) != Some(issued) {
         return Ok(format!(
-            "Its certificates were near their end or gone, so there are new ones: clients have to read {} again.",
+            "Its certificates were near their end, damaged or gone, so there are new ones: clients have to read {} again.",
             certificates.authority.display()
         ));
     }

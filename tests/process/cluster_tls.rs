@@ -110,23 +110,32 @@ fn it_remembers_that_it_speaks_tls_and_makes_certificates_anew_before_they_end()
     assert_eq!(authority(), first);
     down();
 
-    // Near the end, and without one of the files.
-    let manifest = shell.file(".quorlock/dev/cluster.json");
-    let mut stored: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    let last = stored["certificates_end"].as_u64().unwrap();
-    stored["certificates_end"] = (last - 336 * 86_400).into();
-    fs::write(&manifest, stored.to_string()).unwrap();
-    let said = up(&["--tls"]);
-    assert!(said.contains("clients have to read"), "{said}");
-    let second = authority();
-    assert_ne!(first, second);
-    use_all_commands(&shell, "a");
-    down();
-    fs::remove_file(shell.file(".quorlock/dev/node.key")).unwrap();
-    up(&[]);
-    assert_ne!(authority(), second);
-    shell.succeed(&["run", "a", "--", "true"]);
-    down();
+    // Near the end, of a clock that was ahead, without one of the files, and with one that was cut off.
+    let file = |name: &str| shell.file(&format!(".quorlock/dev/{name}"));
+    let shift_days = |days: i64| {
+        let manifest = file("cluster.json");
+        let mut stored: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+        let end = stored["issued"]["end"].as_i64().unwrap();
+        stored["issued"]["end"] = (end + days * 86_400).into();
+        fs::write(&manifest, stored.to_string()).unwrap();
+    };
+    let damages: [&dyn Fn(); 4] = [
+        &|| shift_days(-336),
+        &|| shift_days(2),
+        &|| fs::remove_file(file("node.key")).unwrap(),
+        &|| fs::write(file("ca.pem"), &authority()[..200]).unwrap(),
+    ];
+    let mut before = first;
+    for damage in damages {
+        damage();
+        let said = up(&["--tls"]);
+        assert!(said.contains("clients have to read"), "{said}");
+        let now = authority();
+        assert_ne!(now, before);
+        before = now;
+        shell.succeed(&["run", "a", "--", "true"]);
+        down();
+    }
     shell.succeed(&["cluster", "clean"]);
     assert!(!shell.file(".quorlock").exists(), "its own files are all");
 

@@ -1,36 +1,24 @@
 //! The certificates of a cluster that speaks TLS: an authority of its own, and one certificate that all of its nodes show.
 //!
 //! Invariant: the key of the authority is never written, and gone when this has returned. So clients that trust it trust
-//! these nodes alone. Where the certificates are near their end, or are gone, new ones take their place, the authority too.
+//! these nodes alone. Where the certificates are near their end, damaged or gone, new ones take their place, the authority too.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::home::Certificates;
-use super::manifest::{Manifest, write_atomically};
+use super::manifest::{Issued, Manifest, write_atomically};
 use crate::clock;
 use crate::exit_code::Failure;
-
-/// Certificates that were made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Issued {
-    /// When they end, in seconds since 1970.
-    end: u64,
-    /// Of the three files: what was cut off, damaged or replaced is made anew.
-    crc32c: u32,
-}
 
 impl Certificates {
     /// Makes them where there are none that last.
     pub(super) fn ensure(&self, manifest: &Manifest) -> Result<Issued, Failure> {
         let now = clock::wall().as_secs();
         match manifest.issued {
-            Some(issued) if issued.lasts(now) && self.are(issued) => Ok(issued),
+            Some(issued) if last(issued, now) && self.are(issued) => Ok(issued),
             _ => self.make(now + LIFETIME.as_secs()),
         }
     }
@@ -61,11 +49,9 @@ impl Certificates {
     }
 }
 
-impl Issued {
-    /// Whether they are valid for a while. Those that end too late were made by a clock that was ahead.
-    fn lasts(self, now: u64) -> bool {
-        (now + LEFT_MIN.as_secs()..=now + LIFETIME.as_secs()).contains(&self.end)
-    }
+/// Whether they are valid for a while. Those that end too late were made by a clock that was ahead.
+fn last(issued: Issued, now: u64) -> bool {
+    (now + LEFT_MIN.as_secs()..=now + LIFETIME.as_secs()).contains(&issued.end)
 }
 
 fn checksum<'a>(texts: impl Iterator<Item = &'a [u8]>) -> u32 {

@@ -11,7 +11,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::certificates::Issued;
 use super::home::{Certificates, ClusterHome};
 use super::ownership::{READABLE, open_own};
 use crate::exit_code::Failure;
@@ -32,6 +31,16 @@ pub(super) struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) issued: Option<Issued>,
     pub(super) nodes: Vec<Entry>,
+}
+
+/// Certificates that were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Issued {
+    /// When they end, in seconds since 1970.
+    pub(super) end: u64,
+    /// Of the three files: what was cut off, damaged or replaced is made anew.
+    pub(super) crc32c: u32,
 }
 
 /// One node of the cluster.

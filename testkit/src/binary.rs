@@ -1,7 +1,9 @@
 //! Finds the `quorlock` program that tests of whole processes start.
 //!
 //! Cargo builds a package's program only for that package's own tests, so it is built here once
-//! per test program, with the same profile; that is quick when nothing has changed.
+//! per test program, with the same profile; that is quick when nothing has changed. It is built with
+//! the examples of all packages: then features of dependencies are those of `cargo test`, which
+//! has compiled them already.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use std::sync::OnceLock;
 /// If the program cannot be built: no test of it can then say anything.
 pub fn quorlock() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build(&["--bin", "quorlock"]).join("quorlock"))
+    PROGRAM.get_or_init(|| build().join("quorlock"))
 }
 
 /// The path of an example.
@@ -24,18 +26,24 @@ pub fn quorlock() -> &'static Path {
 /// If the examples cannot be built.
 pub fn example(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| build(&["--examples"]).join("examples"));
-    folder.join(name)
+    FOLDER.get_or_init(build).join("examples").join(name)
 }
 
-/// Builds parts of the package, and gives the folder where programs are put.
-fn build(what: &[&str]) -> PathBuf {
+/// Builds the program and the examples, and gives the folder where programs are put.
+fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "quorlock"]);
-    command.args(what);
+    command.args(["build", "--quiet", "--bin", "quorlock", "--examples"]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
+    }
+    // What Cargo tells a test of its package is none of the build's business: ring's build script reads it, and with ring
+    // everything above it would be compiled again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -12,11 +12,13 @@ use serde_json::json;
 
 use crate::duration::{self, whole_ms};
 use crate::exit_code::Failure;
+use crate::holder_options::HolderOptions;
 use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
+use crate::runtime;
 use crate::signals::CaughtSignals;
-use crate::{runtime, waiting};
+use crate::waiting::{self, Wanted};
 
 /// Arguments of `quorlock acquire`.
 #[derive(Debug, clap::Args)]
@@ -42,6 +44,8 @@ pub(crate) struct Arguments {
     votes: VoteOptions,
     #[command(flatten)]
     speech: SpeechOptions,
+    #[command(flatten)]
+    holder: HolderOptions,
     /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE, and
     /// QUORLOCK_FENCE with --fence
     #[arg(long)]
@@ -62,12 +66,21 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             .lock(arguments.name.as_bytes())
             .ttl(arguments.ttl)
             .wait(arguments.wait.wait());
+        if let Some(text) = arguments.holder.text(None) {
+            lock = lock.owner_text(text);
+        }
         if arguments.fence {
             lock = lock.fenced();
         }
         let acquire = |tell| lock.on_wait(tell).acquire_lease();
         let (name, speech) = (&arguments.name, &arguments.speech);
-        let lease = waiting::acquire(name, &redlock, &mut signals, speech.quiet, acquire).await?;
+        let wanted = Wanted {
+            shown: name,
+            names: std::slice::from_ref(name),
+            nodes: &arguments.nodes,
+            is_quiet: speech.quiet,
+        };
+        let lease = waiting::acquire(&wanted, &redlock, &mut signals, acquire).await?;
         print(arguments, &redlock, &lease, format).await?;
         speech.remark_on_lock(name, lease.remaining(), redlock.nodes().len());
         if lease.remaining().is_zero() {

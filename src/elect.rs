@@ -15,8 +15,9 @@ use crate::duration;
 use crate::exit_code::{Failure, LOST};
 use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
 use crate::output::Format;
+use crate::runtime;
 use crate::signals::CaughtSignals;
-use crate::{runtime, waiting};
+use crate::waiting::{self, Wanted};
 
 /// Arguments of `quorlock elect`.
 #[derive(Debug, clap::Args)]
@@ -108,7 +109,13 @@ async fn lead(
         election = election.proposal(proposal);
     }
     let campaign = |tell| election.on_wait(tell).campaign();
-    let leadership = waiting::acquire(&arguments.name, redlock, signals, false, campaign).await?;
+    let wanted = Wanted {
+        shown: &arguments.name,
+        names: std::slice::from_ref(&arguments.name),
+        nodes: &arguments.nodes,
+        is_quiet: false,
+    };
+    let leadership = waiting::acquire(&wanted, redlock, signals, campaign).await?;
     let mut value = state(arguments, "leader");
     value["token"] = leadership.token().to_string().into();
     value["proposal"] = arguments.proposal.as_deref().into();

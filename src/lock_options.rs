@@ -66,6 +66,13 @@ impl NodeOptions {
         nodes::resolve(&self.nodes, self.nodes_file.as_deref())
     }
 
+    /// The addresses of these nodes, and how TLS is spoken with them.
+    pub(crate) fn with_tls(&self, list: &NodeList) -> (Vec<String>, TlsFlags) {
+        let tls = self.tls.clone().or(list.tls.clone());
+        let nodes = list.nodes.iter().cloned();
+        (nodes.map(|node| tls.applied_to(node)).collect(), tls)
+    }
+
     /// The same for a list that was read before.
     pub(crate) fn client_of(
         &self,
@@ -77,9 +84,7 @@ impl NodeOptions {
         } else {
             VotesBy::Identity
         };
-        let tls = self.tls.clone().or(list.tls);
-        let nodes = list.nodes.into_iter().map(|node| tls.applied_to(node));
-        let nodes: Vec<String> = nodes.collect();
+        let (nodes, tls) = self.with_tls(&list);
         tls.remark_on_plain(&nodes);
         Redlock::builder()
             .nodes(nodes)

@@ -17,6 +17,7 @@ mod experiment;
 mod extend;
 mod generated;
 mod guesses;
+mod holder_options;
 mod inspect;
 mod launch;
 mod local_node;

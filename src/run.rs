@@ -24,10 +24,12 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
 use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
+use crate::holder_options::HolderOptions;
 use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
-use crate::{lock_variables, runtime, waiting};
+use crate::waiting::{self, Wanted};
+use crate::{lock_variables, runtime};
 use descendants::Process;
 use end::{EndOptions, LockEnd};
 use hold::{CommandEnd, Hold, Outcome};
@@ -83,6 +85,8 @@ pub(crate) struct Arguments {
     busy_ok: bool,
     #[command(flatten)]
     speech: SpeechOptions,
+    #[command(flatten)]
+    holder: HolderOptions,
     /// The command and its arguments; without one, the lock is held until a signal
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -104,6 +108,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             .ttl(arguments.ttl)
             .lock_delay(arguments.end.lock_delay)
             .wait(arguments.wait.wait());
+        if let Some(text) = arguments.holder.text(arguments.command.first()) {
+            lock = lock.owner_text(text);
+        }
         if arguments.fence {
             lock = lock.fenced();
         }
@@ -118,8 +125,14 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             lock = lock.reserve(rules.time_needed());
         }
         let acquire = |tell| lock.on_wait(tell).acquire();
-        let (shown, is_quiet) = (arguments.shown(), arguments.speech.quiet);
-        let acquired = waiting::acquire(&shown, &redlock, &mut signals, is_quiet, acquire).await;
+        let shown = arguments.shown();
+        let wanted = Wanted {
+            shown: &shown,
+            names: &arguments.names,
+            nodes: &arguments.nodes,
+            is_quiet: arguments.speech.quiet || arguments.busy_ok,
+        };
+        let acquired = waiting::acquire(&wanted, &redlock, &mut signals, acquire).await;
         let guard = match acquired {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 return Ok(ExitCode::SUCCESS);

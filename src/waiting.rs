@@ -7,7 +7,7 @@
 //! by their settings, the local cluster is down, or the lease is too short for the nodes' distance,
 //! several times over. A signal drops the call; the client then releases what it took on single nodes.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::future::{Future, pending};
 use std::mem::discriminant;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::exit_code::{BUSY, FAILED, Failure, NO_QUORUM, SIGNAL_BASE, USAGE};
-use crate::lock_options::settle;
+use crate::inspect::who;
+use crate::lock_options::{NodeOptions, settle};
 use crate::no_quorum::{causes, incurable, without_vote};
 use crate::output::remark;
 use crate::signals::CaughtSignals;
@@ -26,21 +27,43 @@ use crate::signals::CaughtSignals;
 /// What is called while a lock is waited for.
 pub(crate) type Tell = Box<dyn Fn(&Waiting) + Send + Sync>;
 
-/// Acquires a lock by this call, unless somebody interrupts the wait; nothing is said meanwhile where `is_quiet`. After a failure the client has had a
-/// moment to release what it took on single nodes.
+/// What is waited for.
+pub(crate) struct Wanted<'a> {
+    /// The locks, for people.
+    pub(crate) shown: &'a OsStr,
+    /// The names of the locks.
+    pub(crate) names: &'a [OsString],
+    /// Where they are.
+    pub(crate) nodes: &'a NodeOptions,
+    /// Nothing is said meanwhile, but that the wait was in vain.
+    pub(crate) is_quiet: bool,
+}
+
+impl Wanted<'_> {
+    /// Says who holds the lock, as far as the nodes can tell.
+    async fn holder(&self) -> Option<String> {
+        match self.is_quiet {
+            true => None,
+            false => who::holder_of(self.nodes, self.names).await,
+        }
+    }
+}
+
+/// Acquires a lock by this call, unless somebody interrupts the wait. After a failure the client has had a moment to release
+/// what it took on single nodes.
 pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
-    name: &OsStr,
+    wanted: &Wanted<'_>,
     redlock: &Redlock,
     signals: &mut CaughtSignals,
-    is_quiet: bool,
     acquire: impl FnOnce(Tell) -> A,
 ) -> Result<T, Failure> {
     let (tell, told) = watch::channel(None);
+    let name = wanted.shown;
     let tell = Box::new(move |waiting: &Waiting| drop(tell.send_replace(Some(waiting.clone()))));
     let acquired = tokio::select! {
         biased;
         acquired = acquire(tell) => acquired.map_err(|error| failure(name, error)),
-        failure = follow(name, is_quiet, told) => Err(failure),
+        failure = follow(name, wanted, told) => Err(failure),
         signal = signals.next() => {
             let number = u8::try_from(signal.as_raw()).expect("signals end at 64");
             let shown = name.display();
@@ -50,8 +73,16 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
             ))
         }
     };
-    if acquired.is_err() {
+    if let Err(failure) = &acquired {
         settle(redlock).await;
+        if failure.code == BUSY
+            && let Some(holder) = wanted.holder().await
+        {
+            remark(format_args!(
+                "the holder of '{}' is {holder}",
+                name.display()
+            ));
+        }
     }
     acquired
 }
@@ -59,7 +90,7 @@ pub(crate) async fn acquire<T, A: Future<Output = Result<T, AcquireError>>>(
 /// Says what the call waits for. Ends only when the wait cannot come to anything.
 async fn follow(
     name: &OsStr,
-    is_quiet: bool,
+    wanted: &Wanted<'_>,
     mut told: watch::Receiver<Option<Waiting>>,
 ) -> Failure {
     let began = clock::now();
@@ -86,8 +117,11 @@ async fn follow(
         };
         let waited = clock::now().saturating_sub(began);
         let is_busy = matches!(waiting, Waiting::Busy { .. });
-        if !is_quiet && words.are_due(discriminant(&waiting), is_busy, waited) {
-            remark(situation(name, &waiting, waited));
+        if !wanted.is_quiet && words.are_due(discriminant(&waiting), is_busy, waited) {
+            let holder = if is_busy { wanted.holder().await } else { None };
+            let holder = holder.map(|holder| format!("; it is {holder}"));
+            let situation = situation(name, &waiting, waited);
+            remark(format_args!("{situation}{}", holder.unwrap_or_default()));
         }
     }
     // The call has ended, and its outcome is looked at next.

@@ -17,6 +17,7 @@ use quorlock_agent_rules::{
 use quorlock_client::{LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
+use quorlock_client_rules::owner_text;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
 use quorlock_server::{PendingAnswer, Upstream, UpstreamReport, UpstreamRequest};
@@ -35,6 +36,8 @@ pub(crate) struct Bridge {
 
 struct Shared {
     redlock: Redlock,
+    /// What this machine is called.
+    host: String,
     monitor: Arc<Monitor>,
     state: Mutex<State>,
     /// The thread that tells the rules the time.
@@ -55,6 +58,8 @@ struct Pending {
     answer: PendingAnswer,
     /// Its first command.
     command: Bytes,
+    /// Who its client is, for people.
+    caller: String,
     /// What its last call has come to.
     step: Option<Step>,
     operation: Option<OperationId>,
@@ -91,6 +96,10 @@ impl Bridge {
         let shared = Arc::new(Shared {
             monitor: Monitor::begin(redlock.clone()),
             redlock,
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
             state: Mutex::new(State {
                 agent,
                 requests: HashMap::new(),
@@ -130,6 +139,7 @@ impl Upstream for Bridge {
         let pending = Pending {
             answer: request.answer,
             command,
+            caller: request.caller,
             step: None,
             operation: None,
         };
@@ -213,8 +223,14 @@ impl Shared {
 
     fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
         match action {
-            Action::Ask(id, call) => {
+            Action::Ask(id, mut call) => {
                 let shared = Arc::downgrade(self);
+                let pending = state.requests.get(&id);
+                if let (Call::Acquire(call), Some(pending)) = (&mut call, pending) {
+                    let text = || format!("{}, agent on {}", pending.caller, self.host);
+                    let text = || Arc::from(owner_text::fitted(&text()));
+                    call.text.get_or_insert_with(text);
+                }
                 let operation = self.redlock.submit(call, move |outcome| {
                     if let Some(shared) = shared.upgrade() {
                         let mut state = shared.lock();

@@ -187,6 +187,12 @@ impl LockRequest {
         self
     }
 
+    /// What the holder says about itself; see [`LockRequest::owner_text`](crate::LockRequest::owner_text).
+    pub fn owner_text(mut self, text: impl AsRef<str>) -> Self {
+        self.request = self.request.owner_text(text);
+        self
+    }
+
     /// How long others wait after an end of the lock that was not a release; see
     /// [`LockRequest::lock_delay`](crate::LockRequest::lock_delay).
     pub fn lock_delay(mut self, delay: Duration) -> Self {

@@ -59,7 +59,7 @@ impl Election {
     /// What the candidate says about itself, such as the address at which it can be reached: 1 to 256 bytes of UTF-8 without
     /// control characters. Observers are told of it by Quorlock nodes; others take no such text, and elect all the same.
     pub fn proposal(mut self, proposal: impl AsRef<str>) -> Self {
-        self.request = self.request.with_text(Arc::from(proposal.as_ref()));
+        self.request = self.request.owner_text(proposal);
         self
     }
 

@@ -55,6 +55,8 @@ mod lease;
 mod lease_watch;
 mod limits;
 mod lock;
+mod on_wait;
+mod program_name;
 mod redlock;
 mod runtime;
 mod shared;

@@ -62,18 +62,6 @@ pub(crate) fn check_reserve(
     Ok(())
 }
 
-/// What a node takes as the text of a lock's holder.
-pub(crate) fn check_text(text: &str) -> Result<(), Arc<str>> {
-    let is_good = (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
-    match is_good {
-        true => Ok(()),
-        false => Err(Arc::from(format!(
-            "a proposal has 1 to {TEXT_BYTES_MAX} bytes and no control characters"
-        ))),
-    }
-}
-
-const TEXT_BYTES_MAX: usize = 256;
 const TTL_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[cfg(test)]
@@ -88,20 +76,6 @@ mod tests {
         }
         assert_eq!(whole_milliseconds(Duration::from_nanos(1)).as_millis(), 1);
         assert!(whole_milliseconds(Duration::MAX) > TTL_MAX);
-    }
-
-    #[test]
-    fn a_proposal_is_a_text_that_nodes_take() {
-        let long = "x".repeat(TEXT_BYTES_MAX);
-        for (text, good) in [
-            ("10.0.0.7:8080", true),
-            (&long, true),
-            (&format!("{long}x"), false),
-            ("", false),
-            ("a\nb", false),
-        ] {
-            assert_eq!(check_text(text).is_ok(), good, "{text:?}");
-        }
     }
 
     #[test]

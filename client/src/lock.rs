@@ -2,13 +2,13 @@
 //!
 //! Invariant: arguments are checked here, before anything is sent.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::AcquireError;
+use quorlock_client_rules::owner_text;
 use quorlock_client_rules::permits::{check_permits, permit_name};
 use quorlock_client_rules::settings::{LIFETIME, outlives};
 use quorlock_client_rules::unasked;
@@ -17,7 +17,8 @@ use tokio::sync::{oneshot, watch};
 
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::limits::{check_lock_delay, check_reserve, check_text, check_ttl, whole_milliseconds};
+use crate::limits::{check_lock_delay, check_reserve, check_ttl, whole_milliseconds};
+use crate::on_wait::OnWait;
 use crate::runtime::handle::ReplyTo;
 use crate::shared::Shared;
 
@@ -58,10 +59,6 @@ pub struct LockRequest {
     on_wait: Option<OnWait>,
 }
 
-/// What is called while the lock is waited for.
-#[derive(Clone)]
-struct OnWait(Arc<dyn Fn(&Waiting) + Send + Sync>);
-
 impl LockRequest {
     pub(crate) fn new(shared: Arc<Shared>, name: LockName) -> Self {
         let min_validity = shared.settings.min_validity;
@@ -88,12 +85,6 @@ impl LockRequest {
     pub(crate) fn of_permits(self, permits: u32) -> Self {
         let permits = Some(permits);
         Self { permits, ..self }
-    }
-
-    /// The same with what the holder says about itself.
-    pub(crate) fn with_text(self, text: Arc<str>) -> Self {
-        let text = Some(text);
-        Self { text, ..self }
     }
 
     /// The length of the lease on each node, rounded up to whole milliseconds. 30 s by default;
@@ -136,6 +127,29 @@ impl LockRequest {
     /// ```
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Arc::from(owner.as_ref()));
+        self
+    }
+
+    /// What the holder says about itself to people, such as its machine and its work: 1 to 256 bytes of UTF-8 without control
+    /// characters. Quorlock nodes show it to whoever may look (`quorlock who`, `LOCK.INFO`); other servers, and nodes whose
+    /// user may not use `LOCK.ACQUIRE`, take no such text, and lock all the same. It is sent with each request for the lock.
+    ///
+    /// Without it nodes show the [name](crate::RedlockBuilder::client_name) and the address of the connection. Several names that
+    /// are taken together have no such text.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").owner_text("nightly job, rack 4").acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn owner_text(mut self, text: impl AsRef<str>) -> Self {
+        self.text = Some(Arc::from(text.as_ref()));
         self
     }
 
@@ -284,7 +298,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn on_wait(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.on_wait = Some(OnWait(Arc::new(tell)));
+        self.on_wait = Some(OnWait::new(tell));
         self
     }
 
@@ -361,7 +375,7 @@ impl LockRequest {
         if self.is_shared {
             self.check_shared(renews)?;
         }
-        self.text.as_deref().map_or(Ok(()), check_text)?;
+        self.text.as_deref().map_or(Ok(()), owner_text::check)?;
         check_ttl(self.ttl, drift, self.min_validity)?;
         check_lock_delay(self.lock_delay, self.ttl)?;
         if renews {
@@ -456,32 +470,6 @@ impl LockRequest {
             (on_acquired.0)(&guard, renews);
         }
         Ok(guard)
-    }
-}
-
-impl OnWait {
-    /// Tells the news until the outcome is there.
-    async fn follow<T>(
-        &self,
-        mut outcome: oneshot::Receiver<T>,
-        news: &mut watch::Receiver<Option<Waiting>>,
-    ) -> Result<T, oneshot::error::RecvError> {
-        loop {
-            tokio::select! {
-                biased;
-                outcome = &mut outcome => return outcome,
-                Ok(()) = news.changed() => {
-                    let waiting = news.borrow_and_update().clone();
-                    waiting.iter().for_each(&*self.0);
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for OnWait {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("OnWait")
     }
 }
 

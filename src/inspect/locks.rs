@@ -147,7 +147,7 @@ async fn print(
     Ok((count, held))
 }
 
-fn row(name: &[u8], view: &LockView) -> [String; 7] {
+fn row(name: &[u8], view: &LockView) -> [String; 8] {
     let holders: Vec<_> = match view.state {
         LockState::Held => view.held_by().collect(),
         _ => view.holders.iter().collect(),
@@ -176,13 +176,15 @@ fn row(name: &[u8], view: &LockView) -> [String; 7] {
         format!("{}/{}", first.map_or(0, |one| one.votes), view.nodes),
         first.map_or_else(|| "-".to_owned(), |one| shown::left(one.left)),
         held.map_or_else(|| "-".to_owned(), show_duration),
+        view.waiters
+            .map_or_else(|| "-".to_owned(), |count| count.to_string()),
         fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string()),
         who,
         marks.join(", "),
     ]
 }
 
-fn print_table(rows: &[[String; 7]], clears: bool) -> io::Result<()> {
+fn print_table(rows: &[[String; 8]], clears: bool) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     if clears {
         out.write_all(CLEAR)?;
@@ -191,8 +193,8 @@ fn print_table(rows: &[[String; 7]], clears: bool) -> io::Result<()> {
     out.flush()
 }
 
-const HEADINGS: [&str; 7] = [
-    "name", "votes", "left", "held for", "fence", "holder", "marks",
+const HEADINGS: [&str; 8] = [
+    "name", "votes", "left", "held for", "waiting", "fence", "holder", "marks",
 ];
 /// So many locks are looked at on all nodes at about the same time.
 const BATCH: usize = 256;

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
+use crate::nodes_file::NodeList;
 use crate::runtime::all_of;
 
 /// The nodes of the list, in its order.
@@ -52,10 +53,14 @@ impl Nodes {
     /// Connects to the nodes that the first source names, as the lock commands do.
     pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
         let list = options.list()?;
-        let tls = options.tls.clone().or(list.tls);
-        let nodes = list.nodes.into_iter().map(|node| tls.applied_to(node));
-        let nodes: Vec<String> = nodes.collect();
+        let (nodes, tls) = options.with_tls(&list);
         tls.remark_on_plain(&nodes);
+        Self::open(options, &list).await
+    }
+
+    /// The same without a remark.
+    pub(super) async fn open(options: &NodeOptions, list: &NodeList) -> Result<Self, Failure> {
+        let (nodes, tls) = options.with_tls(list);
         let addresses = nodes.iter().map(|node| NodeAddress::parse(node));
         let addresses: Vec<NodeAddress> = addresses
             .collect::<Result<_, _>>()

@@ -31,6 +31,15 @@ pub(super) fn words(text: &str) -> String {
 
 /// Who holds a lock, in the words of the holder, or as its connection shows it, or by its token.
 pub(super) fn holder(holder: &HolderView) -> String {
+    let token = token(&holder.token);
+    match holder_words(holder) {
+        Some(words) => format!("{words} (token {token})"),
+        None => format!("token {token}"),
+    }
+}
+
+/// The words of the holder, or how its connection is shown.
+pub(super) fn holder_words(holder: &HolderView) -> Option<String> {
     let about = &holder.about;
     let library = about.library.iter().map(|name| format!(" ({name})"));
     let address = about.client_address.iter().cloned().chain(library);
@@ -38,19 +47,9 @@ pub(super) fn holder(holder: &HolderView) -> String {
         Some(name) => std::iter::once(format!("{name} ")).chain(address).collect(),
         None => address.collect(),
     };
-    let words = about
-        .owner
-        .clone()
-        .or(Some(connection))
-        .filter(|words| !words.is_empty());
-    let token = token(&holder.token);
-    match words {
-        Some(words) => format!(
-            "{} (token {token})",
-            cut(words.as_bytes(), OWNER_CHARACTERS)
-        ),
-        None => format!("token {token}"),
-    }
+    let words = about.owner.as_ref().unwrap_or(&connection);
+    let shown = || cut(words.as_bytes(), OWNER_CHARACTERS);
+    (!words.is_empty()).then(shown)
 }
 
 /// The time left, or that there is no end.
@@ -81,6 +80,7 @@ pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
         ("nodes".to_owned(), view.nodes.into()),
         ("silent".to_owned(), silent.collect()),
         ("marks".to_owned(), json!(marks)),
+        ("waiters".to_owned(), json!(view.waiters)),
         ("holders".to_owned(), holders.collect()),
     ]);
     value.into()

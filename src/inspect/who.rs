@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView, Mark};
 use quorlock_server::show_duration;
+use tokio::time::timeout;
 
 use super::nodes::Nodes;
 use super::shown;
@@ -60,6 +61,31 @@ pub(super) async fn look(nodes: &mut Nodes, name: &[u8]) -> LockView {
     views.pop().expect("one view for one name")
 }
 
+/// Who holds the first of these locks that is held, and since when, for whoever waits for them. None where the nodes do not say
+/// so, or not soon.
+pub(crate) async fn holder_of(options: &NodeOptions, names: &[OsString]) -> Option<String> {
+    let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    let look = async {
+        let list = options.list().ok()?;
+        let mut nodes = Nodes::open(options, &list).await.ok()?;
+        let views = nodes.look(&names, Duration::MAX).await;
+        views.iter().find_map(summary)
+    };
+    timeout(SOON, look).await.ok()?
+}
+
+fn summary(view: &LockView) -> Option<String> {
+    let holder = view.holders.first()?;
+    let words = shown::holder_words(holder)?;
+    let others = match view.holders.len() - 1 {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let since = holder.about.held.map(show_duration);
+    let since = since.map(|time| format!(", for {time} so far"));
+    Some(format!("{words}{others}{}", since.unwrap_or_default()))
+}
+
 /// A lock in some lines, the first of which says whether it is held.
 pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
     let name = shown::name(name);
@@ -95,6 +121,11 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
     lines.extend(holders.flat_map(|holder| describe_holder(holder, nodes)));
     if view.holders.len() > HOLDERS_MAX {
         lines.push(format!("  and {} more", view.holders.len() - HOLDERS_MAX));
+    }
+    match view.waiters {
+        None | Some(0) => {}
+        Some(1) => lines.push("  waiting:    1 client".to_owned()),
+        Some(count) => lines.push(format!("  waiting:    {count} clients")),
     }
     let marks: Vec<&str> = view.marks.iter().map(|mark| mark.name()).collect();
     if !marks.is_empty() {
@@ -147,6 +178,9 @@ fn describe_holder(holder: &HolderView, nodes: &[&str]) -> Vec<String> {
 
 /// A hash may have a thousand fields.
 const HOLDERS_MAX: usize = 20;
+
+/// Whoever waits wants to know that it does, whatever a node is doing.
+const SOON: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:

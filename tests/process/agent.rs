@@ -52,6 +52,27 @@ fn a_lock_of_one_agent_is_a_lock_for_the_others_and_outlives_them() {
 }
 
 #[test]
+fn whoever_looks_sees_which_caller_of_which_agent_holds_a_lock() {
+    let shell = cluster();
+    let (_agent, mut wire) = agent(&shell, &[], "agent.log");
+    assert_eq!(wire.ask("CLIENT SETNAME billing"), "+OK");
+    assert_eq!(wire.ask("CLIENT SETINFO LIB-NAME redis-py"), "+OK");
+    assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
+    let shown = shell.succeed(&["who", "job"]);
+    let caller = shown.split("holder:").nth(1).unwrap_or_default();
+    assert!(caller.trim().starts_with("billing 127.0.0.1:"), "{shown}");
+    assert!(caller.contains(" (redis-py), agent on "), "{shown}");
+    assert_eq!(
+        wire.ask("LOCK.ACQUIRE own me 60000 OWNER rack-4")
+            .split(' ')
+            .count(),
+        5
+    );
+    let shown = shell.succeed(&["who", "own"]);
+    assert!(shown.contains("rack-4 (token"), "its own words: {shown}");
+}
+
+#[test]
 fn a_majority_that_is_away_is_an_error_and_no_answer() {
     let shell = cluster();
     let (_agent, mut wire) = agent(&shell, &[], "agent.log");

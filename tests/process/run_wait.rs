@@ -53,6 +53,57 @@ fn a_wait_says_who_holds_the_lock_and_how_long_still() {
 }
 
 #[test]
+fn a_busy_lock_is_shown_with_the_text_of_its_holder_and_since_when() {
+    let shell = cluster();
+    let mut held = shell.command(&["run", "a", "--", "sleep", "1000"]);
+    let mut held = held.spawn().unwrap();
+    let program = format!(", pid {}: sleep", held.id());
+    eventually("it is held", || {
+        shell.quorlock(&["who", "a"]).stdout.contains(&program)
+    });
+    let busy = shell.quorlock(&["acquire", "a", "--no-wait"]);
+    assert_eq!(busy.code, Some(75), "{}", busy.stderr);
+    let line = busy.stderr.lines().next().unwrap();
+    assert!(
+        line.contains("the holder of 'a' is ") && line.contains(&program),
+        "{line}"
+    );
+    assert!(line.ends_with(" so far"), "since when: {line}");
+    let quiet = shell.quorlock(&["acquire", "a", "--no-wait", "--quiet"]);
+    assert!(!quiet.stderr.contains(&program), "{}", quiet.stderr);
+    let errors = shell.file("err");
+    let mut waits = shell.command(&["run", "a", "--", "true"]);
+    waits.stderr(fs::File::create(&errors).unwrap());
+    let mut waits = waits.spawn().unwrap();
+    eventually("it says whom it waits for", || {
+        let said = text(&errors);
+        let mut lines = said.lines().filter(|line| line.contains("waiting"));
+        lines.any(|line| line.contains(&program))
+    });
+    let shown = shell.quorlock(&["who", "a"]).stdout;
+    assert!(shown.contains("  waiting:    1 client\n"), "{shown}");
+    send(&held, Signal::TERM);
+    await_end(&mut held);
+    assert!(await_end(&mut waits).success());
+}
+
+#[test]
+fn a_holder_says_what_it_is_told_to_say_or_nothing() {
+    let shell = cluster();
+    shell.succeed(&["acquire", "a", "--owner", "nightly, rack 4"]);
+    let shown = shell.succeed(&["who", "a"]);
+    assert!(shown.contains("nightly, rack 4 (token"), "{shown}");
+    shell.succeed(&["acquire", "b", "--owner", ""]);
+    let shown = shell.succeed(&["who", "b"]);
+    assert!(
+        shown.contains("quorlock@"),
+        "the connection's name: {shown}"
+    );
+    let long = shell.quorlock(&["acquire", "c", "--owner", &"x".repeat(257)]);
+    assert_eq!(long.code, Some(64), "{}", long.stderr);
+}
+
+#[test]
 fn a_wait_says_at_once_that_there_is_no_quorum() {
     let shell = Shell::new();
     let errors = shell.file("err");

@@ -36,6 +36,7 @@ mod observing;
 mod operation;
 pub mod outcome;
 mod overlaps;
+pub mod owner_text;
 mod owners;
 pub mod permits;
 mod place;

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Redlock;
 use crate::guard::Guard;
+use crate::program_name;
 use crate::runtime;
 use crate::runtime::connector::Connector;
 use crate::runtime::tls::Tls;
@@ -63,7 +64,10 @@ impl RedlockBuilder {
     pub(super) fn new() -> Self {
         Self {
             nodes: Vec::new(),
-            settings: Settings::default(),
+            settings: Settings {
+                client_name: program_name::shown_to_nodes(),
+                ..Settings::default()
+            },
             clock: Arc::new(SystemClock),
             has_own_thread: false,
             on_acquired: None,
@@ -166,8 +170,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// The name shown by the nodes' `CLIENT LIST`: at most 64 visible ASCII characters without blanks. "quorlock-client"
-    /// by default.
+    /// What nodes show as the name of this client's connections, in `CLIENT LIST` and as the holder of its locks: at most 64
+    /// visible ASCII characters without blanks. `PROGRAM@HOST:PID` of this process by default.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Arc::from(name);
         self

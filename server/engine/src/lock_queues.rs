@@ -145,6 +145,11 @@ impl LockQueues {
         self.waiters.len()
     }
 
+    /// How many wait for this name.
+    pub(crate) fn len_of(&self, name: &QueueName) -> usize {
+        self.queues.get(name).map_or(0, |queue| queue.order.len())
+    }
+
     /// Lets a client wait for a lock, behind all others, or where it waits already. Returns how many wait for the name; 0 if
     /// it need not wait: the lock is free, and nobody comes before it.
     pub(crate) fn join(

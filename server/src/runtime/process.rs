@@ -1,6 +1,10 @@
 //! What the kernel says of this process and of the machine's memory.
 
-use quorlock_node::core::process::{CpuSeconds, Process};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use quorlock_node::core::process::{CpuSeconds, Machine, Process};
 
 use crate::runtime::descriptors;
 
@@ -12,6 +16,7 @@ pub(crate) fn own(is_owned: bool) -> Process {
         cpu_seconds,
         executable,
         machine_bytes,
+        machine,
         clients_max: match is_owned {
             true => descriptors::raise_and_fit,
             false => descriptors::fit_running,
@@ -52,4 +57,23 @@ fn executable() -> String {
 fn machine_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     u64::from(system.mem_unit).saturating_mul(system.totalram)
+}
+
+fn machine(directory: &Path) -> Machine {
+    /// The boot id and the clock source.
+    static KERNEL: LazyLock<[String; 2]> = LazyLock::new(|| {
+        let said = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let paths = [
+            "/proc/sys/kernel/random/boot_id",
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        ];
+        paths.map(|path| said(path).trim().to_owned())
+    });
+    let [boot_id, clock_source] = KERNEL.clone();
+    let metadata = std::fs::metadata(directory);
+    Machine {
+        boot_id,
+        file_system: metadata.map_or_else(|_| String::new(), |it| it.dev().to_string()),
+        clock_source,
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a finding says only what the nodes have told. What they do not tell (their machines, their disks) is judged by the
 //! addresses, and said so.
 
+mod limits;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -70,12 +71,13 @@ pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
         if let Ok(facts) = &examined.facts {
             let own = settings::of_settings(facts, &examined.settings).into_iter();
             let clock = settings::of_clock(facts, examined.ahead_ms);
-            findings.extend(own.chain(clock).map(|found| at(node, found)));
+            let own = own.chain(clock).chain(limits::of_limits(facts));
+            findings.extend(own.map(|found| at(node, found)));
         }
     }
     findings.extend(of_count(nodes.len()));
     findings.extend(of_versions(nodes));
-    findings.extend(of_hosts(nodes));
+    findings.extend(of_machines(nodes));
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
@@ -206,25 +208,64 @@ fn of_versions(nodes: &[Examined]) -> Option<Finding> {
     })
 }
 
-/// What fails together, as far as addresses show it.
-fn of_hosts(nodes: &[Examined]) -> Option<Finding> {
+/// What fails together: the nodes of one machine, as its kernel says, or else as their addresses show it.
+fn of_machines(nodes: &[Examined]) -> Option<Finding> {
+    let machine = |node: &Examined| node.facts.as_ref().ok()?.machine.clone();
     let host = |node: &Examined| node.host.clone().unwrap_or_else(|| "localhost".to_owned());
-    let mut hosts: Vec<String> = nodes.iter().map(host).collect();
-    hosts.sort_unstable();
-    let shared = hosts.windows(2).find(|two| two[0] == two[1])?[0].clone();
-    let count = hosts.iter().filter(|host| **host == shared).count();
-    let is_local = matches!(&*shared, "localhost" | "127.0.0.1" | "::1");
-    let severity = if is_local {
-        Severity::Note
-    } else {
-        Severity::Warning
+    let place = |node: &Examined| machine(node).unwrap_or_else(|| host(node));
+    let places: Vec<String> = nodes.iter().map(place).collect();
+    let together = largest_group(&places);
+    let first = nodes.get(*together.first()?)?;
+    let are_local = together
+        .iter()
+        .all(|node| is_loopback(&host(&nodes[*node])));
+    let severity = match are_local {
+        true => Severity::Note,
+        false => Severity::Warning,
     };
-    Some(found(
-        severity,
-        "one-machine",
-        format!(
-            "{count} nodes are on {shared}, as their addresses say: they fail together, and a disk of theirs too"
+    let count = together.len();
+    let what = match (machine(first), share_a_disk(nodes, &together)) {
+        (None, _) => format!(
+            "{count} nodes are on {}, as their addresses say: they fail together, and a disk of theirs too",
+            host(first)
         ),
-        "put each node on a machine and a disk of its own",
-    ))
+        (Some(_), true) => {
+            format!(
+                "{count} nodes are on one machine and one disk, as its kernel says: they fail together"
+            )
+        }
+        (Some(_), false) => {
+            format!("{count} nodes are on one machine, as its kernel says: they fail together")
+        }
+    };
+    let remedy = "put each node on a machine and a disk of its own";
+    Some(found(severity, "one-machine", what, remedy))
+}
+
+/// The most nodes that are in one place, if they are several.
+fn largest_group(places: &[String]) -> Vec<usize> {
+    let is_with = |first: usize| move |node: &usize| places[*node] == places[first];
+    let group = |first: usize| -> Vec<usize> { (0..places.len()).filter(is_with(first)).collect() };
+    let groups = (0..places.len()).map(group);
+    let largest = groups.max_by_key(Vec::len).unwrap_or_default();
+    if largest.len() > 1 {
+        largest
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether all of these nodes of one machine keep a log in one file system.
+fn share_a_disk(nodes: &[Examined], together: &[usize]) -> bool {
+    let file_system = |node: &usize| {
+        let facts = nodes[*node].facts.as_ref().ok()?;
+        let is_kept = facts.fsync.as_deref() != Some("none");
+        facts.file_system.as_ref().filter(|_| is_kept)
+    };
+    let first = file_system(&together[0]);
+    first.is_some() && together.iter().all(|node| file_system(node) == first)
+}
+
+fn is_loopback(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "::1")
 }

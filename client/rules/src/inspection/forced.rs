@@ -101,6 +101,7 @@ mod tests {
             answered,
             nodes,
             silent,
+            waiters: None,
             marks,
         }
     }

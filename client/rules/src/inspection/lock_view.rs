@@ -28,6 +28,8 @@ pub struct LockView {
     pub silent: Vec<(usize, String)>,
     /// What is unusual about it.
     pub marks: Vec<Mark>,
+    /// How many clients wait for it, each of them in line on one node. None where no node tells it.
+    pub waiters: Option<u64>,
 }
 
 /// Whether a lock is held.
@@ -120,6 +122,7 @@ impl LockView {
             holders,
             answered,
             nodes: views.len(),
+            waiters: waiters(views),
             silent: silent(views),
         }
     }
@@ -129,6 +132,14 @@ impl LockView {
         let quorum = majority(self.nodes);
         self.holders.iter().filter(move |one| one.votes >= quorum)
     }
+}
+
+fn waiters(views: &[NodeView]) -> Option<u64> {
+    let told = views.iter().filter_map(|view| match view {
+        Ok((_, Sight::Lock(lock))) => lock.waiters,
+        _ => None,
+    });
+    told.reduce(u64::saturating_add)
 }
 
 /// Which nodes name a token, and what each says of it.
@@ -273,7 +284,11 @@ mod tests {
     }
 
     fn lock(kind: LockKind, holders: Vec<HolderSight>) -> Sight {
-        Sight::Lock(LockSight { kind, holders })
+        Sight::Lock(LockSight {
+            kind,
+            holders,
+            waiters: Some(2),
+        })
     }
 
     /// Five nodes: `-` says nothing, `.` has nothing, `x` has something else, and a letter is a token.

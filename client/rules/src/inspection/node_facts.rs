@@ -43,6 +43,22 @@ pub struct NodeFacts {
     pub is_cluster: bool,
     /// What it does where its memory is full.
     pub eviction: Option<String>,
+    /// The same for all nodes of one machine.
+    pub machine: Option<String>,
+    /// The number of its directory's file system on that machine.
+    pub file_system: Option<String>,
+    /// What its kernel reads the time from.
+    pub clock_source: Option<String>,
+    /// How many clients it has.
+    pub clients: Option<u64>,
+    /// How many it takes.
+    pub clients_max: Option<u64>,
+    /// The memory of its keys, in bytes.
+    pub memory: Option<u64>,
+    /// Its limit of that; 0 where there is none.
+    pub memory_max: Option<u64>,
+    /// Whether the last write to its log has failed.
+    pub log_fails: bool,
     /// How many calls wait in line for a lock.
     pub lock_waiters: Option<u64>,
 }
@@ -92,6 +108,14 @@ impl NodeFacts {
             is_replica: field("role").is_some_and(|role| role == "slave"),
             is_cluster: number("cluster_enabled") == Some(1),
             eviction: field("maxmemory_policy"),
+            machine: field("quorlock_machine"),
+            file_system: field("quorlock_file_system"),
+            clock_source: field("quorlock_clock_source"),
+            clients: number("connected_clients"),
+            clients_max: number("maxclients"),
+            memory: number("used_memory"),
+            memory_max: number("maxmemory"),
+            log_fails: field("aof_last_write_status").is_some_and(|status| status == "err"),
             lock_waiters: number("quorlock_lock_waiters"),
         })
     }

@@ -25,6 +25,8 @@ pub struct LockSight {
     pub kind: LockKind,
     /// Those who hold it on this node.
     pub holders: Vec<HolderSight>,
+    /// How many clients stand in line for it on this node, where the node tells it.
+    pub waiters: Option<u64>,
 }
 
 /// How a lock is stored.
@@ -121,7 +123,12 @@ fn facts(reply: &NodeReply) -> Option<LockSight> {
             )
         }
     };
-    Some(LockSight { kind, holders })
+    let waiters = reply.fact("waiters").and_then(NodeReply::count);
+    Some(LockSight {
+        kind,
+        holders,
+        waiters,
+    })
 }
 
 /// What the script for other servers returns.
@@ -139,7 +146,11 @@ fn returned(parts: &[NodeReply]) -> Option<Sight> {
         (b"hash", [fields]) => (LockKind::Hash, of_fields(fields.parts()?, left, &about)?),
         _ => return Some(Sight::NoLock),
     };
-    Some(Sight::Lock(LockSight { kind, holders }))
+    Some(Sight::Lock(LockSight {
+        kind,
+        holders,
+        waiters: None,
+    }))
 }
 
 /// Each field is one who holds it; one of Redisson's read-write lock says which of the two it is.

@@ -52,13 +52,16 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     if !may_be_lock(entry.value()) {
         return Err(NO_LOCK);
     }
+    let database = context.caller.database;
     let fence = match entry.value() {
         ValueRef::String(token) => {
-            let name = FenceName::new(context.caller.database, name);
-            keyspace.fences.taken_by(&name, token)
+            (keyspace.fences).taken_by(&FenceName::new(database, name), token)
         }
         ValueRef::Collection(_) => None,
     };
+    let queues = &keyspace.lock_queues;
+    let queue = QueueName::new(database, name);
+    let waiters = Some(queues.len_of(&queue) as u64);
     // The ceiling that covers it may not be on record yet.
     context.effects.tells_fence |= fence.is_some();
     let mut facts = Facts::new(context.effects);
@@ -67,15 +70,15 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
         facts.add_shared(keyspace, holders, now, HOLDERS_SHOWN_MAX)?;
         let count = holders.live(now).count() as u64;
         facts.add_number("holder-count", Some(count))?;
-        let queues = &keyspace.lock_queues;
-        let name = QueueName::new(context.caller.database, name);
-        let until = queues.intents.until(&name, now);
+        let until = queues.intents.until(&queue, now);
         let left = until.map(|until| Deadline::at(until).left_ms(now));
         facts.add_number("writer-refused-ms", left)?;
+        facts.add_number("waiters", waiters)?;
         return Ok(Reply::Map(facts.pairs));
     }
     facts.add_holder(keyspace, slot, now, Detail::All)?;
     facts.add_number("fence", fence)?;
+    facts.add_number("waiters", waiters)?;
     Ok(Reply::Map(facts.pairs))
 }
 

@@ -44,6 +44,9 @@ fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
         guess,
         owner,
     } = AcquireOptions::parse(&arguments[4..])?;
+    if is_shared || guess.is_some() {
+        admit_deadline(context, deadline)?;
+    }
     if is_shared {
         return shared_locks::acquire(context, (name, token), deadline, owner);
     }
@@ -134,7 +137,13 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let name = arguments[1];
     let deadline = lock_deadline(context, "lock.extend", arguments[3])?;
     let found = context.look_at(name);
-    if !is_held_by(context, &found, arguments[2]) {
+    let is_plain = is_held_by(context, &found, arguments[2]);
+    let fence_name = FenceName::new(context.caller.database, name);
+    let fences = &context.keyspace.fences;
+    if !is_plain || fences.taken_by(&fence_name, arguments[2]).is_some() {
+        admit_deadline(context, deadline)?;
+    }
+    if !is_plain {
         let holder = (name, arguments[2]);
         let is_extended = shared_locks::extend(context, &found, holder, deadline)?;
         return Ok(Reply::flag(is_extended));
@@ -195,6 +204,7 @@ fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     if !is_held_by(context, &found, token) {
         return Ok(Reply::Nil);
     }
+    admit_deadline(context, context.deadline(&found))?;
     context.effects.tells_fence = true;
     let fence_name = FenceName::new(context.caller.database, name);
     let current = context.keyspace.fences.of(&fence_name);
@@ -290,25 +300,31 @@ fn owner(text: &[u8]) -> Result<&str, ErrorReply> {
     ))
 }
 
-/// A restart delay must cover the lock: else a node that lost it could take its fence from another one.
 fn lock_deadline(
     context: &CommandContext<'_>,
     command: &str,
     milliseconds: &[u8],
 ) -> Result<Deadline, ErrorReply> {
     let count = integer(milliseconds)?;
-    let longest = context.keyspace.rules.restart_delay_max;
-    let longest_ms = saturated(longest.as_millis());
-    if u64::try_from(count).is_ok_and(|count| count > longest_ms) {
-        return Err(ErrorReply::new(format!(
-            "ERR a lock of {count} ms is longer than restart-delay-max, {longest_ms} ms: no restart delay would cover it. \
-             Extend a shorter one while it is needed, or raise restart-delay-max on every node"
-        )));
-    }
     match set_deadline(command, TimeForm::MILLISECONDS, count, context.now)? {
         SetExpiry::At(deadline) => Ok(deadline),
         SetExpiry::Keep | SetExpiry::Past => Err(ErrorReply::invalid_expire(command)),
     }
+}
+
+/// A restart delay must cover a lock with a fence, or one that readers hold: else a node that lost it could take its fence from
+/// another one, or grant it to a writer.
+fn admit_deadline(context: &CommandContext<'_>, deadline: Deadline) -> Result<(), ErrorReply> {
+    let longest = context.keyspace.rules.restart_delay_max;
+    let longest_ms = saturated(longest.as_millis());
+    let count = deadline.left_ms(context.now.node);
+    if count <= longest_ms {
+        return Ok(());
+    }
+    Err(ErrorReply::new(format!(
+        "ERR a lock of {count} ms is longer than restart-delay-max, {longest_ms} ms: no restart delay would cover it. \
+         Extend a shorter one while it is needed, or raise restart-delay-max on every node"
+    )))
 }
 
 fn fence_number(argument: &[u8]) -> Result<u64, ErrorReply> {

@@ -55,7 +55,7 @@ fn a_plain_lock_shows_the_connection_that_took_it() {
     let shown = "[\"type\", \"string\", \"token\", \"token\", \"ttl-ms\", 28500, \"since-known\", 1, \"held-ms\", 1500, \
                  \"extensions\", 0, \"last-extension-ms\", nil, \"owner\", nil, \"client-id\", 7, \
                  \"client-name\", \"worker-7\", \"client-address\", \"10.0.0.7:5000\", \"client-connected\", 1, \
-                 \"library-name\", \"redis-py\", \"library-version\", nil, \"fence\", nil]";
+                 \"library-name\", \"redis-py\", \"library-version\", nil, \"fence\", nil, \"waiters\", 0]";
     assert_eq!(node.run("LOCK.INFO job"), shown);
     assert!(node.effects.journal.is_empty());
     assert_eq!(node.run("PTTL job"), "28500");
@@ -475,4 +475,25 @@ fn more_locks_than_records_forget_what_is_known_of_some_and_no_lock() {
     assert_eq!(fact(&mut node, "599999", "since-known"), "1");
     assert_eq!(fact(&mut node, "0", "since-known"), "0");
     assert_eq!(node.run("GET 0"), "\"token\"");
+}
+
+#[test]
+fn a_lock_without_a_fence_may_last_for_longer_than_any_restart_delay() {
+    let mut node = node();
+    let long = "3600000";
+    let granted = node.run(&format!("LOCK.ACQUIRE job token {long} OWNER night"));
+    assert_eq!(granted, "[1, 0, 0]");
+    assert_eq!(fact(&mut node, "job", "owner"), "\"night\"");
+    assert_eq!(node.run(&format!("LOCK.EXTEND job token {long}")), "1");
+    let refused =
+        |answer: String| assert!(answer.contains("longer than restart-delay-max"), "{answer}");
+    refused(node.run("LOCK.FENCE job token 1"));
+    refused(node.run(&format!("LOCK.ACQUIRE other token {long} GUESS 1")));
+    refused(node.run(&format!("LOCK.ACQUIRE other token {long} SHARED")));
+    assert_eq!(
+        node.run("LOCK.ACQUIRE fenced token 30000 GUESS 1"),
+        "[1, 1, 1]"
+    );
+    refused(node.run(&format!("LOCK.EXTEND fenced token {long}")));
+    assert_eq!(node.run("PTTL fenced"), "30000");
 }

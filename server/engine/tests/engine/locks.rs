@@ -121,7 +121,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         ("LOCK.ACQUIRE job a -1".to_owned(), "ERR invalid expire"),
         ("LOCK.ACQUIRE job a x".to_owned(), "ERR value is not"),
         (
-            "LOCK.ACQUIRE job a 60001".to_owned(),
+            "LOCK.ACQUIRE job a 60001 GUESS 1".to_owned(),
             "ERR a lock of 60001 ms",
         ),
         ("LOCK.ACQUIRE job a 1000 GUESS".to_owned(), "ERR syntax"),

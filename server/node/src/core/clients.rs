@@ -168,6 +168,18 @@ impl Client {
         }
     }
 
+    /// Who it is, for people: its name, its address and its library.
+    pub(crate) fn caller(&self) -> String {
+        let introduction = self.introduction();
+        let mut caller = introduction.name.clone();
+        let space = if caller.is_empty() { "" } else { " " };
+        let _ = write!(caller, "{space}{}", self.address);
+        if !introduction.library_name.is_empty() {
+            let _ = write!(caller, " ({})", introduction.library_name);
+        }
+        caller
+    }
+
     /// Notes that somebody wants it closed: it executes nothing from now on, and a worker that does not serve it yet will
     /// close it. To be called while the engine is locked, so that none of its requests is under way.
     pub(crate) fn kill(&self) {

@@ -2,6 +2,7 @@
 //!
 //! The node asks through functions that it is given (`runtime/process.rs` of `quorlock-server`); what decides reads no file of the system.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::LogLevel;
@@ -19,6 +20,8 @@ pub struct Process {
     pub executable: fn() -> String,
     /// All memory that the machine has.
     pub machine_bytes: fn() -> u64,
+    /// What a node with this directory shares with others.
+    pub machine: fn(&Path) -> Machine,
     /// How many of so many clients of a node that runs it may have files for. Where the process is the node's alone, its limit
     /// is raised first as far as it may.
     pub clients_max: fn(usize) -> usize,
@@ -38,8 +41,20 @@ impl Process {
         },
         executable: String::new,
         machine_bytes: || 8 << 30,
+        machine: |_| Machine::default(),
         clients_max: |wanted| wanted,
     };
+}
+
+/// What may fail for several nodes at once. Each is empty where the system does not say it.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The boot id of its kernel, which containers share.
+    pub boot_id: String,
+    /// The number of the file system of the directory.
+    pub file_system: String,
+    /// What the kernel reads the time from.
+    pub clock_source: String,
 }
 
 /// How long the process has kept the processors busy.

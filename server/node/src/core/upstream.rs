@@ -75,6 +75,8 @@ pub struct ReportMetric {
 pub struct UpstreamRequest {
     /// The client's number, as CLIENT ID shows it. Numbers are not used again while the node runs.
     pub client: u64,
+    /// Who the client is, for people: the name that it has given itself, its address, and its library.
+    pub caller: String,
     /// The database that the client has selected: 0, since such a node refuses others.
     pub database: u8,
     /// One command with its arguments, its name as the client has written it; or those of a transaction, perhaps none.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::control::Ceiling;
 use quorlock_engine::{ErrorReply, Reply};
+use sha2::{Digest, Sha256};
 
 use crate::config::Supervised;
 use crate::core::commit::Failure;
@@ -190,6 +191,7 @@ fn server(page: &mut Page<'_>) {
     page.field("hz", &hz);
     page.field("configured_hz", &hz);
     page.field("executable", (node.process.executable)());
+    machine(page);
     let file = node.config.file.as_deref().unwrap_or(Path::new(""));
     page.field("config_file", file.display());
     page.constants(info_constants::THREADS);
@@ -212,6 +214,19 @@ fn server(page: &mut Page<'_>) {
         "last_stop",
         node.facts.verdict.stop.reason().replace(',', ";"),
     );
+}
+
+/// Which nodes fail together: those of one machine, and of one file system there.
+fn machine(page: &mut Page<'_>) {
+    let node = page.node;
+    let machine = (node.process.machine)(&node.config.dir);
+    // Equal for equal machines, and of no other use to whoever may see INFO.
+    let id = Sha256::digest(machine.boot_id.as_bytes());
+    let digits = id.iter().take(8).map(|byte| format!("{byte:02x}"));
+    let digits = digits.filter(|_| !machine.boot_id.is_empty());
+    page.field("quorlock_machine", digits.collect::<String>());
+    page.field("quorlock_file_system", machine.file_system);
+    page.field("quorlock_clock_source", machine.clock_source);
 }
 
 /// How this start was judged, and what follows from it: everything the log line says.

@@ -66,6 +66,7 @@ impl Batch<'_> {
         });
         let waits = upstream.execute(UpstreamRequest {
             client: session.client.id,
+            caller: session.client.caller(),
             database: session.caller.database,
             commands,
             is_transaction,

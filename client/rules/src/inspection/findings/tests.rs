@@ -154,6 +154,67 @@ fn an_even_number_a_single_node_and_one_machine_are_named() {
 }
 
 #[test]
+fn what_a_node_has_no_room_for_is_found() {
+    for (more, expected) in [
+        ("aof_last_write_status:err", "problem:log-fails"),
+        ("aof_last_write_status:ok", ""),
+        ("used_memory:899 maxmemory:1000", ""),
+        ("used_memory:900 maxmemory:1000", "warning:memory-full"),
+        ("used_memory:1000 maxmemory:1000", "problem:memory-full"),
+        ("used_memory:1000 maxmemory:0", ""),
+        ("connected_clients:8999 maxclients:10000", ""),
+        (
+            "connected_clients:9000 maxclients:10000",
+            "warning:few-clients",
+        ),
+        ("connected_clients:1 maxclients:999", "note:few-clients"),
+        ("quorlock_clock_source:tsc", ""),
+        ("quorlock_clock_source:hpet", "warning:slow-clock"),
+    ] {
+        let node = quorlock("c", &format!("quorlock_appendfsync:always {more}"));
+        assert_eq!(found_beside_good(node), expected, "{more}");
+    }
+}
+
+#[test]
+fn nodes_fail_together_that_share_a_kernel_whatever_their_addresses_are() {
+    let on = |id: &str, machine: &str, disk: &str| {
+        let place = format!("quorlock_machine:{machine} quorlock_file_system:{disk}");
+        quorlock(id, &format!("quorlock_appendfsync:always {place}"))
+    };
+    let found = |nodes: [Examined; 3]| {
+        let facts: Vec<_> = nodes.iter().map(|node| node.facts.clone()).collect();
+        let findings = examine(&nodes, &ClusterView::of(&facts, false));
+        let mut found = findings.into_iter().filter(|one| one.kind == "one-machine");
+        found.next().map(|one| (one.severity, one.what))
+    };
+    assert_eq!(
+        found([on("a", "m1", "7"), on("b", "m2", "7"), on("c", "m3", "7")]),
+        None
+    );
+    let (severity, what) =
+        found([on("a", "m1", "7"), on("b", "m2", "7"), on("c", "m1", "7")]).unwrap();
+    assert_eq!(severity, Severity::Warning);
+    assert!(
+        what.starts_with("2 nodes are on one machine and one disk"),
+        "{what}"
+    );
+    let (_, what) = found([on("a", "m1", "7"), on("b", "m1", "8"), on("c", "m1", "7")]).unwrap();
+    assert!(what.starts_with("3 nodes are on one machine, "), "{what}");
+    // One address, and a machine behind it for each.
+    let behind_one = |id: &str, machine: &str| Examined {
+        host: Some("proxy".to_owned()),
+        ..on(id, machine, "7")
+    };
+    let apart = [
+        behind_one("a", "m1"),
+        behind_one("b", "m2"),
+        behind_one("c", "m3"),
+    ];
+    assert_eq!(found(apart), None);
+}
+
+#[test]
 fn a_remedy_fits_the_reason_of_the_silence() {
     for (why, part) in [
         ("refused the login: WRONGPASS invalid", "password"),

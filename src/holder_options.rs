@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use quorlock_client_rules::owner_text;
+use quorlock_client::owner_text;
 
 /// What others see as the holder.
 #[derive(Debug, clap::Args)]

@@ -70,6 +70,8 @@ pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
 #[doc(hidden)]
+pub use quorlock_client_rules::owner_text;
+#[doc(hidden)]
 pub use quorlock_client_rules::{
     ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
 };

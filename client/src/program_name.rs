@@ -41,7 +41,7 @@ mod tests {
     fn the_name_fits_a_connection_whatever_program_and_host_are_called() {
         assert_eq!(name("billing", "web3", 7), "billing@web3:7");
         assert_eq!(name("", "", 7), "quorlock-client@:7");
-        assert_eq!(name("my job\n", "ä", 7), "my_job_@_:7");
+        assert_eq!(name("my job\n", "\u{e4}", 7), "my_job_@_:7");
         let longest = name(&"p".repeat(500), &"h".repeat(500), u32::MAX);
         assert_eq!(longest.len(), 64);
     }

@@ -124,7 +124,7 @@ fn what_a_transaction_or_a_killed_client_took_has_a_name_as_well() {
     assert_eq!(run(&mut node, "LOCK.INFO job"), "_ ");
     run(&mut node, "SET job token PX 30000");
     let shown = run(&mut node, "LOCK.INFO job");
-    assert!(shown.starts_with("%15 $4 type "), "{shown}");
+    assert!(shown.starts_with("%16 $4 type "), "{shown}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::Cluster(arguments) => cluster::run(arguments, format),
         #[cfg(feature = "experiment")]
         Subcommand::Experiment(arguments) => experiment::run(arguments, format),
-        Subcommand::Run(arguments) => run::run(arguments, format),
+        Subcommand::Run(arguments) => run::run(&arguments, format),
         Subcommand::Elect(arguments) => elect::run(&arguments, format),
         Subcommand::Acquire(arguments) => acquire::run(&arguments, format),
         Subcommand::Extend(arguments) => extend::run(&arguments, format),

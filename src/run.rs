@@ -12,9 +12,11 @@ mod on_lost;
 mod program;
 mod stop;
 mod terminal;
+mod textfile;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ use job::Job;
 use on_lost::{LossOptions, StopRules};
 use program::Program;
 use terminal::Terminal;
+use textfile::Record;
 
 /// Arguments of `quorlock run`.
 #[derive(Debug, clap::Args)]
@@ -87,13 +90,16 @@ pub(crate) struct Arguments {
     speech: SpeechOptions,
     #[command(flatten)]
     holder: HolderOptions,
+    /// Write what the run came to into this file, for the textfile collector of node_exporter; one for each job
+    #[arg(long, value_name = "FILE")]
+    textfile: Option<PathBuf>,
     /// The command and its arguments; without one, the lock is held until a signal
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Runs the command under the lock. The exit code is the command's.
-pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     arguments.check_names()?;
     let rules = arguments.loss.rules(arguments.ttl)?;
     let program = match arguments.command.as_slice() {
@@ -101,59 +107,79 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         words => Some(Program::find(words)?),
     };
     let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
-    runtime::block_on(async {
+    let name = arguments.shown();
+    let textfile = arguments.textfile.as_ref();
+    let record = textfile.map(|path| Record::begin(path, &name.to_string_lossy()));
+    let mut record = record.transpose()?;
+    let code = runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
-        let mut lock = arguments
-            .lock(&redlock)
-            .ttl(arguments.ttl)
-            .lock_delay(arguments.end.lock_delay)
-            .wait(arguments.wait.wait());
-        if let Some(text) = arguments.holder.text(arguments.command.first()) {
-            lock = lock.owner_text(text);
-        }
-        if arguments.fence {
-            lock = lock.fenced();
-        }
-        if arguments.shared {
-            lock = lock.shared();
-        }
-        if let Some(max_hold) = arguments.loss.max_hold {
-            lock = lock.max_lifetime(max_hold);
-        }
-        if program.is_some() {
-            // A command that would have to be ended before the first renewal is not started.
-            lock = lock.reserve(rules.time_needed());
-        }
-        let acquire = |tell| lock.on_wait(tell).acquire();
-        let shown = arguments.shown();
-        let wanted = Wanted {
-            shown: &shown,
-            names: &arguments.names,
-            nodes: &arguments.nodes,
-            is_quiet: arguments.speech.quiet || arguments.busy_ok,
-        };
-        let acquired = waiting::acquire(&wanted, &redlock, &mut signals, acquire).await;
-        let guard = match acquired {
+        let guard = match acquire(arguments, &redlock, &mut signals, rules, program.is_some()).await
+        {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
-                return Ok(ExitCode::SUCCESS);
+                record.iter_mut().for_each(Record::busy);
+                return Ok(0);
             }
             Err(failure) if failure.code == BUSY => {
                 return Err(failure.exit_with(arguments.busy_exit_code.unwrap_or(BUSY)));
             }
             acquired => acquired?,
         };
+        record.iter_mut().for_each(Record::taken);
         let nodes = redlock.nodes().len();
         arguments
             .speech
-            .remark_on_lock(&shown, guard.remaining(), nodes);
-        let end = LockEnd::of(&arguments, &redlock);
-        match program {
+            .remark_on_lock(&name, guard.remaining(), nodes);
+        let end = LockEnd::of(arguments, &redlock);
+        match &program {
             Some(program) => {
-                hold_and_release(&arguments, rules, &program, guard, &mut signals, &end).await
+                hold_and_release(arguments, rules, program, guard, &mut signals, &end).await
             }
-            None => hold_open(&arguments, guard, &mut signals, format, &end).await,
+            None => hold_open(arguments, guard, &mut signals, format, &end).await,
         }
-    })
+    });
+    if let Some(record) = record {
+        record.end(&code);
+    }
+    code.map(ExitCode::from)
+}
+
+/// Takes the lock, or waits for it as long as the caller wants.
+async fn acquire(
+    arguments: &Arguments,
+    redlock: &Redlock,
+    signals: &mut CaughtSignals,
+    rules: StopRules,
+    has_program: bool,
+) -> Result<Guard, Failure> {
+    let mut lock = arguments
+        .lock(redlock)
+        .ttl(arguments.ttl)
+        .lock_delay(arguments.end.lock_delay)
+        .wait(arguments.wait.wait());
+    if let Some(text) = arguments.holder.text(arguments.command.first()) {
+        lock = lock.owner_text(text);
+    }
+    if arguments.fence {
+        lock = lock.fenced();
+    }
+    if arguments.shared {
+        lock = lock.shared();
+    }
+    if let Some(max_hold) = arguments.loss.max_hold {
+        lock = lock.max_lifetime(max_hold);
+    }
+    if has_program {
+        // A command that would have to be ended before the first renewal is not started.
+        lock = lock.reserve(rules.time_needed());
+    }
+    let wanted = Wanted {
+        shown: &arguments.shown(),
+        names: &arguments.names,
+        nodes: &arguments.nodes,
+        is_quiet: arguments.speech.quiet || arguments.busy_ok,
+    };
+    let acquire = |tell| lock.on_wait(tell).acquire();
+    waiting::acquire(&wanted, redlock, signals, acquire).await
 }
 
 impl Arguments {
@@ -211,7 +237,7 @@ async fn hold_open(
     signals: &mut CaughtSignals,
     format: Format,
     end: &LockEnd<'_>,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     // Of a permit it is the permit's.
     let name = name_of(&guard);
     let variables = lock_variables::of(&name, &guard);
@@ -250,7 +276,7 @@ async fn hold_open(
         );
     }
     end.done(guard).await?;
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 async fn hold_and_release(
@@ -260,7 +286,7 @@ async fn hold_and_release(
     guard: Guard,
     signals: &mut CaughtSignals,
     end: &LockEnd<'_>,
-) -> Result<ExitCode, Failure> {
+) -> Result<u8, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
     let environment = lock_variables::of(&name_of(&guard), &guard);
@@ -289,7 +315,7 @@ async fn hold_and_release(
             let done = end.done(guard).await;
             tell_orphans(&orphans, &escaped);
             done?;
-            Ok(ending.exit_code())
+            Ok(ending.code())
         }
         Err((loss, fate)) => {
             end.lost(guard).await;

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::ExitCode;
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
@@ -45,11 +44,7 @@ pub(super) enum Ending {
 
 impl Ending {
     /// The code as a shell would show it.
-    pub(super) fn exit_code(self) -> ExitCode {
-        ExitCode::from(self.code())
-    }
-
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             // A process can only exit with the low eight bits of its code.
             Self::Code(code) => code.to_le_bytes()[0],

@@ -39,6 +39,7 @@ mod run_kept;
 mod run_permits;
 mod run_several;
 mod run_shared;
+mod run_textfile;
 mod run_wait;
 mod scripts;
 mod server;

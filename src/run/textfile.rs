@@ -1,0 +1,242 @@
+//! What a run came to, as a file for the textfile collector of Prometheus's node_exporter.
+//!
+//! The file is one job's on one machine. Its counts go on from the file of the run before, so nothing else keeps them. A run that
+//! is killed writes nothing: that the last success is long ago is what an alert looks at.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use crate::clock;
+use crate::exit_code::{BUSY, Failure, LOST, NO_QUORUM};
+use crate::output::remark;
+
+/// A run under way.
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    /// The value of the label `name`.
+    name: String,
+    counts: BTreeMap<&'static str, u64>,
+    last_success: Option<f64>,
+    began: Duration,
+    taken: Option<Duration>,
+    is_busy: bool,
+}
+
+impl Record {
+    /// Reads what the runs before have left. To be called before a lock is taken.
+    pub(super) fn begin(path: &Path, name: &str) -> Result<Self, Failure> {
+        let mut record = Self {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            counts: OUTCOMES.map(|outcome| (outcome, 0)).into(),
+            last_success: None,
+            began: clock::now(),
+            taken: None,
+            is_busy: false,
+        };
+        let text = read(path).map_err(|error| {
+            Failure::usage(format!(
+                "cannot read the textfile {}: {error}; nothing was sent",
+                path.display()
+            ))
+        })?;
+        if !text.is_empty() && !text.starts_with(FIRST) {
+            return Err(Failure::usage(format!(
+                "{} is not a textfile of quorlock run, and would be overwritten; nothing was sent",
+                path.display()
+            ))
+            .remedy("name another file with --textfile, one for each job"));
+        }
+        record.take_over(&text);
+        Ok(record)
+    }
+
+    /// The lock is held now.
+    pub(super) fn taken(&mut self) {
+        self.taken = Some(clock::now());
+    }
+
+    /// Somebody else holds it, which may not be shown by the exit code.
+    pub(super) fn busy(&mut self) {
+        self.is_busy = true;
+    }
+
+    /// Writes what it came to. That this fails changes nothing about the run.
+    pub(super) fn end(mut self, result: &Result<u8, Failure>) {
+        let (outcome, code) = match result {
+            _ if self.is_busy => ("busy", result.as_ref().map_or_else(|it| it.exit, |it| *it)),
+            Ok(0) => ("done", 0),
+            Ok(code) => ("failed", *code),
+            Err(failure) => (
+                match failure.code {
+                    BUSY => "busy",
+                    LOST => "lost",
+                    NO_QUORUM => "no-quorum",
+                    _ => "error",
+                },
+                failure.exit,
+            ),
+        };
+        *self.counts.entry(outcome).or_default() += 1;
+        let ended = clock::wall().as_secs_f64();
+        if outcome == "done" {
+            self.last_success = Some(ended);
+        }
+        if let Err(error) = replace(&self.path, &self.text(ended, code)) {
+            remark(format_args!(
+                "cannot write the textfile {}: {error}; the metrics of this run are missing",
+                self.path.display()
+            ));
+        }
+    }
+
+    fn text(&self, ended: f64, code: u8) -> String {
+        let now = clock::now();
+        let waited = self.taken.unwrap_or(now).saturating_sub(self.began);
+        let held = self.taken.map(|taken| now.saturating_sub(taken));
+        let held = held.unwrap_or_default().as_secs_f64();
+        let name = escaped(&self.name);
+        let mut text = FIRST.to_owned();
+        for (outcome, count) in &self.counts {
+            let _ = writeln!(
+                text,
+                "{RUNS}{{name=\"{name}\",outcome=\"{outcome}\"}} {count}"
+            );
+        }
+        for (metric, help, value) in [
+            (
+                "end_timestamp_seconds",
+                "When the last run ended.",
+                Some(ended),
+            ),
+            (
+                LAST_SUCCESS,
+                "When the last run ended whose command ended with 0.",
+                self.last_success,
+            ),
+            (
+                "exit_code",
+                "The exit code of the last run.",
+                Some(f64::from(code)),
+            ),
+            (
+                "wait_seconds",
+                "How long the last run waited for its lock.",
+                Some(waited.as_secs_f64()),
+            ),
+            (
+                "hold_seconds",
+                "How long the last run held its lock.",
+                Some(held),
+            ),
+        ] {
+            let Some(value) = value else { continue };
+            let metric = format!("{LAST}{metric}");
+            let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge");
+            let _ = writeln!(text, "{metric}{{name=\"{name}\"}} {value}");
+        }
+        text
+    }
+
+    /// Takes over the counts and the last success. Lines of another name are another job's.
+    fn take_over(&mut self, text: &str) {
+        let name = escaped(&self.name);
+        let success = format!("{LAST}{LAST_SUCCESS}{{name=\"{name}\"}} ");
+        for line in text.lines() {
+            if let Some(value) = line.strip_prefix(&success) {
+                self.last_success = value.parse().ok().filter(|value: &f64| value.is_finite());
+            }
+            for (outcome, count) in &mut self.counts {
+                let counted = format!("{RUNS}{{name=\"{name}\",outcome=\"{outcome}\"}} ");
+                if let Some(value) = line.strip_prefix(&counted) {
+                    *count = value.parse().unwrap_or(0);
+                }
+            }
+        }
+    }
+}
+
+/// The text of a file, nothing where there is none.
+fn read(path: &Path) -> io::Result<String> {
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Readers see the old file or the new one. The collector reads no file whose name does not end with `.prom`.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    if written.is_err() {
+        let _not_there = fs::remove_file(&draft);
+    }
+    written
+}
+
+/// As the value of a label.
+fn escaped(name: &str) -> String {
+    let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+    name.replace('\n', "\\n")
+}
+
+const FIRST: &str = "\
+# HELP quorlock_run_runs_total Runs by what they came to: done (the command ended with 0), failed (with another code), busy (somebody else held the lock), lost (the lock was), no-quorum (too few nodes), error.
+# TYPE quorlock_run_runs_total counter
+";
+const RUNS: &str = "quorlock_run_runs_total";
+const LAST: &str = "quorlock_run_last_";
+const LAST_SUCCESS: &str = "success_timestamp_seconds";
+const OUTCOMES: [&str; 6] = ["done", "failed", "busy", "lost", "no-quorum", "error"];
+/// A file of ours is shorter, with the longest name.
+const BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(text: &str, name: &str) -> Record {
+        let mut record = Record::begin(Path::new("/nowhere/at/all"), name).unwrap();
+        record.take_over(text);
+        record
+    }
+
+    #[test]
+    fn counts_and_the_last_success_go_on_in_the_next_run() {
+        let mut first = record("", "a\"b\nc");
+        *first.counts.get_mut("busy").unwrap() = 7;
+        first.last_success = Some(1_700_000_000.5);
+        let text = first.text(1_700_000_001.0, 75);
+        let next = record(&text, "a\"b\nc");
+        assert_eq!(next.counts["busy"], 7);
+        assert_eq!(next.last_success, Some(1_700_000_000.5));
+        assert_eq!(record(&text, "other").counts["busy"], 0);
+        assert!(
+            text.contains("quorlock_run_last_exit_code{name=\"a\\\"b\\nc\"} 75\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_loses_counts_and_nothing_else() {
+        let text = record("", "a").text(1.0, 0);
+        for cut in 0..text.len() {
+            record(&text[..cut], "a");
+        }
+        let hostile = format!(
+            "{RUNS}{{name=\"a\",outcome=\"done\"}} -1e999\n{LAST}{LAST_SUCCESS}{{name=\"a\"}} NaN\n"
+        );
+        let record = record(&hostile, "a");
+        assert_eq!((record.counts["done"], record.last_success), (0, None));
+    }
+}

@@ -10,10 +10,10 @@ use std::time::Duration;
 use quorlock_client::{Lease, Redlock};
 use serde_json::json;
 
-use crate::duration::{self, whole_ms};
+use crate::duration::whole_ms;
 use crate::exit_code::Failure;
 use crate::holder_options::HolderOptions;
-use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::lock_variables;
 use crate::output::Format;
 use crate::runtime;
@@ -26,9 +26,8 @@ use crate::waiting::{self, Wanted};
 pub(crate) struct Arguments {
     /// Name of the lock
     name: OsString,
-    /// How long the lock lasts; nobody renews it
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
-    ttl: Duration,
+    #[command(flatten)]
+    ttl: TtlOptions,
     /// Have a fence taken with the lock, and print it behind the token
     ///
     /// A number that grows with each acquisition of the name: a resource that refuses what comes
@@ -59,12 +58,14 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             "--export is for shells and --json for programs; use one of them",
         ));
     }
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
+    let list = arguments.nodes.list()?;
+    let ttl = arguments.ttl.of(&list);
+    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
         let mut lock = redlock
             .lock(arguments.name.as_bytes())
-            .ttl(arguments.ttl)
+            .ttl(ttl)
             .wait(arguments.wait.wait());
         if let Some(text) = arguments.holder.text(None) {
             lock = lock.owner_text(text);
@@ -81,10 +82,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             is_quiet: speech.quiet,
         };
         let lease = waiting::acquire(&wanted, &redlock, &mut signals, acquire).await?;
-        print(arguments, &redlock, &lease, format).await?;
+        print(arguments, &redlock, &lease, ttl, format).await?;
         speech.remark_on_lock(name, lease.remaining(), redlock.nodes().len());
         if lease.remaining().is_zero() {
-            let shown = quorlock_server::show_duration(arguments.ttl);
+            let shown = quorlock_server::show_duration(ttl);
             crate::output::remark(format_args!(
                 "a ttl of {shown} was over before it was printed"
             ));
@@ -99,6 +100,7 @@ async fn print(
     arguments: &Arguments,
     redlock: &Redlock,
     lease: &Lease,
+    ttl: Duration,
     format: Format,
 ) -> Result<(), Failure> {
     let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
@@ -133,7 +135,7 @@ async fn print(
     } else {
         format!(
             "the lock could not be released on a majority of the nodes and ends within {}",
-            quorlock_server::show_duration(arguments.ttl)
+            quorlock_server::show_duration(ttl)
         )
     };
     Err(Failure::failed(format!(

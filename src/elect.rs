@@ -6,14 +6,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use quorlock_client::{Election, Observed, Redlock};
 use serde_json::{Value, json};
 
-use crate::duration;
 use crate::exit_code::{Failure, LOST};
-use crate::lock_options::{NodeOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::output::Format;
 use crate::runtime;
 use crate::signals::CaughtSignals;
@@ -31,9 +29,8 @@ pub(crate) struct Arguments {
     /// Print who leads, and each change, without being a candidate
     #[arg(long, short = 'l', conflicts_with_all = ["ttl", "fence", "wait", "no_wait", "spare_votes"])]
     listen: bool,
-    /// Length of the lease; another candidate leads this long after this process died
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
-    ttl: Duration,
+    #[command(flatten)]
+    ttl: TtlOptions,
     /// Have each leader take a fence; all candidates of an election should
     #[arg(long)]
     fence: bool,
@@ -47,8 +44,10 @@ pub(crate) struct Arguments {
 
 /// Campaigns, or listens.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
-    let election = redlock.election(arguments.name.as_bytes());
+    let list = arguments.nodes.list()?;
+    let ttl = arguments.ttl.of(&list);
+    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
+    let election = redlock.election(arguments.name.as_bytes()).ttl(ttl);
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
         match arguments.listen {
@@ -101,7 +100,7 @@ async fn lead(
     signals: &mut CaughtSignals,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let mut election = election.ttl(arguments.ttl).wait(arguments.wait.wait());
+    let mut election = election.wait(arguments.wait.wait());
     if arguments.fence {
         election = election.fenced();
     }

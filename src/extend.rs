@@ -9,9 +9,9 @@ use quorlock_client::{ExtendError, Lease, Loss};
 use quorlock_server::show_duration;
 use serde_json::json;
 
-use crate::duration::{self, whole_ms};
+use crate::duration::whole_ms;
 use crate::exit_code::{Failure, LOST, NO_QUORUM, USAGE};
-use crate::lock_options::{self, NodeOptions, VoteOptions, settle};
+use crate::lock_options::{self, NodeOptions, TtlOptions, VoteOptions, settle};
 use crate::no_quorum::{with_start, without_vote};
 use crate::output::Format;
 use crate::runtime;
@@ -24,9 +24,8 @@ pub(crate) struct Arguments {
     name: OsString,
     /// The token that acquire printed; - reads it from standard input
     token: OsString,
-    /// How long the lock lasts from now on at least; never shortens it
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
-    ttl: Duration,
+    #[command(flatten)]
+    ttl: TtlOptions,
     #[command(flatten)]
     nodes: NodeOptions,
     #[command(flatten)]
@@ -36,12 +35,14 @@ pub(crate) struct Arguments {
 /// Extends the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let token = lock_options::token(&arguments.token)?;
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
+    let list = arguments.nodes.list()?;
+    let ttl = arguments.ttl.of(&list);
+    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let name = arguments.name.as_bytes();
-        match redlock.extend(name, &token, arguments.ttl).await {
+        match redlock.extend(name, &token, ttl).await {
             Ok(lease) => {
-                format.result(said(arguments, &lease), &value(arguments, &lease));
+                format.result(said(arguments, ttl, &lease), &value(arguments, &lease));
                 Ok(ExitCode::SUCCESS)
             }
             Err(error) => {
@@ -60,8 +61,8 @@ fn value(arguments: &Arguments, lease: &Lease) -> serde_json::Value {
     })
 }
 
-fn said(arguments: &Arguments, lease: &Lease) -> String {
-    let (name, ttl) = (arguments.name.display(), arguments.ttl);
+fn said(arguments: &Arguments, ttl: Duration, lease: &Lease) -> String {
+    let name = arguments.name.display();
     match lease.kept().filter(|kept| *kept > ttl) {
         Some(kept) => format!(
             "'{name}' is not shortened: the nodes keep it for another {}, longer than the {} asked \

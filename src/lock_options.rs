@@ -40,8 +40,29 @@ pub(crate) struct NodeOptions {
     /// clients hold a lock at once.
     #[arg(long)]
     pub(crate) votes_by_address: bool,
+    /// What the names of locks begin with on the nodes, before those that are said here
+    ///
+    /// For several teams that share nodes. Whoever is to exclude each other says the same prefix.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
     #[command(flatten)]
     pub(crate) tls: TlsFlags,
+}
+
+/// How long a lock lasts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TtlOptions {
+    /// Length of the lease (default: 30s, unless nodes.conf says otherwise); what renews a lock does so at a third of it, and
+    /// the lock is free again this long after its holder died
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse_ttl)]
+    ttl: Option<Duration>,
+}
+
+impl TtlOptions {
+    /// As it is said here, else in the file of the nodes.
+    pub(crate) fn of(&self, list: &NodeList) -> Duration {
+        self.ttl.or(list.ttl).unwrap_or(Duration::from_secs(30))
+    }
 }
 
 /// How many of the nodes must agree.
@@ -63,7 +84,11 @@ impl NodeOptions {
 
     /// The nodes, and how their votes are counted, as the first source says that names any.
     pub(crate) fn list(&self) -> Result<NodeList, Failure> {
-        nodes::resolve(&self.nodes, self.nodes_file.as_deref())
+        let mut list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
+        if let Some(prefix) = &self.prefix {
+            list.prefix.clone_from(prefix);
+        }
+        Ok(list)
     }
 
     /// The addresses of these nodes, and how TLS is spoken with them.
@@ -90,6 +115,7 @@ impl NodeOptions {
             .nodes(nodes)
             .tls(tls.options()?)
             .votes_by(votes_by)
+            .prefix(&list.prefix)
             .spare_votes(spare_votes.unwrap_or(list.spare_votes))
             .build()
             .map_err(Failure::usage)

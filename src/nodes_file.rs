@@ -7,9 +7,11 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use quorlock_server::config::{self, Config};
 
+use crate::duration;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::tls_options::TlsFlags;
 
@@ -24,6 +26,10 @@ pub(crate) struct NodeList {
     pub(crate) spare_votes: usize,
     /// How TLS is spoken with them.
     pub(crate) tls: TlsFlags,
+    /// What the names of locks begin with on the nodes, before those that are said.
+    pub(crate) prefix: String,
+    /// The length of leases for which none is said.
+    pub(crate) ttl: Option<Duration>,
 }
 
 /// What its lines say, before addresses and login are put together.
@@ -151,6 +157,8 @@ impl Lines {
                 let votes = value.parse();
                 self.file.spare_votes = votes.map_err(|_| "the value is a number".to_owned())?;
             }
+            ("prefix", _) => self.file.prefix = value.to_owned(),
+            ("ttl", _) => self.file.ttl = Some(duration::parse_ttl(value)?),
             // It may be an address with its password.
             _ if name.contains(['@', ':']) => {
                 return Err("the line begins with no directive of this file".to_owned());
@@ -238,8 +246,10 @@ pub(crate) fn encoded(text: &str) -> String {
 
 const NAME: &str = "quorlock/nodes.conf";
 const BYTES_MAX: u64 = 64 << 10;
-const DIRECTIVES: [&str; 10] = [
+const DIRECTIVES: [&str; 12] = [
     "node",
+    "prefix",
+    "ttl",
     "user",
     "password-file",
     "votes-by-address",

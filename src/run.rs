@@ -24,10 +24,9 @@ use serde_json::json;
 
 use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
-use crate::duration;
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::holder_options::HolderOptions;
-use crate::lock_options::{NodeOptions, SpeechOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::waiting::{self, Wanted};
@@ -48,10 +47,8 @@ pub(crate) struct Arguments {
     /// Name of the lock, or of several locks that are taken together, all or none
     #[arg(required = true, value_name = "NAME")]
     names: Vec<OsString>,
-    /// Length of the lease; the lock is renewed at a third of it, and is free again this long
-    /// after this process died
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "30s", value_parser = duration::parse_ttl)]
-    ttl: Duration,
+    #[command(flatten)]
+    ttl: TtlOptions,
     /// Have a fence taken with the lock, for the command's QUORLOCK_FENCE
     ///
     /// A number that grows with each acquisition of the name: a resource that refuses what comes
@@ -101,20 +98,21 @@ pub(crate) struct Arguments {
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     arguments.check_names()?;
-    let rules = arguments.loss.rules(arguments.ttl)?;
+    let list = arguments.nodes.list()?;
+    let ttl = arguments.ttl.of(&list);
+    let rules = arguments.loss.rules(ttl)?;
     let program = match arguments.command.as_slice() {
         [] => None,
         words => Some(Program::find(words)?),
     };
-    let redlock = arguments.nodes.client(arguments.votes.spare_votes)?;
+    let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     let name = arguments.shown();
     let textfile = arguments.textfile.as_ref();
     let record = textfile.map(|path| Record::begin(path, &name.to_string_lossy()));
     let mut record = record.transpose()?;
     let code = runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
-        let guard = match acquire(arguments, &redlock, &mut signals, rules, program.is_some()).await
-        {
+        let guard = match acquire(arguments, &redlock, &mut signals, ttl, rules).await {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
                 record.iter_mut().for_each(Record::busy);
                 return Ok(0);
@@ -129,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         arguments
             .speech
             .remark_on_lock(&name, guard.remaining(), nodes);
-        let end = LockEnd::of(arguments, &redlock);
+        let end = LockEnd::of(arguments, &redlock, ttl);
         match &program {
             Some(program) => {
                 hold_and_release(arguments, rules, program, guard, &mut signals, &end).await
@@ -148,12 +146,12 @@ async fn acquire(
     arguments: &Arguments,
     redlock: &Redlock,
     signals: &mut CaughtSignals,
+    ttl: Duration,
     rules: StopRules,
-    has_program: bool,
 ) -> Result<Guard, Failure> {
     let mut lock = arguments
         .lock(redlock)
-        .ttl(arguments.ttl)
+        .ttl(ttl)
         .lock_delay(arguments.end.lock_delay)
         .wait(arguments.wait.wait());
     if let Some(text) = arguments.holder.text(arguments.command.first()) {
@@ -168,7 +166,7 @@ async fn acquire(
     if let Some(max_hold) = arguments.loss.max_hold {
         lock = lock.max_lifetime(max_hold);
     }
-    if has_program {
+    if !arguments.command.is_empty() {
         // A command that would have to be ended before the first renewal is not started.
         lock = lock.reserve(rules.time_needed());
     }

@@ -50,9 +50,14 @@ impl Found {
 /// Asks all nodes for the names of their locks, page by page. A node that fails is one that does not answer from then on.
 pub(super) async fn find(nodes: &mut Nodes, wanted: &Wanted<'_>) -> Found {
     let found = RefCell::new(Found::default());
+    let (pattern, prefix) = nodes.full_pattern(wanted.pattern);
+    let on_nodes = Wanted {
+        pattern: &pattern,
+        ..*wanted
+    };
     let pages = nodes.all.iter_mut().map(async |node| {
         let Ok(asked) = &mut node.asked else { return };
-        if let Err(why) = asked.read_pages(wanted, &found).await {
+        if let Err(why) = asked.read_pages(&on_nodes, prefix, &found).await {
             node.asked = Err(why);
         }
     });
@@ -64,6 +69,7 @@ impl AskedNode {
     async fn read_pages(
         &mut self,
         wanted: &Wanted<'_>,
+        prefix: usize,
         found: &RefCell<Found>,
     ) -> Result<(), String> {
         let mut cursor = b"0".to_vec();
@@ -94,7 +100,10 @@ impl AskedNode {
             }
             let mut found = found.borrow_mut();
             for name in names {
-                found.add(name, wanted.count_max);
+                // A node says only names that it was asked for, unless it says anything.
+                if let Some(said) = name.get(prefix..).filter(|said| !said.is_empty()) {
+                    found.add(said.to_vec(), wanted.count_max);
+                }
             }
             if next == b"0" || found.is_cut {
                 return Ok(());

@@ -26,6 +26,8 @@ use crate::runtime::all_of;
 /// The nodes of the list, in its order.
 pub(super) struct Nodes {
     pub(super) all: Vec<ListedNode>,
+    /// What names begin with on the nodes, before those that are said and shown.
+    prefix: Vec<u8>,
     votes_by_address: bool,
 }
 
@@ -73,6 +75,7 @@ impl Nodes {
         });
         Ok(Self {
             all: all_of(open).await,
+            prefix: list.prefix.clone().into_bytes(),
             votes_by_address: options.votes_by_address || list.votes_by_address,
         })
     }
@@ -176,12 +179,33 @@ impl Nodes {
         all_of(asked).await
     }
 
+    /// The name on the nodes.
+    fn full_name(&self, name: &[u8]) -> Vec<u8> {
+        [&self.prefix, name].concat()
+    }
+
+    /// The pattern of names on the nodes, and how long what they begin with is.
+    pub(super) fn full_pattern(&self, pattern: &[u8]) -> (Vec<u8>, usize) {
+        let special = |byte: &u8| b"*?[\\".contains(byte);
+        let escaped = |byte: &u8| match special(byte) {
+            true => vec![b'\\', *byte],
+            false => vec![*byte],
+        };
+        let prefix = self.prefix.iter().flat_map(escaped);
+        (
+            prefix.chain(pattern.iter().copied()).collect(),
+            self.prefix.len(),
+        )
+    }
+
     /// How each of these locks is held.
     pub(super) async fn look(&mut self, names: &[&[u8]], old_after: Duration) -> Vec<LockView> {
+        let full: Vec<Vec<u8>> = names.iter().map(|name| self.full_name(name)).collect();
+        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
         let nodes = 0..self.all.len();
         let identities: Vec<_> = nodes.map(|node| self.identity_of(node)).collect();
         let looks = self.all.iter_mut().zip(&identities);
-        let looks = looks.map(async |(node, identity)| node.look(names, identity).await);
+        let looks = looks.map(async |(node, identity)| node.look(&full, identity).await);
         let mut columns: Vec<_> = all_of(looks)
             .await
             .into_iter()
@@ -203,9 +227,10 @@ impl Nodes {
         name: &[u8],
         token: &[u8],
     ) -> Vec<Result<bool, String>> {
+        let name = self.full_name(name);
         let asked = self.all.iter_mut().map(async |node| {
             let node = node.asked.as_mut().map_err(|why| why.clone())?;
-            let question = question::force_release(name, token, node.facts.dialect);
+            let question = question::force_release(&name, token, node.facts.dialect);
             match &node.link.ask(&[question]).await?[..] {
                 [NodeReply::Integer(count)] => Ok(*count > 0),
                 [other] => Err(other.refusal()),

@@ -36,15 +36,17 @@ pub(super) struct EndOptions {
 pub(super) struct LockEnd<'a> {
     arguments: &'a Arguments,
     redlock: &'a Redlock,
+    ttl: Duration,
     acquired: ClientInstant,
 }
 
 impl<'a> LockEnd<'a> {
-    pub(super) fn of(arguments: &'a Arguments, redlock: &'a Redlock) -> Self {
+    pub(super) fn of(arguments: &'a Arguments, redlock: &'a Redlock, ttl: Duration) -> Self {
         let acquired = SystemClock.now();
         Self {
             arguments,
             redlock,
+            ttl,
             acquired,
         }
     }
@@ -120,10 +122,7 @@ impl<'a> LockEnd<'a> {
         }
         let shown = self.arguments.shown();
         let shown = shown.display();
-        let kept = self
-            .arguments
-            .ttl
-            .saturating_add(self.arguments.end.lock_delay);
+        let kept = self.ttl.saturating_add(self.arguments.end.lock_delay);
         let ends = format!("within {}", show_duration(kept));
         if !release.is_free() {
             remark(format_args!(

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::OperationId;
 use crate::clock::ClientInstant;
-use crate::name::LockName;
+use crate::name::{LockName, behind};
 use crate::outcome::{AcquireError, ExtendError, Looked, NodeFences, ReadError, Reading, Release};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
@@ -149,6 +149,34 @@ pub enum Call {
     Statistics,
     /// Waits until what is owed to nodes that can be reached has been paid.
     Settle,
+}
+
+impl Call {
+    /// The same about names that begin with this.
+    #[must_use]
+    pub(crate) fn behind(mut self, prefix: &[u8]) -> Self {
+        if prefix.is_empty() {
+            return self;
+        }
+        match &mut self {
+            Self::Acquire(call) | Self::AcquireTelling(call) => {
+                call.name = call.name.behind(prefix)
+            }
+            Self::SetEnd { name, .. } | Self::Release { name, .. } => *name = name.behind(prefix),
+            Self::Extend { name, .. }
+            | Self::Read { name }
+            | Self::Look { name }
+            | Self::Observe { name }
+            | Self::Watch { name } => *name = behind(prefix, name),
+            Self::Renew { .. }
+            | Self::Detach { .. }
+            | Self::Probe
+            | Self::SyncFences { .. }
+            | Self::Statistics
+            | Self::Settle => {}
+        }
+        self
+    }
 }
 
 /// What an extension came to.

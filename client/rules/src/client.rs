@@ -149,6 +149,7 @@ impl Client {
         self.counting.event(&event);
         match event {
             Event::Call(operation, call) => {
+                let call = call.behind(&self.settings.prefix);
                 if let Some(call) = self.of_lock(operation, call, actions) {
                     self.call(now, operation, call, actions);
                 }

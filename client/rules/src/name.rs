@@ -31,6 +31,13 @@ impl LockName {
         }
     }
 
+    /// With this before each name.
+    #[must_use]
+    pub fn behind(&self, prefix: &[u8]) -> Self {
+        // The order of the names stays as it is.
+        Self::of_all(self.parts().iter().map(|name| behind(prefix, name)))
+    }
+
     /// The names.
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
@@ -94,6 +101,15 @@ impl<T: Into<Bytes>> From<T> for LockName {
     }
 }
 
+/// A name with this before it.
+#[must_use]
+pub fn behind(prefix: &[u8], name: &Bytes) -> Bytes {
+    match prefix {
+        [] => name.clone(),
+        prefix => Bytes::from([prefix, name].concat()),
+    }
+}
+
 /// Whether a lock may have this name.
 ///
 /// # Errors
@@ -148,6 +164,14 @@ mod tests {
         assert!(check_name(&[b'x'; NAME_BYTES_MAX - 1]).is_ok());
         assert_eq!(&*shown(b"a\r\nb\x1b"), "a\\r\\nb\\u{1b}");
         assert!(shown(&[b'x'; 1000]).len() < 210);
+    }
+
+    #[test]
+    fn a_prefix_is_before_each_of_several_names() {
+        let both = LockName::of_all(["b", "a"].map(Bytes::from));
+        assert_eq!(both.behind(b"x:").parts(), ["x:a", "x:b"]);
+        assert_eq!(both.behind(b""), both);
+        assert_eq!(behind(b"x:", &Bytes::from("a")), "x:a");
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub struct Settings {
     pub node_deadline_max: Duration,
     /// The name that the nodes' `CLIENT LIST` shows.
     pub client_name: Arc<str>,
+    /// What each name begins with on the nodes, before that of the caller.
+    pub prefix: Arc<[u8]>,
     /// How two entries of the list are told to be two nodes.
     pub votes_by: VotesBy,
     /// How many nodes more than a majority must agree.
@@ -204,6 +206,11 @@ impl Settings {
         if outlives(self.min_validity, self.max_lifetime) {
             return Err(BuildError::Setting(LIFETIME));
         }
+        if self.prefix.len() > PREFIX_BYTES_MAX {
+            return Err(BuildError::Setting(
+                "the prefix of the locks' names has at most 256 bytes",
+            ));
+        }
         let name = self.client_name.as_bytes();
         if name.len() > 64 || !name.iter().all(|byte| byte.is_ascii_graphic()) {
             return Err(BuildError::Setting(
@@ -224,6 +231,8 @@ pub fn outlives(min_validity: Duration, max_lifetime: Option<Duration>) -> bool 
 pub const LIFETIME: &str =
     "max_lifetime must be longer than min_validity: no lock could be handed out";
 
+const PREFIX_BYTES_MAX: usize = 256;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -233,6 +242,7 @@ impl Default for Settings {
             max_lifetime: None,
             node_deadline_max: Duration::from_secs(1),
             client_name: Arc::from("quorlock-client"),
+            prefix: Arc::from([]),
             votes_by: VotesBy::Identity,
             spare_votes: 0,
             stands_in_line: true,

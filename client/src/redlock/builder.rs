@@ -177,6 +177,15 @@ impl RedlockBuilder {
         self
     }
 
+    /// What each lock's name begins with on the nodes, before the name that the program says: 256 bytes at most, nothing by default.
+    /// For several programs or teams that share nodes, each with names of its own. Whoever is to exclude each other says
+    /// the same prefix; without one the whole name is said: `app:backup` for `backup` behind the prefix `app:`. Errors show the whole
+    /// name.
+    pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.settings.prefix = Arc::from(prefix.as_ref());
+        self
+    }
+
     /// How two entries are told to be two nodes. By who the nodes say they are, by default.
     pub fn votes_by(mut self, votes_by: VotesBy) -> Self {
         self.settings.votes_by = votes_by;

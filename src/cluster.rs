@@ -16,6 +16,7 @@ mod embedded;
 mod event;
 mod home;
 mod info;
+mod live;
 mod logs;
 mod machine;
 mod manifest;
@@ -28,10 +29,12 @@ mod prepare;
 mod proxy;
 mod ready_file;
 mod requests;
+mod snapshot;
 mod status;
 mod supervisor;
 mod up;
 mod view;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,9 +57,9 @@ enum ClusterCommand {
     /// Start a cluster, or resume a stopped one
     Up(options::Arguments),
     /// Show what each node is doing; ends with 69 if fewer than a quorum serve
-    Status(ClusterDirectory),
+    Status(status::Arguments),
     /// Kill a node with kill -9; it stays down until it is restarted
-    Kill(OneNode),
+    Kill(KillArguments),
     /// Stop a node cleanly if it runs, and start it again
     Restart(OneNode),
     /// Take a node's power: what it has not synced is gone, and it stays down (--ephemeral)
@@ -108,6 +111,19 @@ struct OneNode {
     /// Number of the node, counted from 1
     #[arg(value_name = "N", value_parser = parse_number)]
     node: u16,
+    #[command(flatten)]
+    cluster: ClusterDirectory,
+}
+
+/// Arguments of `quorlock cluster kill`.
+#[derive(Clone, Debug, clap::Args)]
+struct KillArguments {
+    /// Number of the node, counted from 1
+    #[arg(value_name = "N", value_parser = parse_number)]
+    node: u16,
+    /// With SIGTERM instead of kill -9: the node stops cleanly, and remembers its locks
+    #[arg(long)]
+    term: bool,
     #[command(flatten)]
     cluster: ClusterDirectory,
 }
@@ -183,8 +199,19 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let act = |cluster: &ClusterDirectory, request| actions::run(cluster, &request, format);
     match arguments.command {
         Command::Up(arguments) => up::run(arguments, format),
-        Command::Status(cluster) => status::run(&cluster, format),
-        Command::Kill(OneNode { node, cluster }) => act(&cluster, Request::Kill { node }),
+        Command::Status(status::Arguments {
+            cluster,
+            watch: true,
+        }) => watch::run(&cluster, format),
+        Command::Status(status::Arguments { cluster, .. }) => status::run(&cluster, format),
+        Command::Kill(KillArguments {
+            node,
+            term,
+            cluster,
+        }) => match term {
+            true => act(&cluster, Request::Stop { node }),
+            false => act(&cluster, Request::Kill { node }),
+        },
         Command::Restart(OneNode { node, cluster }) => act(&cluster, Request::Restart { node }),
         Command::Pause(OneNode { node, cluster }) => act(&cluster, Request::Pause { node }),
         Command::Resume(OneNode { node, cluster }) => act(&cluster, Request::Resume { node }),

@@ -107,3 +107,6 @@ pub(crate) fn remark(text: impl fmt::Display) {
 pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()
 }
+
+/// Back to the beginning of the line, and nothing on it. For terminals.
+pub(crate) const ERASE_LINE: &str = "\r\x1b[2K";

@@ -33,6 +33,9 @@ pub(super) enum ControlRequest {
     Kill {
         node: u16,
     },
+    Stop {
+        node: u16,
+    },
     Restart {
         node: u16,
     },

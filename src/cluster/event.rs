@@ -8,15 +8,28 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::home::ClusterHome;
-use crate::output::{self, Format};
+use crate::output::{self, ERASE_LINE, Format};
+
+/// What a live table is given in place of lines.
+#[derive(Debug)]
+pub(super) enum Announcement {
+    /// Of passing interest.
+    Event(String),
+    /// To be left on the terminal.
+    Text(String),
+}
 
 /// Where events go.
 #[derive(Debug)]
 pub(super) struct Reporter {
     format: Format,
     file: Option<File>,
+    /// A live table that has the terminal, as long as it is there.
+    table: Option<mpsc::Sender<Announcement>>,
     /// Whether a line that will be rewritten stands on the terminal.
     is_provisional: bool,
 }
@@ -27,14 +40,22 @@ impl Reporter {
         Self {
             format,
             file,
+            table: None,
             is_provisional: false,
         }
+    }
+
+    /// From now on this table shows the events, until it ends.
+    pub(super) fn show_on(&mut self, table: mpsc::Sender<Announcement>) {
+        self.table = Some(table);
     }
 
     /// Reports something that happened to a node.
     pub(super) fn node(&mut self, number: u16, text: impl fmt::Display) {
         match self.format {
-            Format::Text => self.write(format_args!("[n{number}] {text}")),
+            Format::Text => {
+                self.announce(Announcement::Event(format!("[n{number}] {text}")));
+            }
             Format::Json => self.write(json!({ "node": number, "event": text.to_string() })),
         }
     }
@@ -42,14 +63,18 @@ impl Reporter {
     /// Reports something that happened to the cluster.
     pub(super) fn cluster(&mut self, text: impl fmt::Display) {
         match self.format {
-            Format::Text => self.write(text),
+            Format::Text => self.announce(Announcement::Event(text.to_string())),
             Format::Json => self.write(json!({ "event": text.to_string() })),
         }
     }
 
     /// Shows the state of something that goes on, on a terminal only; the next line replaces it.
     pub(super) fn provisional(&mut self, text: impl fmt::Display) {
-        if self.file.is_some() || self.format != Format::Text || !output::is_watched() {
+        if self.has_table()
+            || self.file.is_some()
+            || self.format != Format::Text
+            || !output::is_watched()
+        {
             return;
         }
         let mut stdout = io::stdout().lock();
@@ -57,8 +82,29 @@ impl Reporter {
         self.is_provisional = true;
     }
 
+    fn has_table(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| !table.is_closed())
+    }
+
+    fn announce(&mut self, announcement: Announcement) {
+        let sent = match &self.table {
+            Some(table) => table.try_send(announcement),
+            None => Err(TrySendError::Closed(announcement)),
+        };
+        // A table that cannot keep up misses it.
+        if let Err(TrySendError::Closed(Announcement::Event(text) | Announcement::Text(text))) =
+            sent
+        {
+            self.print(&text);
+        }
+    }
+
     /// Writes text that is not an event, such as the banner.
     pub(super) fn write(&mut self, text: impl fmt::Display) {
+        self.announce(Announcement::Text(text.to_string()));
+    }
+
+    fn print(&mut self, text: &str) {
         if let Some(file) = &mut self.file {
             let _full_disk = writeln!(file, "{text}");
             return;
@@ -75,5 +121,3 @@ pub(super) fn open_log(home: &ClusterHome) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).open(home.events_log())
 }
-
-const ERASE_LINE: &str = "\r\x1b[2K";

@@ -22,6 +22,9 @@ pub(super) enum ServingState {
         /// Keys it holds, locks among them.
         keys: u64,
         uptime_seconds: u64,
+        /// For people who watch; programs have INFO.
+        #[serde(skip)]
+        figures: Figures,
     },
     /// It serves no locks until its restart delay is over.
     RestartDelay {
@@ -32,6 +35,16 @@ pub(super) enum ServingState {
     Starting,
     /// Nothing answered in time.
     Silent,
+}
+
+/// How busy a node is, and what it has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Commands, this question among them.
+    pub(super) operations_per_second: u64,
+    pub(super) log_bytes: u64,
+    /// Changes that are written and not synced.
+    pub(super) unsynced: u64,
 }
 
 impl ServingState {
@@ -78,8 +91,9 @@ fn parse(text: &str) -> ServingState {
             .map(str::trim)
     };
     let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
+    let count = |name: &str| number(name).unwrap_or(0);
     if number("restart_delay") == Some(1) {
-        let remaining_ms = number("restart_delay_remaining_ms").unwrap_or(0);
+        let remaining_ms = count("restart_delay_remaining_ms");
         return ServingState::RestartDelay { remaining_ms };
     }
     if number("loading") == Some(1) {
@@ -99,7 +113,12 @@ fn parse(text: &str) -> ServingState {
         .fold(0, u64::saturating_add);
     ServingState::Serving {
         keys,
-        uptime_seconds: number("uptime_in_seconds").unwrap_or(0),
+        uptime_seconds: count("uptime_in_seconds"),
+        figures: Figures {
+            operations_per_second: count("instantaneous_ops_per_sec"),
+            log_bytes: count("aof_current_size"),
+            unsynced: count("quorlock_log_position").saturating_sub(count("quorlock_log_synced")),
+        },
     }
 }
 
@@ -113,12 +132,18 @@ mod tests {
     #[test]
     fn reads_the_states_of_a_node() {
         let serving = "$9\r\n# Server\r\nuptime_in_seconds:7\r\nloading:0\r\nrestart_delay:0\r\n\
-                       db0:keys=3,expires=3\r\ndb9:keys=2,expires=0\r\n\r\n";
+                       quorlock_log_synced:40\r\naof_current_size:2097152\r\nquorlock_log_position:42\r\n\
+                       instantaneous_ops_per_sec:9\r\ndb0:keys=3,expires=3\r\ndb9:keys=2,expires=0\r\n\r\n";
         assert_eq!(
             parse(serving),
             ServingState::Serving {
                 keys: 5,
-                uptime_seconds: 7
+                uptime_seconds: 7,
+                figures: Figures {
+                    operations_per_second: 9,
+                    log_bytes: 2_097_152,
+                    unsynced: 2,
+                },
             }
         );
         let delayed = "$9\r\nloading:0\r\nrestart_delay:1\r\nrestart_delay_remaining_ms:7200\r\n";

@@ -34,6 +34,9 @@ pub(super) struct Arguments {
     /// Return once all nodes serve, and leave the cluster running
     #[arg(long)]
     pub(super) detach: bool,
+    /// Print what happens line by line, also on a terminal, which else shows a live table
+    #[arg(long)]
+    pub(super) no_tui: bool,
     /// Write a JSON description of the cluster here once all nodes serve; removed at the end, and
     /// before the start if one of an earlier run is there
     #[arg(long, value_name = "FILE")]

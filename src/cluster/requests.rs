@@ -22,6 +22,7 @@ impl Supervisor {
             ControlRequest::Status => Ok(String::new()),
             ControlRequest::Down => return Some(End::Request(call.answer)),
             ControlRequest::Kill { node } => self.kill(node).await,
+            ControlRequest::Stop { node } => self.stop(node).await,
             ControlRequest::Pause { node } => self.pause(node),
             ControlRequest::Resume { node } => self.resume(node),
             ControlRequest::Restart { node } => self.restart(node).await,
@@ -56,6 +57,21 @@ impl Supervisor {
         let how = match is_embedded {
             true => "ended at once inside the supervisor, without a last write, as by kill -9",
             false => "killed with kill -9",
+        };
+        Ok(self.report(
+            number,
+            format!("{how}; it stays down until: quorlock cluster restart {number}"),
+        ))
+    }
+
+    async fn stop(&mut self, number: u16) -> Result<String, Failure> {
+        let stopped = self.running(number)?.stop().await;
+        let is_clean = stopped.map_err(|error| {
+            Failure::failed(format!("node {number} could not be stopped: {error}"))
+        })?;
+        let how = match is_clean {
+            true => "stopped cleanly",
+            false => "did not stop in time, and was killed",
         };
         Ok(self.report(
             number,

@@ -4,6 +4,8 @@
 //! terminals, and stops all of them at the end. A node that was killed or that ended stays down
 //! until somebody restarts it: to try out a failure is to see it.
 
+use std::future::pending;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,12 +13,13 @@ use quorlock_server::show_duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 
-use super::control::{ControlReply, converse};
+use super::control::{Call, ControlReply, converse};
 use super::event::Reporter;
 use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
+use super::live::{self, Screen, Sources};
 use super::member::{Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
@@ -33,6 +36,8 @@ pub(super) struct Plan {
     pub(super) view: ClusterView,
     pub(super) ready_file: Option<PathBuf>,
     pub(super) format: Format,
+    /// The terminal, where it shows a live table.
+    pub(super) screen: Option<Screen>,
 }
 
 /// A running cluster.
@@ -51,6 +56,9 @@ pub(super) struct Observation {
     pid: Option<u32>,
     state: ServingState,
 }
+
+/// The task of a live table.
+type Table = JoinHandle<io::Result<()>>;
 
 /// Why the supervisor ends.
 #[derive(Debug)]
@@ -118,9 +126,11 @@ impl Supervisor {
             start(member, &self.observations).await?;
         }
         let (calls, mut called) = mpsc::channel(16);
+        let mut table = self.show_table(&calls);
         loop {
             tokio::select! {
                 _ = signals.ends.next() => return Ok(End::Signal),
+                () = quit(&mut table) => return Ok(End::Signal),
                 _ = signals.child.recv() => self.reap()?,
                 Some(observation) = observed.recv() => self.observe(observation)?,
                 accepted = listener.accept() => {
@@ -138,6 +148,21 @@ impl Supervisor {
                 Some(_ended) = self.conversations.join_next() => {}
             }
         }
+    }
+
+    /// Shows the live table in a task of its own, if there is a terminal for it.
+    fn show_table(&mut self, calls: &mpsc::Sender<Call>) -> Option<Table> {
+        let screen = self.plan.screen.take()?;
+        let (seen, looks) = tokio::sync::watch::channel(None);
+        let (announcer, announcements) = mpsc::channel(64);
+        self.reporter.show_on(announcer);
+        spawn_local(live::look_on(calls.clone(), seen));
+        let sources = Sources {
+            looks,
+            announcements,
+            supervisor: Some(calls.clone()),
+        };
+        Some(spawn_local(live::show(screen, sources)))
     }
 
     /// Notices processes that ended. During the start that is the end of the whole cluster.
@@ -293,6 +318,18 @@ impl Supervisor {
             ..self.plan.view.clone()
         }
     }
+}
+
+/// Waits until the user of the table ends the cluster. If the table has lost its terminal, the cluster goes on without it.
+async fn quit(table: &mut Option<Table>) {
+    if let Some(running) = table {
+        let ended = running.await;
+        *table = None;
+        if matches!(ended, Ok(Ok(()))) {
+            return;
+        }
+    }
+    pending().await
 }
 
 /// Starts a node, and has it watched.

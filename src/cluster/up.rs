@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::embedded::LaunchMode;
 use super::event::{self, Reporter};
 use super::home::ClusterHome;
+use super::live::Screen;
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
@@ -107,12 +108,25 @@ async fn bring_up(
         },
         ready_file: arguments.ready_file.clone(),
         format,
+        screen: screen(arguments, format)?,
     };
     let outcome = supervise(plan, Reporter::new(format, log), listener, ends).await;
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// The terminal for a live table, where people watch.
+fn screen(arguments: &Arguments, format: Format) -> Result<Option<Screen>, Failure> {
+    if arguments.no_tui || format == Format::Json || !Screen::is_available() {
+        return Ok(None);
+    }
+    let screen = Screen::open().map_err(|error| {
+        Failure::failed(format!("this terminal cannot show a table: {error}"))
+            .remedy("go on without one: quorlock cluster up --no-tui")
+    });
+    screen.map(Some)
 }
 
 fn temporary_directory() -> PathBuf {

@@ -46,6 +46,7 @@ mod scripts;
 mod server;
 mod shell;
 mod status;
+mod table;
 mod terminal;
 mod tls;
 mod wait_ends;

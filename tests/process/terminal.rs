@@ -1,4 +1,4 @@
-//! `quorlock run` on a terminal, which `script` of util-linux provides.
+//! `quorlock` on a terminal, which `script` of util-linux provides.
 
 use std::fs;
 use std::io::Write;
@@ -10,13 +10,13 @@ use crate::locks::addresses;
 use crate::shell::{Shell, await_end};
 
 /// A shell script on a terminal of its own.
-struct Session {
+pub(crate) struct Session {
     child: Child,
     output: std::path::PathBuf,
 }
 
 impl Session {
-    fn start(shell: &Shell, script: &str) -> Self {
+    pub(crate) fn start(shell: &Shell, script: &str) -> Self {
         let output = shell.file("terminal.out");
         let mut command = Command::new("script");
         command.args(["-q", "-e", "-f", "-c", script, "/dev/null"]);
@@ -34,7 +34,7 @@ impl Session {
         }
     }
 
-    fn types(&mut self, text: &str) {
+    pub(crate) fn types(&mut self, text: &str) {
         self.child
             .stdin
             .as_mut()
@@ -43,16 +43,29 @@ impl Session {
             .unwrap();
     }
 
-    fn shows(&self, text: &str) {
+    /// All bytes that have come to the terminal.
+    pub(crate) fn output(&self) -> Vec<u8> {
+        fs::read(&self.output).unwrap()
+    }
+
+    pub(crate) fn shows(&self, text: &str) {
         eventually(text, || {
             fs::read_to_string(&self.output).unwrap().contains(text)
         });
     }
 
-    fn ends_with(&mut self, code: i32) {
+    pub(crate) fn ends_with(&mut self, code: i32) {
         let status = await_end(&mut self.child);
         let shown = fs::read_to_string(&self.output).unwrap();
         assert_eq!(status.code(), Some(code), "{shown}");
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // With its terminal gone the rest of a test that failed ends as well.
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
     }
 }
 

@@ -1,0 +1,165 @@
+//! What a key means: a function of what is shown. It does nothing.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::state::{Page, State};
+use crate::cluster::control::ControlRequest;
+use crate::cluster::view::{NodeView, ProcessState};
+
+/// What is to be done for a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Let the keys mean this node.
+    Select(u16),
+    Show(Page),
+    /// Ask the supervisor, in these words.
+    Ask(&'static str, ControlRequest),
+    /// End the table, and the cluster where it is the table of `cluster up`.
+    Quit,
+}
+
+/// What this key means now, if anything.
+pub(super) fn press(state: &State, key: KeyEvent) -> Option<Action> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    let modifiers = key.modifiers.difference(KeyModifiers::SHIFT);
+    if modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('c') {
+        return Some(Action::Quit);
+    }
+    if !modifiers.is_empty() {
+        return None;
+    }
+    if state.page != Page::Table {
+        return Some(Action::Show(Page::Table));
+    }
+    match key.code {
+        KeyCode::Char('q') => Some(Action::Quit),
+        KeyCode::Char('?') => Some(Action::Show(Page::Help)),
+        _ if state.can_act => act(state, key.code),
+        _ => None,
+    }
+}
+
+/// The keys of a table that changes the cluster.
+fn act(state: &State, key: KeyCode) -> Option<Action> {
+    let cluster = &state.snapshot.as_ref()?.cluster;
+    let selected = cluster.node(state.selected);
+    let neighbour = |step: i32| {
+        let number = i32::from(state.selected).checked_add(step)?;
+        cluster.node(u16::try_from(number).ok()?)
+    };
+    let select = |node: &NodeView| Action::Select(node.number);
+    match key {
+        KeyCode::Up => neighbour(-1).map(select),
+        KeyCode::Down => neighbour(1).map(select),
+        KeyCode::Char(digit @ '1'..='9') => {
+            let number = digit.to_digit(10)?;
+            cluster.node(u16::try_from(number).ok()?).map(select)
+        }
+        KeyCode::Char('b') if cluster.ready => Some(Action::Show(Page::Banner)),
+        // One thing at a time: the supervisor does one after the other as well.
+        KeyCode::Char(letter) if state.pending.is_none() => request(letter, selected?),
+        _ => None,
+    }
+}
+
+fn request(letter: char, node: &NodeView) -> Option<Action> {
+    let (is_paused, node) = (node.process == ProcessState::Paused, node.number);
+    let (words, request) = match letter {
+        'k' => ("kill", ControlRequest::Kill { node }),
+        't' => ("stop", ControlRequest::Stop { node }),
+        'r' => ("restart", ControlRequest::Restart { node }),
+        'p' if is_paused => ("resume", ControlRequest::Resume { node }),
+        'p' => ("pause", ControlRequest::Pause { node }),
+        _ => return None,
+    };
+    Some(Action::Ask(words, request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{node, shown};
+    use super::*;
+
+    fn key(code: KeyCode) -> KeyEvent {
+        KeyEvent::new(code, KeyModifiers::NONE)
+    }
+
+    fn letter(letter: char) -> KeyEvent {
+        key(KeyCode::Char(letter))
+    }
+
+    #[test]
+    fn keys_select_nodes_that_there_are() {
+        let mut state = shown(3);
+        assert_eq!(press(&state, letter('3')), Some(Action::Select(3)));
+        assert_eq!(press(&state, letter('4')), None);
+        assert_eq!(press(&state, letter('0')), None);
+        assert_eq!(press(&state, key(KeyCode::Up)), None);
+        assert_eq!(press(&state, key(KeyCode::Down)), Some(Action::Select(2)));
+        state.selected = 3;
+        assert_eq!(press(&state, key(KeyCode::Down)), None);
+        assert_eq!(press(&state, key(KeyCode::Up)), Some(Action::Select(2)));
+        state.selected = u16::MAX;
+        assert_eq!(press(&state, key(KeyCode::Down)), None);
+        assert_eq!(press(&state, letter('k')), None);
+    }
+
+    #[test]
+    fn keys_ask_for_what_the_commands_ask() {
+        let mut state = shown(3);
+        state.selected = 2;
+        let requests = [
+            ('k', "kill", ControlRequest::Kill { node: 2 }),
+            ('t', "stop", ControlRequest::Stop { node: 2 }),
+            ('r', "restart", ControlRequest::Restart { node: 2 }),
+            ('p', "pause", ControlRequest::Pause { node: 2 }),
+        ];
+        for (key, words, request) in requests {
+            let asked = Some(Action::Ask(words, request));
+            assert_eq!(press(&state, letter(key)), asked);
+        }
+        node(&mut state, 2).process = ProcessState::Paused;
+        let resume = ControlRequest::Resume { node: 2 };
+        let asked = Some(Action::Ask("resume", resume));
+        assert_eq!(press(&state, letter('p')), asked);
+        assert_eq!(press(&state, letter('x')), None);
+        state.pending = Some("resume node 2".to_owned());
+        assert_eq!(press(&state, letter('k')), None, "one thing at a time");
+        assert_eq!(press(&state, letter('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn a_table_that_only_watches_changes_nothing() {
+        let mut state = shown(3);
+        state.can_act = false;
+        for key in "ktrpb12".chars() {
+            assert_eq!(press(&state, letter(key)), None, "{key}");
+        }
+        assert_eq!(press(&state, letter('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn ctrl_c_always_ends_and_other_keys_leave_a_page() {
+        let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        let mut state = State::new(true);
+        assert_eq!(press(&state, ctrl('c')), Some(Action::Quit));
+        assert_eq!(press(&state, letter('k')), None, "no node is known yet");
+        state = shown(3);
+        assert_eq!(press(&state, ctrl('k')), None);
+        let released = KeyEvent::new_with_kind(
+            KeyCode::Char('q'),
+            KeyModifiers::NONE,
+            KeyEventKind::Release,
+        );
+        assert_eq!(press(&state, released), None);
+        assert_eq!(press(&state, letter('?')), Some(Action::Show(Page::Help)));
+        assert_eq!(press(&state, letter('b')), Some(Action::Show(Page::Banner)));
+        for page in [Page::Help, Page::Banner] {
+            state.page = page;
+            assert_eq!(press(&state, letter('k')), Some(Action::Show(Page::Table)));
+            assert_eq!(press(&state, ctrl('c')), Some(Action::Quit));
+        }
+    }
+}

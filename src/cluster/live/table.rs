@@ -1,0 +1,276 @@
+//! The live table: a function from what is known to what is on the screen.
+//!
+//! It fits any size. Columns that have no room are left out, then events, then the title. Names and events may hold any
+//! character and reach the screen escaped.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
+
+use super::state::{EVENTS, Page, State};
+use crate::cluster::info::ServingState;
+use crate::cluster::snapshot::{self, Snapshot};
+use crate::cluster::view::NodeView;
+
+/// Draws all of it.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    let Some(snapshot) = &state.snapshot else {
+        return frame.render_widget(Paragraph::new("the nodes are starting"), area);
+    };
+    if state.page == Page::Help {
+        let help = Paragraph::new(help(state.can_act)).wrap(Wrap { trim: false });
+        return frame.render_widget(help, area);
+    }
+    let quorum = quorum(snapshot);
+    let is_narrow = usize::from(area.width) < quorum.len();
+    // Nodes are numbered from 1.
+    let last = snapshot.cluster.nodes.last().map_or(0, |node| node.number);
+    let heights = Heights::of(area.height, is_narrow, last);
+    let parts = Layout::vertical(heights.constraints()).split(area);
+    let [title, verdict, nodes, events, footer] = *parts else {
+        return;
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    frame.render_widget(Line::styled(heading(snapshot), bold), title);
+    let tone = if snapshot.can_lock() {
+        Color::Green
+    } else {
+        Color::Red
+    };
+    let words = Paragraph::new(quorum).wrap(Wrap { trim: true });
+    frame.render_widget(words.style(Style::new().fg(tone)), verdict);
+    draw_nodes(frame, state, snapshot, nodes);
+    frame.render_widget(last_events(state, events.height), events);
+    frame.render_widget(Line::raw(keys(state)), footer);
+}
+
+/// How many lines each part has.
+struct Heights {
+    title: u16,
+    verdict: u16,
+    nodes: u16,
+    footer: u16,
+}
+
+impl Heights {
+    fn of(height: u16, is_narrow: bool, count: u16) -> Self {
+        let title = u16::from(height > 5);
+        let footer = u16::from(height > 4);
+        let verdict = if is_narrow && height > 6 { 2 } else { 1 };
+        let free = height.saturating_sub(title + footer + verdict);
+        // Of more nodes than have room some are scrolled away; events stay where there is room for both.
+        let events = if free > 12 { EVENTS_HEIGHT } else { 0 };
+        let nodes = count.saturating_add(1).min(free.saturating_sub(events));
+        Self {
+            title,
+            verdict,
+            nodes,
+            footer,
+        }
+    }
+
+    fn constraints(&self) -> [Constraint; 5] {
+        [
+            Constraint::Length(self.title),
+            Constraint::Length(self.verdict),
+            Constraint::Length(self.nodes),
+            Constraint::Fill(1),
+            Constraint::Length(self.footer),
+        ]
+    }
+}
+
+fn heading(snapshot: &Snapshot) -> String {
+    let cluster = &snapshot.cluster;
+    let (name, mode) = (printable(&cluster.name), &cluster.appendfsync);
+    let directory = printable(&cluster.directory.to_string_lossy());
+    format!("Cluster '{name}', appendfsync {mode}, in {directory}")
+}
+
+fn quorum(snapshot: &Snapshot) -> String {
+    let verdict = if snapshot.can_lock() {
+        "locks can be taken"
+    } else {
+        "no lock can be taken"
+    };
+    let (serving, count) = (snapshot.serving(), snapshot.answers.len());
+    let needed = snapshot.cluster.quorum;
+    format!("{serving} of {count} serve: {verdict} ({needed} needed)")
+}
+
+fn draw_nodes(frame: &mut Frame<'_>, state: &State, snapshot: &Snapshot, area: Rect) {
+    let mut left = area.width.saturating_sub(NODE_WIDTH + 1 + STATE_WIDTH);
+    let columns: Vec<&Column> = COLUMNS
+        .iter()
+        .take_while(|column| {
+            let has_room = left > column.width;
+            left = left.saturating_sub(column.width + 1);
+            has_room
+        })
+        .collect();
+    let right = |text: String| Cell::new(Line::raw(text).alignment(Alignment::Right));
+    let rows = snapshot.rows().map(|(node, answer)| {
+        let is_selected = state.can_act && node.number == state.selected;
+        let mark = if is_selected { ">" } else { " " };
+        let (word, words) = snapshot::state(node, answer);
+        let words = Cell::new(printable(&words)).style(Style::new().fg(tone(word)));
+        let figures = columns.iter().map(|column| right((column.cell)(answer)));
+        let first = Cell::new(format!("{mark} {}", node.number));
+        Row::new([first, words].into_iter().chain(figures))
+    });
+    let headings = columns
+        .iter()
+        .map(|column| right(column.heading.to_owned()));
+    let headings = [Cell::new("node"), Cell::new("state")]
+        .into_iter()
+        .chain(headings);
+    let widths = [Constraint::Length(NODE_WIDTH), Constraint::Fill(1)]
+        .into_iter()
+        .chain(
+            columns
+                .iter()
+                .map(|column| Constraint::Length(column.width)),
+        );
+    let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
+    let table = Table::new(rows, widths)
+        .header(Row::new(headings).style(underlined))
+        .row_highlight_style(Style::new().add_modifier(Modifier::BOLD));
+    let is_selected = |node: &NodeView| node.number == state.selected;
+    let selected = snapshot.cluster.nodes.iter().position(is_selected);
+    let mut scroll = TableState::new().with_selected(selected.filter(|_| state.can_act));
+    frame.render_stateful_widget(table, area, &mut scroll);
+}
+
+/// A column that is left out where it has no room.
+struct Column {
+    heading: &'static str,
+    width: u16,
+    cell: fn(&ServingState) -> String,
+}
+
+const COLUMNS: [Column; 5] = [
+    Column {
+        heading: "uptime",
+        width: 8,
+        cell: |answer| match answer {
+            ServingState::Serving { uptime_seconds, .. } => age(*uptime_seconds),
+            _ => NOTHING.to_owned(),
+        },
+    },
+    Column {
+        heading: "keys",
+        width: 8,
+        cell: |answer| match answer {
+            ServingState::Serving { keys, .. } => keys.to_string(),
+            _ => NOTHING.to_owned(),
+        },
+    },
+    Column {
+        heading: "ops/s",
+        width: 7,
+        cell: |answer| match answer {
+            ServingState::Serving { figures, .. } => figures.operations_per_second.to_string(),
+            _ => NOTHING.to_owned(),
+        },
+    },
+    Column {
+        heading: "log",
+        width: 10,
+        cell: |answer| match answer {
+            ServingState::Serving { figures, .. } => mebibytes(figures.log_bytes),
+            _ => NOTHING.to_owned(),
+        },
+    },
+    Column {
+        heading: "unsynced",
+        width: 8,
+        cell: |answer| match answer {
+            ServingState::Serving { figures, .. } => figures.unsynced.to_string(),
+            _ => NOTHING.to_owned(),
+        },
+    },
+];
+
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes / (1 << 20) * 10 + bytes % (1 << 20) * 10 / (1 << 20);
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
+/// The colour of a state; the words say the same.
+fn tone(word: &str) -> Color {
+    match word {
+        "serving" => Color::Green,
+        "down" => Color::Red,
+        _ => Color::Yellow,
+    }
+}
+
+fn last_events(state: &State, height: u16) -> Text<'static> {
+    let shown = usize::from(height).saturating_sub(1).min(EVENTS);
+    let hidden = state.events.len().saturating_sub(shown);
+    if shown == 0 || state.events.is_empty() {
+        return Text::default();
+    }
+    let events = state.events.iter().skip(hidden);
+    let events = events.map(|event| Line::raw(printable(event)));
+    std::iter::once(Line::default()).chain(events).collect()
+}
+
+fn keys(state: &State) -> String {
+    match (&state.pending, state.can_act) {
+        (Some(pending), _) => format!("{pending} ..."),
+        (None, true) => {
+            "? help  q stop all  1-9 select  k kill  r restart  p pause  b paste".to_owned()
+        }
+        (None, false) => "? help  q end".to_owned(),
+    }
+}
+
+fn help(can_act: bool) -> &'static str {
+    if can_act { HELP } else { WATCH_HELP }
+}
+
+/// What is safe to write to a terminal: without control characters, and without those that turn a line around.
+fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars().take(CHARACTERS_MAX) {
+        match character {
+            '"' | '\'' => shown.push(character),
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown
+}
+
+const HELP: &str = "\
+1-9, up, down  select a node
+k  kill -9; it stays down
+t  stop it cleanly (SIGTERM)
+r  restart it
+p  pause it (SIGSTOP), or resume it
+b  the lines to paste
+q, Ctrl-C  stop all nodes and end
+Any other key: back to the table";
+const WATCH_HELP: &str = "\
+q, Ctrl-C  end; the nodes go on
+kill, restart and pause nodes with:
+quorlock cluster --help
+Any other key: back to the table";
+const NODE_WIDTH: u16 = 4;
+/// As long as a restart delay is written.
+const STATE_WIDTH: u16 = 25;
+const EVENTS_HEIGHT: u16 = 6;
+const CHARACTERS_MAX: usize = 300;
+const NOTHING: &str = "-";

@@ -1,0 +1,204 @@
+//! The table at sizes that there are and at those that there should not be.
+
+use std::path::PathBuf;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::state::{Page, State};
+use super::table;
+use crate::cluster::info::{Figures, ServingState};
+use crate::cluster::snapshot::Snapshot;
+use crate::cluster::view::{ClusterView, NodeView, ProcessState};
+
+/// A table of so many nodes, all of which serve.
+pub(super) fn shown(count: u16) -> State {
+    let nodes: Vec<NodeView> = (1..=count).map(serving_node).collect();
+    let serving = |seconds| ServingState::Serving {
+        keys: 12,
+        uptime_seconds: seconds,
+        figures: Figures {
+            operations_per_second: 1_840,
+            log_bytes: 2_300_000,
+            unsynced: 3,
+        },
+    };
+    let uptimes = [59, 61, 3_700, 90_000, 4_000_000].into_iter().cycle();
+    let answers = uptimes.take(nodes.len()).map(serving).collect();
+    let cluster = ClusterView {
+        name: "dev".to_owned(),
+        directory: PathBuf::from("/srv/app/.quorlock/dev"),
+        pid: 7,
+        quorum: nodes.len() / 2 + 1,
+        appendfsync: "everysec".to_owned(),
+        cacert: None,
+        ephemeral: false,
+        in_process: false,
+        resumed: false,
+        note: String::new(),
+        ready: true,
+        nodes,
+    };
+    State {
+        snapshot: Some(Snapshot { cluster, answers }),
+        ..State::new(true)
+    }
+}
+
+/// One of its nodes.
+pub(super) fn node(state: &mut State, number: usize) -> &mut NodeView {
+    let snapshot = state.snapshot.as_mut().expect("it was looked at");
+    &mut snapshot.cluster.nodes[number - 1]
+}
+
+fn serving_node(number: u16) -> NodeView {
+    NodeView {
+        number,
+        id: "id".to_owned(),
+        url: format!("redis://127.0.0.1:{}", 7_000 + number),
+        port: 7_000 + number,
+        direct_port: 7_000 + number,
+        is_cut: false,
+        delay_ms: 0,
+        pid: Some(100 + u32::from(number)),
+        dir: PathBuf::new(),
+        log: PathBuf::new(),
+        process: ProcessState::Running,
+    }
+}
+
+/// Five nodes, of which one each is killed, paused and in its restart delay.
+fn faulty() -> State {
+    let mut state = shown(5);
+    node(&mut state, 2).process = ProcessState::Killed;
+    node(&mut state, 3).process = ProcessState::Paused;
+    let snapshot = state.snapshot.as_mut().expect("it was looked at");
+    snapshot.answers[1] = ServingState::Silent;
+    snapshot.answers[2] = ServingState::Silent;
+    snapshot.answers[4] = ServingState::RestartDelay {
+        remaining_ms: 7_200,
+    };
+    state.selected = 2;
+    state.note("[n2] killed with kill -9; it stays down until: quorlock cluster restart 2");
+    state
+}
+
+/// The lines of the screen, without the spaces at their ends.
+fn lines(state: &State, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("it is in memory");
+    let drawn = terminal.draw(|frame| table::draw(frame, state));
+    drawn.expect("it is in memory");
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..width).map(move |x| buffer[(x, y)].symbol());
+    let line = |y| row(y).collect::<String>().trim_end().to_owned();
+    (0..height).map(line).collect()
+}
+
+#[test]
+fn a_screen_of_80_columns_has_all_of_it() {
+    let shown = lines(&faulty(), 80, 24);
+    let top = [
+        "Cluster 'dev', appendfsync everysec, in /srv/app/.quorlock/dev",
+        "2 of 5 serve: no lock can be taken (3 needed)",
+        "node state                           uptime     keys   ops/s        log unsynced",
+        "  1  serving                            59s       12    1840    2.1 MiB        3",
+        "> 2  down (killed)                        -        -       -          -        -",
+        "  3  paused                               -        -       -          -        -",
+        "  4  serving                             1d       12    1840    2.1 MiB        3",
+        "  5  restart delay, 7.2 s left            -        -       -          -        -",
+        "",
+        "[n2] killed with kill -9; it stays down until: quorlock cluster restart 2",
+    ];
+    assert_eq!(shown[..10], top, "{shown:#?}");
+    let keys = "? help  q stop all  1-9 select  k kill  r restart  p pause  b paste";
+    assert_eq!(shown[23], keys);
+}
+
+#[test]
+fn a_narrow_screen_leaves_columns_out_and_no_state() {
+    let shown = lines(&faulty(), 40, 15);
+    let expected = [
+        "Cluster 'dev', appendfsync everysec, in",
+        "2 of 5 serve: no lock can be taken (3",
+        "needed)",
+        "node state                        uptime",
+        "  1  serving                         59s",
+        "> 2  down (killed)                     -",
+        "  3  paused                            -",
+        "  4  serving                          1d",
+        "  5  restart delay, 7.2 s left         -",
+        "",
+        "[n2] killed with kill -9; it stays down",
+        "",
+        "",
+        "",
+        "? help  q stop all  1-9 select  k kill",
+    ];
+    assert_eq!(shown, expected, "{shown:#?}");
+}
+
+#[test]
+fn no_size_and_no_name_break_the_screen() {
+    let hostile = "\u{1b}[2J\u{7}\u{202e}evil\n\r\t\u{200d}\u{5bc6}\u{5bc6}\u{301}".repeat(40);
+    let mut state = faulty();
+    let snapshot = state.snapshot.as_mut().expect("it was looked at");
+    snapshot.cluster.name.clone_from(&hostile);
+    snapshot.cluster.directory = PathBuf::from(&hostile);
+    node(&mut state, 1).process = ProcessState::Ended(hostile.clone());
+    state.note(&hostile);
+    let shown = lines(&state, 80, 24).join("\n");
+    assert!(shown.contains("\\u{1b}[2J"), "{shown}");
+    for page in [Page::Table, Page::Help] {
+        state.page = page;
+        for (width, height) in [(80, 24), (40, 15), (10, 3)] {
+            let shown = lines(&state, width, height).concat();
+            let is_odd = |one: char| one.is_control() || one == '\u{202e}';
+            assert!(!shown.contains(is_odd), "{shown:?}");
+        }
+        for size in 0..30_u16 {
+            lines(&state, size, 30 - size);
+            lines(&state, size, size / 3);
+        }
+    }
+    lines(&State::new(false), 0, 0);
+}
+
+#[test]
+fn a_tiny_screen_shows_the_verdict_and_the_node_that_is_selected() {
+    let shown = lines(&faulty(), 10, 3);
+    assert_eq!(shown, ["2 of 5", "node state", "> 2  down"], "{shown:#?}");
+}
+
+#[test]
+fn of_many_nodes_the_selected_one_is_seen() {
+    let mut state = shown(64);
+    state.selected = 50;
+    for event in 0..9 {
+        state.note(&format!("event {event}"));
+    }
+    let shown = lines(&state, 80, 24);
+    assert!(
+        shown.iter().any(|line| line.starts_with("> 50 ")),
+        "{shown:#?}"
+    );
+    let events = shown.iter().filter(|line| line.starts_with("event "));
+    let events: Vec<&String> = events.collect();
+    assert_eq!(
+        events,
+        ["event 4", "event 5", "event 6", "event 7", "event 8"]
+    );
+}
+
+#[test]
+fn before_the_first_look_and_while_something_is_done_it_says_so() {
+    assert_eq!(lines(&State::new(true), 40, 1), ["the nodes are starting"]);
+    let mut state = shown(1);
+    state.pending = Some("restart node 1".to_owned());
+    assert_eq!(lines(&state, 40, 15)[14], "restart node 1 ...");
+    state.page = Page::Help;
+    let help = lines(&state, 40, 15);
+    assert!(
+        help.iter().any(|line| line == "k  kill -9; it stays down"),
+        "{help:#?}"
+    );
+}

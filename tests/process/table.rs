@@ -1,0 +1,222 @@
+//! The live table of `quorlock cluster up` and of `cluster status --watch`, on a terminal of 40 columns.
+
+use std::fs;
+use std::num::NonZero;
+
+use quorlock_testkit::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use vt100::Parser;
+
+use crate::shell::{Shell, lives, pids};
+use crate::terminal::Session;
+
+const ROWS: u16 = 20;
+const COLUMNS: u16 = 40;
+
+/// A command on a terminal of this size. Before it and behind it the terminal says how it is set.
+fn on_terminal(shell: &Shell, command: &str) -> Session {
+    let script = format!(
+        "trap : INT; stty rows {ROWS} cols {COLUMNS}; export TERM=xterm; stty -g; {command}; code=$?; stty -g; exit $code"
+    );
+    Session::start(shell, &script)
+}
+
+/// The terminal after all that has been written to it.
+fn terminal(session: &Session) -> Parser {
+    of_size(session, ROWS, COLUMNS)
+}
+
+fn of_size(session: &Session, rows: u16, columns: u16) -> Parser {
+    let size = |count| NonZero::new(count).unwrap();
+    let mut parser = Parser::new(size(rows), size(columns), 0);
+    parser.process(&session.output());
+    parser
+}
+
+/// Waits for a screen whose lines suit. Every line that is looked for begins as one of the screen does.
+fn await_screen(session: &Session, wanted: &[&str]) {
+    let mut last = String::new();
+    eventually(&format!("a screen with {wanted:?}"), || {
+        let shown = terminal(session).screen().contents();
+        let begins = |wanted: &&str| shown.lines().any(|line| line.starts_with(*wanted));
+        let is_it = wanted.iter().all(begins);
+        if shown != last {
+            eprintln!("{shown}\n");
+            last = shown;
+        }
+        is_it
+    });
+}
+
+/// Waits until the nodes serve. Gives what the ready file says.
+fn await_nodes(shell: &Shell, session: &Session) -> Value {
+    let ready = shell.file("ready.json");
+    eventually("the cluster is ready", || ready.exists());
+    let count = 5;
+    let rows = (1..=count).map(|number| {
+        let mark = if number == 1 { ">" } else { " " };
+        format!("{mark} {number}  serving")
+    });
+    let rows: Vec<String> = rows.collect();
+    let mut wanted: Vec<&str> = rows.iter().map(String::as_str).collect();
+    wanted.push("5 of 5 serve: locks can be taken (3");
+    await_screen(session, &wanted);
+    serde_json::from_str(&fs::read_to_string(ready).unwrap()).unwrap()
+}
+
+/// The terminal shows its own screen and the cursor, and is set as it was. Gives all that stands on it.
+fn restored(session: &Session) -> String {
+    // So large that nothing has scrolled away.
+    let parser = of_size(session, 200, 400);
+    let screen = parser.screen();
+    assert!(!screen.alternate_screen() && !screen.hide_cursor());
+    let left = screen.contents();
+    let is_digit = |byte: u8| byte == b':' || byte.is_ascii_hexdigit();
+    let is_setting = |line: &&str| line.len() > 60 && line.bytes().all(is_digit);
+    let settings: Vec<&str> = left.lines().filter(is_setting).collect();
+    assert_eq!(settings.len(), 2, "{left}");
+    assert_eq!(settings[0], settings[1], "{left}");
+    left
+}
+
+const UP: &str = "\"$Q\" cluster up --base-port 0 --ready-file ready.json";
+
+#[test]
+fn keys_kill_and_restart_nodes_and_the_terminal_is_given_back() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, UP);
+    let ready = await_nodes(&shell, &session);
+    assert!(terminal(&session).screen().alternate_screen());
+    assert!(terminal(&session).screen().hide_cursor());
+
+    session.types("2k");
+    let killed = [
+        "> 2  down (killed)",
+        "4 of 5 serve",
+        "[n2] killed with kill -9",
+    ];
+    await_screen(&session, &killed);
+    session.types("k");
+    await_screen(&session, &["node 2 is down; start it with"]);
+    session.types("r");
+    await_screen(&session, &["[n2] started", "[n2] serves", "5 of 5 serve"]);
+    session.types("3t");
+    await_screen(
+        &session,
+        &["> 3  down (stopped cleanly)", "[n3] stopped cleanly"],
+    );
+    session.types("4p");
+    await_screen(&session, &["> 4  paused", "[n4] paused"]);
+    session.types("p");
+    await_screen(&session, &["> 4  serving", "[n4] goes on"]);
+    session.types("?");
+    await_screen(&session, &["k  kill -9; it stays down"]);
+    session.types(" b");
+    await_screen(&session, &["Any key: back to the table"]);
+    assert!(!terminal(&session).screen().alternate_screen());
+    session.types("x");
+    await_screen(&session, &["> 4  serving"]);
+
+    session.types("q");
+    session.ends_with(0);
+    let left = restored(&session);
+    for line in [
+        "Cluster 'dev' is up: 5 nodes serve, a lock needs 3.",
+        "  shell      export QUORLOCK_NODES=redis://127.0.0.1:",
+        "Cluster 'dev' is down: ",
+    ] {
+        let begins = |shown: &str| shown.starts_with(line);
+        assert_eq!(left.lines().filter(|it| begins(it)).count(), 1, "{left}");
+    }
+    assert!(!left.contains("killed with kill -9"), "{left}");
+    assert!(pids(&ready).into_iter().all(|pid| !lives(pid)));
+}
+
+#[test]
+fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, UP);
+    let ready = await_nodes(&shell, &session);
+    // Behind the supervisor's back.
+    let hung = Pid::from_raw(i32::try_from(pids(&ready)[1]).unwrap()).unwrap();
+    kill_process(hung, Signal::STOP).unwrap();
+    await_screen(&session, &["  2  does not answer", "4 of 5 serve"]);
+    // The supervisor waits for it while the table goes on.
+    session.types("2r");
+    await_screen(&session, &["restart node 2 ..."]);
+    session.types("3");
+    await_screen(&session, &["> 3  serving", "restart node 2 ..."]);
+    kill_process(hung, Signal::CONT).unwrap();
+    await_screen(&session, &["[n2] started", "5 of 5 serve"]);
+    session.types("\x03");
+    session.ends_with(0);
+    restored(&session);
+    assert!(pids(&ready).into_iter().all(|pid| !lives(pid)));
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back() {
+    let shell = Shell::new();
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut session = on_terminal(&shell, UP);
+        let ready = await_nodes(&shell, &session);
+        let supervisor = i32::try_from(ready["pid"].as_u64().unwrap()).unwrap();
+        kill_process(Pid::from_raw(supervisor).unwrap(), signal).unwrap();
+        session.ends_with(0);
+        assert!(restored(&session).contains("Cluster 'dev' is down: 5 of 5"));
+        assert!(pids(&ready).into_iter().all(|pid| !lives(pid)));
+    }
+}
+
+#[test]
+fn a_terminal_that_cannot_or_shall_not_show_a_table_gets_lines() {
+    let shell = Shell::new();
+    for command in [
+        format!("{UP} --no-tui --nodes 1"),
+        format!("TERM=dumb {UP} --nodes 1"),
+        format!("{UP} --nodes 1 < /dev/null"),
+    ] {
+        let directory = format!("{command} --dir cluster");
+        let mut session = on_terminal(&shell, &command);
+        session.shows("Stop it with Ctrl-C or: quorlock cluster down");
+        assert!(!session.output().contains(&0x1b), "{directory}");
+        session.types("\x03");
+        session.ends_with(0);
+    }
+}
+
+#[test]
+fn a_cluster_is_watched_from_another_terminal_until_q() {
+    let mut shell = Shell::new();
+    shell.up(&["--base-port", "0"]);
+    let mut session = on_terminal(&shell, "\"$Q\" cluster status --watch");
+    await_screen(&session, &["  1  serving", "5 of 5 serve", "? help  q end"]);
+    session.types("k");
+    for node in ["1", "2", "3"] {
+        shell.succeed(&["cluster", "kill", node]);
+    }
+    await_screen(
+        &session,
+        &["  1  down (killed)", "2 of 5 serve: no lock can be taken"],
+    );
+    session.types("q");
+    session.ends_with(69);
+    assert!(restored(&session).contains("Cluster 'dev': 2 of 5 nodes serve"));
+
+    let watched = shell
+        .command(&["cluster", "status", "--watch"])
+        .spawn()
+        .unwrap();
+    shell.succeed(&["cluster", "restart", "1"]);
+    shell.succeed(&["cluster", "down"]);
+    let watched = crate::shell::Ended::of(watched.wait_with_output().unwrap());
+    assert_eq!(watched.code, Some(69), "{}", watched.stderr);
+    let first = watched.stdout.lines().next().unwrap();
+    assert!(
+        first.starts_with("Cluster 'dev': 2 of 5 nodes serve"),
+        "{first}"
+    );
+    let last = watched.stdout.trim_end().lines().next_back().unwrap();
+    assert!(last.starts_with("Cluster 'dev' is stopped"), "{last}");
+}

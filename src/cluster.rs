@@ -242,7 +242,7 @@ const EXAMPLES: &str = "\
 Examples:
   quorlock cluster up                     five nodes on ports 7001 to 7005, until Ctrl-C
   quorlock cluster up --nodes 3 --detach  three nodes in the background
-  quorlock cluster status                 from another terminal
+  quorlock cluster status                 from another terminal; with --watch again and again
   quorlock cluster kill 3                 what happens to my locks when a node dies?
   quorlock cluster restart 3              it answers -RESTARTDELAY until it is safe again
   quorlock cluster up --ephemeral         for tests: these nodes can also lose-power, and be

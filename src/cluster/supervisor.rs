@@ -130,7 +130,12 @@ impl Supervisor {
         loop {
             tokio::select! {
                 _ = signals.ends.next() => return Ok(End::Signal),
-                () = quit(&mut table) => return Ok(End::Signal),
+                ended = end_of(&mut table) => match ended {
+                    Ok(()) => return Ok(End::Signal),
+                    Err(error) => self.reporter.cluster(format_args!(
+                        "the live table has ended ({error}); what happens is printed line by line from here on"
+                    )),
+                },
                 _ = signals.child.recv() => self.reap()?,
                 Some(observation) = observed.recv() => self.observe(observation)?,
                 accepted = listener.accept() => {
@@ -320,16 +325,14 @@ impl Supervisor {
     }
 }
 
-/// Waits until the user of the table ends the cluster. If the table has lost its terminal, the cluster goes on without it.
-async fn quit(table: &mut Option<Table>) {
-    if let Some(running) = table {
-        let ended = running.await;
-        *table = None;
-        if matches!(ended, Ok(Ok(()))) {
-            return;
-        }
-    }
-    pending().await
+/// Waits until the user of the table ends the cluster, or until the table has lost its terminal.
+async fn end_of(table: &mut Option<Table>) -> io::Result<()> {
+    let Some(running) = table else {
+        return pending().await;
+    };
+    let ended = running.await;
+    *table = None;
+    ended.map_err(io::Error::other).flatten()
 }
 
 /// Starts a node, and has it watched.

@@ -115,6 +115,15 @@ fn a_clean_restart_needs_no_delay() {
     let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
     shell.succeed(&["cluster", "restart", "1"]);
     eventually("the node serves", || shell.states() == ["serving"]);
+    // What kill -9 would have it wait for.
+    take_away(&shell, "b", 1);
+    let stopped = shell.succeed(&["cluster", "kill", "1", "--term"]);
+    let words = "node 1: stopped cleanly; it stays down until: quorlock cluster restart 1\n";
+    assert_eq!(stopped, words);
+    let again = shell.quorlock(&["cluster", "kill", "1", "--term"]);
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    let restarted = shell.succeed(&["cluster", "restart", "1"]);
+    assert!(restarted.ends_with("it serves locks\n"), "{restarted}");
     shell.succeed(&["release", "a", token.trim()]);
 }
 

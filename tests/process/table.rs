@@ -80,6 +80,10 @@ fn restored(session: &Session) -> String {
     left
 }
 
+fn process(pid: u64) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+}
+
 const UP: &str = "\"$Q\" cluster up --base-port 0 --ready-file ready.json";
 
 #[test]
@@ -139,16 +143,23 @@ fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
     let mut session = on_terminal(&shell, UP);
     let ready = await_nodes(&shell, &session);
     // Behind the supervisor's back.
-    let hung = Pid::from_raw(i32::try_from(pids(&ready)[1]).unwrap()).unwrap();
+    let hung = process(pids(&ready)[1]);
     kill_process(hung, Signal::STOP).unwrap();
     await_screen(&session, &["  2  does not answer", "4 of 5 serve"]);
-    // The supervisor waits for it while the table goes on.
+    // The supervisor waits for it, and the table waits for neither.
     session.types("2r");
     await_screen(&session, &["restart node 2 ..."]);
     session.types("3");
     await_screen(&session, &["> 3  serving", "restart node 2 ..."]);
+    kill_process(process(pids(&ready)[3]), Signal::KILL).unwrap();
+    await_screen(&session, &["  4  does not answer", "restart node 2 ..."]);
     kill_process(hung, Signal::CONT).unwrap();
-    await_screen(&session, &["[n2] started", "5 of 5 serve"]);
+    let again = [
+        "[n2] started",
+        "[n4] ended by itself (signal 9)",
+        "4 of 5 serve",
+    ];
+    await_screen(&session, &again);
     session.types("\x03");
     session.ends_with(0);
     restored(&session);
@@ -158,15 +169,28 @@ fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let shell = Shell::new();
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut session = on_terminal(&shell, UP);
         let ready = await_nodes(&shell, &session);
-        let supervisor = i32::try_from(ready["pid"].as_u64().unwrap()).unwrap();
-        kill_process(Pid::from_raw(supervisor).unwrap(), signal).unwrap();
+        kill_process(process(ready["pid"].as_u64().unwrap()), signal).unwrap();
         session.ends_with(0);
         assert!(restored(&session).contains("Cluster 'dev' is down: 5 of 5"));
         assert!(pids(&ready).into_iter().all(|pid| !lives(pid)));
     }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_cluster() {
+    let shell = Shell::new();
+    let session = on_terminal(&shell, UP);
+    let ready = await_nodes(&shell, &session);
+    drop(session);
+    let supervisor = ready["pid"].as_u64().unwrap();
+    eventually("the supervisor ends", || !lives(supervisor));
+    assert!(pids(&ready).into_iter().all(|pid| !lives(pid)));
+    assert_eq!(shell.states(), ["down"; 5]);
+    let stopped = shell.file(".quorlock/dev/node-1/incarnation-0000000001.stopped");
+    assert!(stopped.exists(), "cleanly");
 }
 
 #[test]
@@ -175,12 +199,12 @@ fn a_terminal_that_cannot_or_shall_not_show_a_table_gets_lines() {
     for command in [
         format!("{UP} --no-tui --nodes 1"),
         format!("TERM=dumb {UP} --nodes 1"),
+        format!("stty rows 600 cols 600; {UP} --nodes 1"),
         format!("{UP} --nodes 1 < /dev/null"),
     ] {
-        let directory = format!("{command} --dir cluster");
         let mut session = on_terminal(&shell, &command);
         session.shows("Stop it with Ctrl-C or: quorlock cluster down");
-        assert!(!session.output().contains(&0x1b), "{directory}");
+        assert!(!session.output().contains(&0x1b), "{command}");
         session.types("\x03");
         session.ends_with(0);
     }

@@ -4,12 +4,13 @@
 //! What is to stay on the terminal goes to its own screen, behind the table.
 
 use std::io::{self, IsTerminal, Write};
+use std::mem::ManuallyDrop;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, is_raw_mode_enabled,
+    self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, is_raw_mode_enabled,
 };
 use ratatui::layout::{Position, Rect};
 use rustix::process::getpgrp;
@@ -22,7 +23,8 @@ use crate::output::ERASE_LINE;
 /// A terminal that shows a table.
 #[derive(Debug)]
 pub(in crate::cluster) struct Screen {
-    terminal: DefaultTerminal,
+    /// Not dropped: where the terminal is gone its drop would write to standard error, and panic.
+    terminal: ManuallyDrop<DefaultTerminal>,
     /// Whether the terminal's own screen is shown instead of the table.
     is_aside: bool,
 }
@@ -37,13 +39,14 @@ impl Screen {
             && io::stdout().is_terminal()
             && !(kind.is_empty() || kind == "dumb")
             && tcgetpgrp(&stdin).ok() == Some(getpgrp())
+            && has_usual_size().is_ok_and(|is_usual| is_usual)
     }
 
     /// Takes the terminal. A panic gives it back before it prints anything.
     pub(in crate::cluster) fn open() -> io::Result<Self> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(Self {
-                terminal,
+                terminal: ManuallyDrop::new(terminal),
                 is_aside: false,
             }),
             Err(error) => {
@@ -59,6 +62,9 @@ impl Screen {
             self.is_aside = true;
             return Err(io::Error::other("the terminal was given back"));
         }
+        if !has_usual_size()? {
+            return Err(io::Error::other("the terminal is too large"));
+        }
         if std::mem::take(&mut self.is_aside) {
             execute!(io::stdout(), Print(ERASE_LINE), EnterAlternateScreen)?;
             // Draws all of it. A `clear` would ask the terminal where the cursor is, and its answer would come among the keys.
@@ -70,7 +76,7 @@ impl Screen {
     }
 
     /// Shows the terminal's own screen, until something is drawn.
-    pub(super) fn set_aside(&mut self) -> io::Result<()> {
+    fn set_aside(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_aside, true) {
             execute!(io::stdout(), LeaveAlternateScreen)?;
         }
@@ -96,6 +102,12 @@ impl Screen {
     }
 }
 
+/// Whether the memory for a table is in proportion. Any program may set any size.
+fn has_usual_size() -> io::Result<bool> {
+    let (columns, rows) = terminal::size()?;
+    Ok(u32::from(columns) * u32::from(rows) <= CELLS_MAX)
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         // Leaving the other screen twice would put the cursor back to where it was at first.
@@ -106,3 +118,5 @@ impl Drop for Screen {
         let _terminal_is_gone = self.terminal.show_cursor();
     }
 }
+
+const CELLS_MAX: u32 = 1 << 18;

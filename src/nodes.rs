@@ -10,6 +10,7 @@ use crate::cluster::current;
 use crate::exit_code::Failure;
 use crate::node_address::{EXAMPLE, complete};
 use crate::nodes_file::NodeList;
+use crate::tls_options::TlsFlags;
 
 /// The variable that names the nodes.
 pub(crate) const VARIABLE: &str = "QUORLOCK_NODES";
@@ -45,6 +46,7 @@ fn listed(nodes: Vec<String>) -> Result<NodeList, Failure> {
     let nodes = nodes.into_iter().map(complete).collect::<Result<_, _>>()?;
     Ok(NodeList {
         nodes,
+        tls: TlsFlags::of_environment(),
         ..NodeList::default()
     })
 }

@@ -102,6 +102,7 @@ impl NodeList {
         let nodes = nodes.iter().map(|node| lines.with_login(node)).collect();
         Ok(NodeList {
             nodes,
+            tls: TlsFlags::of_environment().or(lines.file.tls),
             ..lines.file
         })
     }

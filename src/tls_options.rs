@@ -13,14 +13,14 @@ pub(crate) struct TlsFlags {
     /// Speak TLS with all nodes, as with rediss:// in place of redis://
     #[arg(long)]
     pub(crate) tls: bool,
-    /// The authorities that may have signed the nodes' certificates, in PEM (default: those that this machine trusts)
-    #[arg(long, value_name = "FILE", env = "QUORLOCK_CACERT")]
+    /// The authorities that may have signed the nodes' certificates, in PEM (default: QUORLOCK_CACERT, those that this machine trusts)
+    #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
-    /// The certificate to show to nodes, in PEM
-    #[arg(long, value_name = "FILE", requires = "key", env = "QUORLOCK_CERT")]
+    /// The certificate to show to nodes, in PEM (default: QUORLOCK_CERT)
+    #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of that certificate, in PEM and not encrypted
-    #[arg(long, value_name = "FILE", requires = "cert", env = "QUORLOCK_KEY")]
+    /// The private key of that certificate, in PEM and not encrypted (default: QUORLOCK_KEY)
+    #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
     /// The name that the nodes' certificates have, in place of the host in each address
     #[arg(long, value_name = "NAME")]
@@ -31,6 +31,18 @@ pub(crate) struct TlsFlags {
 }
 
 impl TlsFlags {
+    /// What the variables say. They belong to the nodes of a flag, a variable or a file: a local cluster has an authority
+    /// of its own, and its clients show no certificate.
+    pub(crate) fn of_environment() -> Self {
+        let file = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            cacert: file("QUORLOCK_CACERT").map(PathBuf::from),
+            cert: file("QUORLOCK_CERT").map(PathBuf::from),
+            key: file("QUORLOCK_KEY").map(PathBuf::from),
+            ..Self::default()
+        }
+    }
+
     /// Takes a line of nodes.conf. Says false where it is none of these; files begin in this folder.
     pub(crate) fn set(&mut self, folder: &Path, name: &str, value: &str) -> Result<bool, String> {
         let file = Some(folder.join(value));
@@ -49,9 +61,9 @@ impl TlsFlags {
 
     /// These, and from `others` what they do not say.
     pub(crate) fn or(self, others: Self) -> Self {
-        let (cert, key) = match self.cert {
-            Some(_) => (self.cert, self.key),
-            None => (others.cert, others.key),
+        let (cert, key) = match (&self.cert, &self.key) {
+            (None, None) => (others.cert, others.key),
+            _ => (self.cert, self.key),
         };
         Self {
             tls: self.tls || others.tls,
@@ -100,7 +112,7 @@ impl TlsFlags {
                 return Err(Failure::usage(
                     "a certificate and its private key are needed together",
                 )
-                .remedy("name both: --cert FILE --key FILE, or cert and key in nodes.conf"));
+                .remedy("name both: --cert FILE --key FILE, QUORLOCK_CERT and QUORLOCK_KEY, or cert and key in nodes.conf"));
             }
         }
         Ok(match &self.sni {
@@ -148,7 +160,9 @@ mod tests {
         assert_eq!(both.cacert.as_deref(), Some(Path::new("other.pem")));
         assert_eq!(both.key.as_deref(), Some(Path::new("/etc/quorlock/c.key")));
         assert!(both.options().is_ok());
-        file.key = None;
-        assert!(file.options().is_err());
+        file.cert = None;
+        assert!(file.clone().options().is_err());
+        let half = file.or(both);
+        assert!(half.options().is_err(), "{half:?}");
     }
 }

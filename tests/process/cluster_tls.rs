@@ -7,7 +7,7 @@ use std::path::Path;
 use quorlock_testkit::{Process, Wire, eventually};
 use serde_json::Value;
 
-use crate::shell::Shell;
+use crate::shell::{Ended, Shell};
 
 const THREE: [&str; 5] = ["--tls", "--nodes", "3", "--base-port", "0"];
 
@@ -91,6 +91,34 @@ fn its_commands_need_no_flags_and_other_clients_one_file() {
     command.env("QUORLOCK_NODES", urls.join(","));
     let output = command.env("QUORLOCK_CACERT", authority).output().unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn variables_of_another_cluster_do_not_concern_it_and_empty_ones_are_none() {
+    let mut shell = Shell::in_memory();
+    let ready = shell.up(&["--tls", "--nodes", "1", "--base-port", "0"]);
+    let (nodes, authority) = (urls(&ready).join(","), ready["cacert"].as_str().unwrap());
+    let said = |flags: &[&str], value: &str, nodes: &str| {
+        let mut command = shell.command(&[&["run", "a"], flags, &["--", "true"]].concat());
+        for name in ["QUORLOCK_CACERT", "QUORLOCK_CERT", "QUORLOCK_KEY"] {
+            command.env(name, value);
+        }
+        Ended::of(command.env("QUORLOCK_NODES", nodes).output().unwrap())
+    };
+    let flag = ["--cacert", authority];
+    for (flags, value, nodes) in [
+        (&[][..], "/no/such/file", ""),
+        (&[], "", ""),
+        (&flag, "", ""),
+        (&flag, "", &nodes),
+    ] {
+        let ended = said(flags, value, nodes);
+        assert_eq!(ended.code, Some(0), "{flags:?} {value:?}: {}", ended.stderr);
+    }
+    for (flags, nodes) in [(&["--cacert", "/no/such/file"][..], ""), (&[], &nodes)] {
+        let ended = said(flags, "/no/such/file", nodes);
+        assert!(ended.stderr.contains("/no/such/file"), "{}", ended.stderr);
+    }
 }
 
 #[test]

@@ -176,15 +176,20 @@ impl CommandContext<'_> {
             .waiters
             .note_written(found.hash, || body.wanted());
         self.note_before(found);
-        self.count_written(found, &body, deadline);
+        let is_renewal = self.count_written(found, &body, deadline);
         if found.live.is_none() && self.keyspace.events.contain(Class::New) {
             self.notify_in(found.database, Class::New, "new", body.key());
+        }
+        match found.stored {
+            Some(slot) if is_renewal => self.note_extended(slot, deadline),
+            Some(slot) => self.keyspace.end_hold(slot),
+            None => {}
         }
         let slot = self
             .keyspace
             .put(found, body, deadline, self.effects.position);
         debug_assert!(slot.is_some(), "admission has found room");
-        if let Some(slot) = slot {
+        if let Some(slot) = slot.filter(|_| !is_renewal) {
             let (now, client_id) = (self.now.node, self.caller.client_id);
             self.keyspace.holders.note_taken(slot, now, client_id);
         }
@@ -209,14 +214,19 @@ impl CommandContext<'_> {
         self.keyspace.watches.touch(found.hash);
         self.note_before(found);
         self.count_moved(slot, key, deadline);
-        if deadline > self.keyspace.entry(slot).deadline {
-            self.keyspace.note_extended(slot, self.now.node);
-        }
+        self.note_extended(slot, deadline);
         self.keyspace
             .set_deadline(slot, deadline, self.effects.position);
         self.note_deadline(deadline);
         self.note_after(found, deadline);
         Ok(())
+    }
+
+    /// A key is about to get this deadline, and stays with who took it.
+    fn note_extended(&mut self, slot: Slot, deadline: Deadline) {
+        if deadline > self.keyspace.entry(slot).deadline {
+            self.keyspace.note_extended(slot, self.now.node);
+        }
     }
 
     /// Deletes keys. All of them or, with an error, none. Returns how many there were; the reply

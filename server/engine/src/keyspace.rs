@@ -372,7 +372,6 @@ impl Keyspace {
             }
             return Some(slot);
         };
-        self.end_hold(slot);
         self.expired.forget(slot);
         self.end_partial(slot);
         let end = self.move_deadline(slot, deadline, position);

@@ -14,8 +14,13 @@ impl CommandContext<'_> {
         self.keyspace.count_event(key, LockEvent::Refused(why));
     }
 
-    /// A whole key is about to be written. The same token over itself is a renewal.
-    pub(super) fn count_written(&mut self, found: &KeySlot, body: &Body, deadline: Deadline) {
+    /// A whole key is about to be written. Says whether that is a renewal: the same token over itself.
+    pub(super) fn count_written(
+        &mut self,
+        found: &KeySlot,
+        body: &Body,
+        deadline: Deadline,
+    ) -> bool {
         let becomes_lock = deadline != Deadline::NEVER && may_be_lock(body.value());
         if let Some(slot) = found.stored {
             let entry = self.keyspace.entry(slot);
@@ -24,13 +29,14 @@ impl CommandContext<'_> {
                 && is_lock(entry)
                 && is_same_token(entry.value(), body.value());
             if is_renewal {
-                return;
+                return true;
             }
             self.count_ended(slot, LockEnd::Overwritten);
         }
         if becomes_lock {
             self.keyspace.count_event(body.key(), LockEvent::Granted);
         }
+        false
     }
 
     /// A key that exists is about to get another deadline.

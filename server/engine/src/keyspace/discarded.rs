@@ -71,6 +71,7 @@ impl Keyspace {
                 | UndoRecord::Deadline { .. }
                 | UndoRecord::Changed { .. }
                 | UndoRecord::Held { .. }
+                | UndoRecord::Taken { .. }
                 | UndoRecord::Owned { .. }
                 | UndoRecord::Counted(_)
                 | UndoRecord::Swapped { .. } => {}

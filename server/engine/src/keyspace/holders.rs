@@ -4,9 +4,9 @@
 //! Every key that is written gets a record, since a lock of any library is a key: a small one at the number of its slot, so that
 //! a SET allocates nothing for it. What a connection says about itself is asked of the node when somebody wants to know it.
 //!
-//! Invariant: a record describes the key that its slot holds now. It begins anew where the key is
-//! overwritten, and where another key gets the slot. Nothing of it is logged, so a restart forgets all records, and a key without one is a key of which nothing is
-//! known. Memory is bounded: where more keys are held than there are records, the newer key has the record of the older one.
+//! Invariant: a record describes the key that its slot holds now. It begins anew where another value is
+//! written over the key, and where another key gets the slot; the same token over a lock is an extension. Nothing of it is logged,
+//! so a restart forgets all records, and a key without one is a key of which nothing is known. Memory is bounded: where more keys are held than there are records, the newer key has the record of the older one.
 //! No lock depends on any of this.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use crate::time::NodeTime;
 impl Keyspace {
     /// What is known of who took a key ends: the key goes, or is overwritten.
     #[inline]
-    pub(super) fn end_hold(&mut self, slot: Slot) {
+    pub(crate) fn end_hold(&mut self, slot: Slot) {
         if !self.is_recording() {
             return self.holders.end(slot);
         }
@@ -22,6 +22,7 @@ impl Keyspace {
         if let Some(owner) = owner {
             self.undo.push(UndoRecord::Owned { slot, owner });
         }
+        self.undo.push(UndoRecord::Taken { slot });
     }
 
     /// How a holder of a shared lock has taken it: that is kept with its token.

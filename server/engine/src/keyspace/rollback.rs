@@ -81,7 +81,6 @@ impl Keyspace {
                 let body = self.slab.change(slot, |old| std::mem::replace(old, body));
                 self.count_lock(slot, Step::Up);
                 self.discarded.add(body);
-                self.holders.forget(slot);
             }
             UndoRecord::Deadline { slot, end } => {
                 self.move_deadline(slot, end.deadline, end.position);
@@ -102,6 +101,7 @@ impl Keyspace {
                     }
                 });
             }
+            UndoRecord::Taken { slot } => self.holders.forget(slot),
             UndoRecord::Held { holder } => self.holders.put(holder),
             UndoRecord::Owned { slot, owner } => self.holders.put_owner(slot, owner),
             UndoRecord::Counted(counted) => self.lock_counts.take_back(counted),

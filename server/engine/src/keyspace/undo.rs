@@ -37,6 +37,8 @@ pub(crate) enum UndoRecord {
     Removed { slot: Slot, entry: Box<Entry> },
     /// This was known of who took a key.
     Held { holder: Holder },
+    /// Somebody else may have taken the key since.
+    Taken { slot: Slot },
     /// This was what the holder said about itself.
     Owned { slot: Slot, owner: Box<str> },
     /// This was counted of a lock.
@@ -55,6 +57,7 @@ impl UndoRecord {
             | UndoRecord::Changed { slot, .. }
             | UndoRecord::Removed { slot, .. } => Some(*slot),
             UndoRecord::Held { .. }
+            | UndoRecord::Taken { .. }
             | UndoRecord::Owned { .. }
             | UndoRecord::Counted(_)
             | UndoRecord::Swapped { .. } => None,

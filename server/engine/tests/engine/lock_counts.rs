@@ -102,6 +102,44 @@ fn a_lock_whose_time_is_over_has_expired_whoever_notices_it() {
     }
 }
 
+/// Of a token that takes its lock again, or gives it another time, nothing begins anew.
+#[test]
+fn a_lock_is_held_since_its_token_took_it() {
+    for (renewals, held) in [
+        (&["SET k t PX 9000"][..], [3, 3]),
+        (&["SET k t XX PX 9000"], [3, 3]),
+        (&["SET k t PX 500", "SET k t PX 9000"], [3, 3]),
+        (
+            &["EVAL \"redis.call('set', 'k', 't', 'px', 9000)\" 0"],
+            [3, 3],
+        ),
+        (
+            &[
+                "EVAL \"redis.call('set', 'k', 't', 'px', 9000) redis.call('pexpire', 'k', 9001) while true do end\" 0",
+            ],
+            [3, 3],
+        ),
+        (&["PEXPIRE k 9000"], [3, 3]),
+        // What ended without a TTL counts as a lock again.
+        (&["PERSIST k", "PEXPIRE k 9000"], [3, 5]),
+        (&["SET k u PX 9000"], [1, 3]),
+    ] {
+        let mut node = Node::default();
+        node.run("SET k t NX PX 4000");
+        node.advance(Duration::from_secs(2));
+        renewals.iter().for_each(|line| drop(node.run(line)));
+        node.advance(Duration::from_secs(1));
+        let now = node.now.node;
+        let [oldest, all_held] = held.map(Duration::from_secs);
+        for _ in 0..2 {
+            assert_eq!(node.engine.oldest_lock(now), Some(oldest), "{renewals:?}");
+        }
+        node.run("DEL k");
+        assert_eq!(all(&node).holds.sum, all_held, "{renewals:?}");
+        assert_balanced(&node);
+    }
+}
+
 #[test]
 fn what_is_undone_is_not_counted() {
     let mut node = Node::default();

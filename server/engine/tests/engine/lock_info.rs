@@ -212,6 +212,25 @@ fn a_script_that_fails_leaves_what_is_known_as_it_was() {
 }
 
 #[test]
+fn a_set_of_the_same_token_is_an_extension() {
+    let mut node = node();
+    node.caller.client_id = 7;
+    node.run("LOCK.ACQUIRE job a 30000 OWNER mine");
+    node.advance(Duration::from_millis(5));
+    node.caller.client_id = 8;
+    node.run("SET job a XX PX 40000");
+    assert_eq!(holder(&mut node, "job"), "5 1 \"mine\" 7");
+    node.run("SET job a XX PX 30000");
+    assert_eq!(
+        holder(&mut node, "job"),
+        "5 1 \"mine\" 7",
+        "it ends earlier"
+    );
+    node.run("SET job b XX PX 40000");
+    assert_eq!(holder(&mut node, "job"), "0 0 nil 8");
+}
+
+#[test]
 fn after_a_restart_it_is_unknown_since_when_a_lock_is_held() {
     let mut node = node();
     node.run("LOCK.ACQUIRE job a 30000 OWNER mine");

@@ -76,8 +76,18 @@ pub(crate) struct Batch<'a> {
     /// From how long on a command is slow, and whether each is timed for that.
     slow_from_ns: u64,
     times_all: bool,
-    /// How long the last command took, if it was slow and is not noted yet.
-    pub(super) slow_ns: Option<u64>,
+    /// The last command, if it was slow and is not noted yet.
+    pub(super) slow: Option<SlowCall>,
+    /// When the last slow command ended: later ones of this batch begin behind it, and not at the batch's own moment.
+    slow_until: RawTime,
+}
+
+/// A command that was slow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SlowCall {
+    pub(super) took_ns: u64,
+    /// As far as that can be said without a reading of the clock.
+    pub(super) ended_raw: RawTime,
 }
 
 /// One request on its way through the counts. Little is stored for each: in a deep pipeline every store waits behind
@@ -88,8 +98,9 @@ pub(super) struct Call {
     number: usize,
     is_refused: bool,
     is_timed: bool,
-    /// Where it is timed.
+    /// Where it is timed: by the stopwatch, and about when that was by the raw clock.
     began: RawTime,
+    began_raw: RawTime,
     /// Where it was measured by what executed it.
     took_ns: Option<u64>,
 }
@@ -101,6 +112,7 @@ impl Call {
         is_refused: false,
         is_timed: false,
         began: RawTime::ZERO,
+        began_raw: RawTime::ZERO,
         took_ns: None,
     };
 }
@@ -157,7 +169,8 @@ impl<'a> Batch<'a> {
             errors: 0,
             slow_from_ns: u64::MAX,
             times_all: false,
-            slow_ns: None,
+            slow: None,
+            slow_until: RawTime::ZERO,
         };
         batch.follow_thresholds();
         batch
@@ -303,8 +316,15 @@ impl<'a> Batch<'a> {
 
     #[cold]
     fn begin_timed(&mut self) {
-        self.call.is_timed = true;
+        self.time_call();
         self.call.began = self.node.clock.stopwatch();
+    }
+
+    fn time_call(&mut self) {
+        if !self.call.is_timed {
+            self.call.is_timed = true;
+            self.call.began_raw = self.raw.max(self.slow_until);
+        }
     }
 
     /// Whether the request is executed, and not refused before that.
@@ -322,7 +342,7 @@ impl<'a> Batch<'a> {
     pub(super) fn note_measured(&mut self, took: Duration) {
         let is_counted = self.call.number != Call::UNCOUNTED;
         if is_counted && !self.call.is_timed {
-            self.call.is_timed = true;
+            self.time_call();
             self.call.took_ns = Some(saturated_nanos(took));
         }
     }
@@ -330,8 +350,10 @@ impl<'a> Batch<'a> {
     /// The command counts as having taken this, whatever it takes.
     #[cold]
     pub(super) fn note_slept(&mut self, took: Duration) {
-        self.call.is_timed = self.call.number != Call::UNCOUNTED;
-        self.call.took_ns = Some(saturated_nanos(took));
+        if self.call.number != Call::UNCOUNTED {
+            self.time_call();
+            self.call.took_ns = Some(saturated_nanos(took));
+        }
     }
 
     /// The request is refused before it is executed.
@@ -363,7 +385,12 @@ impl<'a> Batch<'a> {
             Some(took_ns) => took_ns,
             None => self.node.clock.stopwatch().nanos_since(call.began),
         };
-        self.slow_ns = (took_ns >= self.slow_from_ns).then_some(took_ns);
+        if took_ns >= self.slow_from_ns {
+            // EXEC ends behind its commands.
+            self.slow_until = call.began_raw.plus_nanos(took_ns).max(self.slow_until);
+            let ended_raw = self.slow_until;
+            self.slow = Some(SlowCall { took_ns, ended_raw });
+        }
         self.calls.note(number, Some(took_ns), is_error);
     }
 

@@ -40,8 +40,8 @@ impl Batch<'_> {
             }
         }
         let next = self.respond(session, answer, wait, replies);
-        if let Some(took_ns) = self.slow_ns.take() {
-            self.note_slow(session, request, took_ns);
+        if let Some(slow) = self.slow.take() {
+            self.note_slow(session, request, slow);
         }
         next
     }

@@ -175,7 +175,7 @@ impl Queued {
             let may_go_on = executor.charge_next(std::slice::from_ref(&reply));
             batch.note_refused();
             batch.end_queued(around, Some(&reply));
-            batch.slow_ns = None;
+            batch.slow = None;
             return Ok(may_go_on.then_some(Content::One(reply)));
         }
         if spec.flags.contains(Flags::SCRIPT) {

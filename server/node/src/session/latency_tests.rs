@@ -14,6 +14,7 @@ use crate::core::latency::Event;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
+use crate::session::batch::SlowCall;
 use crate::session::{Batch, Session};
 use crate::start::for_tests;
 
@@ -164,12 +165,14 @@ fn commands_are_noted_by_the_flags_of_their_rows() {
         &mut session,
         "CONFIG SET latency-monitor-threshold 5",
     );
+    let ended_raw = node.clock.raw();
+    let slow = |took_ns| SlowCall { took_ns, ended_raw };
     for (words, event) in requests {
-        let mut batch = Batch::new(&node, node.clock.raw());
+        let mut batch = Batch::new(&node, ended_raw);
         let request = super::named_request::NamedRequest::of(words);
-        batch.note_slow(&session, request, 4_999_999);
+        batch.note_slow(&session, request, slow(4_999_999));
         assert!(node.latency.noted(event).is_none());
-        batch.note_slow(&session, request, 5_000_000);
+        batch.note_slow(&session, request, slow(5_000_000));
         assert!(node.latency.forget(event), "{event:?}");
     }
     assert_eq!(node.slow_log().len(), 0, "5 ms are not slow");

@@ -9,7 +9,7 @@ use quorlock_engine::{ErrorReply, Flags, Reply, Spec, parse_integer};
 use crate::core::commit::Failure;
 use crate::core::slow_log::{SlowCommand, shortened};
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Batch, SlowCall};
 use crate::session::latency::event_of;
 use crate::session::named_request::NamedRequest;
 use crate::session::shown::redacted;
@@ -17,8 +17,8 @@ use crate::session::shown::redacted;
 impl Batch<'_> {
     /// Notes a command of a transaction, where it was slow.
     pub(super) fn note_if_slow(&mut self, session: &Session, arguments: &[&[u8]]) {
-        if let Some(took_ns) = self.slow_ns.take() {
-            self.note_slow(session, NamedRequest::of(arguments), took_ns);
+        if let Some(slow) = self.slow.take() {
+            self.note_slow(session, NamedRequest::of(arguments), slow);
         }
     }
 
@@ -26,8 +26,13 @@ impl Batch<'_> {
     /// EXEC are in it.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_slow(&mut self, session: &Session, request: NamedRequest<'_>, took_ns: u64) {
-        let ended_raw = self.raw().plus_nanos(took_ns);
+    pub(super) fn note_slow(
+        &mut self,
+        session: &Session,
+        request: NamedRequest<'_>,
+        slow: SlowCall,
+    ) {
+        let SlowCall { took_ns, ended_raw } = slow;
         self.node
             .latency
             .note(event_of(request), took_ns, ended_raw);
@@ -44,9 +49,10 @@ impl Batch<'_> {
         if !held_engine {
             self.release();
         }
+        let ended_us = now.wall_us + ended_raw.nanos_since(self.raw()) / 1_000;
         let command = SlowCommand {
             id: 0,
-            unix_s: now.wall_us / 1_000_000,
+            unix_s: ended_us / 1_000_000,
             took_us: took_ns / 1_000,
             arguments: shortened(redacted(request)),
             client: session.client.address.to_string(),

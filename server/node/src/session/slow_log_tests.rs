@@ -13,6 +13,7 @@ use crate::core::latency::Event;
 use crate::core::state::NodeState;
 use crate::core::wait::Wait;
 use crate::protocol::Output;
+use crate::session::named_request::NamedRequest;
 use crate::session::{Batch, Session};
 use crate::start::for_tests;
 
@@ -122,6 +123,47 @@ fn a_sleep_is_as_slow_as_it_is_long() {
     assert_eq!(took_us, Some(250_000));
     let noted = node.latency.noted(Event::Command).unwrap();
     assert_eq!(noted.max_ms, 250);
+}
+
+/// One batch executes what a client sends at once, and its own moment is that of its beginning.
+#[test]
+fn each_slow_command_has_the_time_of_its_own_end() {
+    let (disk, clock) = (MemoryDisk::new(), SettableClock::new());
+    let mut config = Config::default();
+    config.set("slowlog-log-slower-than", &["0"]).unwrap();
+    config.set("latency-monitor-threshold", &["100"]).unwrap();
+    let (node, mut preparer, _) = for_tests::started(config, Arc::new(disk), Arc::new(clock));
+    preparer.prepare().unwrap();
+    let session = for_tests::session(&node);
+    let (began_raw, began_s) = (node.clock.raw(), node.clock.wall_us() / 1_000_000);
+    let mut batch = Batch::new(&node, began_raw);
+    batch.executor().unwrap();
+    let number = |name: &[u8]| NamedRequest::of(&[name]).counted_as();
+    let seconds = Duration::from_secs;
+    for took_s in [5, 2] {
+        batch.begin_call(number(b"EVAL").unwrap());
+        batch.note_slept(seconds(took_s));
+        batch.end_call(false);
+        batch.note_if_slow(&session, &[b"EVAL"]);
+    }
+    // EXEC began before its commands, and ends with them.
+    batch.begin_call(number(b"EXEC").unwrap());
+    let exec = batch.begin_queued(number(b"GET"));
+    batch.note_slept(seconds(1));
+    batch.end_queued(exec, None);
+    batch.note_if_slow(&session, &[b"GET"]);
+    batch.note_slept(seconds(1));
+    batch.end_call(false);
+    batch.note_if_slow(&session, &[b"EXEC"]);
+    let log = node.slow_log();
+    let ended_s: Vec<u64> = log.newest(9).map(|one| one.unix_s - began_s).collect();
+    assert_eq!(ended_s, [8, 7, 5], "the newest first, and none of EXEC");
+    for (event, ends) in [(Event::Command, &[5, 7, 8][..]), (Event::FastCommand, &[8])] {
+        let noted = node.latency.noted(event).unwrap();
+        let ended_ns = noted.samples().map(|it| it.at_raw.nanos_since(began_raw));
+        let ended_s: Vec<u64> = ended_ns.map(|ns| ns / 1_000_000_000).collect();
+        assert_eq!(ended_s, ends, "{event:?}");
+    }
 }
 
 #[test]

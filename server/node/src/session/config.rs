@@ -407,6 +407,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_no_text_is_no_value() {
+        let refusal = |words: &[&[u8]]| changed(&Config::default(), words).map(drop);
+        for (name, part) in [
+            ("maxmemory", "a value is UTF-8"),
+            ("requirepass", "ACL SETUSER"),
+        ] {
+            let error = refusal(&[name.as_bytes(), b"1\xff"]).expect_err("it is no text");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        refusal(&[b"requirepass", "\u{e9}".as_bytes()]).expect("it is text");
+        refusal(&[b"max\xffmemory", b"1"]).expect_err("there is no such directive");
+    }
+
+    #[test]
     fn a_cap_raised_above_the_configuration_is_warned_of() {
         let with = |seconds| {
             let mut config = Config::default();

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::ClusterDirectory;
 use super::current;
 use super::home::{self, ClusterHome, Kind};
+use super::manifest::Manifest;
 use crate::exit_code::Failure;
 use crate::output::Format;
 
@@ -54,13 +55,15 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
 /// Removes a cluster's files, and its directory if nothing else is in it.
 pub(super) fn remove(home: &ClusterHome) -> io::Result<CleanOutcome> {
     let mut cleaned = CleanOutcome::default();
-    remove_from(home.directory(), home::kind_of, &mut cleaned)?;
+    let speaks_tls = Manifest::read(home).is_ok_and(|it| it.speaks_tls());
+    let kind_of = |name: &str| home::kind_of(name, speaks_tls);
+    remove_from(home.directory(), &kind_of, &mut cleaned)?;
     Ok(cleaned)
 }
 
 /// Removes a node's files, and its directory if nothing else is in it.
 pub(super) fn remove_node(directory: &Path) -> io::Result<()> {
-    remove_from(directory, kind_in_node, &mut CleanOutcome::default())
+    remove_from(directory, &kind_in_node, &mut CleanOutcome::default())
 }
 
 fn kind_in_node(name: &str) -> Kind {
@@ -73,7 +76,7 @@ fn kind_in_node(name: &str) -> Kind {
 
 fn remove_from(
     directory: &Path,
-    kind_of: fn(&str) -> Kind,
+    kind_of: &dyn Fn(&str) -> Kind,
     cleaned: &mut CleanOutcome,
 ) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
@@ -81,7 +84,7 @@ fn remove_from(
         let (path, name, about) = (entry.path(), entry.file_name(), entry.file_type()?);
         let kind = name.to_str().map_or(Kind::Foreign, kind_of);
         if kind == Kind::Node && about.is_dir() {
-            remove_from(&path, kind_in_node, cleaned)?;
+            remove_from(&path, &kind_in_node, cleaned)?;
         } else if kind == Kind::File && !about.is_dir() && !about.is_symlink() {
             fs::remove_file(&path)?;
             cleaned.removed.push(path);

@@ -180,13 +180,14 @@ pub(super) enum Kind {
     Foreign,
 }
 
-/// What a name in a cluster's directory stands for.
-pub(super) fn kind_of(name: &str) -> Kind {
+/// What a name in a cluster's directory stands for. Where its nodes speak no TLS, certificates are not the cluster's.
+pub(super) fn kind_of(name: &str, speaks_tls: bool) -> Kind {
     let is_number = |text: &str| {
         text.parse::<u32>()
             .is_ok_and(|number| number.to_string() == text)
     };
-    let is_written_whole = |name| name == "cluster.json" || CERTIFICATES.contains(&name);
+    let is_written_whole =
+        |name| name == "cluster.json" || speaks_tls && CERTIFICATES.contains(&name);
     let draft = name.rsplit_once('.');
     let is_draft =
         draft.is_some_and(|(file, process)| is_written_whole(file) && is_number(process));

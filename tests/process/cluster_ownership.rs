@@ -119,7 +119,10 @@ fn what_another_user_owns_is_not_obeyed() {
 fn clean_removes_what_a_cluster_has_made_and_says_what() {
     let shell = stopped();
     let home = shell.file(".quorlock/dev");
-    fs::write(home.join("notes"), "mine").unwrap();
+    // It speaks no TLS, so it has made no certificates.
+    for name in ["notes", "ca.pem", "node.key", "node.pem.7"] {
+        fs::write(home.join(name), "mine").unwrap();
+    }
     fs::create_dir(home.join("node-7.bak")).unwrap();
     fs::write(home.join("node-1/notes"), "mine").unwrap();
     fs::write(shell.file("work/node.id"), "mine").unwrap();
@@ -139,7 +142,15 @@ fn clean_removes_what_a_cluster_has_made_and_says_what() {
         assert!(said.contains(part), "{said}");
     }
     assert!(!home.join("cluster.json").exists() && !home.join("node-1/node.id").exists());
-    for path in ["notes", "node-7.bak", "node-1/notes", "node-2/node.id"] {
+    for path in [
+        "notes",
+        "ca.pem",
+        "node.key",
+        "node.pem.7",
+        "node-7.bak",
+        "node-1/notes",
+        "node-2/node.id",
+    ] {
         assert!(home.join(path).exists(), "{path}");
         assert!(said.contains(path.trim_end_matches("/node.id")), "{said}");
     }

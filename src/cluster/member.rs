@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,12 +32,18 @@ pub(super) struct Member {
     mode: LaunchMode,
     body: Body,
     state: ProcessState,
+    /// Ends when it is started again: nodes inside the supervisor have no process whose number would say which is meant.
+    pub(super) life: Arc<Life>,
     /// Its last answer.
     pub(super) serving: ServingState,
     /// What an ephemeral node runs on, and what it is reached by, from one start to the next.
     pub(super) machine: Machine,
     network: watch::Sender<Conditions>,
 }
+
+/// From one start of a node to the next.
+#[derive(Debug, Default)]
+pub(super) struct Life;
 
 #[derive(Debug)]
 enum Body {
@@ -53,6 +60,7 @@ impl Member {
             mode,
             body: Body::Absent,
             state: ProcessState::Stopped,
+            life: Arc::default(),
             serving: ServingState::Silent,
             machine: Machine::new(),
             network: watch::Sender::default(),
@@ -78,6 +86,7 @@ impl Member {
             Body::Process(self.spawn()?)
         };
         self.state = ProcessState::Running;
+        self.life = Arc::default();
         Ok(())
     }
 

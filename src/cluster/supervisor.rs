@@ -7,6 +7,7 @@
 use std::future::pending;
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use quorlock_server::show_duration;
@@ -20,7 +21,7 @@ use super::event::Reporter;
 use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::live::{self, Screen, Sources};
-use super::member::{Member, STOP_PATIENCE};
+use super::member::{Life, Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
@@ -49,11 +50,11 @@ pub(super) struct Supervisor {
     conversations: JoinSet<()>,
 }
 
-/// What a node answered; `start` distinguishes the watch of an earlier life from this one's.
+/// What a node answered in a life that may be over.
 #[derive(Debug)]
 pub(super) struct Observation {
     number: u16,
-    pid: Option<u32>,
+    life: Weak<Life>,
     state: ServingState,
 }
 
@@ -205,10 +206,14 @@ impl Supervisor {
 
     /// Takes in what a node answered, and announces what changed by it.
     fn observe(&mut self, observation: Observation) -> Result<(), Failure> {
-        let Observation { number, pid, state } = observation;
-        let is_it =
-            |member: &&mut Member| (member.entry.number, member.view().pid) == (number, pid);
-        let Some(member) = self.plan.members.iter_mut().find(is_it) else {
+        let Observation {
+            number,
+            life,
+            state,
+        } = observation;
+        let is_it = |member: &&mut Member| member.entry.number == number && member.is_running();
+        let member = self.plan.members.iter_mut().find(is_it);
+        let Some(member) = member.filter(|_| life.strong_count() > 0) else {
             return Ok(());
         };
         let before = std::mem::replace(&mut member.serving, state.clone());
@@ -344,24 +349,28 @@ pub(super) async fn start(
     let started = member.start().await;
     started.map_err(|error| Failure::failed(format!("cannot start node {number}: {error}")))?;
     member.serving = ServingState::Silent;
-    let (port, pid) = (member.direct_port(), member.view().pid);
+    let (port, life) = (member.direct_port(), Arc::downgrade(&member.life));
     let observations = observations.clone();
-    spawn_local(watch(number, port, member.cacert(), pid, observations));
+    spawn_local(watch(number, port, member.cacert(), life, observations));
     Ok(())
 }
 
-/// Asks a node how it is until it serves, or until no caller waits for the answer.
+/// Asks a node how it is until it serves or is started anew, or until no caller waits for the answer.
 async fn watch(
     number: u16,
     port: u16,
     cacert: Option<PathBuf>,
-    pid: Option<u32>,
+    life: Weak<Life>,
     observations: mpsc::Sender<Observation>,
 ) {
-    loop {
+    while life.strong_count() > 0 {
         let state = info::ask(port, cacert.as_deref()).await;
         let serves = state.is_serving();
-        let observation = Observation { number, pid, state };
+        let observation = Observation {
+            number,
+            life: Weak::clone(&life),
+            state,
+        };
         if observations.send(observation).await.is_err() || serves {
             return;
         }

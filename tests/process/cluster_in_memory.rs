@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use quorlock_testkit::{Wire, eventually, observed_now};
+use quorlock_testkit::{Wire, eventually, observed_now, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -88,6 +88,20 @@ fn who_has_advanced_a_node_beyond_its_restart_delay_finds_it_serving() {
         shell.succeed(&["cluster", "advance", "30d", "--node", "1"]);
         assert_eq!(client.ask(take), "+OK");
     }
+}
+
+#[test]
+fn a_node_that_is_killed_again_in_its_restart_delay_is_reported_once_for_each_start() {
+    let shell = three(&[]);
+    take_away(&shell, "a", 3);
+    for _ in 0..3 {
+        shell.succeed(&["cluster", "kill", "1"]);
+        shell.succeed(&["cluster", "restart", "1"]);
+    }
+    pause(Duration::from_secs(1));
+    let output = shell.up_output();
+    let reports = output.matches("[n1] is in its restart delay").count();
+    assert_eq!(reports, 3, "{output}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use quorlock_client::{Cause, NodeAnswer, NodeReport};
 
 use crate::cluster::current;
 use crate::exit_code::{Failure, NO_QUORUM};
+use crate::output::shell_word;
 
 /// The failure of an attempt that no wait can cure.
 pub(crate) fn incurable(name: &str, needed: usize, nodes: &[NodeReport]) -> Option<Failure> {
@@ -118,7 +119,10 @@ fn stopped<'a>(away: impl Iterator<Item = &'a str>) -> Option<StoppedCluster> {
     (its > 0).then(|| StoppedCluster {
         nodes: its,
         what: format!("the cluster in {shown} is down"),
-        remedy: format!("start it with: quorlock cluster up --dir {shown}"),
+        remedy: format!(
+            "start it with: quorlock cluster up --dir {}",
+            shell_word(shown)
+        ),
     })
 }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::membership::membership;
-use crate::output::Format;
+use crate::output::{Format, shell_word};
 use crate::runtime;
 use crate::server::in_flags;
 
@@ -83,7 +83,8 @@ fn init(directory: &Path, config: &Config, format: Format) -> Result<ExitCode, F
     let id = quorlock_server::init(directory, config)
         .map_err(|error| Failure::failed(in_flags(&error.to_string())))?;
     let shown = directory.display();
-    let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {shown}");
+    let word = shell_word(&shown);
+    let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {word}");
     let (cluster, size) = (&config.cluster_id, config.cluster_size);
     let value =
         json!({ "id": id.to_string(), "dir": directory, "cluster": cluster, "cluster_size": size });

@@ -103,6 +103,16 @@ pub(crate) fn remark(text: impl fmt::Display) {
     let _closed_pipe = writeln!(io::stderr().lock(), "quorlock: {text}");
 }
 
+/// A word of a command line to paste: a shell reads it as this text.
+pub(crate) fn shell_word(text: impl fmt::Display) -> String {
+    let text = text.to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+,:=@%".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Whether people watch standard output, so that a line may be rewritten in place.
 pub(crate) fn is_watched() -> bool {
     io::stdout().is_terminal()

@@ -2,7 +2,10 @@
 //!
 //! Plain text without escape codes, so that it looks the same on a terminal and in a file.
 
+use serde_json::json;
+
 use super::view::{ClusterView, NodeView};
+use crate::output::shell_word;
 
 /// The text shown once all nodes serve.
 pub(super) fn banner(cluster: &ClusterView) -> String {
@@ -76,18 +79,21 @@ fn paste(cluster: &ClusterView) -> String {
 "
         );
     };
-    let file = file.display();
+    let (word, literal) = (
+        shell_word(file.display()),
+        json!(file.display().to_string()),
+    );
     format!(
         "  shell      export QUORLOCK_NODES={urls}
-             export QUORLOCK_CACERT='{file}'
+             export QUORLOCK_CACERT={word}
              quorlock run backup -- echo held
-  redis-cli  redis-cli --tls --cacert '{file}' -p {first} SET a t1 NX PX 30000
+  redis-cli  redis-cli --tls --cacert {word} -p {first} SET a t1 NX PX 30000
   Rust       let nodes = ({first}..={last}).map(|port| format!(\"rediss://127.0.0.1:{{port}}\"));
-             let tls = TlsOptions::new().ca_file(\"{file}\");
+             let tls = TlsOptions::new().ca_file({literal});
              let redlock = Redlock::builder().nodes(nodes).tls(tls).build()?;
-  Python     Redlock([{{\"host\": \"127.0.0.1\", \"port\": port, \"ssl\": True, \"ssl_ca_certs\": \"{file}\"}}
+  Python     Redlock([{{\"host\": \"127.0.0.1\", \"port\": port, \"ssl\": True, \"ssl_ca_certs\": {literal}}}
                       for port in range({first}, {end})])
-  Node       const tls = {{ ca: fs.readFileSync(\"{file}\") }};
+  Node       const tls = {{ ca: fs.readFileSync({literal}) }};
              new Redlock([{list}].map((port) => new Redis({{ port, tls }})))
 "
     )

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::home::{Certificates, ClusterHome};
 use super::ownership::{READABLE, open_own};
 use crate::exit_code::Failure;
+use crate::output::shell_word;
 
 /// The nodes of a cluster and how they are run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,13 +117,13 @@ impl Manifest {
 
     /// What can be done about the cluster in `home`, which is stopped.
     pub(super) fn way_on(&self, home: &ClusterHome) -> String {
-        let shown = home.directory().display();
+        let word = shell_word(home.directory().display());
         match self.is_in_memory() {
             true => format!(
                 "its nodes were in memory, and their locks are gone with them; remove what is left with: quorlock cluster \
-                 clean --dir {shown}"
+                 clean --dir {word}"
             ),
-            false => format!("start it with: quorlock cluster up --dir {shown}"),
+            false => format!("start it with: quorlock cluster up --dir {word}"),
         }
     }
 

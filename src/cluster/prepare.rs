@@ -16,6 +16,7 @@ use super::options::Arguments;
 use super::ports;
 use crate::clock;
 use crate::exit_code::Failure;
+use crate::output::shell_word;
 
 /// A cluster whose nodes can be started.
 #[derive(Debug)]
@@ -82,6 +83,7 @@ fn resume(
     mut manifest: Manifest,
 ) -> Result<Prepared, Failure> {
     let shown = home.directory().display();
+    let word = shell_word(&shown);
     let count = manifest.nodes.len();
     if let Some(asked) = arguments.nodes.filter(|asked| usize::from(*asked) != count) {
         return Err(Failure::failed(format!(
@@ -89,9 +91,9 @@ fn resume(
              of exactly those, so its size is fixed"
         ))
         .remedy(format!(
-            "resume it with: quorlock cluster up --dir {shown}\n\
+            "resume it with: quorlock cluster up --dir {word}\n\
              or make another with --dir OTHER\n\
-             or forget this one and its locks: quorlock cluster clean --dir {shown}"
+             or forget this one and its locks: quorlock cluster clean --dir {word}"
         )));
     }
     let first = manifest.nodes.first().map_or(0, |node| node.port);
@@ -109,9 +111,9 @@ fn resume(
             "the cluster in {shown} was made without --tls, and its clients know its nodes as redis://; nothing was changed"
         ))
         .remedy(format!(
-            "resume it without TLS: quorlock cluster up --dir {shown}\n\
+            "resume it without TLS: quorlock cluster up --dir {word}\n\
              or make another with --dir OTHER\n\
-             or forget this one and its locks: quorlock cluster clean --dir {shown}"
+             or forget this one and its locks: quorlock cluster clean --dir {word}"
         )));
     }
     for node in &manifest.nodes {
@@ -183,7 +185,7 @@ fn check_past(home: &ClusterHome, node: &Entry) -> Result<(), Failure> {
     .remedy(format!(
         "restore the directory, or forget the whole cluster and its locks:\n\
          quorlock cluster clean --dir {}",
-        home.directory().display()
+        shell_word(home.directory().display())
     )))
 }
 

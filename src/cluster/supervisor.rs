@@ -25,7 +25,7 @@ use super::member::{Life, Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
-use crate::output::Format;
+use crate::output::{Format, shell_word};
 use crate::signals::CaughtSignals;
 
 /// What a supervisor starts with.
@@ -316,8 +316,8 @@ impl Supervisor {
         let data = if self.plan.view.ephemeral {
             "its data is gone".to_owned()
         } else {
-            let shown = self.plan.home.directory().display();
-            format!("locks and data stay; resume with: quorlock cluster up --dir {shown}")
+            let word = shell_word(self.plan.home.directory().display());
+            format!("locks and data stay; resume with: quorlock cluster up --dir {word}")
         };
         format!("Cluster '{name}' is down: {clean} of {count} nodes stopped cleanly, {data}")
     }

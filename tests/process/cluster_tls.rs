@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
-use quorlock_testkit::{Process, Wire, eventually};
+use quorlock_testkit::{Process, Wire, binary, eventually};
 use serde_json::Value;
 
 use crate::shell::{Ended, Shell};
@@ -57,7 +58,7 @@ fn its_commands_need_no_flags_and_other_clients_one_file() {
     let banner = shell.up_output();
     assert!(banner.contains(&format!("QUORLOCK_NODES={}", urls.join(","))));
     assert!(
-        banner.contains(&format!("--cacert '{authority}'")),
+        banner.contains(&format!("--cacert {authority} ")),
         "{banner}"
     );
 
@@ -177,6 +178,40 @@ fn it_remembers_that_it_speaks_tls_and_makes_certificates_anew_before_they_end()
         refused.stderr
     );
     assert!(!shell.file(".quorlock/dev/node.key").exists());
+}
+
+#[test]
+fn the_lines_to_paste_can_be_pasted_whatever_its_directory_is_called() {
+    let mut shell = Shell::in_memory();
+    let directory = "it's a \"d\\r\"";
+    let words = ["--tls", "--nodes", "1", "--base-port", "0", "--dir"];
+    let ready = shell.up(&[&words[..], &[directory]].concat());
+    let authority = ready["cacert"].as_str().unwrap();
+    let banner = shell.up_output();
+    let pasted = banner
+        .lines()
+        .find(|line| line.contains("export QUORLOCK_CACERT"));
+    let script = format!("{}; printf %s \"$QUORLOCK_CACERT\"", pasted.unwrap());
+    let read = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(
+        String::from_utf8(read.stdout).unwrap(),
+        authority,
+        "{script}"
+    );
+    // As Rust, Python and JavaScript write a string.
+    let literal = serde_json::to_string(authority).unwrap();
+    assert_eq!(banner.matches(&literal).count(), 3, "{banner}");
+    shell.succeed(&["cluster", "down", "--dir", directory]);
+    let ended = shell.quorlock(&["cluster", "status", "--dir", directory]);
+    let (_, command) = ended.stdout.split_once("start it with: quorlock ").unwrap();
+    let up = format!("{} {command} --detach", binary::quorlock().display());
+    let up = Command::new("sh")
+        .args(["-c", &up.replace('\n', " ")])
+        .current_dir(shell.path())
+        .output()
+        .unwrap();
+    assert!(up.status.success(), "{up:?}");
+    shell.succeed(&["cluster", "down", "--dir", directory]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn run(
                 show_duration(Duration::from_millis(remaining_ms))
             ),
             ServingState::Serving { .. } => format!("{text}; it serves locks"),
-            ServingState::Starting | ServingState::Silent => {
+            ServingState::Starting | ServingState::Silent | ServingState::Unreached { .. } => {
                 format!("{text}; it does not answer yet")
             }
         };

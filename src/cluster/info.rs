@@ -35,6 +35,8 @@ pub(super) enum ServingState {
     Starting,
     /// Nothing answered in time.
     Silent,
+    /// There is no connection, or none that can be trusted.
+    Unreached { why: String },
 }
 
 /// How busy a node is, and what it has written.
@@ -57,7 +59,10 @@ impl ServingState {
 pub(super) async fn ask(port: u16, cacert: Option<&Path>) -> ServingState {
     match timeout(PATIENCE, fetch(port, cacert)).await {
         Ok(Ok(text)) => parse(&text),
-        Ok(Err(_)) | Err(_) => ServingState::Silent,
+        Ok(Err(error)) => ServingState::Unreached {
+            why: error.to_string(),
+        },
+        Err(_) => ServingState::Silent,
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::manifest::write_atomically;
 use super::ownership::{READABLE, remove_if_there};
-use super::view::ClusterView;
+use super::view::{ClusterView, with_authority};
 use crate::exit_code::Failure;
 
 /// The JSON form of a cluster that is ready.
@@ -29,7 +29,7 @@ pub(super) fn value(cluster: &ClusterView) -> Value {
         "quorum": cluster.quorum,
         "nodes": nodes,
     });
-    cluster.with_authority(value)
+    with_authority(value, cluster.cacert.as_deref())
 }
 
 /// Writes the file.

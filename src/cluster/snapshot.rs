@@ -55,6 +55,9 @@ pub(super) fn state(node: &NodeView, answer: &ServingState) -> (&'static str, St
             let later = show_duration(Duration::from_millis(node.delay_ms));
             return ("serving", format!("serving, slow by {later} each way"));
         }
+        (ProcessState::Running, ServingState::Unreached { why }) => {
+            return ("no-answer", format!("does not answer: {why}"));
+        }
         (ProcessState::Ended(how), _) => return ("down", format!("down ({how})")),
         (ProcessState::Running, ServingState::RestartDelay { remaining_ms }) => {
             let left = show_duration(Duration::from_millis(*remaining_ms));

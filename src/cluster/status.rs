@@ -10,7 +10,7 @@ use super::home::ClusterHome;
 use super::info::ServingState;
 use super::manifest::Manifest;
 use super::snapshot::{Snapshot, state};
-use super::view::NodeView;
+use super::view::{NodeView, with_authority};
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::output::Format;
 use crate::runtime;
@@ -78,9 +78,10 @@ impl Report {
             "serving": 0,
             "nodes": nodes,
         });
+        let cacert = manifest.certificates(home).map(|it| it.authority);
         Self {
             text,
-            value,
+            value: with_authority(value, cacert.as_deref()),
             code: ExitCode::from(NO_QUORUM),
             is_running: false,
         }
@@ -140,7 +141,7 @@ fn value(snapshot: &Snapshot) -> Value {
     };
     let nodes: Vec<_> = snapshot.rows().map(row).collect();
     let cluster = &snapshot.cluster;
-    cluster.with_authority(json!({
+    let value = json!({
         "name": cluster.name,
         "dir": cluster.directory,
         "pid": cluster.pid,
@@ -148,5 +149,6 @@ fn value(snapshot: &Snapshot) -> Value {
         "quorum": cluster.quorum,
         "serving": snapshot.serving(),
         "nodes": nodes,
-    }))
+    });
+    with_authority(value, cluster.cacert.as_deref())
 }

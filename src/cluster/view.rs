@@ -1,6 +1,6 @@
 //! What is known about a running cluster, as it goes over the control socket and into files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -82,14 +82,6 @@ impl ClusterView {
         self.nodes.iter().find(|node| node.number == number)
     }
 
-    /// What is said of the cluster in JSON, and with TLS the file that clients need.
-    pub(super) fn with_authority(&self, mut value: Value) -> Value {
-        if let Some(file) = &self.cacert {
-            value["cacert"] = json!(file);
-        }
-        value
-    }
-
     /// The addresses as the variable `QUORLOCK_NODES` holds them.
     pub(super) fn node_list(&self) -> String {
         self.nodes
@@ -98,4 +90,12 @@ impl ClusterView {
             .collect::<Vec<_>>()
             .join(",")
     }
+}
+
+/// What is said of a cluster in JSON, and with TLS the file that clients need.
+pub(super) fn with_authority(mut value: Value, cacert: Option<&Path>) -> Value {
+    if let Some(file) = cacert {
+        value["cacert"] = json!(file);
+    }
+    value
 }

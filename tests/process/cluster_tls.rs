@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use quorlock_testkit::{Process, Wire, binary, eventually};
+use quorlock_testkit::{Certificates, Process, Wire, binary, eventually};
 use serde_json::Value;
 
 use crate::shell::{Ended, Shell};
@@ -133,6 +133,7 @@ fn it_remembers_that_it_speaks_tls_and_makes_certificates_anew_before_they_end()
     down();
     let ended = shell.quorlock(&["cluster", "status", "--json"]).json();
     assert!(urls(&ended)[0].starts_with("rediss://"), "{ended}");
+    assert!(Path::new(ended["cacert"].as_str().unwrap()).is_file());
     let said = up(&["--in-process"]);
     assert!(said.contains("It was made with --tls"), "{said}");
     use_all_commands(&shell, "a");
@@ -212,6 +213,23 @@ fn the_lines_to_paste_can_be_pasted_whatever_its_directory_is_called() {
         .unwrap();
     assert!(up.status.success(), "{up:?}");
     shell.succeed(&["cluster", "down", "--dir", directory]);
+}
+
+#[test]
+fn its_status_says_why_a_certificate_is_not_accepted() {
+    let mut shell = Shell::in_memory();
+    let ready = shell.up(&["--tls", "--nodes", "1", "--base-port", "0"]);
+    Certificates::write_to(shell.path());
+    let authority = ready["cacert"].as_str().unwrap();
+    fs::copy(shell.file("authority.pem"), authority).unwrap();
+    let ended = shell.quorlock(&["cluster", "status"]);
+    assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+    let why = "does not answer: TLS: its certificate is of no authority in";
+    assert!(ended.stdout.contains(why), "{}", ended.stdout);
+    let ended = shell.quorlock(&["cluster", "status", "--json"]).json();
+    let node = &ended["nodes"][0];
+    assert_eq!(node["state"], "no-answer");
+    assert!(node["why"].as_str().unwrap().contains("of no authority"));
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub(super) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let answer = runtime::block_on(async { Ok(timeout(PATIENCE, ask).await) })?;
     let answer = match answer {
         Ok(Ok(bytes)) => parse(&bytes).ok_or_else(|| no_http(arguments.tls)),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Err("what answers speaks no TLS; without metrics-tls yes, leave --tls out".to_owned())
+        }
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer in {PATIENCE:?}")),
     };

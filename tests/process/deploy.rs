@@ -79,6 +79,10 @@ fn the_health_of_a_node_is_what_its_endpoint_says() {
         ready.stderr
     );
     shell.succeed(&["node", "health", "--port", port, "--alive"]);
+    let tls = shell.quorlock(&["node", "health", "--port", port, "--alive", "--tls"]);
+    assert_eq!(tls.code, Some(1));
+    let what = "what answers speaks no TLS; without metrics-tls yes, leave --tls out";
+    assert!(tls.stderr.contains(what), "{}", tls.stderr);
 }
 
 #[test]

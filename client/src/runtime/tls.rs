@@ -133,8 +133,10 @@ fn read(options: &TlsOptions) -> Result<ClientConfig, String> {
     let chain = certificates(certificate)?;
     let shown = key.display();
     let text = contents(key)?;
-    let private = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
-        format!("{shown} has no private key that can be read ({error}); write it in PEM and not encrypted")
+    let private = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        format!(
+            "{shown} has no private key that can be read; write it in PEM, whole and not encrypted"
+        )
     })?;
     builder
         .with_client_auth_cert(chain, private)
@@ -171,8 +173,8 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     match read {
         Ok(read) if !read.is_empty() => Ok(read),
         Ok(_) => Err(format!("{shown} has no certificate in it; write it in PEM")),
-        Err(error) => Err(format!(
-            "{shown} has a certificate that cannot be read ({error}): it may be cut off"
+        Err(_) => Err(format!(
+            "{shown} has a certificate that is cut off or damaged; write the file again, whole"
         )),
     }
 }

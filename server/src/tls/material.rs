@@ -176,9 +176,7 @@ fn certificates(directive: &str, file: &Path) -> Result<Vec<CertificateDer<'stat
             "{directive} {shown}: there is no certificate in it; write it in PEM"
         )),
         Ok(read) => Ok(read),
-        Err(error) => Err(format!(
-            "{directive} {shown}: {error}; the file may be cut off"
-        )),
+        Err(_) => Err(format!("{directive} {shown}: {DAMAGED}")),
     }
 }
 
@@ -194,7 +192,7 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
         pem::Error::NoItemsFound => {
             format!("tls-key-file {shown}: there is no private key in it; write it in PEM")
         }
-        error => format!("tls-key-file {shown}: {error}; the file may be cut off"),
+        _ => format!("tls-key-file {shown}: {DAMAGED}"),
     })?;
     if std::fs::metadata(file).is_ok_and(|about| about.mode() & 0o004 != 0) {
         tracing::warn!(
@@ -239,3 +237,6 @@ const NOT_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 const BYTES_MAX: u64 = 1024 * 1024;
 
 const FILES_MAX: usize = 1024;
+
+/// Said in place of the reason, which lists bytes.
+const DAMAGED: &str = "the PEM in it is cut off or damaged; write the file again, whole";

@@ -314,6 +314,7 @@ fn files_that_cannot_be_used_are_named_with_their_directive() {
     let read = |more: &[(&str, &str)]| {
         let config = configured(folder.path(), more);
         std::fs::write(at("half.pem"), &whole[..whole.len() / 2]).unwrap();
+        std::fs::write(at("half.key"), &certificate("node.key")[..99]).unwrap();
         std::fs::write(at("empty.pem"), "").unwrap();
         let encrypted =
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
@@ -330,7 +331,8 @@ fn files_that_cannot_be_used_are_named_with_their_directive() {
         Ok(())
     );
     for (directive, file, part) in [
-        ("tls-cert-file", "half.pem", "cut off"),
+        ("tls-cert-file", "half.pem", "cut off or damaged"),
+        ("tls-key-file", "half.key", "cut off or damaged"),
         ("tls-cert-file", "empty.pem", "no certificate in it"),
         ("tls-cert-file", "missing.pem", "No such file"),
         ("tls-cert-file", "", "no file"),
@@ -348,6 +350,7 @@ fn files_that_cannot_be_used_are_named_with_their_directive() {
             "{refused}"
         );
         assert!(refused.contains(file), "{refused}");
+        assert!(!refused.contains('['), "no list of bytes: {refused}");
     }
     let refused = read(&[("tls-auth-clients", "yes")]).unwrap_err();
     assert!(refused.contains("tls-ca-cert-file"), "{refused}");

@@ -237,9 +237,9 @@ impl Dealer {
 }
 
 /// Whether another client can be served. At `maxclients`, or where the nodes of this process have as many together as it may
-/// have files, the oldest one that has not authenticated goes,
-/// so that connections that never do cannot keep out those that will. A client that sends the password with
-/// its first bytes is not affected: its worker executes what has arrived before it closes anybody.
+/// have files, the oldest one goes that has not authenticated or has not completed its handshake of TLS: those that never do
+/// cannot keep out those that will. A client that sends the password with its first bytes, without TLS, is not affected: its
+/// worker executes what has arrived before it closes anybody.
 async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
     let clients = &node.clients;
     let clients_max = || node.configured(|it| it.maxclients);

@@ -495,24 +495,3 @@ fn more_locks_than_records_forget_what_is_known_of_some_and_no_lock() {
     assert_eq!(fact(&mut node, "0", "since-known"), "0");
     assert_eq!(node.run("GET 0"), "\"token\"");
 }
-
-#[test]
-fn a_lock_without_a_fence_may_last_for_longer_than_any_restart_delay() {
-    let mut node = node();
-    let long = "3600000";
-    let granted = node.run(&format!("LOCK.ACQUIRE job token {long} OWNER night"));
-    assert_eq!(granted, "[1, 0, 0]");
-    assert_eq!(fact(&mut node, "job", "owner"), "\"night\"");
-    assert_eq!(node.run(&format!("LOCK.EXTEND job token {long}")), "1");
-    let refused =
-        |answer: String| assert!(answer.contains("longer than restart-delay-max"), "{answer}");
-    refused(node.run("LOCK.FENCE job token 1"));
-    refused(node.run(&format!("LOCK.ACQUIRE other token {long} GUESS 1")));
-    refused(node.run(&format!("LOCK.ACQUIRE other token {long} SHARED")));
-    assert_eq!(
-        node.run("LOCK.ACQUIRE fenced token 30000 GUESS 1"),
-        "[1, 1, 1]"
-    );
-    refused(node.run(&format!("LOCK.EXTEND fenced token {long}")));
-    assert_eq!(node.run("PTTL fenced"), "30000");
-}

@@ -195,3 +195,23 @@ fn a_node_whose_fences_are_lost_takes_none_until_it_has_adopted_a_ceiling() {
     assert_eq!(node.run("LOCK.FENCE job a 41"), "[0, 41]");
     assert_eq!(node.run("LOCK.FENCE job a 42"), "[1, 42]");
 }
+
+#[test]
+fn a_lock_without_a_fence_may_last_for_longer_than_any_restart_delay() {
+    let mut node = Node::new();
+    let long = "3600000";
+    let granted = node.run(&format!("LOCK.ACQUIRE job token {long} OWNER night"));
+    assert_eq!(granted, "[1, 0, 0]");
+    assert_eq!(node.run(&format!("LOCK.EXTEND job token {long}")), "1");
+    let refused =
+        |answer: String| assert!(answer.contains("longer than restart-delay-max"), "{answer}");
+    refused(node.run("LOCK.FENCE job token 1"));
+    refused(node.run(&format!("LOCK.ACQUIRE other token {long} GUESS 1")));
+    refused(node.run(&format!("LOCK.ACQUIRE other token {long} SHARED")));
+    assert_eq!(
+        node.run("LOCK.ACQUIRE fenced token 30000 GUESS 1"),
+        "[1, 1, 1]"
+    );
+    refused(node.run(&format!("LOCK.EXTEND fenced token {long}")));
+    assert_eq!(node.run("PTTL fenced"), "30000");
+}

@@ -198,7 +198,7 @@ fn a_node_whose_fences_are_lost_takes_none_until_it_has_adopted_a_ceiling() {
 
 #[test]
 fn a_lock_without_a_fence_may_last_for_longer_than_any_restart_delay() {
-    let mut node = Node::new();
+    let mut node = Node::default();
     let long = "3600000";
     let granted = node.run(&format!("LOCK.ACQUIRE job token {long} OWNER night"));
     assert_eq!(granted, "[1, 0, 0]");

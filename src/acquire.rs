@@ -60,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     }
     let list = arguments.nodes.list()?;
     let ttl = arguments.ttl.of(&list);
+    let prefix = list.prefix.clone();
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
@@ -82,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             is_quiet: speech.quiet,
         };
         let lease = waiting::acquire(&wanted, &redlock, &mut signals, acquire).await?;
-        print(arguments, &redlock, &lease, ttl, format).await?;
+        print(arguments, &redlock, &lease, (ttl, &prefix), format).await?;
         speech.remark_on_lock(name, lease.remaining(), redlock.nodes().len());
         if lease.remaining().is_zero() {
             let shown = quorlock_server::show_duration(ttl);
@@ -100,7 +101,7 @@ async fn print(
     arguments: &Arguments,
     redlock: &Redlock,
     lease: &Lease,
-    ttl: Duration,
+    (ttl, prefix): (Duration, &str),
     format: Format,
 ) -> Result<(), Failure> {
     let nodes: Vec<&str> = redlock.nodes().iter().map(AsRef::as_ref).collect();
@@ -114,7 +115,7 @@ async fn print(
         value["fence"] = fence.into();
     }
     let text = if arguments.export {
-        let variables = lock_variables::of(&arguments.name, lease);
+        let variables = lock_variables::of(&arguments.name, lease, prefix);
         lock_variables::as_exports(&variables)
     } else {
         let mut text = lease.token().as_bytes().to_vec();

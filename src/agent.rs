@@ -144,7 +144,7 @@ async fn serve(
 fn compared(used: &NodeList, now: Result<NodeList, Failure>) -> String {
     match now {
         Ok(now) if now == *used => "the list of nodes is the same as before".to_owned(),
-        Ok(_) => "the list of nodes, a login or the counting of votes has changed. A running agent keeps the list that it was started \
+        Ok(_) => "what names the nodes, a login, TLS, the prefix or the counting of votes has changed. A running agent keeps the list that it was started \
                   with: restart it, and all agents of these nodes at the same time if nodes were replaced. Locks that are held stay on \
                   their nodes until they are released or their ttl is over"
             .to_owned(),

@@ -25,8 +25,12 @@ impl HolderOptions {
 }
 
 fn this_process(program: Option<&OsString>) -> String {
-    let user = env::var("LOGNAME").or_else(|_| env::var("USER"));
-    let user = user.unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw()));
+    let user = ["LOGNAME", "USER"].into_iter().find_map(|name| {
+        let user = env::var(name).ok()?;
+        (!user.is_empty()).then_some(user)
+    });
+    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    let user: String = user.chars().take(USER_CHARACTERS_MAX).collect();
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
     // Without a program the lock outlives this process.
@@ -37,6 +41,9 @@ fn this_process(program: Option<&OsString>) -> String {
     let pid = std::process::id();
     format!("{user}@{host}, pid {pid}: {}", program.display())
 }
+
+/// So that there is room for the rest.
+const USER_CHARACTERS_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

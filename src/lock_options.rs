@@ -12,6 +12,7 @@ use quorlock_server::show_duration;
 
 use crate::duration;
 use crate::exit_code::Failure;
+use crate::lock_variables::PREFIX;
 use crate::nodes;
 use crate::nodes_file::NodeList;
 use crate::output::remark;
@@ -42,7 +43,8 @@ pub(crate) struct NodeOptions {
     pub(crate) votes_by_address: bool,
     /// What the names of locks begin with on the nodes, before those that are said here
     ///
-    /// For several teams that share nodes. Whoever is to exclude each other says the same prefix.
+    /// For several teams that share nodes. Whoever is to exclude each other says the same prefix. Or QUORLOCK_PREFIX, which
+    /// run hands to its command.
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
     #[command(flatten)]
@@ -85,8 +87,13 @@ impl NodeOptions {
     /// The nodes, and how their votes are counted, as the first source says that names any.
     pub(crate) fn list(&self) -> Result<NodeList, Failure> {
         let mut list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
-        if let Some(prefix) = &self.prefix {
-            list.prefix.clone_from(prefix);
+        let variable = std::env::var_os(PREFIX).filter(|value| !value.is_empty());
+        let variable = variable.map(|value| {
+            let wrong = |_| Failure::usage(format!("{PREFIX} is not UTF-8; nothing was sent"));
+            value.into_string().map_err(wrong)
+        });
+        if let Some(prefix) = self.prefix.clone().map(Ok).or(variable) {
+            list.prefix = prefix?;
         }
         Ok(list)
     }

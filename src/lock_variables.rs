@@ -8,6 +8,9 @@ use quorlock_client::{Guard, Lease, Token};
 
 use crate::clock;
 
+/// The variable that says what names begin with.
+pub(crate) const PREFIX: &str = "QUORLOCK_PREFIX";
+
 /// What is told of a lock.
 pub(crate) struct LockFacts<'a> {
     token: &'a Token,
@@ -38,10 +41,11 @@ impl<'a> From<&'a Lease> for LockFacts<'a> {
     }
 }
 
-/// The variables, for a lock that was just acquired.
+/// The variables, for a lock that was just acquired: its name as it is said to commands, which put the prefix before it.
 pub(crate) fn of<'a>(
     name: &OsStr,
     lock: impl Into<LockFacts<'a>>,
+    prefix: &str,
 ) -> Vec<(&'static str, OsString)> {
     let LockFacts {
         token,
@@ -59,6 +63,8 @@ pub(crate) fn of<'a>(
         ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
     ];
     variables.extend(fence.map(|fence| ("QUORLOCK_FENCE", fence.to_string().into())));
+    let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
+    variables.extend(prefix.map(|prefix| (PREFIX, prefix.to_owned().into())));
     variables.extend(permit.map(|index| ("QUORLOCK_PERMIT", index.to_string().into())));
     variables
 }

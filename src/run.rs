@@ -98,6 +98,22 @@ pub(crate) struct Arguments {
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     arguments.check_names()?;
+    let name = arguments.shown();
+    let textfile = arguments.textfile.as_ref();
+    let record = textfile.map(|path| Record::begin(path, &name.to_string_lossy()));
+    let mut record = record.transpose()?;
+    let code = lock_and_run(arguments, format, record.as_mut());
+    if let Some(record) = record {
+        record.end(&code);
+    }
+    code.map(ExitCode::from)
+}
+
+fn lock_and_run(
+    arguments: &Arguments,
+    format: Format,
+    mut record: Option<&mut Record>,
+) -> Result<u8, Failure> {
     let list = arguments.nodes.list()?;
     let ttl = arguments.ttl.of(&list);
     let rules = arguments.loss.rules(ttl)?;
@@ -105,16 +121,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         [] => None,
         words => Some(Program::find(words)?),
     };
+    let prefix = list.prefix.clone();
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
-    let name = arguments.shown();
-    let textfile = arguments.textfile.as_ref();
-    let record = textfile.map(|path| Record::begin(path, &name.to_string_lossy()));
-    let mut record = record.transpose()?;
-    let code = runtime::block_on(async {
+    runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
         let guard = match acquire(arguments, &redlock, &mut signals, ttl, rules).await {
             Err(failure) if failure.code == BUSY && arguments.busy_ok => {
-                record.iter_mut().for_each(Record::busy);
+                record.iter_mut().for_each(|record| record.busy());
                 return Ok(0);
             }
             Err(failure) if failure.code == BUSY => {
@@ -122,23 +135,20 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             }
             acquired => acquired?,
         };
-        record.iter_mut().for_each(Record::taken);
+        record.iter_mut().for_each(|record| record.taken());
         let nodes = redlock.nodes().len();
+        let name = arguments.shown();
         arguments
             .speech
             .remark_on_lock(&name, guard.remaining(), nodes);
-        let end = LockEnd::of(arguments, &redlock, ttl);
+        let end = LockEnd::of(arguments, &redlock, ttl, prefix);
         match &program {
             Some(program) => {
                 hold_and_release(arguments, rules, program, guard, &mut signals, &end).await
             }
             None => hold_open(arguments, guard, &mut signals, format, &end).await,
         }
-    });
-    if let Some(record) = record {
-        record.end(&code);
-    }
-    code.map(ExitCode::from)
+    })
 }
 
 /// Takes the lock, or waits for it as long as the caller wants.
@@ -172,7 +182,11 @@ async fn acquire(
     }
     let wanted = Wanted {
         shown: &arguments.shown(),
-        names: &arguments.names,
+        // A lock with the name of a permit's semaphore is another one.
+        names: match arguments.permits {
+            Some(_) => &[],
+            None => &arguments.names,
+        },
         nodes: &arguments.nodes,
         is_quiet: arguments.speech.quiet || arguments.busy_ok,
     };
@@ -238,7 +252,7 @@ async fn hold_open(
 ) -> Result<u8, Failure> {
     // Of a permit it is the permit's.
     let name = name_of(&guard);
-    let variables = lock_variables::of(&name, &guard);
+    let variables = lock_variables::of(&name, &guard, end.prefix());
     let mut value = json!({
         "name": name.to_string_lossy(),
         "token": guard.token().to_string(),
@@ -287,7 +301,7 @@ async fn hold_and_release(
 ) -> Result<u8, Failure> {
     let terminal = Terminal::held();
     let wants_terminal = terminal.as_ref().is_some_and(Terminal::is_interactive);
-    let environment = lock_variables::of(&name_of(&guard), &guard);
+    let environment = lock_variables::of(&name_of(&guard), &guard, end.prefix());
     let max_hold = arguments.loss.max_hold;
     let hold = Hold {
         guard: &guard,

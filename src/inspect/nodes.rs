@@ -13,6 +13,7 @@ use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question;
 use quorlock_client_rules::inspection::sight::Sight;
 use quorlock_client_rules::votes::Identity;
+use tokio::time::timeout;
 
 use super::node_link::NodeLink;
 use super::shown;
@@ -57,11 +58,15 @@ impl Nodes {
         let list = options.list()?;
         let (nodes, tls) = options.with_tls(&list);
         tls.remark_on_plain(&nodes);
-        Self::open(options, &list).await
+        Self::open(options, &list, Duration::MAX).await
     }
 
-    /// The same without a remark.
-    pub(super) async fn open(options: &NodeOptions, list: &NodeList) -> Result<Self, Failure> {
+    /// The same without a remark. Each node gets so much time to say who it is.
+    pub(super) async fn open(
+        options: &NodeOptions,
+        list: &NodeList,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
         let (nodes, tls) = options.with_tls(list);
         let addresses = nodes.iter().map(|node| NodeAddress::parse(node));
         let addresses: Vec<NodeAddress> = addresses
@@ -71,7 +76,9 @@ impl Nodes {
         let open = addresses.iter().map(async |address| ListedNode {
             label: address.to_string(),
             endpoint: address.endpoint.clone(),
-            asked: AskedNode::open(address, &dialer).await,
+            asked: timeout(patience, AskedNode::open(address, &dialer))
+                .await
+                .unwrap_or_else(|_| Err("it does not answer in time".to_owned())),
         });
         Ok(Self {
             all: all_of(open).await,

@@ -86,6 +86,8 @@ fn words(state: &NodeState, nodes: &Nodes) -> String {
         NodeState::Serving => "serving".to_owned(),
         NodeState::RestartDelay { left } => format!("restart delay, {} left", show_duration(*left)),
         NodeState::Starting => "starting".to_owned(),
+        NodeState::LogFails => "cannot write its log: takes no locks".to_owned(),
+        NodeState::MemoryFull => "its memory is full: takes no further locks".to_owned(),
         NodeState::Replica => "a replica: takes no locks".to_owned(),
         NodeState::RedisCluster => "a node of Redis Cluster: does not vote".to_owned(),
         NodeState::SameNode(other) => {

@@ -61,13 +61,13 @@ pub(super) async fn look(nodes: &mut Nodes, name: &[u8]) -> LockView {
     views.pop().expect("one view for one name")
 }
 
-/// Who holds the first of these locks that is held, and since when, for whoever waits for them. None where the nodes do not say
-/// so, or not soon.
+/// Who holds the first of these locks that is held, and since when, for whoever waits for them. None where no majority says so
+/// soon: a node that hangs is left out.
 pub(crate) async fn holder_of(options: &NodeOptions, names: &[OsString]) -> Option<String> {
     let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
     let look = async {
         let list = options.list().ok()?;
-        let mut nodes = Nodes::open(options, &list).await.ok()?;
+        let mut nodes = Nodes::open(options, &list, SOON / 2).await.ok()?;
         let views = nodes.look(&names, Duration::MAX).await;
         views.iter().find_map(summary)
     };
@@ -75,9 +75,10 @@ pub(crate) async fn holder_of(options: &NodeOptions, names: &[OsString]) -> Opti
 }
 
 fn summary(view: &LockView) -> Option<String> {
-    let holder = view.holders.first()?;
+    let mut holders = view.held_by();
+    let holder = holders.next()?;
     let words = shown::holder_words(holder)?;
-    let others = match view.holders.len() - 1 {
+    let others = match holders.count() {
         0 => String::new(),
         count => format!(" and {count} more"),
     };

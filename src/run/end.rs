@@ -37,18 +37,30 @@ pub(super) struct LockEnd<'a> {
     arguments: &'a Arguments,
     redlock: &'a Redlock,
     ttl: Duration,
+    prefix: String,
     acquired: ClientInstant,
 }
 
 impl<'a> LockEnd<'a> {
-    pub(super) fn of(arguments: &'a Arguments, redlock: &'a Redlock, ttl: Duration) -> Self {
+    pub(super) fn of(
+        arguments: &'a Arguments,
+        redlock: &'a Redlock,
+        ttl: Duration,
+        prefix: String,
+    ) -> Self {
         let acquired = SystemClock.now();
         Self {
             arguments,
             redlock,
             ttl,
+            prefix,
             acquired,
         }
+    }
+
+    /// What the lock's name begins with on the nodes.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// The work has ended while the lock was held, as far as is known.

@@ -1,14 +1,18 @@
 //! What a run came to, as a file for the textfile collector of Prometheus's node_exporter.
 //!
-//! The file is one job's on one machine. Its counts go on from the file of the run before, so nothing else keeps them. A run that
+//! The file is one job's on one machine. Its counts go on from what the file says when the run has ended, so nothing else keeps them. A run that
 //! is killed writes nothing: that the last success is long ago is what an alert looks at.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, io};
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::clock;
 use crate::exit_code::{BUSY, Failure, LOST, NO_QUORUM};
@@ -28,9 +32,25 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads what the runs before have left. To be called before a lock is taken.
+    /// To be called before a lock is taken: refuses what is no file of runs.
     pub(super) fn begin(path: &Path, name: &str) -> Result<Self, Failure> {
-        let mut record = Self {
+        if path.extension() != Some(OsStr::new("prom")) {
+            let what = format!(
+                "the collector reads no file like {}; nothing was sent",
+                path.display()
+            );
+            return Err(Failure::usage(what).remedy("let the name end with .prom"));
+        }
+        read(path).map_err(|error| {
+            let what = format!(
+                "the textfile {} cannot be used: {error}; nothing was sent",
+                path.display()
+            );
+            Failure::usage(what).remedy(
+                "name another file with --textfile, one for each job, in a folder that is there",
+            )
+        })?;
+        Ok(Self {
             path: path.to_owned(),
             name: name.to_owned(),
             counts: OUTCOMES.map(|outcome| (outcome, 0)).into(),
@@ -38,22 +58,7 @@ impl Record {
             began: clock::now(),
             taken: None,
             is_busy: false,
-        };
-        let text = read(path).map_err(|error| {
-            Failure::usage(format!(
-                "cannot read the textfile {}: {error}; nothing was sent",
-                path.display()
-            ))
-        })?;
-        if !text.is_empty() && !text.starts_with(FIRST) {
-            return Err(Failure::usage(format!(
-                "{} is not a textfile of quorlock run, and would be overwritten; nothing was sent",
-                path.display()
-            ))
-            .remedy("name another file with --textfile, one for each job"));
-        }
-        record.take_over(&text);
-        Ok(record)
+        })
     }
 
     /// The lock is held now.
@@ -82,17 +87,25 @@ impl Record {
                 failure.exit,
             ),
         };
-        *self.counts.entry(outcome).or_default() += 1;
-        let ended = clock::wall().as_secs_f64();
-        if outcome == "done" {
-            self.last_success = Some(ended);
-        }
-        if let Err(error) = replace(&self.path, &self.text(ended, code)) {
+        if let Err(error) = self.add(outcome, code) {
             remark(format_args!(
                 "cannot write the textfile {}: {error}; the metrics of this run are missing",
                 self.path.display()
             ));
         }
+    }
+
+    /// Adds this run to those that have ended before, whichever began first.
+    fn add(&mut self, outcome: &'static str, code: u8) -> io::Result<()> {
+        let _others_wait = turn(&self.path);
+        let before = read(&self.path)?;
+        self.take_over(&before);
+        *self.counts.entry(outcome).or_default() += 1;
+        let ended = clock::wall().as_secs_f64();
+        if outcome == "done" {
+            self.last_success = Some(ended);
+        }
+        replace(&self.path, &self.text(ended, code))
     }
 
     fn text(&self, ended: f64, code: u8) -> String {
@@ -161,23 +174,58 @@ impl Record {
     }
 }
 
-/// The text of a file, nothing where there is none.
-fn read(path: &Path) -> io::Result<String> {
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Holds up other runs that write into the folder: without it one of two that end together would not be counted. Whoever holds it
+/// for longer than a moment is not waited for.
+fn turn(path: &Path) -> Option<File> {
+    let folder = File::open(folder(path)).ok()?;
+    for _ in 0..TURN_TRIES {
+        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Some(folder);
+        }
+        clock::block_for(TURN_STEP);
+    }
+    None
 }
 
-/// Readers see the old file or the new one. The collector reads no file whose name does not end with `.prom`.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The text of a file of runs, nothing where there is no file. What is anything else would be destroyed.
+fn read(path: &Path) -> io::Result<String> {
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_file() => {}
+        Ok(_) => return Err(io::Error::other("it is no file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A folder that is not there is found now, and not when the run has ended.
+            return fs::metadata(folder(path)).map(|_| String::new());
+        }
+        Err(error) => return Err(error),
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    match text.is_empty() || text.starts_with(FIRST) {
+        true => Ok(text),
+        false => Err(io::Error::other("it was not written by quorlock run")),
+    }
+}
+
+/// Readers see the old file or the new one. The collector reads no file whose name does not end with `.prom`, and may be another
+/// user. Whoever may write into the folder cannot have another file written: the draft is new.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
-    let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    let _left_by_another_with_this_number = fs::remove_file(&draft);
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).open(&draft)?;
+    let written = file
+        .set_permissions(Permissions::from_mode(0o644))
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
         let _not_there = fs::remove_file(&draft);
     }
@@ -198,6 +246,8 @@ const RUNS: &str = "quorlock_run_runs_total";
 const LAST: &str = "quorlock_run_last_";
 const LAST_SUCCESS: &str = "success_timestamp_seconds";
 const OUTCOMES: [&str; 6] = ["done", "failed", "busy", "lost", "no-quorum", "error"];
+const TURN_TRIES: u32 = 100;
+const TURN_STEP: Duration = Duration::from_millis(10);
 /// A file of ours is shorter, with the longest name.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -206,7 +256,7 @@ mod tests {
     use super::*;
 
     fn record(text: &str, name: &str) -> Record {
-        let mut record = Record::begin(Path::new("/nowhere/at/all"), name).unwrap();
+        let mut record = Record::begin(Path::new("/none.prom"), name).unwrap();
         record.take_over(text);
         record
     }

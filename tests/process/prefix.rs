@@ -71,6 +71,13 @@ fn a_command_says_the_name_of_its_lock_again_and_a_flag_is_above_the_file() {
     let program = binary::quorlock();
     let program = program.to_str().unwrap();
     say(&shell, &["run", "job", "--", "sh", "-c", extend, program]);
+    // Nothing else than the variable of run leads to the name there.
+    let extend = "\"$0\" extend \"$QUORLOCK_NAME\" \"$QUORLOCK_TOKEN\"";
+    let words = [
+        "run", "job", "--prefix", "b:", "--", "sh", "-c", extend, program,
+    ];
+    let ended = shell.quorlock(&words);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     say(&shell, &["acquire", "job", "--prefix", "", "--ttl", "9s"]);
     let mut node = Wire::connect(&addresses(&shell)[0]);
     let left: u64 = node.ask("PTTL job")[1..].parse().unwrap();

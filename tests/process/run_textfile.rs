@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use quorlock_testkit::{binary, eventually};
+
 use crate::run::cluster;
+use crate::shell::await_end;
 
 #[test]
 fn runs_are_counted_by_what_they_came_to_from_one_process_to_the_next() {
@@ -54,24 +57,91 @@ fn runs_are_counted_by_what_they_came_to_from_one_process_to_the_next() {
 }
 
 #[test]
-fn a_file_of_something_else_is_not_overwritten_and_one_that_cannot_be_written_changes_no_run() {
+fn runs_that_wait_for_each_other_are_all_counted_and_the_last_success_stays() {
     let shell = cluster();
-    let precious = shell.file("backup.sh");
-    fs::write(&precious, "echo precious\n").unwrap();
-    let run = |path: &str| shell.quorlock(&["run", "job", "--textfile", path, "--", "true"]);
-    let refused = run(precious.to_str().unwrap());
-    assert_eq!(refused.code, Some(64), "{}", refused.stderr);
+    let file = shell.file("job.prom");
+    let path = file.to_str().unwrap();
+    let run = |rest: &[&str]| shell.command(&[&["run", "job", "--textfile", path], rest].concat());
+    let mut first = run(&["--", "sleep", "1"]).spawn().unwrap();
+    eventually("it holds the lock", || {
+        shell.quorlock(&["who", "job"]).stdout.contains(": sleep")
+    });
+    // It began before the first one has ended, and ends behind it.
+    let mut second = run(&["--", "sh", "-c", "exit 1"]).spawn().unwrap();
+    let busy = run(&["--no-wait", "--busy-ok", "--", "true"])
+        .status()
+        .unwrap();
+    assert!(busy.success());
+    assert!(await_end(&mut first).success());
+    await_end(&mut second);
+    let text = fs::read_to_string(&file).unwrap();
+    for outcome in ["done", "busy", "failed"] {
+        let line = format!("{{name=\"job\",outcome=\"{outcome}\"}} 1\n");
+        assert!(text.contains(&line), "{outcome}: {text}");
+    }
     assert!(
-        refused.stderr.contains("nothing was sent"),
-        "{}",
-        refused.stderr
+        text.contains("quorlock_run_last_success_timestamp_seconds{"),
+        "{text}"
     );
-    assert_eq!(fs::read_to_string(&precious).unwrap(), "echo precious\n");
-    let nowhere = run("no/such/folder/job.prom");
-    assert_eq!(nowhere.code, Some(0), "{}", nowhere.stderr);
+}
+
+#[test]
+fn nothing_but_a_file_of_runs_is_overwritten() {
+    let shell = cluster();
+    let run = |path: &str| shell.quorlock(&["run", "job", "--textfile", path, "--", "true"]);
+    let at = |name: &str| shell.file(name);
+    fs::write(at("precious.prom"), "echo precious\n").unwrap();
+    std::os::unix::fs::symlink(at("precious.prom"), at("link.prom")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at("pipe.prom"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    fs::create_dir(at("folder.prom")).unwrap();
+    for name in [
+        "precious.prom",
+        "link.prom",
+        "pipe.prom",
+        "folder.prom",
+        "none/a.prom",
+        "a.txt",
+    ] {
+        let refused = run(at(name).to_str().unwrap());
+        assert_eq!(refused.code, Some(64), "{name}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("nothing was sent"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(at("precious.prom")).unwrap(),
+        "echo precious\n"
+    );
+}
+
+#[test]
+fn a_draft_that_is_a_link_leads_to_no_other_file() {
+    let shell = cluster();
+    fs::write(shell.file("victim"), "precious").unwrap();
+    // Another user of the folder guesses the name of the draft.
+    let script = "ln -s victim job.prom.$$; exec \"$0\" run job --textfile job.prom -- true";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script]).arg(binary::quorlock());
+    command
+        .current_dir(shell.path())
+        .env_remove("QUORLOCK_NODES");
+    assert!(command.status().unwrap().success());
+    assert_eq!(
+        fs::read_to_string(shell.file("victim")).unwrap(),
+        "precious"
+    );
     assert!(
-        nowhere.stderr.contains("cannot write the textfile"),
-        "{}",
-        nowhere.stderr
+        fs::symlink_metadata(shell.file("job.prom"))
+            .unwrap()
+            .is_file()
     );
 }

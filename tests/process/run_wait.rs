@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use quorlock_testkit::{becomes_so, binary, eventually};
+use quorlock_testkit::{Wire, becomes_so, binary, eventually};
 use rustix::process::Signal;
 
-use crate::run::{catches_sigterm, cluster};
+use crate::run::{addresses, catches_sigterm, cluster};
 use crate::shell::{Ended, Shell, await_end, send};
 
 const SHORT: std::time::Duration = std::time::Duration::from_millis(300);
@@ -85,6 +85,42 @@ fn a_busy_lock_is_shown_with_the_text_of_its_holder_and_since_when() {
     send(&held, Signal::TERM);
     await_end(&mut held);
     assert!(await_end(&mut waits).success());
+}
+
+#[test]
+fn a_holder_is_named_while_a_node_hangs_and_only_where_it_holds_what_is_wanted() {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0"]);
+    shell.succeed(&["acquire", "a", "--owner", "the-holder"]);
+    shell.succeed(&["cluster", "pause", "1"]);
+    let busy = shell.quorlock(&["run", "a", "--no-wait", "--", "true"]);
+    assert!(
+        busy.stderr.contains("the holder of 'a' is the-holder"),
+        "{}",
+        busy.stderr
+    );
+    shell.succeed(&["cluster", "resume", "1"]);
+    // A permit of this name is another lock.
+    let mut permit = shell.command(&["run", "a", "--permits", "1", "--", "sleep", "1000"]);
+    let mut permit = permit.spawn().unwrap();
+    eventually("the permit is held", || {
+        let shown = shell.quorlock(&["who", "a:permit:0"]);
+        shown.code == Some(0)
+    });
+    let busy = shell.quorlock(&["run", "a", "--permits", "1", "--no-wait", "--", "true"]);
+    assert_eq!(busy.code, Some(75), "{}", busy.stderr);
+    assert!(!busy.stderr.contains("the-holder"), "{}", busy.stderr);
+    send(&permit, Signal::TERM);
+    await_end(&mut permit);
+    // Two nodes of three name others.
+    let addresses = addresses(&shell);
+    for (node, owner) in addresses.iter().zip(["first", "second"]) {
+        let granted =
+            Wire::connect(node).ask(&format!("LOCK.ACQUIRE split t-{owner} 60000 OWNER {owner}"));
+        assert!(granted.contains('1'), "{granted}");
+    }
+    let busy = shell.quorlock(&["run", "split", "--no-wait", "--", "true"]);
+    assert!(!busy.stderr.contains("the holder of"), "{}", busy.stderr);
 }
 
 #[test]

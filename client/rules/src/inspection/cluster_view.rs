@@ -30,6 +30,10 @@ pub enum NodeState {
     },
     /// It is still reading its data.
     Starting,
+    /// It cannot write its log.
+    LogFails,
+    /// Its keys take all the memory that they may.
+    MemoryFull,
     /// It copies another server: it takes no locks of its own.
     Replica,
     /// It is a part of Redis Cluster, whose nodes have each a part of the keys.
@@ -54,6 +58,8 @@ impl NodeState {
             Self::Serving => "serving",
             Self::RestartDelay { .. } => "restart-delay",
             Self::Starting => "starting",
+            Self::LogFails => "log-fails",
+            Self::MemoryFull => "memory-full",
             Self::Replica => "replica",
             Self::RedisCluster => "redis-cluster",
             Self::SameNode(_) => "same-node",
@@ -175,6 +181,10 @@ fn own_state(facts: &NodeFacts, listed: usize, votes_by_address: bool) -> NodeSt
     }
     match facts.delay_left {
         Some(left) => NodeState::RestartDelay { left },
+        None if facts.log_fails => NodeState::LogFails,
+        None if facts.memory_percent().is_some_and(|percent| percent >= 100) => {
+            NodeState::MemoryFull
+        }
         None => NodeState::Serving,
     }
 }
@@ -237,6 +247,8 @@ mod tests {
     fn servers_that_cannot_take_locks_are_named() {
         for (text, state) in [
             ("run_id:a loading:1", NodeState::Starting),
+            ("run_id:a aof_last_write_status:err", NodeState::LogFails),
+            ("run_id:a used_memory:9 maxmemory:9", NodeState::MemoryFull),
             ("run_id:a role:slave", NodeState::Replica),
             ("run_id:a cluster_enabled:1", NodeState::RedisCluster),
             ("redis_version:7", NodeState::Unidentified),

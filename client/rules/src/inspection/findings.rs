@@ -119,6 +119,18 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             "wait; with appendfsync always it serves at once after a crash",
         ),
         NodeState::Starting => found(Warning, "starting", "it is still reading its data", "wait"),
+        NodeState::LogFails => found(
+            Problem,
+            "log-fails",
+            "it cannot write its log, and takes no locks until it can",
+            "make room on its disk; its log file says what the disk answers",
+        ),
+        NodeState::MemoryFull => found(
+            Problem,
+            "memory-full",
+            "its keys take all of maxmemory: it takes no further locks",
+            limits::MORE_MEMORY,
+        ),
         NodeState::Replica => found(
             Problem,
             "replica",
@@ -165,6 +177,9 @@ fn remedy_for_silence(why: &str) -> &'static str {
     const LOGIN: [&str; 3] = ["NOAUTH", "WRONGPASS", "refused the login"];
     if LOGIN.iter().any(|words| why.contains(words)) {
         return "give user and password in the address, or in nodes.conf: redis://user:password@host:port";
+    }
+    if why.contains("max number of clients") {
+        return limits::MORE_CLIENTS;
     }
     if why.contains("NOPERM") {
         return "give this user the right to run INFO, LOCK.LIST and LOCK.INFO";

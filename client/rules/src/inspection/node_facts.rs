@@ -121,6 +121,19 @@ impl NodeFacts {
     }
 }
 
+impl NodeFacts {
+    /// How much of its memory its keys take, where it takes no new ones beyond its limit.
+    #[must_use]
+    pub fn memory_percent(&self) -> Option<u64> {
+        let evicts = self
+            .eviction
+            .as_deref()
+            .is_some_and(|policy| policy != "noeviction");
+        let limit = self.memory_max.filter(|limit| *limit > 0 && !evicts)?;
+        Some(self.memory?.saturating_mul(100) / limit)
+    }
+}
+
 /// No field that is read is longer.
 const VALUE_BYTES_MAX: usize = 256;
 

@@ -5,37 +5,22 @@ use super::{Finding, Severity, found};
 
 /// Which limits it has reached, or comes near to.
 pub(super) fn of_limits(facts: &NodeFacts) -> Vec<Finding> {
-    let log = facts.log_fails.then(|| {
-        found(
-            Severity::Problem,
-            "log-fails",
-            "it cannot write its log, and takes no locks until it can",
-            "make room on its disk; its log file says what the disk answers",
-        )
-    });
-    let all = [
-        log,
-        of_memory(facts),
-        of_clients(facts),
-        of_clock_source(facts),
-    ];
+    let all = [of_memory(facts), of_clients(facts), of_clock_source(facts)];
     all.into_iter().flatten().collect()
 }
 
 fn of_memory(facts: &NodeFacts) -> Option<Finding> {
-    let (used, limit) = (facts.memory?, facts.memory_max.filter(|limit| *limit > 0)?);
-    let percent = used.saturating_mul(100) / limit;
-    let severity = match percent {
-        ..NEAR_PERCENT => return None,
-        NEAR_PERCENT..100 => Severity::Warning,
-        _ => Severity::Problem,
-    };
-    Some(found(
-        severity,
-        "memory-full",
-        format!("its keys take {percent} % of maxmemory: beyond that it takes no further locks"),
-        "raise maxmemory, or find out whose keys those are: quorlock locks",
-    ))
+    let percent = facts.memory_percent()?;
+    (NEAR_PERCENT..100).contains(&percent).then(|| {
+        found(
+            Severity::Warning,
+            "memory-full",
+            format!(
+                "its keys take {percent} % of maxmemory: beyond that it takes no further locks"
+            ),
+            MORE_MEMORY,
+        )
+    })
 }
 
 fn of_clients(facts: &NodeFacts) -> Option<Finding> {
@@ -43,7 +28,8 @@ fn of_clients(facts: &NodeFacts) -> Option<Finding> {
         facts.clients?,
         facts.clients_max.filter(|limit| *limit > 0)?,
     );
-    let is_near = clients.saturating_mul(100) / limit >= NEAR_PERCENT;
+    let is_near = clients.saturating_mul(100) / limit >= NEAR_PERCENT
+        || limit - clients.min(limit) < CLIENTS_LEFT;
     if !is_near && limit >= CLIENTS_FEW {
         return None;
     }
@@ -55,7 +41,7 @@ fn of_clients(facts: &NodeFacts) -> Option<Finding> {
         severity,
         "few-clients",
         format!("it has {clients} clients and takes {limit}: more are refused, with their locks"),
-        "raise maxclients, and the process's limit of open files: ulimit -n, or LimitNOFILE= of its unit",
+        MORE_CLIENTS,
     ))
 }
 
@@ -73,6 +59,11 @@ fn of_clock_source(facts: &NodeFacts) -> Option<Finding> {
     })
 }
 
+pub(super) const MORE_MEMORY: &str =
+    "raise maxmemory, or find out whose keys those are: quorlock locks";
+pub(super) const MORE_CLIENTS: &str = "raise maxclients, and the process's limit of open files: ulimit -n, or LimitNOFILE= of its unit";
 const NEAR_PERCENT: u64 = 90;
+/// Programs come with their next connection each.
+const CLIENTS_LEFT: u64 = 5;
 /// Fewer are not what anybody wants of a node that others use.
 const CLIENTS_FEW: u64 = 1_000;

@@ -168,6 +168,8 @@ fn what_a_node_has_no_room_for_is_found() {
             "warning:few-clients",
         ),
         ("connected_clients:1 maxclients:999", "note:few-clients"),
+        ("connected_clients:7 maxclients:12", "note:few-clients"),
+        ("connected_clients:8 maxclients:12", "warning:few-clients"),
         ("quorlock_clock_source:tsc", ""),
         ("quorlock_clock_source:hpet", "warning:slow-clock"),
     ] {

@@ -32,6 +32,7 @@ mod requests;
 mod snapshot;
 mod status;
 mod supervisor;
+mod terminal_output;
 mod up;
 mod view;
 mod watch;

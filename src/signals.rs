@@ -29,9 +29,12 @@ impl CaughtSignals {
         Self::caught(ignored_signals())
     }
 
-    /// The same for what runs until it is ended, also where they were ignored.
+    /// The same for what runs until it is ended, also where they were ignored; and the others that would end it without a
+    /// chance to set back a terminal.
     pub(crate) fn that_end() -> io::Result<Self> {
-        Self::caught(0)
+        let mut signals = Self::caught(0)?;
+        signals.add(&END)?;
+        Ok(signals)
     }
 
     fn caught(ignored: u64) -> io::Result<Self> {
@@ -85,3 +88,4 @@ fn ignored_signals() -> u64 {
 }
 
 const INTERRUPT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+const END: [Signal; 4] = [Signal::QUIT, Signal::USR1, Signal::USR2, Signal::ALARM];

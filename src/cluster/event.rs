@@ -5,13 +5,14 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::home::ClusterHome;
+use super::terminal_output::TerminalOutput;
 use crate::output::{self, ERASE_LINE, Format};
 
 /// What a live table is given in place of lines.
@@ -28,6 +29,8 @@ pub(super) enum Announcement {
 pub(super) struct Reporter {
     format: Format,
     file: Option<File>,
+    /// Standard output, where it is a terminal.
+    terminal: Option<TerminalOutput>,
     /// A live table that has the terminal, as long as it is there.
     table: Option<mpsc::Sender<Announcement>>,
     /// Whether a line that will be rewritten stands on the terminal.
@@ -36,10 +39,15 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Events go to standard output, or into the log of a supervisor in the background.
-    pub(super) fn new(format: Format, file: Option<File>) -> Self {
+    pub(super) fn new(
+        format: Format,
+        file: Option<File>,
+        terminal: Option<TerminalOutput>,
+    ) -> Self {
         Self {
             format,
             file,
+            terminal,
             table: None,
             is_provisional: false,
         }
@@ -70,15 +78,12 @@ impl Reporter {
 
     /// Shows the state of something that goes on, on a terminal only; the next line replaces it.
     pub(super) fn provisional(&mut self, text: impl fmt::Display) {
-        if self.has_table()
-            || self.file.is_some()
-            || self.format != Format::Text
-            || !output::is_watched()
-        {
+        if self.has_table() || self.format != Format::Text {
             return;
         }
-        let mut stdout = io::stdout().lock();
-        let _closed = write!(stdout, "{ERASE_LINE}{text}").and_then(|()| stdout.flush());
+        let terminal = self.terminal.as_ref().filter(|it| it.is_idle());
+        let Some(terminal) = terminal else { return };
+        let _closed = terminal.send(format!("{ERASE_LINE}{text}").as_bytes());
         self.is_provisional = true;
     }
 
@@ -109,10 +114,17 @@ impl Reporter {
             let _full_disk = writeln!(file, "{text}");
             return;
         }
-        if std::mem::take(&mut self.is_provisional) {
-            let _closed = write!(io::stdout().lock(), "{ERASE_LINE}");
+        let Some(terminal) = &self.terminal else {
+            return output::line(text);
+        };
+        // One that is not read misses the line, once enough is waiting for it.
+        if terminal.has_room() {
+            let erase = match std::mem::take(&mut self.is_provisional) {
+                true => ERASE_LINE,
+                false => "",
+            };
+            let _closed = terminal.send(format!("{erase}{text}\n").as_bytes());
         }
-        output::line(text);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A thin loop: what is shown is data ([`state`]), a key is an action by [`keys`], and [`table`] draws. Looks at the nodes are
 //! taken beside it, so that a node that hangs holds up no key. What the keys do to nodes, the supervisor does, as for the
-//! commands of other terminals.
+//! commands of other terminals. A terminal that is not read misses frames, and holds up nothing.
 
 mod keys;
 mod screen;
@@ -16,6 +16,8 @@ use std::io;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event};
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -23,6 +25,7 @@ use super::control::{Call, ControlReply, ControlRequest};
 use super::event::Announcement;
 use super::snapshot::Snapshot;
 use super::view::ClusterView;
+use crate::exit_code::Failure;
 use keys::Action;
 pub(super) use screen::Screen;
 use state::{Page, State};
@@ -48,6 +51,8 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
         supervisor,
     } = sources;
     let mut pressed = read_keys();
+    let mut events = Vec::new();
+    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
     let mut live = Live {
         screen,
         state: State::new(supervisor.is_some()),
@@ -55,14 +60,26 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
         answer: None,
     };
     loop {
-        live.draw()?;
+        // A frame is what has changed since the last one, so none may be left out once it is drawn.
+        let is_drawn = live.screen.is_written();
+        if is_drawn {
+            live.draw()?;
+        }
         tokio::select! {
-            event = pressed.recv() => match event {
-                Some(event) if live.take_event(&event)? => return Ok(()),
-                Some(_) => {}
-                // Without keys nobody could end the table.
-                None => return Err(io::Error::other("the terminal cannot be read")),
-            },
+            () = live.screen.written(), if !is_drawn => {}
+            // Without a frame after each of them, so that what is pasted holds up no key behind it.
+            count = pressed.recv_many(&mut events, KEYS_MAX) => {
+                if count == 0 {
+                    // Without keys nobody could end the table.
+                    return Err(io::Error::other("the terminal cannot be read"));
+                }
+                for event in events.drain(..) {
+                    if live.take_event(&event) {
+                        return Ok(());
+                    }
+                }
+            }
+            _ = continued.recv() => live.screen.retake()?,
             look = looks.changed() => match look {
                 Ok(()) => live.state.snapshot.clone_from(&looks.borrow_and_update()),
                 Err(_) => return Ok(()),
@@ -102,19 +119,19 @@ impl Live {
         Ok(())
     }
 
-    /// Takes in a key, or a change of size. Says whether it ends the table.
-    fn take_event(&mut self, event: &Event) -> io::Result<bool> {
+    /// Takes in a key; a change of size and what is pasted are none. Says whether it ends the table.
+    fn take_event(&mut self, event: &Event) -> bool {
         let action = event
             .as_key_event()
             .and_then(|key| keys::press(&self.state, key));
         match action {
             None => {}
-            Some(Action::Quit) => return Ok(true),
+            Some(Action::Quit) => return true,
             Some(Action::Select(number)) => self.state.selected = number,
             Some(Action::Show(page)) => self.state.page = page,
             Some(Action::Ask(words, request)) => self.ask(words, request),
         }
-        Ok(false)
+        false
     }
 
     fn ask(&mut self, words: &str, request: ControlRequest) {
@@ -196,6 +213,11 @@ async fn view(supervisor: &mpsc::Sender<Call>) -> Option<ClusterView> {
     }
 }
 
+/// What is said where [`show`] or [`Screen::open`] fails.
+pub(super) fn unusable(error: io::Error) -> Failure {
+    Failure::failed(format!("this terminal cannot show a table: {error}"))
+}
+
 pub(super) const LOOK_STEP: Duration = Duration::from_millis(500);
 const KEY_STEP: Duration = Duration::from_millis(100);
-const KEYS_MAX: usize = 64;
+const KEYS_MAX: usize = 1024;

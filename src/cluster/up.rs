@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use super::embedded::LaunchMode;
 use super::event::{self, Reporter};
 use super::home::ClusterHome;
-use super::live::Screen;
+use super::live::{self, Screen};
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
 use super::supervisor::{Plan, supervise};
+use super::terminal_output::TerminalOutput;
 use super::view::ClusterView;
 use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::runtime;
 use crate::signals::CaughtSignals;
 
@@ -83,6 +84,8 @@ async fn bring_up(
     let log = arguments.detached.then(|| event::open_log(home));
     let log = log.transpose();
     let log = log.map_err(|error| home.failure("cannot write to", &error))?;
+    let terminal = (log.is_none() && output::is_watched()).then(TerminalOutput::open);
+    let terminal = terminal.transpose().map_err(live::unusable)?;
     let listener = control::listen(home)?;
     current::record(home)?;
     let members = manifest.nodes.iter().cloned();
@@ -108,9 +111,13 @@ async fn bring_up(
         },
         ready_file: arguments.ready_file.clone(),
         format,
-        screen: screen(arguments, format)?,
+        screen: screen(arguments, format, terminal.as_ref())?,
     };
-    let outcome = supervise(plan, Reporter::new(format, log), listener, ends).await;
+    let reporter = Reporter::new(format, log, terminal.clone());
+    let outcome = supervise(plan, reporter, listener, ends).await;
+    if let Some(terminal) = terminal {
+        terminal.finish();
+    }
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }
@@ -118,15 +125,17 @@ async fn bring_up(
 }
 
 /// The terminal for a live table, where people watch.
-fn screen(arguments: &Arguments, format: Format) -> Result<Option<Screen>, Failure> {
-    if arguments.no_tui || format == Format::Json || !Screen::is_available() {
-        return Ok(None);
-    }
-    let screen = Screen::open().map_err(|error| {
-        Failure::failed(format!("this terminal cannot show a table: {error}"))
-            .remedy("go on without one: quorlock cluster up --no-tui")
-    });
-    screen.map(Some)
+fn screen(
+    arguments: &Arguments,
+    format: Format,
+    terminal: Option<&TerminalOutput>,
+) -> Result<Option<Screen>, Failure> {
+    let has_table = !arguments.no_tui && format == Format::Text && Screen::is_available();
+    let terminal = terminal.filter(|_| has_table);
+    let screen = terminal.map(|terminal| Screen::open(terminal.clone()));
+    screen.transpose().map_err(|error| {
+        live::unusable(error).remedy("go on without one: quorlock cluster up --no-tui")
+    })
 }
 
 fn temporary_directory() -> PathBuf {

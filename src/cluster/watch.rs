@@ -3,7 +3,6 @@
 //! On a terminal it is the table of `quorlock cluster up`, with no keys that change the cluster. Elsewhere it is what
 //! `quorlock cluster status` prints, once a second. It ends with the cluster, with the exit code of its last look.
 
-use std::io;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -13,9 +12,10 @@ use tokio::sync::{mpsc, watch};
 use super::ClusterDirectory;
 use super::event::Announcement;
 use super::home::ClusterHome;
-use super::live::{self, LOOK_STEP, Screen, Sources};
+use super::live::{self, LOOK_STEP, Screen, Sources, unusable};
 use super::snapshot::Snapshot;
 use super::status::{self, Report};
+use super::terminal_output::TerminalOutput;
 use crate::clock;
 use crate::exit_code::Failure;
 use crate::output::{Format, was_written};
@@ -26,9 +26,13 @@ use crate::signals::CaughtSignals;
 pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
     let home = cluster.find()?;
     if format == Format::Text && home.is_running() && Screen::is_available() {
-        show_table(&home)?;
+        let terminal = TerminalOutput::open().map_err(unusable)?;
+        let shown = show_table(&home, &terminal);
+        terminal.finish();
+        shown?;
         let report = Report::of(&home)?;
-        format.result(&report.text, &report.value);
+        let _terminal_is_gone = terminal.send(format!("{}\n", report.text).as_bytes());
+        terminal.finish();
         return Ok(report.code);
     }
     loop {
@@ -44,7 +48,7 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
     }
 }
 
-fn show_table(home: &ClusterHome) -> Result<(), Failure> {
+fn show_table(home: &ClusterHome, terminal: &TerminalOutput) -> Result<(), Failure> {
     let (seen, looks) = watch::channel(None);
     let (announcer, announcements) = mpsc::channel(1);
     let sources = Sources {
@@ -54,11 +58,8 @@ fn show_table(home: &ClusterHome) -> Result<(), Failure> {
     };
     let watched = home.clone();
     runtime::block_on(async {
-        let unusable = |error: io::Error| {
-            Failure::failed(format!("this terminal cannot show a table: {error}"))
-        };
         let mut ends = CaughtSignals::that_end().map_err(unusable)?;
-        let screen = Screen::open().map_err(unusable)?;
+        let screen = Screen::open(terminal.clone()).map_err(unusable)?;
         // The supervisor is asked over a socket that blocks, and may be busy for a while.
         thread::spawn(move || look_on(&watched, &seen, &announcer));
         tokio::select! {

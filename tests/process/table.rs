@@ -1,13 +1,19 @@
 //! The live table of `quorlock cluster up` and of `cluster status --watch`, on a terminal of 40 columns.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::num::NonZero;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
-use quorlock_testkit::eventually;
+use quorlock_testkit::{Wire, becomes_so, eventually, pause};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use vt100::Parser;
 
+use crate::locks::addresses;
 use crate::shell::{Shell, lives, pids};
 use crate::terminal::Session;
 
@@ -72,12 +78,51 @@ fn restored(session: &Session) -> String {
     let screen = parser.screen();
     assert!(!screen.alternate_screen() && !screen.hide_cursor());
     let left = screen.contents();
-    let is_digit = |byte: u8| byte == b':' || byte.is_ascii_hexdigit();
-    let is_setting = |line: &&str| line.len() > 60 && line.bytes().all(is_digit);
     let settings: Vec<&str> = left.lines().filter(is_setting).collect();
     assert_eq!(settings.len(), 2, "{left}");
     assert_eq!(settings[0], settings[1], "{left}");
     left
+}
+
+/// Whether `stty -g` has printed this.
+fn is_setting(line: &&str) -> bool {
+    let is_digit = |byte: u8| byte == b':' || byte.is_ascii_hexdigit();
+    line.len() > 60 && line.bytes().all(is_digit)
+}
+
+/// The terminal that this process has.
+fn device(pid: u64) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/fd/1")).unwrap()
+}
+
+fn stty(device: &Path, words: &[&str]) {
+    let mut command = Command::new("stty");
+    let status = command.arg("-F").arg(device).args(words).status();
+    assert!(status.unwrap().success());
+}
+
+/// Nothing reads the terminal any more, it is full, and the table has more to draw.
+fn stall(session: &Session, device: &Path) {
+    session.stop_reading();
+    let mut options = OpenOptions::new();
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let terminal = options.write(true).custom_flags(flags).open(device);
+    let mut terminal = terminal.unwrap();
+    // The kernel moves some of it on for a while.
+    while becomes_so(SETTLED, || terminal.write(&[0; 512]).is_ok()) {}
+    for rows in ["30", "40", "50"] {
+        stty(device, &["rows", rows]);
+        pause(SETTLED);
+    }
+}
+
+/// The terminal is set as before, after all that did not get to it in time.
+fn set_as_before(session: &Session) {
+    let output = session.output();
+    let output = String::from_utf8_lossy(&output);
+    let before = output.lines().find(is_setting).unwrap();
+    assert!(output.trim_end().ends_with(before), "{output:?}");
+    assert!(output.matches(before).count() > 1, "{output:?}");
 }
 
 fn process(pid: u64) -> Pid {
@@ -169,7 +214,7 @@ fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
 #[test]
 fn a_signal_gives_the_terminal_back() {
     let shell = Shell::new();
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let mut session = on_terminal(&shell, UP);
         let ready = await_nodes(&shell, &session);
         kill_process(process(ready["pid"].as_u64().unwrap()), signal).unwrap();
@@ -191,6 +236,98 @@ fn a_terminal_that_is_closed_ends_the_cluster() {
     assert_eq!(shell.states(), ["down"; 5]);
     let stopped = shell.file(".quorlock/dev/node-1/incarnation-0000000001.stopped");
     assert!(stopped.exists(), "cleanly");
+}
+
+#[test]
+fn a_terminal_that_is_not_read_holds_up_neither_the_cluster_nor_its_end() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, &format!("{UP} --ephemeral"));
+    let ready = await_nodes(&shell, &session);
+    let nodes = addresses(&shell);
+    let supervisor = ready["pid"].as_u64().unwrap();
+    stall(&session, &device(supervisor));
+    let mut status = shell.command(&["cluster", "status"]).spawn().unwrap();
+    let answers = becomes_so(ANSWER_TIME, || status.try_wait().unwrap().is_some());
+    assert!(answers, "the supervisor answers");
+    assert!(status.wait().unwrap().success());
+    shell.succeed(&["cluster", "kill", "5"]);
+    for node in &nodes[..4] {
+        assert_eq!(Wire::connect(node.as_str()).ask("PING"), "+PONG");
+    }
+    kill_process(process(supervisor), Signal::TERM).unwrap();
+    assert!(becomes_so(END_TIME, || !lives(supervisor)), "it ends");
+    session.read_again();
+    session.ends_with(0);
+    set_as_before(&session);
+}
+
+#[test]
+fn a_terminal_that_is_read_again_shows_the_table_as_it_is() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, &format!("{UP} --ephemeral"));
+    let ready = await_nodes(&shell, &session);
+    let supervisor = ready["pid"].as_u64().unwrap();
+    let device = device(supervisor);
+    stall(&session, &device);
+    shell.succeed(&["cluster", "kill", "5"]);
+    stty(&device, &["rows", &ROWS.to_string()]);
+    session.read_again();
+    await_screen(
+        &session,
+        &["  4  serving", "  5  down (killed)", "4 of 5 serve"],
+    );
+    stall(&session, &device);
+    kill_process(process(supervisor), Signal::TERM).unwrap();
+    session.read_again();
+    session.ends_with(0);
+    assert!(restored(&session).contains("' is down: "));
+}
+
+#[test]
+fn a_watch_whose_terminal_is_not_read_ends_by_a_signal() {
+    let mut shell = Shell::new();
+    shell.up(&["--base-port", "0", "--ephemeral", "--nodes", "1"]);
+    let watch = "sh -c 'echo $$ > pid; exec \"$Q\" cluster status --watch'";
+    let mut session = on_terminal(&shell, watch);
+    await_screen(&session, &["1 of 1 serve"]);
+    let pid = fs::read_to_string(shell.file("pid")).unwrap();
+    let pid = pid.trim().parse().unwrap();
+    stall(&session, &device(pid));
+    kill_process(process(pid), Signal::TERM).unwrap();
+    assert!(becomes_so(END_TIME, || !lives(pid)), "it ends");
+    session.read_again();
+    session.ends_with(0);
+    set_as_before(&session);
+}
+
+#[test]
+fn what_is_pasted_does_nothing_and_a_table_that_was_stopped_is_drawn_again() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, &format!("{UP} --ephemeral"));
+    let ready = await_nodes(&shell, &session);
+    assert!(terminal(&session).screen().bracketed_paste());
+    session.types(&format!("\x1b[200~{}\x1b[201~3", "2ktrpbq".repeat(2_000)));
+    await_screen(&session, &["> 3  serving", "5 of 5 serve"]);
+
+    let pid = ready["pid"].as_u64().unwrap();
+    kill_process(process(pid), Signal::STOP).unwrap();
+    // As a shell does that takes the terminal meanwhile.
+    stty(&device(pid), &["sane"]);
+    let drawn = |session: &Session| {
+        let output = session.output();
+        String::from_utf8_lossy(&output)
+            .matches("Cluster '")
+            .count()
+    };
+    let before = drawn(&session);
+    kill_process(process(pid), Signal::CONT).unwrap();
+    eventually("all of it is drawn again", || drawn(&session) > before);
+    session.types("4");
+    await_screen(&session, &["> 4  serving", "5 of 5 serve"]);
+    session.types("q");
+    session.ends_with(0);
+    restored(&session);
+    assert!(!terminal(&session).screen().bracketed_paste());
 }
 
 #[test]
@@ -244,3 +381,9 @@ fn a_cluster_is_watched_from_another_terminal_until_q() {
     let last = watched.stdout.trim_end().lines().next_back().unwrap();
     assert!(last.starts_with("Cluster 'dev' is stopped"), "{last}");
 }
+
+/// In which what goes on beside a terminal that is not read has come to rest.
+const SETTLED: Duration = Duration::from_millis(300);
+/// What a command waits for, beside a terminal that is not read.
+const ANSWER_TIME: Duration = Duration::from_secs(3);
+const END_TIME: Duration = Duration::from_secs(10);

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use quorlock_testkit::{Wire, binary, eventually};
+use rustix::process::Signal;
 
 use crate::locks::addresses;
-use crate::shell::{Shell, await_end};
+use crate::shell::{Shell, await_end, send};
 
 /// A shell script on a terminal of its own.
 pub(crate) struct Session {
@@ -41,6 +42,16 @@ impl Session {
             .unwrap()
             .write_all(text.as_bytes())
             .unwrap();
+    }
+
+    /// Nothing reads the terminal from now on, as with a connection that hangs.
+    pub(crate) fn stop_reading(&self) {
+        send(&self.child, Signal::STOP);
+    }
+
+    /// What has been written meanwhile comes to the terminal now.
+    pub(crate) fn read_again(&self) {
+        send(&self.child, Signal::CONT);
     }
 
     /// All bytes that have come to the terminal.

@@ -1,16 +1,21 @@
 //! The terminal of a live table.
 //!
 //! Invariant: however the table ends, the terminal is as it was before: its own mode, its own screen, the cursor shown.
-//! What is to stay on the terminal goes to its own screen, behind the table.
+//! What is to stay on the terminal goes to its own screen, behind the table. What is pasted comes as one event, and not as keys.
 
 use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
+use std::panic;
 
-use ratatui::DefaultTerminal;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{
-    self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, is_raw_mode_enabled,
+    self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    is_raw_mode_enabled,
 };
 use ratatui::layout::{Position, Rect};
 use rustix::process::getpgrp;
@@ -18,15 +23,26 @@ use rustix::termios::tcgetpgrp;
 
 use super::state::State;
 use super::table;
+use crate::cluster::terminal_output::TerminalOutput;
 use crate::output::ERASE_LINE;
 
 /// A terminal that shows a table.
 #[derive(Debug)]
 pub(in crate::cluster) struct Screen {
     /// Not dropped: where the terminal is gone its drop would write to standard error, and panic.
-    terminal: ManuallyDrop<DefaultTerminal>,
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Frame>>>,
+    output: TerminalOutput,
     /// Whether the terminal's own screen is shown instead of the table.
     is_aside: bool,
+    /// Whether something else may have written to the terminal.
+    is_stale: bool,
+}
+
+/// What is collected here goes to the terminal at once.
+#[derive(Debug)]
+struct Frame {
+    bytes: Vec<u8>,
+    output: TerminalOutput,
 }
 
 impl Screen {
@@ -38,35 +54,68 @@ impl Screen {
         stdin.is_terminal()
             && io::stdout().is_terminal()
             && !(kind.is_empty() || kind == "dumb")
-            && tcgetpgrp(&stdin).ok() == Some(getpgrp())
+            && is_in_foreground()
             && has_usual_size().is_ok_and(|is_usual| is_usual)
     }
 
     /// Takes the terminal. A panic gives it back before it prints anything.
-    pub(in crate::cluster) fn open() -> io::Result<Self> {
-        match ratatui::try_init() {
-            Ok(terminal) => Ok(Self {
-                terminal: ManuallyDrop::new(terminal),
-                is_aside: false,
-            }),
-            Err(error) => {
-                let _as_far_as_possible = ratatui::try_restore();
-                Err(error)
-            }
+    pub(in crate::cluster) fn open(output: TerminalOutput) -> io::Result<Self> {
+        let terminal = Terminal::new(CrosstermBackend::new(Frame::to(&output)))?;
+        let (at_panic, print_panic) = (output.clone(), panic::take_hook());
+        panic::set_hook(Box::new(move |panic| {
+            give_back(&at_panic, false);
+            at_panic.finish();
+            print_panic(panic);
+        }));
+        enable_raw_mode()?;
+        let screen = Self {
+            terminal: ManuallyDrop::new(terminal),
+            output,
+            is_aside: false,
+            is_stale: false,
+        };
+        let mut frame = Frame::to(&screen.output);
+        execute!(frame, EnterAlternateScreen, EnableBracketedPaste)?;
+        Ok(screen)
+    }
+
+    /// Whether the terminal has taken all that was written.
+    pub(super) fn is_written(&self) -> bool {
+        self.output.is_idle()
+    }
+
+    /// Waits until the terminal has taken something.
+    pub(super) async fn written(&self) {
+        self.output.written().await;
+    }
+
+    /// Takes the terminal again after this process was stopped: a shell may have set it otherwise, and written to it.
+    pub(super) fn retake(&mut self) -> io::Result<()> {
+        self.is_stale = true;
+        if is_raw_mode_enabled()? && is_in_foreground() {
+            disable_raw_mode()?;
+            enable_raw_mode()?;
         }
+        Ok(())
     }
 
     pub(super) fn draw(&mut self, state: &State) -> io::Result<()> {
         // A panic of another thread has given the terminal back.
         if !is_raw_mode_enabled()? {
-            self.is_aside = true;
             return Err(io::Error::other("the terminal was given back"));
         }
         if !has_usual_size()? {
             return Err(io::Error::other("the terminal is too large"));
         }
-        if std::mem::take(&mut self.is_aside) {
-            execute!(io::stdout(), Print(ERASE_LINE), EnterAlternateScreen)?;
+        let is_back = std::mem::take(&mut self.is_aside);
+        if std::mem::take(&mut self.is_stale) || is_back {
+            let mut frame = Frame::to(&self.output);
+            execute!(
+                frame,
+                Print(ERASE_LINE),
+                EnterAlternateScreen,
+                EnableBracketedPaste
+            )?;
             // Draws all of it. A `clear` would ask the terminal where the cursor is, and its answer would come among the keys.
             let size = self.terminal.size()?;
             self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
@@ -78,7 +127,8 @@ impl Screen {
     /// Shows the terminal's own screen, until something is drawn.
     fn set_aside(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_aside, true) {
-            execute!(io::stdout(), LeaveAlternateScreen)?;
+            let mut frame = Frame::to(&self.output);
+            execute!(frame, LeaveAlternateScreen)?;
         }
         Ok(())
     }
@@ -86,20 +136,59 @@ impl Screen {
     /// Shows how to get back to the table.
     pub(super) fn hint(&mut self) -> io::Result<()> {
         self.set_aside()?;
-        let mut stdout = io::stdout().lock();
-        write!(stdout, "{ERASE_LINE}Any key: back to the table")?;
-        stdout.flush()
+        let hint = format!("{ERASE_LINE}Any key: back to the table");
+        self.output.send(hint.as_bytes())
     }
 
-    /// Writes lines that stay on the terminal after the table.
+    /// Writes lines that stay on the terminal after the table. One that is not read misses them, once enough is waiting for it.
     pub(super) fn print(&mut self, text: &str) -> io::Result<()> {
+        if !self.output.has_room() {
+            return Ok(());
+        }
         self.set_aside()?;
         // The terminal is in raw mode, where a new line does not begin at the left.
         let text = text.replace('\n', "\r\n");
-        let mut stdout = io::stdout().lock();
-        write!(stdout, "{ERASE_LINE}{text}\r\n")?;
-        stdout.flush()
+        let text = format!("{ERASE_LINE}{text}\r\n");
+        self.output.send(text.as_bytes())
     }
+}
+
+impl Frame {
+    fn to(output: &TerminalOutput) -> Self {
+        Self {
+            bytes: Vec::new(),
+            output: output.clone(),
+        }
+    }
+}
+
+impl Write for Frame {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.send(&std::mem::take(&mut self.bytes))
+    }
+}
+
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).ok() == Some(getpgrp())
+}
+
+/// Sets the terminal as it was before, unless that is done already.
+fn give_back(output: &TerminalOutput, is_aside: bool) {
+    if !is_raw_mode_enabled().is_ok_and(|is_enabled| is_enabled) {
+        return;
+    }
+    let _terminal_is_gone = disable_raw_mode();
+    let mut frame = Frame::to(output);
+    // Leaving the other screen twice would put the cursor back to where it was at first.
+    let _terminal_is_gone = match is_aside {
+        true => execute!(frame, DisableBracketedPaste, Print(ERASE_LINE), Show),
+        false => execute!(frame, DisableBracketedPaste, LeaveAlternateScreen, Show),
+    };
 }
 
 /// Whether the memory for a table is in proportion. Any program may set any size.
@@ -110,12 +199,7 @@ fn has_usual_size() -> io::Result<bool> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Leaving the other screen twice would put the cursor back to where it was at first.
-        let _terminal_is_gone = match self.is_aside {
-            true => disable_raw_mode().and_then(|()| write!(io::stdout(), "{ERASE_LINE}")),
-            false => ratatui::try_restore(),
-        };
-        let _terminal_is_gone = self.terminal.show_cursor();
+        give_back(&self.output, self.is_aside);
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     speech: SpeechOptions,
     #[command(flatten)]
     holder: HolderOptions,
-    /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE, and
+    /// Print export commands for a shell: QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_DEADLINE, QUORLOCK_PREFIX, and
     /// QUORLOCK_FENCE with --fence
     #[arg(long)]
     export: bool,

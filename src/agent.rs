@@ -143,7 +143,8 @@ async fn serve(
 /// What has become of the list of nodes. The client keeps the nodes it was built with: a lock that callers hold is on these.
 fn compared(used: &NodeList, now: Result<NodeList, Failure>) -> String {
     match now {
-        Ok(now) if now == *used => "the list of nodes is the same as before".to_owned(),
+        // An agent's callers say their ttl.
+        Ok(now) if NodeList { ttl: used.ttl, ..now.clone() } == *used => "the list of nodes is the same as before".to_owned(),
         Ok(_) => "what names the nodes, a login, TLS, the prefix or the counting of votes has changed. A running agent keeps the list that it was started \
                   with: restart it, and all agents of these nodes at the same time if nodes were replaced. Locks that are held stay on \
                   their nodes until they are released or their ttl is over"

@@ -9,7 +9,7 @@ use quorlock_client::owner_text;
 /// What others see as the holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HolderOptions {
-    /// What others see as the holder: user, machine, process and program unless you say otherwise; '' says nothing
+    /// What others see as the holder: user, machine, process and program unless you say otherwise, and '' for the connection alone; not with several names
     #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
 }

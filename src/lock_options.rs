@@ -44,7 +44,7 @@ pub(crate) struct NodeOptions {
     /// What the names of locks begin with on the nodes, before those that are said here
     ///
     /// For several teams that share nodes. Whoever is to exclude each other says the same prefix. Or QUORLOCK_PREFIX, which
-    /// run hands to its command.
+    /// run hands to its command; an empty text is no prefix.
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
     #[command(flatten)]
@@ -87,13 +87,18 @@ impl NodeOptions {
     /// The nodes, and how their votes are counted, as the first source says that names any.
     pub(crate) fn list(&self) -> Result<NodeList, Failure> {
         let mut list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
-        let variable = std::env::var_os(PREFIX).filter(|value| !value.is_empty());
-        let variable = variable.map(|value| {
+        let variable = std::env::var_os(PREFIX).map(|value| {
             let wrong = |_| Failure::usage(format!("{PREFIX} is not UTF-8; nothing was sent"));
             value.into_string().map_err(wrong)
         });
         if let Some(prefix) = self.prefix.clone().map(Ok).or(variable) {
             list.prefix = prefix?;
+        }
+        if list.prefix.len() > PREFIX_BYTES_MAX {
+            return Err(Failure::usage(format!(
+                "the prefix of names has {} bytes, and {PREFIX_BYTES_MAX} at most; nothing was sent",
+                list.prefix.len()
+            )));
         }
         Ok(list)
     }
@@ -222,6 +227,8 @@ async fn settle_within(redlock: &Redlock, time: Duration) {
     let _leases_end_by_themselves = tokio::time::timeout(time, redlock.settle()).await;
 }
 
+/// As in the client.
+const PREFIX_BYTES_MAX: usize = 256;
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 const SETTLE_TIME_RELEASED: Duration = Duration::from_millis(50);

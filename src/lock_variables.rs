@@ -63,8 +63,8 @@ pub(crate) fn of<'a>(
         ("QUORLOCK_DEADLINE", deadline.as_millis().to_string().into()),
     ];
     variables.extend(fence.map(|fence| ("QUORLOCK_FENCE", fence.to_string().into())));
-    let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
-    variables.extend(prefix.map(|prefix| (PREFIX, prefix.to_owned().into())));
+    // Also where it is empty: the file of the nodes may say another one.
+    variables.push((PREFIX, prefix.to_owned().into()));
     variables.extend(permit.map(|index| ("QUORLOCK_PERMIT", index.to_string().into())));
     variables
 }

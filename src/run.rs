@@ -27,6 +27,7 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::holder_options::HolderOptions;
 use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
+use crate::nodes_file::NodeList;
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::waiting::{self, Wanted};
@@ -98,11 +99,12 @@ pub(crate) struct Arguments {
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     arguments.check_names()?;
-    let name = arguments.shown();
+    let list = arguments.nodes.list()?;
+    let name = format!("{}{}", list.prefix, arguments.shown().display());
     let textfile = arguments.textfile.as_ref();
-    let record = textfile.map(|path| Record::begin(path, &name.to_string_lossy()));
+    let record = textfile.map(|path| Record::begin(path, &name));
     let mut record = record.transpose()?;
-    let code = lock_and_run(arguments, format, record.as_mut());
+    let code = lock_and_run(arguments, list, format, record.as_mut());
     if let Some(record) = record {
         record.end(&code);
     }
@@ -111,10 +113,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
 
 fn lock_and_run(
     arguments: &Arguments,
+    list: NodeList,
     format: Format,
     mut record: Option<&mut Record>,
 ) -> Result<u8, Failure> {
-    let list = arguments.nodes.list()?;
     let ttl = arguments.ttl.of(&list);
     let rules = arguments.loss.rules(ttl)?;
     let program = match arguments.command.as_slice() {

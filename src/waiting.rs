@@ -42,7 +42,7 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Says who holds the lock, as far as the nodes can tell.
     async fn holder(&self) -> Option<String> {
-        match self.is_quiet {
+        match self.is_quiet || self.names.is_empty() {
             true => None,
             false => who::holder_of(self.nodes, self.names).await,
         }

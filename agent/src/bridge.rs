@@ -20,7 +20,7 @@ use quorlock_client_rules::call::Call;
 use quorlock_client_rules::owner_text;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
-use quorlock_server::{PendingAnswer, Upstream, UpstreamReport, UpstreamRequest};
+use quorlock_server::{PendingAnswer, Upstream, UpstreamCaller, UpstreamReport, UpstreamRequest};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -59,7 +59,7 @@ struct Pending {
     /// Its first command.
     command: Bytes,
     /// Who its client is, for people.
-    caller: String,
+    caller: UpstreamCaller,
     /// What its last call has come to.
     step: Option<Step>,
     operation: Option<OperationId>,
@@ -227,7 +227,7 @@ impl Shared {
                 let shared = Arc::downgrade(self);
                 let pending = state.requests.get(&id);
                 if let (Call::Acquire(call), Some(pending)) = (&mut call, pending) {
-                    let text = || format!("{}, agent on {}", pending.caller, self.host);
+                    let text = || format!("{}, agent on {}", pending.caller.shown(), self.host);
                     let text = || Arc::from(owner_text::fitted(&text()));
                     call.text.get_or_insert_with(text);
                 }

@@ -361,6 +361,7 @@ impl LockRequest {
         let drift = self.shared.settings.drift;
         self.shared.handle.process().check()?;
         self.name.check()?;
+        self.name.behind(&self.shared.settings.prefix).check()?;
         if let Some(permits) = self.permits {
             check_permits(self.name.first(), permits)?;
         }

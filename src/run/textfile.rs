@@ -22,8 +22,8 @@ use crate::output::remark;
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
-    /// The value of the label `name`.
-    name: String,
+    /// The labels of all lines: the job, which has the name of the file, and the lock.
+    labels: String,
     counts: BTreeMap<&'static str, u64>,
     last_success: Option<f64>,
     began: Duration,
@@ -50,9 +50,10 @@ impl Record {
                 "name another file with --textfile, one for each job, in a folder that is there",
             )
         })?;
+        let run = path.file_stem().unwrap_or_default().to_string_lossy();
         Ok(Self {
             path: path.to_owned(),
-            name: name.to_owned(),
+            labels: format!("run=\"{}\",name=\"{}\"", escaped(&run), escaped(name)),
             counts: OUTCOMES.map(|outcome| (outcome, 0)).into(),
             last_success: None,
             began: clock::now(),
@@ -73,6 +74,7 @@ impl Record {
 
     /// Writes what it came to. That this fails changes nothing about the run.
     pub(super) fn end(mut self, result: &Result<u8, Failure>) {
+        let (now, ended) = (clock::now(), clock::wall().as_secs_f64());
         let (outcome, code) = match result {
             _ if self.is_busy => ("busy", result.as_ref().map_or_else(|it| it.exit, |it| *it)),
             Ok(0) => ("done", 0),
@@ -87,7 +89,7 @@ impl Record {
                 failure.exit,
             ),
         };
-        if let Err(error) = self.add(outcome, code) {
+        if let Err(error) = self.add(outcome, code, (now, ended)) {
             remark(format_args!(
                 "cannot write the textfile {}: {error}; the metrics of this run are missing",
                 self.path.display()
@@ -96,30 +98,30 @@ impl Record {
     }
 
     /// Adds this run to those that have ended before, whichever began first.
-    fn add(&mut self, outcome: &'static str, code: u8) -> io::Result<()> {
+    fn add(
+        &mut self,
+        outcome: &'static str,
+        code: u8,
+        (now, ended): (Duration, f64),
+    ) -> io::Result<()> {
         let _others_wait = turn(&self.path);
         let before = read(&self.path)?;
         self.take_over(&before);
         *self.counts.entry(outcome).or_default() += 1;
-        let ended = clock::wall().as_secs_f64();
         if outcome == "done" {
             self.last_success = Some(ended);
         }
-        replace(&self.path, &self.text(ended, code))
+        replace(&self.path, &self.text((now, ended), code))
     }
 
-    fn text(&self, ended: f64, code: u8) -> String {
-        let now = clock::now();
+    fn text(&self, (now, ended): (Duration, f64), code: u8) -> String {
         let waited = self.taken.unwrap_or(now).saturating_sub(self.began);
         let held = self.taken.map(|taken| now.saturating_sub(taken));
         let held = held.unwrap_or_default().as_secs_f64();
-        let name = escaped(&self.name);
+        let labels = &self.labels;
         let mut text = FIRST.to_owned();
         for (outcome, count) in &self.counts {
-            let _ = writeln!(
-                text,
-                "{RUNS}{{name=\"{name}\",outcome=\"{outcome}\"}} {count}"
-            );
+            let _ = writeln!(text, "{RUNS}{{{labels},outcome=\"{outcome}\"}} {count}");
         }
         for (metric, help, value) in [
             (
@@ -151,21 +153,21 @@ impl Record {
             let Some(value) = value else { continue };
             let metric = format!("{LAST}{metric}");
             let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge");
-            let _ = writeln!(text, "{metric}{{name=\"{name}\"}} {value}");
+            let _ = writeln!(text, "{metric}{{{labels}}} {value}");
         }
         text
     }
 
     /// Takes over the counts and the last success. Lines of another name are another job's.
     fn take_over(&mut self, text: &str) {
-        let name = escaped(&self.name);
-        let success = format!("{LAST}{LAST_SUCCESS}{{name=\"{name}\"}} ");
+        let labels = &self.labels;
+        let success = format!("{LAST}{LAST_SUCCESS}{{{labels}}} ");
         for line in text.lines() {
             if let Some(value) = line.strip_prefix(&success) {
                 self.last_success = value.parse().ok().filter(|value: &f64| value.is_finite());
             }
             for (outcome, count) in &mut self.counts {
-                let counted = format!("{RUNS}{{name=\"{name}\",outcome=\"{outcome}\"}} ");
+                let counted = format!("{RUNS}{{{labels},outcome=\"{outcome}\"}} ");
                 if let Some(value) = line.strip_prefix(&counted) {
                     *count = value.parse().unwrap_or(0);
                 }
@@ -266,25 +268,25 @@ mod tests {
         let mut first = record("", "a\"b\nc");
         *first.counts.get_mut("busy").unwrap() = 7;
         first.last_success = Some(1_700_000_000.5);
-        let text = first.text(1_700_000_001.0, 75);
+        let text = first.text((clock::now(), 1_700_000_001.0), 75);
         let next = record(&text, "a\"b\nc");
         assert_eq!(next.counts["busy"], 7);
         assert_eq!(next.last_success, Some(1_700_000_000.5));
         assert_eq!(record(&text, "other").counts["busy"], 0);
         assert!(
-            text.contains("quorlock_run_last_exit_code{name=\"a\\\"b\\nc\"} 75\n"),
+            text.contains("quorlock_run_last_exit_code{run=\"none\",name=\"a\\\"b\\nc\"} 75\n"),
             "{text}"
         );
     }
 
     #[test]
     fn a_damaged_file_loses_counts_and_nothing_else() {
-        let text = record("", "a").text(1.0, 0);
+        let text = record("", "a").text((clock::now(), 1.0), 0);
         for cut in 0..text.len() {
             record(&text[..cut], "a");
         }
         let hostile = format!(
-            "{RUNS}{{name=\"a\",outcome=\"done\"}} -1e999\n{LAST}{LAST_SUCCESS}{{name=\"a\"}} NaN\n"
+            "{RUNS}{{run=\"none\",name=\"a\",outcome=\"done\"}} -1e999\n{LAST}{LAST_SUCCESS}{{run=\"none\",name=\"a\"}} NaN\n"
         );
         let record = record(&hostile, "a");
         assert_eq!((record.counts["done"], record.last_success), (0, None));

@@ -78,6 +78,16 @@ fn a_command_says_the_name_of_its_lock_again_and_a_flag_is_above_the_file() {
     ];
     let ended = shell.quorlock(&words);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    // No prefix is one as well, whatever the variable said before.
+    let mut none = shell.command(&[
+        "run", "job", "--prefix", "", "--", "sh", "-c", extend, program,
+    ]);
+    assert!(
+        none.env("QUORLOCK_PREFIX", "team:")
+            .status()
+            .unwrap()
+            .success()
+    );
     say(&shell, &["acquire", "job", "--prefix", "", "--ttl", "9s"]);
     let mut node = Wire::connect(&addresses(&shell)[0]);
     let left: u64 = node.ask("PTTL job")[1..].parse().unwrap();

@@ -26,13 +26,17 @@ fn runs_are_counted_by_what_they_came_to_from_one_process_to_the_next() {
             .unwrap()
     };
     let count = |text: &str, outcome: &str| {
-        let name = format!("quorlock_run_runs_total{{name=\"job\",outcome=\"{outcome}\"}}");
+        let name =
+            format!("quorlock_run_runs_total{{run=\"job\",name=\"job\",outcome=\"{outcome}\"}}");
         metric(text, &name)
     };
     let (code, text) = run(&["--", "sleep", "0.2"]);
     assert_eq!((code, count(&text, "done")), (0, 1.0), "{text}");
     assert!(
-        metric(&text, "quorlock_run_last_hold_seconds{name=\"job\"}") >= 0.2,
+        metric(
+            &text,
+            "quorlock_run_last_hold_seconds{run=\"job\",name=\"job\"}"
+        ) >= 0.2,
         "{text}"
     );
     let success = metric(&text, "quorlock_run_last_success_timestamp_seconds");
@@ -76,7 +80,7 @@ fn runs_that_wait_for_each_other_are_all_counted_and_the_last_success_stays() {
     await_end(&mut second);
     let text = fs::read_to_string(&file).unwrap();
     for outcome in ["done", "busy", "failed"] {
-        let line = format!("{{name=\"job\",outcome=\"{outcome}\"}} 1\n");
+        let line = format!("{{run=\"job\",name=\"job\",outcome=\"{outcome}\"}} 1\n");
         assert!(text.contains(&line), "{outcome}: {text}");
     }
     assert!(

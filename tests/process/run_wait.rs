@@ -215,12 +215,13 @@ fn without_a_command_the_lock_is_held_until_a_signal() {
             .stdout(fs::File::create(&output).unwrap())
             .spawn()
             .unwrap();
-        eventually("it prints", || text(&output).matches('\n').count() == 3);
+        eventually("it prints", || text(&output).matches('\n').count() == 4);
         let printed = text(&output);
         for part in [
             "export QUORLOCK_NAME='a'",
             "QUORLOCK_TOKEN='",
             "QUORLOCK_DEADLINE='",
+            "export QUORLOCK_PREFIX=''",
         ] {
             assert!(printed.contains(part), "{printed}");
         }

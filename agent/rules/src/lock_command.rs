@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::name::check_name;
+use quorlock_client_rules::owner_text;
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token, check_token};
 use quorlock_engine::{ErrorReply, parse_integer, spec_named};
 
@@ -130,7 +131,7 @@ impl LockTerms {
                     behind
                 }
                 Some(text) if is("owner") && self.owner.is_none() => {
-                    self.owner = Some(owner_text(text)?);
+                    self.owner = Some(owner_of(text)?);
                     behind_value
                 }
                 Some(wait) if is("wait") && !has_wait => {
@@ -230,11 +231,10 @@ fn milliseconds(word: &Bytes) -> Result<u64, ErrorReply> {
     number.ok_or(ErrorReply::NOT_AN_INTEGER)
 }
 
-fn owner_text(text: &Bytes) -> Result<Arc<str>, ErrorReply> {
-    let shown = std::str::from_utf8(text).ok();
-    let shown = shown.filter(|text| !text.chars().any(char::is_control));
-    let shown = shown.filter(|text| (1..=OWNER_BYTES_MAX).contains(&text.len()));
-    shown.map(Arc::from).ok_or(OWNER)
+fn owner_of(text: &Bytes) -> Result<Arc<str>, ErrorReply> {
+    let text = std::str::from_utf8(text).ok();
+    let text = text.filter(|text| owner_text::check(text).is_ok());
+    text.map(Arc::from).ok_or(OWNER)
 }
 
 /// A LOCK command that is about one node.
@@ -262,6 +262,5 @@ const NO_FENCE: ErrorReply = ErrorReply::fixed(
 const OWNER: ErrorReply = ErrorReply::fixed(
     "ERR the owner of a lock is a text of 1 to 256 bytes in UTF-8 without control characters",
 );
-const OWNER_BYTES_MAX: usize = 256;
 const SESSION_NAME: ErrorReply = ErrorReply::fixed("ERR the name of a session has 1 to 256 bytes");
 const SESSION_NAME_BYTES_MAX: usize = 256;

@@ -16,7 +16,7 @@ pub fn check(text: &str) -> Result<(), Arc<str>> {
     }
 }
 
-/// As much of it as nodes take.
+/// As much of it as nodes take; nothing where all of it is control characters.
 #[must_use]
 pub fn fitted(text: &str) -> String {
     let mut fitted: String = text.chars().filter(|one| !one.is_control()).collect();

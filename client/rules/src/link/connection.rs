@@ -392,7 +392,8 @@ impl Connection {
     fn meaning_with_text(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
         let by = self.peer.identity.as_ref().ok()?;
         if !meaning::takes_text(reply) {
-            self.peer.takes_text &= !meaning::is_unknown(reply);
+            // One that has lost its fences would refuse each time.
+            self.peer.takes_text &= !(meaning::is_unknown(reply) || meaning::lost_fences(reply));
             return None;
         }
         let token = &request.subject.token;

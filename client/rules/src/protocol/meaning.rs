@@ -52,6 +52,11 @@ pub(crate) fn is_unknown(reply: &OwnedFrame) -> bool {
     matches!(reply, OwnedFrame::Error(text) if codes.iter().any(|code| text.starts_with(code)))
 }
 
+/// Whether the node grants no lock by a command that tells fences, because it may have lost some.
+pub(crate) fn lost_fences(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.starts_with("FENCELOST"))
+}
+
 /// What a reply to a request for a lock with a fence means.
 pub(crate) fn taken_fenced(
     reply: &OwnedFrame,

@@ -137,14 +137,14 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     let name = arguments[1];
     let deadline = lock_deadline(context, "lock.extend", arguments[3])?;
     let found = context.look_at(name);
-    let is_plain = is_held_by(context, &found, arguments[2]);
-    let fence_name = FenceName::new(context.caller.database, name);
-    let fences = &context.keyspace.fences;
-    if !is_plain || fences.taken_by(&fence_name, arguments[2]).is_some() {
-        admit_deadline(context, deadline)?;
+    let holder = (name, arguments[2]);
+    let is_plain = is_held_by(context, &found, holder.1);
+    if !is_plain && shared_locks::end_of(context, &found, holder.1).is_none() {
+        return Ok(Reply::flag(false));
     }
+    // Whether it has a fence a node does not know for certain: it forgets who took which.
+    admit_deadline(context, deadline)?;
     if !is_plain {
-        let holder = (name, arguments[2]);
         let is_extended = shared_locks::extend(context, &found, holder, deadline)?;
         return Ok(Reply::flag(is_extended));
     }
@@ -315,6 +315,11 @@ fn lock_deadline(
 /// A restart delay must cover a lock with a fence, or one that readers hold: else a node that lost it could take its fence from
 /// another one, or grant it to a writer.
 fn admit_deadline(context: &CommandContext<'_>, deadline: Deadline) -> Result<(), ErrorReply> {
+    if deadline == Deadline::NEVER {
+        return Err(ErrorReply::fixed(
+            "ERR a key without a TTL takes no fence: no restart delay would cover it. Take the lock with LOCK.ACQUIRE",
+        ));
+    }
     let longest = context.keyspace.rules.restart_delay_max;
     let longest_ms = saturated(longest.as_millis());
     let count = deadline.left_ms(context.now.node);

@@ -26,7 +26,7 @@ use crate::core::log_writer::LogWriter;
 use crate::core::monitors::Monitors;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
-use crate::core::process::{LogFilter, Process};
+use crate::core::process::{LogFilter, Machine, Process};
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
 use crate::core::settings::Settings;
@@ -59,6 +59,8 @@ pub struct NodeState {
     pub clock: Arc<dyn Clock>,
     /// What can be asked of its process.
     pub process: Process,
+    /// What it shares with other nodes. Asked once: a disk that hangs holds up no INFO.
+    pub(crate) machine: Machine,
     /// What was configured at the start. What is in force now: [`NodeState::configured`].
     pub config: Config,
     /// What its start has found.

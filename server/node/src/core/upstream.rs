@@ -9,9 +9,12 @@
 //! something that cannot come.
 
 use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quorlock_engine::{ErrorReply, Reply};
+
+use crate::core::clients::Client;
 
 /// What executes commands on keys in place of a node's own engine.
 ///
@@ -75,8 +78,8 @@ pub struct ReportMetric {
 pub struct UpstreamRequest {
     /// The client's number, as CLIENT ID shows it. Numbers are not used again while the node runs.
     pub client: u64,
-    /// Who the client is, for people: the name that it has given itself, its address, and its library.
-    pub caller: String,
+    /// Says who the client is, for people: the name that it has given itself, its address, and its library.
+    pub caller: UpstreamCaller,
     /// The database that the client has selected: 0, since such a node refuses others.
     pub database: u8,
     /// One command with its arguments, its name as the client has written it; or those of a transaction, perhaps none.
@@ -86,6 +89,18 @@ pub struct UpstreamRequest {
     pub is_transaction: bool,
     /// Where the reply goes.
     pub answer: PendingAnswer,
+}
+
+/// The client of a request, which can say who it is.
+#[derive(Clone, Debug)]
+pub struct UpstreamCaller(pub(crate) Arc<Client>);
+
+impl UpstreamCaller {
+    /// Its name, its address and its library, as they are now.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.0.caller()
+    }
 }
 
 /// An answer that a client waits for.

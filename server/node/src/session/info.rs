@@ -219,14 +219,14 @@ fn server(page: &mut Page<'_>) {
 /// Which nodes fail together: those of one machine, and of one file system there.
 fn machine(page: &mut Page<'_>) {
     let node = page.node;
-    let machine = (node.process.machine)(&node.config.dir);
+    let machine = &node.machine;
     // Equal for equal machines, and of no other use to whoever may see INFO.
     let id = Sha256::digest(machine.boot_id.as_bytes());
     let digits = id.iter().take(8).map(|byte| format!("{byte:02x}"));
     let digits = digits.filter(|_| !machine.boot_id.is_empty());
     page.field("quorlock_machine", digits.collect::<String>());
-    page.field("quorlock_file_system", machine.file_system);
-    page.field("quorlock_clock_source", machine.clock_source);
+    page.field("quorlock_file_system", &machine.file_system);
+    page.field("quorlock_clock_source", &machine.clock_source);
 }
 
 /// How this start was judged, and what follows from it: everything the log line says.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use quorlock_engine::{ErrorReply, Reply, Spec};
 
 use crate::core::commit::Failure;
-use crate::core::upstream::{PendingAnswer, UpstreamRequest};
+use crate::core::upstream::{PendingAnswer, UpstreamCaller, UpstreamRequest};
 use crate::session::batch::{Answer, Batch};
 use crate::session::transaction::{Transaction, aborted};
 use crate::session::{Condition, Pending, Session};
@@ -66,7 +66,7 @@ impl Batch<'_> {
         });
         let waits = upstream.execute(UpstreamRequest {
             client: session.client.id,
-            caller: session.client.caller(),
+            caller: UpstreamCaller(Arc::clone(&session.client)),
             database: session.caller.database,
             commands,
             is_transaction,

@@ -92,6 +92,7 @@ pub(super) fn assemble(
         log_queue,
         clock: Arc::clone(&plan.clock),
         process: plan.process,
+        machine: (plan.process.machine)(&plan.config.dir),
         deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
         access: access(plan),

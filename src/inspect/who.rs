@@ -67,7 +67,7 @@ pub(crate) async fn holder_of(options: &NodeOptions, names: &[OsString]) -> Opti
     let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
     let look = async {
         let list = options.list().ok()?;
-        let mut nodes = Nodes::open(options, &list, SOON / 2).await.ok()?;
+        let mut nodes = Nodes::open(options, &list, OPENED_SOON).await.ok()?;
         let views = nodes.look(&names, Duration::MAX).await;
         views.iter().find_map(summary)
     };
@@ -181,7 +181,9 @@ fn describe_holder(holder: &HolderView, nodes: &[&str]) -> Vec<String> {
 const HOLDERS_MAX: usize = 20;
 
 /// Whoever waits wants to know that it does, whatever a node is doing.
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(1_500);
+/// Three round trips to the other side of the earth, and no more for a node that hangs.
+const OPENED_SOON: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:

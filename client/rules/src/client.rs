@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod busy_tests;
 #[cfg(test)]
+mod changes_tests;
+#[cfg(test)]
 mod cluster_for_tests;
 #[cfg(test)]
 mod delay_tests;

@@ -1,4 +1,5 @@
-//! Where this client stands in line for locks: for each name at one node, with the token of its next attempt.
+//! Where this client waits for locks: for each name at one node, in its line or for its word of changes, with the token
+//! of the next attempt.
 //!
 //! Invariant: a token that stands in a line was drawn for one attempt and is given to one. Nothing here grants a lock: a
 //! line that is lost, or that a node has forgotten, costs time alone.
@@ -13,12 +14,24 @@ use crate::votes::NodeIndex;
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     by_name: BTreeMap<Bytes, Line>,
+    /// How often a wait for word of changes has ended.
+    told_in_vain: usize,
+}
+
+/// How a node tells that a lock is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It has lines, and says whose turn it is.
+    Turns,
+    /// It has none, and tells of every change of the lock: Redis and Valkey do.
+    Changes,
 }
 
 /// The line for one lock. The callers of this client that want the lock stand in it as one.
 #[derive(Debug)]
 struct Line {
     node: NodeIndex,
+    way: Way,
     token: Token,
     /// An attempt has the token.
     is_tried: bool,
@@ -36,20 +49,25 @@ pub(super) enum Turn {
 }
 
 impl Lines {
-    /// The client stands in line at this node from now on. Names the node at which it stood before, if that is another.
+    /// The client waits at this node from now on. Names the node in whose line it stood before, if that is another.
     pub(super) fn join(
         &mut self,
         name: &Bytes,
         node: NodeIndex,
+        way: Way,
         token: Token,
     ) -> Option<NodeIndex> {
         let line = Line {
             node,
+            way,
             token,
             is_tried: false,
         };
-        let before = self.by_name.insert(name.clone(), line)?.node;
-        (before != node).then_some(before)
+        let before = self.by_name.insert(name.clone(), line)?;
+        if (before.node, before.way) == (node, way) {
+            return None;
+        }
+        self.left(&before)
     }
 
     /// The node whose line is joined, and the token there that no attempt has yet.
@@ -64,9 +82,41 @@ impl Lines {
         (!std::mem::replace(&mut line.is_tried, true)).then(|| line.token.clone())
     }
 
-    /// The client stands in line no longer. Names the node whose line that was.
+    /// The client waits no longer. Names the node in whose line it stood.
     pub(super) fn leave(&mut self, name: &Bytes) -> Option<NodeIndex> {
-        self.by_name.remove(name).map(|line| line.node)
+        let line = self.by_name.remove(name)?;
+        self.left(&line)
+    }
+
+    fn left(&mut self, line: &Line) -> Option<NodeIndex> {
+        match line.way {
+            Way::Turns => Some(line.node),
+            Way::Changes => {
+                self.told_in_vain += 1;
+                None
+            }
+        }
+    }
+
+    /// How often the client has ceased to wait for word of changes of a lock, since nodes have forgotten all names.
+    pub(super) fn told_in_vain(&self) -> usize {
+        self.told_in_vain
+    }
+
+    /// Nodes have forgotten all names.
+    pub(super) fn forget_told_in_vain(&mut self) {
+        self.told_in_vain = 0;
+    }
+
+    /// How the client waits for the lock, if it does.
+    pub(super) fn way(&self, name: &Bytes) -> Option<Way> {
+        self.by_name.get(name).map(|line| line.way)
+    }
+
+    /// Whether the client waits for this node's word of changes of the lock.
+    pub(super) fn waits_for_changes(&self, name: &Bytes, node: NodeIndex) -> bool {
+        let is_it = |line: &Line| line.node == node && line.way == Way::Changes;
+        self.by_name.get(name).is_some_and(is_it)
     }
 
     /// A node says that a lock is free, and that it is the turn of this token.
@@ -79,13 +129,14 @@ impl Lines {
         }
     }
 
-    /// The lines at this node are gone. Names the locks.
-    pub(super) fn ended_at(&self, node: NodeIndex) -> Vec<Bytes> {
-        let lines = self.by_name.iter().filter(|(_, line)| line.node == node);
+    /// The locks for which the client waits at this node in this way.
+    pub(super) fn at(&self, node: NodeIndex, way: Way) -> Vec<Bytes> {
+        let is_there = |line: &Line| (line.node, line.way) == (node, way);
+        let lines = self.by_name.iter().filter(|(_, line)| is_there(line));
         lines.map(|(name, _)| name.clone()).collect()
     }
 
-    /// In how many lines the client stands.
+    /// For how many locks the client waits at nodes.
     pub(super) fn size(&self) -> usize {
         self.by_name.len()
     }
@@ -100,7 +151,7 @@ mod tests {
         let mut lines = Lines::default();
         let name = Bytes::from_static(b"a");
         let [first, second] = ["t1", "t2"].map(Token::from);
-        assert_eq!(lines.join(&name, 1, first.clone()), None);
+        assert_eq!(lines.join(&name, 1, Way::Turns, first.clone()), None);
         assert_eq!(lines.turn(&name, 1, &first), Turn::Ours);
         assert_eq!(lines.turn(&name, 0, &first), Turn::Nobodys);
         assert_eq!(lines.turn(&name, 1, &second), Turn::Past);
@@ -111,13 +162,32 @@ mod tests {
             (None, None)
         );
         assert_eq!(lines.turn(&name, 1, &first), Turn::Past);
-        assert_eq!(lines.join(&name, 1, second.clone()), None);
-        assert_eq!(lines.join(&name, 0, second.clone()), Some(1));
-        assert_eq!(
-            (lines.ended_at(1), lines.ended_at(0)),
-            (vec![], vec![name.clone()])
-        );
+        assert_eq!(lines.join(&name, 1, Way::Turns, second.clone()), None);
+        assert_eq!(lines.join(&name, 0, Way::Turns, second.clone()), Some(1));
+        assert_eq!(lines.at(1, Way::Turns), Vec::<Bytes>::new());
+        assert_eq!(lines.at(0, Way::Turns), std::slice::from_ref(&name));
         assert_eq!((lines.leave(&name), lines.leave(&name)), (Some(0), None));
         assert_eq!(lines.turn(&name, 0, &second), Turn::Nobodys);
+    }
+
+    #[test]
+    fn who_waits_for_changes_stands_in_no_line_and_names_left_are_counted() {
+        let mut lines = Lines::default();
+        let [a, b] = ["a", "b"].map(Bytes::from);
+        let token = Token::from("t");
+        lines.join(&a, 0, Way::Changes, token.clone());
+        lines.join(&b, 0, Way::Turns, token.clone());
+        assert!(lines.waits_for_changes(&a, 0) && !lines.waits_for_changes(&a, 1));
+        assert!(!lines.waits_for_changes(&b, 0));
+        assert_eq!(lines.at(0, Way::Changes), std::slice::from_ref(&a));
+        assert_eq!(lines.at(0, Way::Turns), std::slice::from_ref(&b));
+        assert_eq!(lines.join(&a, 0, Way::Changes, token.clone()), None);
+        assert_eq!(lines.told_in_vain(), 0);
+        assert_eq!(lines.join(&a, 1, Way::Changes, token.clone()), None);
+        assert_eq!(lines.join(&b, 0, Way::Changes, token), Some(0));
+        assert_eq!((lines.leave(&a), lines.leave(&b)), (None, None));
+        assert_eq!(lines.told_in_vain(), 3);
+        lines.forget_told_in_vain();
+        assert_eq!(lines.told_in_vain(), 0);
     }
 }

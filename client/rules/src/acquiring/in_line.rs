@@ -1,5 +1,6 @@
 //! Standing in line for a busy lock, at the first node in the order of the list that can be reached and has lines: all
-//! clients that have the same list stand in the same line.
+//! clients that have the same list stand in the same line. Where no node has lines, the first that tells of changes of the
+//! lock takes their place: it says when to look whether the lock is free.
 //!
 //! Invariants: votes decide. A message of the line only ends a pause, and what the line is not told is found by asking
 //! again. The token in the line is that of the next attempt.
@@ -15,11 +16,12 @@ use bytes::Bytes;
 
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
-use crate::answer::{Answer, Content};
+use crate::answer::{Answer, Content, Sight};
 use crate::clock::ClientInstant;
 use crate::context::Context;
-use crate::link::fraction;
+use crate::lines::Way;
 use crate::link::request::{Kind, Subject};
+use crate::link::{Link, fraction};
 use crate::outcome::Cause;
 use crate::step::Input;
 use crate::token::Token;
@@ -159,32 +161,59 @@ impl Acquiring {
         let untried = context.lines.untried(&name);
         let token = untried.map(|(_, token)| token);
         let token = token.unwrap_or_else(|| self.call.next_token(context.random));
-        self.stand_at(from, token, context);
+        self.stand_at((from, Way::Turns), token, context);
     }
 
-    fn stand_at(&mut self, from: NodeIndex, token: Token, context: &mut Context<'_>) {
+    /// Waits at the first node from this one on that has lines, or else at the first that tells of changes; at one that tells
+    /// of changes from this one on where lines were looked for already.
+    fn stand_at(&mut self, (from, way): (NodeIndex, Way), token: Token, context: &mut Context<'_>) {
         self.in_line.ahead = None;
         let (Some(name), now) = (self.call.name.single(), context.now) else {
             return;
         };
-        let has_line = |node: &NodeIndex| {
-            !self.in_line.others.contains(*node) && context.links[*node].may_have_lines(now)
+        let links = &context.links;
+        let first = |from, may: &dyn Fn(&Link) -> bool| {
+            let mut nodes = from..links.len();
+            nodes.find(|node| !self.in_line.others.contains(*node) && may(&links[*node]))
         };
-        let Some(node) = (from..context.nodes()).find(has_line) else {
+        let changes_at = |from| {
+            let node = first(from, &|link| link.may_tell_changes(now))?;
+            Some((node, Way::Changes))
+        };
+        let place = match way {
+            Way::Changes => changes_at(from),
+            Way::Turns => first(from, &|link| link.may_have_lines(now))
+                .map(|node| (node, Way::Turns))
+                .or_else(|| changes_at(0)),
+        };
+        let Some((node, way)) = place else {
             // The call asks now and then, as where no node has lines.
             return context.leave_line(name);
         };
-        if let Some(before) = context.lines.join(name, node, token.clone()) {
+        if let Some(before) = context.lines.join(name, node, way, token.clone()) {
             context.unwait(before, name);
         }
-        let subject = Subject::new_as(
-            self.call.is_shared,
-            name.clone().into(),
-            token,
-            self.call.ttl,
-        );
-        let turn = context.turn_at(node);
-        context.ask(node, Kind::Wait { turn }, &subject, self.attempts);
+        self.ask_place(node, way, token, context);
+    }
+
+    /// Asks the node at which the call waits for its place, or whether the lock is free.
+    fn ask_place(
+        &self,
+        node: NodeIndex,
+        way: Way,
+        token: Token,
+        context: &mut Context<'_>,
+    ) -> Rc<Subject> {
+        let (name, ttl) = (self.call.name.clone(), self.call.ttl);
+        let subject = Subject::new_as(self.call.is_shared, name, token, ttl);
+        let kind = match way {
+            Way::Turns => Kind::Wait {
+                turn: context.turn_at(node),
+            },
+            Way::Changes => Kind::Look { is_tracked: true },
+        };
+        context.ask(node, kind, &subject, self.attempts);
+        subject
     }
 
     /// A node has answered how many stand in the line, or another one whether the lock is free there. None if the input is
@@ -204,6 +233,13 @@ impl Acquiring {
                 let (node, token) = context.lines.untried(self.call.name.single()?)?;
                 if is_now && node == reply.node {
                     self.place_told(node, answer, token, context);
+                }
+            }
+            Content::Seen(seen) => {
+                let (node, token) = context.lines.untried(self.call.name.single()?)?;
+                if is_now && node == reply.node {
+                    let holder = seen.as_ref().map(|(_, holder)| holder.as_ref());
+                    self.holder_told(node, holder.ok(), token, context);
                 }
             }
             // What holds the node of the line may be nobody's lock: a key without an end, or a release that did not arrive.
@@ -233,12 +269,47 @@ impl Acquiring {
                         .refusals
                         .note_others(&self.call.name, until, context.now);
                 }
-                self.in_line.ahead = Some(ahead);
-                if matches!(self.stage, Stage::Pausing(_)) {
-                    self.stage = Stage::Pausing(self.line_pause_end(context));
-                }
+                self.stands_behind(ahead, context);
             }
-            Err(_) => self.stand_at(node + 1, token, context),
+            Err(_) => self.stand_at((node + 1, Way::Turns), token, context),
+        }
+    }
+
+    fn stands_behind(&mut self, ahead: u64, context: &mut Context<'_>) {
+        self.in_line.ahead = Some(ahead);
+        if matches!(self.stage, Stage::Pausing(_)) {
+            self.stage = Stage::Pausing(self.line_pause_end(context));
+        }
+    }
+
+    /// A node that tells of changes has said who has the lock there, if it has answered.
+    fn holder_told(
+        &mut self,
+        node: NodeIndex,
+        holder: Option<Option<&Sight>>,
+        token: Token,
+        context: &mut Context<'_>,
+    ) {
+        let name = self.call.name.single();
+        let tells = name.is_some_and(|name| context.links[node].tracks(name));
+        match holder {
+            Some(None) if self.is_split() => {}
+            Some(None) => self.called(context),
+            Some(Some(_)) if tells => self.stands_behind(0, context),
+            _ => self.stand_at((node + 1, Way::Changes), token, context),
+        }
+    }
+
+    /// The node that tells of changes says that the lock has changed there: it is asked whether the lock is free.
+    pub(crate) fn changed(&mut self, context: &mut Context<'_>) {
+        let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
+        let place = self
+            .call
+            .name
+            .single()
+            .and_then(|name| context.lines.untried(name));
+        if let Some((node, token)) = place.filter(|_| is_pausing) {
+            self.ask_place(node, Way::Changes, token, context);
         }
     }
 
@@ -292,7 +363,7 @@ impl Acquiring {
             context.leave_line(name);
             return;
         };
-        self.stand_at(0, token, context);
+        self.stand_at((0, Way::Turns), token, context);
         if let Stage::Pausing(until) = self.stage {
             // As long as nobody has answered, the call asks again soon.
             let random = fraction(context.random);
@@ -312,19 +383,13 @@ impl Acquiring {
             return false;
         }
         let name = self.call.name.single();
-        let Some((node, token)) = name.and_then(|name| context.lines.untried(name)) else {
+        let place = name.and_then(|name| context.lines.untried(name).zip(context.lines.way(name)));
+        let Some(((node, token), way)) = place else {
             return false;
         };
         self.in_line.ahead = None;
         self.stage = Stage::Pausing(now.after(patience));
-        let subject = Subject::new_as(
-            self.call.is_shared,
-            self.call.name.clone(),
-            token,
-            self.call.ttl,
-        );
-        let turn = context.turn_at(node);
-        context.ask(node, Kind::Wait { turn }, &subject, self.attempts);
+        let subject = self.ask_place(node, way, token, context);
         self.ask_another(node, &subject, context);
         self.tell(context);
         true

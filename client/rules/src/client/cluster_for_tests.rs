@@ -60,6 +60,10 @@ pub(super) struct Node {
     pub(super) slow: Duration,
     /// How many it says stand in a line, if it has lines.
     pub(super) in_line: Option<u64>,
+    /// It tells of changes and has no lines, as Redis and Valkey do.
+    pub(super) tells_changes: bool,
+    /// It refuses to tell of changes.
+    pub(super) refuses_tracking: bool,
     /// It is of a version that knows no `TURN`.
     pub(super) is_without_turns: bool,
     /// How long the last turn that was asked for is to last.
@@ -351,6 +355,7 @@ impl Node {
         }
         self.requests += 1;
         match words[..] {
+            ["HELLO", "3"] if self.tells_changes => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
             ["HELLO", "3"] | ["LOCK.WAIT", ..] if self.in_line.is_none() => {
                 format!("-ERR unknown command '{}'\r\n", words[0])
             }

@@ -1,6 +1,6 @@
 //! Observers of elections, and what nodes tell of the locks that they observe.
 //!
-//! Invariant: nodes tell of no more names that nobody observes any more than of others.
+//! Invariant: nodes tell of no more names that nobody observes or waits for any more than of others, and of a few.
 
 use bytes::Bytes;
 
@@ -9,6 +9,7 @@ use crate::OperationId;
 use crate::action::Action;
 use crate::clock::ClientInstant;
 use crate::context::Context;
+use crate::lines::Way;
 use crate::observing::{Listener, Observing};
 use crate::operation::Operation;
 use crate::votes::NodeIndex;
@@ -46,20 +47,33 @@ impl Client {
         if self.observers.iter().any(|(other, _)| *other == name) {
             return;
         }
-        // Nodes forget all names at once: that is worth it where they tell of more in vain than for somebody.
         self.names_left += 1;
-        if self.names_left <= self.observers.len() {
+        self.forget_names(now, actions);
+    }
+
+    /// Nodes forget all names at once: that is worth it where they tell of more in vain than for somebody.
+    pub(super) fn forget_names(&mut self, now: ClientInstant, actions: &mut Vec<Action>) {
+        let waits_left = self.lines.told_in_vain().saturating_sub(WAITS_LEFT);
+        if self.names_left + waits_left <= self.observers.len() + self.lines.size() {
             return;
         }
         self.names_left = 0;
+        self.lines.forget_told_in_vain();
+        let nobody = OperationId(u64::MAX);
         for node in 0..self.links.len() {
             if self.links[node].has_tracking() {
-                self.context(now, operation, actions).untrack(node);
-                self.with_observers(now, None, actions, |observer, context| {
-                    observer.lost(node, context);
-                });
+                self.context(now, nobody, actions).untrack(node);
+                self.end_tracking(now, node, actions);
             }
         }
+    }
+
+    /// A node does not tell of changes any more: whoever observes or waits asks anew.
+    fn end_tracking(&mut self, now: ClientInstant, node: NodeIndex, actions: &mut Vec<Action>) {
+        self.with_observers(now, None, actions, |observer, context| {
+            observer.lost(node, context);
+        });
+        self.end_lines(now, node, Way::Changes, actions);
     }
 
     /// The lock of this name, or of any, has changed at a node.
@@ -83,9 +97,7 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         if self.links[node].take_lost_tracking() {
-            self.with_observers(now, None, actions, |observer, context| {
-                observer.lost(node, context);
-            });
+            self.end_tracking(now, node, actions);
         }
     }
 
@@ -111,3 +123,6 @@ impl Client {
         }
     }
 }
+
+/// So many names that calls have waited for cost nothing: the same ones are waited for again and again.
+const WAITS_LEFT: usize = 16;

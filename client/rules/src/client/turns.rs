@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::Client;
 use crate::OperationId;
 use crate::acquiring::Acquiring;
@@ -12,7 +14,7 @@ use crate::action::Action;
 use crate::call::AcquireCall;
 use crate::clock::ClientInstant;
 use crate::context::{Context, round_trip};
-use crate::lines::Turn;
+use crate::lines::{Turn, Way};
 use crate::link::fraction;
 use crate::link::request::Subject;
 use crate::operation::Operation;
@@ -134,6 +136,7 @@ impl Client {
             Some(next) => self.take_turn(now, next, actions),
             None => {}
         }
+        self.forget_names(now, actions);
     }
 
     /// Takes in what a node says unasked: which locks are free, or have changed, and that its lines have ended.
@@ -149,20 +152,22 @@ impl Client {
                 Push::Changed(names) => {
                     for name in &names {
                         self.tell_changed(now, node, Some(name), actions);
+                        if self.lines.waits_for_changes(name, node) {
+                            self.with_first(now, name, actions, Acquiring::changed);
+                        }
                     }
                     continue;
                 }
                 Push::AllChanged => {
                     self.tell_changed(now, node, None, actions);
+                    for name in self.lines.at(node, Way::Changes) {
+                        self.with_first(now, &name, actions, Acquiring::changed);
+                    }
                     continue;
                 }
             };
             match self.lines.turn(&name, node, &token) {
-                Turn::Ours => {
-                    if let Some(first) = self.waiters.first(&Wanted::Lock(name.into())) {
-                        self.with_acquiring(now, first, actions, Acquiring::called);
-                    }
-                }
+                Turn::Ours => self.with_first(now, &name, actions, Acquiring::called),
                 Turn::Past => {}
                 // Whoever is next need not wait until this turn lapses.
                 Turn::Nobodys => {
@@ -172,12 +177,36 @@ impl Client {
             }
         }
         if self.links[node].take_lost_lines() {
-            for name in self.lines.ended_at(node) {
-                match self.waiters.first(&Wanted::Lock(name.clone().into())) {
-                    Some(first) => self.with_acquiring(now, first, actions, Acquiring::line_ended),
-                    None => drop(self.lines.leave(&name)),
-                }
+            self.end_lines(now, node, Way::Turns, actions);
+        }
+    }
+
+    /// A node has ceased to say so that a lock is free: whoever waits there does so elsewhere.
+    pub(super) fn end_lines(
+        &mut self,
+        now: ClientInstant,
+        node: NodeIndex,
+        way: Way,
+        actions: &mut Vec<Action>,
+    ) {
+        for name in self.lines.at(node, way) {
+            match self.waiters.first(&Wanted::Lock(name.clone().into())) {
+                Some(first) => self.with_acquiring(now, first, actions, Acquiring::line_ended),
+                None => drop(self.lines.leave(&name)),
             }
+        }
+    }
+
+    /// Lets the first of those who wait for a lock do something.
+    fn with_first(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        actions: &mut Vec<Action>,
+        act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
+    ) {
+        if let Some(first) = self.waiters.first(&Wanted::Lock(name.clone().into())) {
+            self.with_acquiring(now, first, actions, act);
         }
     }
 

@@ -225,6 +225,11 @@ impl Connection {
         self.tracking.covers(name)
     }
 
+    /// Whether the node may tell of changes, as far as is known.
+    pub(super) fn may_tell_changes(&self) -> bool {
+        !self.tracking.is_refused()
+    }
+
     /// Whether the node was asked to tell of changes.
     pub(super) fn has_tracking(&self) -> bool {
         self.tracking.is_used()

@@ -45,6 +45,13 @@ impl Link {
             && self.ready().is_some_and(Connection::may_have_lines)
     }
 
+    /// Whether the node may tell of changes here now, as far as is known.
+    pub(crate) fn may_tell_changes(&self, now: ClientInstant) -> bool {
+        !self.closes_upon_lines(now)
+            && self.is_ready(now)
+            && self.ready().is_some_and(Connection::may_tell_changes)
+    }
+
     /// Whether connections have ended upon requests about lines, and of that kind.
     pub(super) fn closes_upon_lines(&self, now: ClientInstant) -> bool {
         let is_recent = |at| now.since(at) < LINES_CLOSED_MEMORY;

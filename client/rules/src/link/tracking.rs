@@ -48,6 +48,10 @@ impl Tracking {
         !self.prefixes.is_empty()
     }
 
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// The node tells of nothing, whatever it is asked.
     pub(super) fn refused(&mut self) {
         self.is_refused = true;

@@ -69,7 +69,10 @@ impl Node {
             ["LOCK.INFO", ..] => "-ERR unknown command 'LOCK.INFO'\r\n".to_owned(),
             ["CLIENT", "TRACKING", ..] => {
                 self.tracking.push(words[2..].join(" "));
-                "+OK\r\n".to_owned()
+                match self.refuses_tracking {
+                    true => "-NOPERM no permissions\r\n".to_owned(),
+                    false => "+OK\r\n".to_owned(),
+                }
             }
             ["EVAL", _, "1", name] => match self.keys.get(name) {
                 None => "*2\r\n_\r\n:-2\r\n".to_owned(),

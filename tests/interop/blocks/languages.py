@@ -131,23 +131,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {{
 }}
 """
 
-RUST_PACKAGE = """[package]
-name = "quorlock-blocks"
-version = "0.0.0"
-edition = "2024"
-publish = false
-
-[dependencies]
-quorlock-client = {{ path = "{root}/client" }}
-quorlock-server = {{ path = "{root}/server" }}
-quorlock-test = {{ path = "{root}/quorlock-test" }}
-tokio = {{ version = "1", features = ["rt-multi-thread", "macros", "time"] }}
-
-[profile.dev]
-debug = "line-tables-only"
-
-[workspace]
-"""
+# The crates of Rust that blocks may name.
+RUST_CRATES = ("quorlock_client", "quorlock_server", "quorlock_test", "tokio")
 
 
 class Failed(Exception):
@@ -235,17 +220,26 @@ def present(program, asks, option, folder):
 
 
 def prepare_rust(folder):
-    os.makedirs(os.path.join(folder, "src"), exist_ok=True)
-    with open(os.path.join(folder, "Cargo.toml"), "w", encoding="utf-8") as file:
-        file.write(RUST_PACKAGE.format(root=ROOT))
-    # Copied from the root, so that what the workspace has built is used again.
-    shutil.copy(os.path.join(ROOT, "Cargo.lock"), folder)
-    write(os.path.join(folder, "src/main.rs"), RUST, "")
-    carry_out(["cargo", "build", *CARGO], folder, limit=1200)
-
-
-TARGET = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-CARGO = ["--quiet", "--target-dir", TARGET]
+    """Blocks are linked with what the workspace has built: as a package of their own they would have all of it compiled again,
+    with other features."""
+    words = ["cargo", "build", "--quiet", "--locked", "--bins", "--examples", "--message-format", "json"]
+    told = subprocess.run(words, cwd=ROOT, timeout=1200, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    if told.returncode != 0:
+        raise Failed(f"{' '.join(words)} ended with {told.returncode}")
+    built = {}
+    for line in told.stdout.splitlines():
+        message = json.loads(line)
+        target = message.get("target", {})
+        libraries = [name for name in message.get("filenames", []) if name.endswith(".rlib")]
+        if target.get("name") in RUST_CRATES and libraries:
+            built[target["name"]] = libraries[0]
+    lacking = [crate for crate in RUST_CRATES if crate not in built]
+    if lacking:
+        raise Failed(f"{' '.join(words)} has built no {', '.join(lacking)}")
+    arguments = ["--edition=2024", f"-Ldependency={os.path.dirname(built['tokio'])}"]
+    arguments += [f"--extern={crate}={path}" for crate, path in built.items()]
+    with open(os.path.join(folder, "arguments"), "w", encoding="utf-8") as file:
+        file.write("\n".join(arguments))
 
 
 class Language:
@@ -264,7 +258,7 @@ LANGUAGES = {
                      ["java", "-cp", "libraries/*:.", "Block"]),
     "php": Language(prepare_php, "block.php", PHP, ["php", "block.php"]),
     "ruby": Language(prepare_ruby, "block.rb", RUBY, ["ruby", "block.rb"]),
-    "rust": Language(prepare_rust, "src/main.rs", RUST, ["cargo", "run", *CARGO]),
+    "rust": Language(prepare_rust, "main.rs", RUST, ["rustc", "@arguments", "main.rs", "-o", "block"], ["./block"]),
 }
 
 

@@ -10,6 +10,8 @@ use clap::Parser;
 #[cfg(feature = "experiment")]
 use crate::experiment;
 use crate::inspect::{doctor, force_release, locks, status, wait, who};
+#[cfg(feature = "http")]
+use crate::page;
 use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
 
 /// A lock server that speaks Redis's protocol, and Redlock over five of them.
@@ -74,6 +76,10 @@ pub(crate) enum Subcommand {
     Status(status::Arguments),
     /// Find what is wrong with the nodes, each with its remedy
     Doctor(doctor::Arguments),
+    /// Show nodes and locks in a browser
+    #[cfg(feature = "http")]
+    #[command(aliases = ["ui", "dashboard"])]
+    Page(page::Arguments),
 }
 
 const EXAMPLES: &str = "\

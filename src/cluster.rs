@@ -37,6 +37,8 @@ mod up;
 mod view;
 mod watch;
 
+pub(crate) use up::ServePage;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -194,12 +196,16 @@ fn parse_number(text: &str) -> Result<u16, String> {
 }
 
 /// Runs a subcommand of `quorlock cluster`.
-pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    arguments: Arguments,
+    format: Format,
+    serve_page: ServePage,
+) -> Result<ExitCode, Failure> {
     use ClusterCommand as Command;
     use control::ControlRequest as Request;
     let act = |cluster: &ClusterDirectory, request| actions::run(cluster, &request, format);
     match arguments.command {
-        Command::Up(arguments) => up::run(arguments, format),
+        Command::Up(arguments) => up::run(arguments, format, serve_page),
         Command::Status(status::Arguments {
             cluster,
             watch: true,

@@ -89,6 +89,8 @@ and what is wrong with: quorlock doctor
 info stats metrics monitor: see what each node does with: quorlock status
 a node says more of itself to: redis-cli -p PORT INFO
 
+web browser gui: see nodes and locks in a browser with: quorlock page
+
 show holders: see all locks with: quorlock locks
 or who holds one with: quorlock who NAME
 

@@ -9,6 +9,8 @@ pub(crate) mod locks;
 mod names;
 mod node_link;
 mod nodes;
+#[cfg(feature = "http")]
+pub(crate) mod overview;
 mod shown;
 pub(crate) mod status;
 mod table;

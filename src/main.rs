@@ -31,6 +31,8 @@ mod node_address;
 mod nodes;
 mod nodes_file;
 mod output;
+#[cfg(feature = "http")]
+mod page;
 mod release;
 mod run;
 mod runtime;
@@ -122,13 +124,22 @@ fn refuse(words: &[OsString], mut error: clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
+#[cfg(feature = "http")]
+const SERVE_PAGE: cluster::ServePage = page::serve_to_all;
+#[cfg(not(feature = "http"))]
+const SERVE_PAGE: cluster::ServePage = |_, _, _| {
+    Err(Failure::usage(
+        "this program was built without the feature http, and has no page",
+    ))
+};
+
 fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure> {
     match subcommand {
         Subcommand::Agent(arguments) => agent::run(arguments, format),
         Subcommand::Server { words } => Ok(server::run(&words)),
         Subcommand::Node(arguments) => node::run(arguments, format),
         Subcommand::Log(arguments) => log::run(arguments, format),
-        Subcommand::Cluster(arguments) => cluster::run(arguments, format),
+        Subcommand::Cluster(arguments) => cluster::run(arguments, format, SERVE_PAGE),
         #[cfg(feature = "experiment")]
         Subcommand::Experiment(arguments) => experiment::run(arguments, format),
         Subcommand::Run(arguments) => run::run(&arguments, format),
@@ -142,6 +153,8 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::ForceRelease(arguments) => inspect::force_release::run(&arguments, format),
         Subcommand::Wait(arguments) => inspect::wait::run(&arguments, format),
         Subcommand::Who(arguments) => inspect::who::run(&arguments, format),
+        #[cfg(feature = "http")]
+        Subcommand::Page(arguments) => page::run(arguments, format),
         Subcommand::Completions(arguments) => {
             Ok(generated::complete(&arguments, Arguments::command()))
         }

@@ -27,6 +27,9 @@ mod tls;
 #[path = "no_tls.rs"]
 mod tls;
 
+#[cfg(feature = "http")]
+#[doc(hidden)]
+pub use metrics::listener::serve_http;
 pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
     StateWatch, Value, init, mark_restored, require_directory,

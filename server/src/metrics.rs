@@ -5,7 +5,7 @@
 //! name of a key, a token or a password. Every connection is bounded in number, time and bytes.
 
 mod exposition;
-mod listener;
+pub(crate) mod listener;
 mod locks;
 mod page;
 mod state;

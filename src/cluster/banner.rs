@@ -50,13 +50,19 @@ Cluster '{name}' is up{resumed}: {count} nodes serve, a lock needs {quorum}.
 
 Paste:
 {paste}
-From another terminal: quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down
+{page}From another terminal: quorlock cluster status | kill {one} | restart {one} | logs {one} -f | down
 What a power cut takes from each fsync mode: quorlock experiment crash-recovery
 ",
         appendfsync = cluster.appendfsync,
         directory = cluster.directory.display(),
         paste = paste(cluster),
+        page = page(cluster),
     )
+}
+
+fn page(cluster: &ClusterView) -> String {
+    let line = |url| format!("In a browser: {url}\n");
+    cluster.page.as_ref().map(line).unwrap_or_default()
 }
 
 /// How clients of several languages are given the nodes.

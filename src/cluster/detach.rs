@@ -22,7 +22,7 @@ pub(super) fn run(
     arguments: &Arguments,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let mut child = background_half(home, arguments)
+    let mut child = background_half(home, arguments, format)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -54,7 +54,7 @@ pub(super) fn run(
     }
 }
 
-fn background_half(home: &ClusterHome, arguments: &Arguments) -> Command {
+fn background_half(home: &ClusterHome, arguments: &Arguments, format: Format) -> Command {
     let mut command = launch::own(Bond::Detached);
     command.args(["cluster", "up", "--detached"]);
     if arguments.ephemeral {
@@ -77,6 +77,7 @@ fn background_half(home: &ClusterHome, arguments: &Arguments) -> Command {
     if arguments.in_process {
         command.arg("--in-process");
     }
+    command.args(arguments.page_flags(format));
     if let Some(path) = &arguments.ready_file {
         command.arg("--ready-file").arg(path);
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::home::DEFAULT_DIRECTORY;
+use crate::output::Format;
 
 /// Arguments of `quorlock cluster up`.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,6 +38,13 @@ pub(super) struct Arguments {
     /// Print what happens line by line, also on a terminal, which else shows a live table
     #[arg(long)]
     pub(super) no_tui: bool,
+    /// Port of the page that shows nodes and locks in a browser; 0 takes any free one (default: 8701, or the next free one,
+    /// and with --json or --ephemeral no page)
+    #[arg(long, value_name = "PORT", conflicts_with = "no_page")]
+    pub(super) page_port: Option<u16>,
+    /// Serve no page
+    #[arg(long)]
+    pub(super) no_page: bool,
     /// Write a JSON description of the cluster here once all nodes serve; removed at the end, and
     /// before the start if one of an earlier run is there
     #[arg(long, value_name = "FILE")]
@@ -64,6 +72,15 @@ fn parse_count(text: &str) -> Result<u16, String> {
 const NODES_MAX: u16 = 64;
 
 impl Arguments {
+    /// The flags about the page for the half in the background, which does not know how its caller is answered.
+    pub(super) fn page_flags(&self, format: Format) -> Vec<String> {
+        match self.page_port {
+            Some(port) => vec!["--page-port".to_owned(), port.to_string()],
+            None if self.no_page || format == Format::Json => vec!["--no-page".to_owned()],
+            None => Vec::new(),
+        }
+    }
+
     pub(super) fn appendfsync(&self) -> String {
         let given = self.appendfsync.as_deref();
         given.unwrap_or("everysec").to_owned()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::manifest::write_atomically;
 use super::ownership::{READABLE, remove_if_there};
-use super::view::{ClusterView, with_authority};
+use super::view::ClusterView;
 use crate::exit_code::Failure;
 
 /// The JSON form of a cluster that is ready.
@@ -29,7 +29,7 @@ pub(super) fn value(cluster: &ClusterView) -> Value {
         "quorum": cluster.quorum,
         "nodes": nodes,
     });
-    with_authority(value, cluster.cacert.as_deref())
+    cluster.with_addresses(value)
 }
 
 /// Writes the file.

@@ -150,5 +150,5 @@ fn value(snapshot: &Snapshot) -> Value {
         "serving": snapshot.serving(),
         "nodes": nodes,
     });
-    with_authority(value, cluster.cacert.as_deref())
+    cluster.with_addresses(value)
 }

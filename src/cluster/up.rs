@@ -7,6 +7,7 @@ use super::embedded::LaunchMode;
 use super::event::{self, Reporter};
 use super::home::ClusterHome;
 use super::live::{self, Screen};
+use super::manifest::Manifest;
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
@@ -19,8 +20,17 @@ use crate::output::{self, Format};
 use crate::runtime;
 use crate::signals::CaughtSignals;
 
+/// Serves a page about these nodes on this port, or any that is free, and gives its address. The authority is the one that has
+/// signed the nodes' certificates.
+pub(crate) type ServePage =
+    fn(Option<u16>, Vec<String>, Option<PathBuf>) -> Result<String, Failure>;
+
 /// Starts a cluster and supervises it, in this process or in the background.
-pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    mut arguments: Arguments,
+    format: Format,
+    serve_page: ServePage,
+) -> Result<ExitCode, Failure> {
     if arguments.remove {
         arguments.ephemeral = true;
     } else if arguments.ephemeral {
@@ -39,7 +49,7 @@ pub(super) fn run(mut arguments: Arguments, format: Format) -> Result<ExitCode, 
             let ends = CaughtSignals::that_end()
                 .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
             make(&home, &arguments)?;
-            Ok(bring_up(&home, &arguments, format, ends).await)
+            Ok(bring_up(&home, &arguments, format, ends, serve_page).await)
         })?
     };
     if arguments.ephemeral && (outcome.is_err() || !arguments.detach || arguments.detached) {
@@ -66,6 +76,7 @@ async fn bring_up(
     arguments: &Arguments,
     format: Format,
     ends: CaughtSignals,
+    serve_page: ServePage,
 ) -> Result<ExitCode, Failure> {
     let _ownership = home.own()?;
     let Prepared {
@@ -92,6 +103,7 @@ async fn bring_up(
     let members = members
         .map(|entry| Member::new(entry, home.clone(), mode.clone()))
         .collect();
+    let page = page(arguments, format, &manifest, home, serve_page)?;
     let plan = Plan {
         home: home.clone(),
         members,
@@ -101,6 +113,7 @@ async fn bring_up(
             pid: std::process::id(),
             quorum: manifest.quorum(),
             cacert: manifest.certificates(home).map(|it| it.authority),
+            page,
             appendfsync: manifest.appendfsync,
             ephemeral: arguments.ephemeral,
             in_process: arguments.in_process,
@@ -122,6 +135,27 @@ async fn bring_up(
         ready_file::remove_own(path);
     }
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// The page for a browser, where people watch or one is asked for. Gives its address.
+fn page(
+    arguments: &Arguments,
+    format: Format,
+    manifest: &Manifest,
+    home: &ClusterHome,
+    serve: ServePage,
+) -> Result<Option<String>, Failure> {
+    let asked = arguments.page_port;
+    let is_for_people = format == Format::Text && !arguments.ephemeral;
+    if arguments.no_page || !is_for_people && asked.is_none() {
+        return Ok(None);
+    }
+    let authority = manifest.certificates(home).map(|it| it.authority);
+    match serve(asked, manifest.urls(), authority) {
+        // Nobody has asked for it.
+        Err(_) if asked.is_none() => Ok(None),
+        served => served.map(Some),
+    }
 }
 
 /// The terminal for a live table, where people watch.

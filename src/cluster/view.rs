@@ -17,6 +17,9 @@ pub(super) struct ClusterView {
     /// The authority that clients trust, where the nodes speak TLS.
     #[serde(default)]
     pub(super) cacert: Option<PathBuf>,
+    /// The address of its page for a browser, where it has one.
+    #[serde(default)]
+    pub(super) page: Option<String>,
     /// Whether the data goes when the cluster stops.
     pub(super) ephemeral: bool,
     /// Whether the nodes run inside the supervisor.
@@ -89,6 +92,16 @@ impl ClusterView {
             .map(|node| node.url.as_str())
             .collect::<Vec<_>>()
             .join(",")
+    }
+}
+
+impl ClusterView {
+    /// What is said of it in JSON, and what clients and browsers need, where there is any.
+    pub(super) fn with_addresses(&self, mut value: Value) -> Value {
+        if let Some(url) = &self.page {
+            value["page"] = json!(url);
+        }
+        with_authority(value, self.cacert.as_deref())
     }
 }
 

@@ -19,6 +19,8 @@ use tokio::time::timeout;
 /// A connection that has logged in.
 pub(super) struct NodeLink {
     stream: BufReader<Box<dyn Stream>>,
+    /// How long an answer is waited for.
+    patience: Duration,
     failed: Option<String>,
 }
 
@@ -27,8 +29,12 @@ trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 impl NodeLink {
-    /// Connects and logs in.
-    pub(super) async fn open(address: &NodeAddress, dialer: &Dialer) -> Result<Self, String> {
+    /// Connects and logs in. Answers are waited for so long at most.
+    pub(super) async fn open(
+        address: &NodeAddress,
+        dialer: &Dialer,
+        patience: Duration,
+    ) -> Result<Self, String> {
         let dialled = dialer.connect(address, CONNECT_PATIENCE);
         // A handshake has the same time once more.
         let dialled = timeout(2 * CONNECT_PATIENCE, dialled).await;
@@ -37,6 +43,7 @@ impl NodeLink {
             .map_err(|error| format!("cannot be reached: {error}"))?;
         let mut link = Self {
             stream: BufReader::new(Box::new(stream)),
+            patience: patience.min(REPLY_PATIENCE),
             failed: None,
         };
         for reply in link.ask(&question::opening(address)).await? {
@@ -58,7 +65,7 @@ impl NodeLink {
             // A node stops reading where what it has to send is not read.
             let (batch, later) = rest.split_at(batch_length(rest));
             rest = later;
-            match timeout(REPLY_PATIENCE, self.exchange(batch)).await {
+            match timeout(self.patience, self.exchange(batch)).await {
                 Ok(Ok(more)) => replies.extend(more),
                 Ok(Err(error)) => return Err(self.fail(format!("the connection broke: {error}"))),
                 Err(_) => return Err(self.fail("does not answer".to_owned())),

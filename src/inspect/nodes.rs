@@ -61,7 +61,7 @@ impl Nodes {
         Self::open(options, &list, Duration::MAX).await
     }
 
-    /// The same without a remark. Each node gets so much time to say who it is.
+    /// The same without a remark. Each node gets so much time to say who it is, and no more for each later answer.
     pub(super) async fn open(
         options: &NodeOptions,
         list: &NodeList,
@@ -76,7 +76,7 @@ impl Nodes {
         let open = addresses.iter().map(async |address| ListedNode {
             label: address.to_string(),
             endpoint: address.endpoint.clone(),
-            asked: timeout(patience, AskedNode::open(address, &dialer))
+            asked: timeout(patience, AskedNode::open(address, &dialer, patience))
                 .await
                 .unwrap_or_else(|_| Err("it does not answer in time".to_owned())),
         });
@@ -276,8 +276,12 @@ impl ListedNode {
 }
 
 impl AskedNode {
-    async fn open(address: &NodeAddress, dialer: &Dialer) -> Result<Self, String> {
-        let mut link = NodeLink::open(address, dialer).await?;
+    async fn open(
+        address: &NodeAddress,
+        dialer: &Dialer,
+        patience: Duration,
+    ) -> Result<Self, String> {
+        let mut link = NodeLink::open(address, dialer, patience).await?;
         let mut best: Option<(Duration, NodeFacts, Option<i128>)> = None;
         for _ in 0..PROBES {
             let (asked, wall) = (clock::now(), clock::wall());

@@ -132,7 +132,7 @@ fn row(node: &ListedNode, state: &NodeState, nodes: &Nodes) -> [String; 7] {
     ]
 }
 
-fn value(node: &ListedNode, state: &NodeState) -> Value {
+pub(super) fn value(node: &ListedNode, state: &NodeState) -> Value {
     let mut value =
         json!({ "node": node.label, "state": state.name(), "votes": *state == NodeState::Serving });
     match state {

@@ -32,6 +32,7 @@ pub(super) fn shown(count: u16) -> State {
         quorum: nodes.len() / 2 + 1,
         appendfsync: "everysec".to_owned(),
         cacert: None,
+        page: None,
         ephemeral: false,
         in_process: false,
         resumed: false,

@@ -1,0 +1,224 @@
+"use strict";
+// What the nodes say, again every second. Texts of nodes become text, never markup.
+
+const byId = (id) => document.getElementById(id);
+const EVERY_MS = 1000;
+const MINUTES = 5;
+const EVENTS = 30;
+// A lock that had more time left than this was released, and did not end by itself.
+const ENDED_MS = 2500;
+
+let last = null;
+let lastAt = 0;
+const samples = [];
+// The longest time that a lock was seen to have left, by its name and token: the whole length of its bar.
+let longest = new Map();
+const charts = [
+  { title: "locks held", of: (look) => look.locks.filter((lock) => lock.state === "held").length },
+  { title: "calls that wait", of: (look) => look.locks.reduce((all, lock) => all + (lock.waiters || 0), 0) },
+  { title: "round trip, median of the nodes", unit: " us", of: (look) => median(look.nodes.map((node) => node.round_trip_us)) },
+];
+
+function median(values) {
+  const known = values.filter((value) => typeof value === "number").sort((one, other) => one - other);
+  return known.length ? known[Math.floor(known.length / 2)] : null;
+}
+
+function element(kind, text, className) {
+  const made = document.createElement(kind);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function duration(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const s = ms / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+const STATES = {
+  "serving": "serving",
+  "restart-delay": "restart delay",
+  "starting": "starting",
+  "log-fails": "cannot write its log: takes no locks",
+  "memory-full": "its memory is full: takes no further locks",
+  "no-answer": "no answer",
+  "silent": "no answer",
+};
+
+function short(node) {
+  return node.node.replace(/^rediss?:\/\//, "");
+}
+
+function nodeCard(node, since) {
+  const isAway = !node.votes && !["restart-delay", "starting"].includes(node.state);
+  const card = element("div", undefined, `node ${node.votes ? "serving" : isAway ? "away" : "delayed"}`);
+  card.append(element("b", short(node)));
+  let state = STATES[node.state] || node.state;
+  if (node.state === "restart-delay") {
+    state += `, ${duration(node.restart_delay_remaining_ms - since)} left`;
+  }
+  card.append(element("span", state, "state"));
+  const more = [];
+  if (node.why) more.push(node.why);
+  if (typeof node.round_trip_us === "number") more.push(`round trip ${node.round_trip_us} us`);
+  if (node.fsync) more.push(`fsync ${node.fsync}`);
+  if (node.lock_waiters) more.push(`${node.lock_waiters} wait in line here`);
+  if (node.version) more.push(node.version);
+  for (const line of more) card.append(element("small", line));
+  return card;
+}
+
+function lockRow(lock, since) {
+  const row = element("tr", undefined, lock.state === "held" && !lock.marks.length ? "" : "odd");
+  const holder = lock.holders[0];
+  row.append(element("td", lock.name, "name"));
+  const votes = element("td", undefined, "votes");
+  votes.title = holder ? `${holder.on.length} of ${lock.nodes} nodes have it` : "";
+  for (let node = 0; node < lock.nodes; node += 1) {
+    const has = holder && holder.on.includes(node);
+    votes.append(element("span", has ? "\u25a0" : "\u25a1", has ? "yes" : "no"));
+  }
+  row.append(votes, leftCell(lock, since));
+  const held = holder && typeof holder.held_ms === "number" ? duration(holder.held_ms + since) : "";
+  row.append(element("td", held, "number"));
+  row.append(element("td", lock.waiters ? `${lock.waiters}` : "", "number"));
+  row.append(element("td", holder && typeof holder.fence === "number" ? `${holder.fence}` : "", "number"));
+  let who = holder ? holder.who || `token ${holder.token}` : "";
+  if (lock.holder_count > 1) who += ` and ${lock.holder_count - 1} more`;
+  row.append(element("td", who, "holder"));
+  const state = lock.state === "held" ? [] : [lock.state === "unknown" ? "unknown" : "not held"];
+  row.append(element("td", state.concat(lock.marks).join(", ")));
+  return row;
+}
+
+function holding(lock) {
+  return `${lock.name} ${lock.holders[0].token}`;
+}
+
+function leftCell(lock, since) {
+  const holder = lock.holders[0];
+  const cell = element("td", undefined, "left");
+  if (!holder) return cell;
+  if (typeof holder.left_ms !== "number") {
+    cell.textContent = "no ttl";
+    return cell;
+  }
+  const left = Math.max(0, holder.left_ms - since);
+  const bar = element("meter");
+  bar.max = longest.get(holding(lock)) || holder.left_ms;
+  bar.value = left;
+  cell.append(bar, ` ${duration(left)}`);
+  return cell;
+}
+
+function draw() {
+  // What somebody has selected stays until it is copied.
+  if (!last || !getSelection().isCollapsed) return;
+  const since = performance.now() - lastAt;
+  byId("nodes").replaceChildren(...last.nodes.map((node) => nodeCard(node, since)));
+  const wanted = byId("filter").value;
+  const matches = (lock) => lock.name.includes(wanted) || lock.holders.some((one) => (one.who || one.token).includes(wanted));
+  const shown = last.locks.filter(matches);
+  byId("locks").replaceChildren(...shown.map((lock) => lockRow(lock, since)));
+  const held = last.locks.filter((lock) => lock.state === "held").length;
+  byId("count").textContent = `${held} held`;
+  byId("more").textContent = last.complete ? "" : "There are more than are shown here: quorlock locks PATTERN";
+}
+
+function drawCharts() {
+  const now = performance.now();
+  while (samples.length && now - samples[0].at > MINUTES * 60000) samples.shift();
+  byId("charts").replaceChildren(...charts.map((chart, index) => {
+    const figure = element("figure");
+    const caption = element("figcaption", chart.title);
+    const known = samples.filter((sample) => sample.values[index] !== null);
+    const max = Math.max(1, ...known.map((sample) => sample.values[index]));
+    const newest = known.length ? `${known[known.length - 1].values[index]}${chart.unit || ""}` : "unknown";
+    caption.append(element("b", `${newest} (most ${max}${chart.unit || ""})`));
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", "0 0 300 70");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", chart.title);
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    const point = (sample) => {
+      const x = 300 - ((now - sample.at) / (MINUTES * 60000)) * 300;
+      return `${x.toFixed(1)} ${(67 - (sample.values[index] / max) * 64).toFixed(1)}`;
+    };
+    path.setAttribute("d", known.map((sample, at) => `${at ? "L" : "M"}${point(sample)}`).join(""));
+    svg.append(path);
+    figure.append(caption, svg);
+    return figure;
+  }));
+}
+
+function note(text) {
+  const event = element("li");
+  event.append(element("time", new Date().toLocaleTimeString()), text);
+  byId("events").prepend(event);
+  while (byId("events").children.length > EVENTS) byId("events").lastChild.remove();
+}
+
+function lengths(look) {
+  const known = look.locks.filter((lock) => lock.holders.length && typeof lock.holders[0].left_ms === "number");
+  return new Map(known.map((lock) => [holding(lock), Math.max(longest.get(holding(lock)) || 0, lock.holders[0].left_ms)]));
+}
+
+function compare(before, after) {
+  const states = new Map(before.nodes.map((node) => [node.node, node.state]));
+  for (const node of after.nodes) {
+    if (states.get(node.node) !== node.state) note(`${short(node)}: ${STATES[node.state] || node.state}`);
+  }
+  const held = (look) => new Map(look.locks.filter((lock) => lock.state === "held").map((lock) => [lock.name, lock.holders[0]]));
+  const [old, now] = [held(before), held(after)];
+  for (const [name, holder] of now) {
+    const was = old.get(name);
+    if (!was || was.token !== holder.token) note(`${name}: held by ${holder.who || `token ${holder.token}`}`);
+  }
+  for (const [name, holder] of old) {
+    if (now.has(name) || !after.complete) continue;
+    note(`${name}: ${holder.left_ms !== null && holder.left_ms < ENDED_MS ? "ended, released or over" : "released"}`);
+  }
+}
+
+function verdict(text, isGood) {
+  byId("verdict").textContent = text;
+  byId("verdict").className = isGood ? "good" : "bad";
+  document.title = isGood ? "Quorlock" : "! Quorlock";
+}
+
+async function look() {
+  try {
+    const answer = await fetch(`api/v1/cluster${location.search}`, { cache: "no-store" });
+    if (!answer.ok) throw new Error(await answer.text());
+    const now = await answer.json();
+    if (now.error) throw new Error(now.error);
+    if (last) compare(last, now);
+    longest = lengths(now);
+    last = now;
+    lastAt = performance.now();
+    verdict(now.verdict, now.can_lock);
+    samples.push({ at: lastAt, values: charts.map((chart) => chart.of(now)) });
+    draw();
+    drawCharts();
+  } catch (error) {
+    const old = last ? `; below is what was known ${duration(performance.now() - lastAt)} ago` : "";
+    verdict(`this page has no answer: ${error.message.trim()}${old}`, false);
+  }
+}
+
+async function lookOn() {
+  for (;;) {
+    if (!document.hidden) await look();
+    await new Promise((wake) => setTimeout(wake, EVERY_MS));
+  }
+}
+
+byId("filter").addEventListener("input", draw);
+lookOn();

@@ -1,0 +1,144 @@
+"""What a browser shows of a cluster, while a node is killed and started again."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+PROGRAM, SCRATCH = sys.argv[1:]
+DIRECTORY = os.path.join(SCRATCH, "cluster")
+NAME = "<img src=x onerror=alert(1)>\n"
+passed = 0
+
+
+def check(what, holds, seen):
+    global passed
+    if not holds:
+        print(f"FAIL {what}: {seen}")
+        print(f"{passed} passed, 1 failed, 0 skipped")
+        sys.exit(1)
+    passed += 1
+    print(f"ok {what}")
+
+
+def quorlock(*words, nodes=None):
+    environment = dict(os.environ, **({"QUORLOCK_NODES": nodes} if nodes else {}))
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=environment, timeout=60, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"quorlock {' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def browser(width, height, scheme):
+    options = Options()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ["--headless=new", "--no-sandbox", "--disable-gpu"]:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    return driver
+
+
+def texts(driver, selector):
+    return driver.execute_script("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector)
+
+
+def becomes(driver, what, selector, is_so, seconds=10):
+    """A check that waits for the page."""
+    until = time.monotonic() + seconds
+    seen = texts(driver, selector)
+    while not is_so(seen) and time.monotonic() < until:
+        time.sleep(0.1)
+        seen = texts(driver, selector)
+    check(what, is_so(seen), seen)
+
+
+def status_of(url, host=None):
+    request = urllib.request.Request(url, headers={"Host": host} if host else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def wide(url, nodes):
+    driver = browser(1280, 900, "light")
+    driver.get(url)
+    states = "#nodes .node .state"
+    becomes(driver, "five nodes serve", states, lambda seen: seen == ["serving"] * 5)
+    holder = subprocess.Popen([PROGRAM, "run", NAME, "--ttl", "2s", "--", "sleep", "60"],
+                              env=dict(os.environ, QUORLOCK_NODES=nodes))
+    becomes(driver, "a lock is shown by its name, as text", "#locks td.name", lambda seen: seen == [NAME.replace("\n", "\\n")])
+    check("a name is no markup", driver.execute_script("return document.images.length") == 0, "an image")
+    becomes(driver, "who holds it is shown", "#locks td.holder", lambda seen: len(seen) == 1 and "sleep" in seen[0])
+    quorlock("cluster", "kill", "3", "--dir", DIRECTORY)
+    becomes(driver, "a node that was killed has no answer", states, lambda seen: seen[2] == "no answer")
+    becomes(driver, "the lock is on four nodes", "#locks .votes .yes", lambda seen: len(seen) == 4)
+    quorlock("cluster", "restart", "3", "--dir", DIRECTORY)
+    becomes(driver, "a node that was started again has its restart delay", states, lambda seen: "restart delay" in seen[2])
+    becomes(driver, "a node serves behind its restart delay", states, lambda seen: seen == ["serving"] * 5, 60)
+    holder.terminate()
+    holder.wait()
+    becomes(driver, "a lock that was released is gone", "#locks tr", lambda seen: seen == [])
+    becomes(driver, "what has changed is listed", "#events li", lambda seen: any("restart delay" in one for one in seen))
+    check("charts have lines", len(driver.execute_script("return [...document.querySelectorAll('path')].map((one) => "
+                                                         "one.getAttribute('d')).filter((line) => line.includes('L'))")) == 3, "none")
+    elsewhere = driver.execute_script("return performance.getEntriesByType('resource').map((one) => one.name)"
+                                      ".filter((one) => !one.startsWith(location.origin))")
+    check("nothing is fetched from elsewhere", elsewhere == [], elsewhere)
+    check("the browser complains of nothing", driver.get_log("browser") == [], driver.get_log("browser"))
+    ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    return driver, ground
+
+
+def phone(url, light):
+    driver = browser(390, 844, "dark")
+    driver.get(url)
+    becomes(driver, "five nodes serve, on a phone", "#nodes .node .state", lambda seen: seen == ["serving"] * 5)
+    width = driver.execute_script("return document.documentElement.scrollWidth")
+    check("nothing is wider than a phone", width <= 390, width)
+    dark = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    check("there is a dark page", dark != light, dark)
+    driver.quit()
+
+
+def own_page(nodes):
+    """`quorlock page`, for whoever has its key."""
+    page = subprocess.Popen([PROGRAM, "page", "--port", "0", "--json", "--nodes", nodes], stdout=subprocess.PIPE, text=True)
+    url = json.loads(page.stdout.readline())["url"]
+    bare, key = url.split("?")
+    check("a page answers whoever has its key", status_of(url) == 200, url)
+    check("it shows locks to whoever has its key", status_of(f"{bare}api/v1/cluster?{key}") == 200, url)
+    for other in [bare, f"{bare}?{key[:-1]}", f"{bare}api/v1/cluster", f"{bare}api/v1/cluster?key="]:
+        check("nobody sees it without the key", status_of(other) == 403, other)
+    check("it is not answered under another name", status_of(url, "evil.example") == 421, url)
+    page.terminate()
+    check("a signal ends it", page.wait(10) == 0, page.returncode)
+
+
+def main():
+    cluster = [PROGRAM, "cluster", "up", "--detach", "--json", "--base-port", "0", "--page-port", "0", "--dir", DIRECTORY]
+    up = json.loads(subprocess.run(cluster, capture_output=True, text=True, timeout=60, check=True).stdout)
+    nodes = ",".join(node["url"] for node in up["nodes"])
+    driver, light = wide(up["page"], nodes)
+    phone(up["page"], light)
+    own_page(nodes)
+    quorlock("cluster", "down", "--dir", DIRECTORY)
+    becomes(driver, "a page that has no answer says so", "#verdict", lambda seen: "has no answer" in seen[0])
+    driver.quit()
+    print(f"{passed} passed, 0 failed, 0 skipped")
+
+
+main()

@@ -84,6 +84,9 @@ struct Arguments {
     /// Callers of three clients that stand in line for one lock.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several"])]
     waiters: bool,
+    /// The same at nodes that have no lines, and tell of changes alone.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "readers"])]
+    told: bool,
     /// Callers that stand in line for one lock, those of one client far away from the nodes.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters"])]
     far: bool,
@@ -121,6 +124,7 @@ impl Arguments {
             _ if self.readers => Plan::of(seed).with_readers(),
             _ if self.election => Plan::of(seed).electing(),
             _ if self.waiters => Plan::of(seed).waiting(),
+            _ if self.told => Plan::of(seed).waiting_for_word(),
             _ if self.far => Plan::far(seed),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),

@@ -60,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) is_several: bool,
     /// Callers of three clients want one lock, and all of them wait for it, for a minute.
     pub(crate) is_waiting: bool,
+    /// Nodes let clients stand in line; else they only tell them of changes.
+    pub(crate) has_lines: bool,
     /// One of these clients is far away, and the others are near and hold the lock for a moment.
     pub(crate) is_far: bool,
     /// Callers are candidates, and each client has an observer.
@@ -120,6 +122,7 @@ impl Plan {
                 && Random::of(&[seed, 7]).chance(1, 3),
             is_several: false,
             is_waiting: false,
+            has_lines: true,
             is_far: false,
             is_election: false,
         };
@@ -274,6 +277,14 @@ impl Plan {
             is_by_token: false,
             is_waiting: true,
             ..self
+        }
+    }
+
+    /// The same with nodes that have no lines, as Redis and Valkey have none: callers wait for word of changes.
+    pub(crate) fn waiting_for_word(self) -> Plan {
+        Plan {
+            has_lines: false,
+            ..self.waiting()
         }
     }
 

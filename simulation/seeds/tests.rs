@@ -148,6 +148,21 @@ fn who_stands_in_line_has_a_free_lock_soon_whatever_becomes_of_a_node() {
 }
 
 #[test]
+fn who_waits_for_word_of_changes_has_a_free_lock_soon() {
+    let (mut acquired, mut turns) = (0, Vec::new());
+    for seed in 0..2 * SEEDS {
+        let plan = Plan::of(seed).waiting_for_word();
+        let report = run(&plan, false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --told --seed {seed}")
+        });
+        acquired += report.acquired;
+        turns.extend(report.turns_ms);
+    }
+    assert!(acquired > SEEDS * 20, "{acquired} acquisitions");
+    assert!(turns.len() as u64 > SEEDS, "{} turns", turns.len());
+}
+
+#[test]
 fn who_stands_in_line_far_away_has_its_share_beside_near_callers() {
     let mut waits_ms = Vec::new();
     for seed in 0..SEEDS / 2 {

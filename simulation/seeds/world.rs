@@ -336,15 +336,17 @@ fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
 }
 
 /// The configuration of every node.
-fn directives(plan: &Plan) -> [(&'static str, &'static str); 6] {
-    [
+fn directives(plan: &Plan) -> Vec<(&'static str, &'static str)> {
+    let without_lines = (!plan.has_lines).then_some(WITHOUT_LINES);
+    let usual = [
         ("appendonly", "yes"),
         ("appendfsync", plan.fsync),
         ("first-start", "serve"),
         ("restart-delay-max", "30s"),
         ("cluster-id", CLUSTER),
         ("trust-fsync", if plan.trusts_fsync { "yes" } else { "no" }),
-    ]
+    ];
+    usual.into_iter().chain(without_lines).collect()
 }
 
 /// A clock's rate: those of a client and a node differ by less than what is allowed for.
@@ -366,5 +368,9 @@ fn steered_ppm(plan: &Plan, random: &mut Random) -> i32 {
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const CLUSTER: &str = "blue";
 const TICK_NS: u64 = 50_000_000;
+const WITHOUT_LINES: (&str, &str) = (
+    "user",
+    "default on nopass ~* &* +@all -lock.wait -lock.unwait",
+);
 /// How often nodes are searched for keys that no client holds.
 const LOOK_EVERY_NS: u64 = SECOND_NS / 2;

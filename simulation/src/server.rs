@@ -50,7 +50,8 @@ impl Server {
     pub fn new(seed: u64, directives: &[(&str, &str)], sizes: LogOptions, rate_ppm: i32) -> Server {
         let mut config = Config::default();
         for (name, value) in directives {
-            config.set(name, &[*value]).expect("these directives exist");
+            let words: Vec<&str> = value.split(' ').collect();
+            config.set(name, &words).expect("these directives exist");
         }
         let is_synced = !directives.contains(&("appendfsync", "no"));
         let setup = Setup {

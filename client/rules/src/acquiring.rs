@@ -12,6 +12,7 @@ mod pauses;
 mod permit_choice;
 mod retrying;
 mod time_left;
+mod word_of_changes;
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
-use crate::answer::{Answer, Content, Sight};
+use crate::answer::{Answer, Content};
 use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::lines::Way;
@@ -32,9 +32,9 @@ use crate::wait::Wait;
 #[derive(Debug, Default)]
 pub(super) struct InLine {
     /// Nodes that were free although the lock is held, or taken by another one than its holder: their line says nothing.
-    others: NodeSet,
+    pub(super) others: NodeSet,
     /// How many came first when the line was joined, once the node has answered.
-    ahead: Option<u64>,
+    pub(super) ahead: Option<u64>,
     /// When the line was joined.
     since: Option<ClientInstant>,
     /// When the nodes are asked although the line says nothing.
@@ -42,9 +42,13 @@ pub(super) struct InLine {
     /// How often it was asked for whether the line is still there.
     checks: usize,
     /// The attempt under way was begun because it was this call's turn.
-    is_called: bool,
+    pub(super) is_called: bool,
+    /// Who had the lock at a node that tells of changes.
+    pub(super) seen: Option<Token>,
+    /// The call waits for a node's word of changes. That may come before other nodes have changed.
+    waits_for_word: bool,
     /// Attempts that were begun so in a row and failed.
-    failures: u32,
+    pub(super) failures: u32,
 }
 
 impl InLine {
@@ -56,13 +60,15 @@ impl InLine {
         before: Option<&Acquisition>,
         has_changed_hands: bool,
     ) -> bool {
-        if !attempt.is_split() {
+        let is_called = std::mem::take(&mut self.is_called);
+        let is_too_early = is_called && self.waits_for_word;
+        if !attempt.is_split() && !is_too_early {
             self.note_others(attempt, before.filter(|_| has_changed_hands));
         }
         if has_changed_hands {
             self.failures = 0;
         }
-        if !std::mem::take(&mut self.is_called) {
+        if !is_called {
             return false;
         }
         self.failures = self.failures.saturating_add(1);
@@ -115,7 +121,7 @@ impl InLine {
     }
 
     /// Whether the call may begin an attempt because it is its turn. Not where one after the other has failed.
-    fn may_be_called(&mut self, now: ClientInstant) -> bool {
+    pub(super) fn may_be_called(&mut self, now: ClientInstant) -> bool {
         if self.since.is_some_and(|since| now.since(since) >= PATIENT) {
             self.failures = 0;
         }
@@ -166,7 +172,12 @@ impl Acquiring {
 
     /// Waits at the first node from this one on that has lines, or else at the first that tells of changes; at one that tells
     /// of changes from this one on where lines were looked for already.
-    fn stand_at(&mut self, (from, way): (NodeIndex, Way), token: Token, context: &mut Context<'_>) {
+    pub(super) fn stand_at(
+        &mut self,
+        (from, way): (NodeIndex, Way),
+        token: Token,
+        context: &mut Context<'_>,
+    ) {
         self.in_line.ahead = None;
         let (Some(name), now) = (self.call.name.single(), context.now) else {
             return;
@@ -190,6 +201,7 @@ impl Acquiring {
             // The call asks now and then, as where no node has lines.
             return context.leave_line(name);
         };
+        self.in_line.waits_for_word = way == Way::Changes;
         if let Some(before) = context.lines.join(name, node, way, token.clone()) {
             context.unwait(before, name);
         }
@@ -197,7 +209,7 @@ impl Acquiring {
     }
 
     /// Asks the node at which the call waits for its place, or whether the lock is free.
-    fn ask_place(
+    pub(super) fn ask_place(
         &self,
         node: NodeIndex,
         way: Way,
@@ -275,45 +287,14 @@ impl Acquiring {
         }
     }
 
-    fn stands_behind(&mut self, ahead: u64, context: &mut Context<'_>) {
+    pub(super) fn stands_behind(&mut self, ahead: u64, context: &mut Context<'_>) {
         self.in_line.ahead = Some(ahead);
         if matches!(self.stage, Stage::Pausing(_)) {
             self.stage = Stage::Pausing(self.line_pause_end(context));
         }
     }
 
-    /// A node that tells of changes has said who has the lock there, if it has answered.
-    fn holder_told(
-        &mut self,
-        node: NodeIndex,
-        holder: Option<Option<&Sight>>,
-        token: Token,
-        context: &mut Context<'_>,
-    ) {
-        let name = self.call.name.single();
-        let tells = name.is_some_and(|name| context.links[node].tracks(name));
-        match holder {
-            Some(None) if self.is_split() => {}
-            Some(None) => self.called(context),
-            Some(Some(_)) if tells => self.stands_behind(0, context),
-            _ => self.stand_at((node + 1, Way::Changes), token, context),
-        }
-    }
-
-    /// The node that tells of changes says that the lock has changed there: it is asked whether the lock is free.
-    pub(crate) fn changed(&mut self, context: &mut Context<'_>) {
-        let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        let place = self
-            .call
-            .name
-            .single()
-            .and_then(|name| context.lines.untried(name));
-        if let Some((node, token)) = place.filter(|_| is_pausing) {
-            self.ask_place(node, Way::Changes, token, context);
-        }
-    }
-
-    fn is_split(&self) -> bool {
+    pub(super) fn is_split(&self) -> bool {
         self.last
             .as_ref()
             .is_some_and(|last| last.attempt.is_split())

@@ -68,11 +68,7 @@ impl Client {
         let name = &released.name;
         self.refusals.releases.note(name, now);
         if self.refusals.is_contended(name, &released.token, now) {
-            // As long as others who want it may take until they ask the next time.
-            let range = (self.settings.retry_delay.first).saturating_add(round_trip(
-                &self.links,
-                self.settings.quorum(self.links.len()),
-            ));
+            let range = self.others_ask_within(now);
             let pause = range.mul_f64(0.25 + 0.75 * fraction(&mut *self.random));
             self.refusals.stand_back(name, now.after(pause));
         }
@@ -101,6 +97,17 @@ impl Client {
                 one.permit_released(index);
                 one.take_turn(context);
             });
+        }
+    }
+
+    /// How long others who want a lock that this client has released may take until they ask for it.
+    fn others_ask_within(&self, now: ClientInstant) -> Duration {
+        let round_trip = round_trip(&self.links, self.settings.quorum(self.links.len()));
+        let mut links = self.links.iter();
+        match links.any(|link| link.has_tracking() && !link.may_have_lines(now)) {
+            // They are told at once as this client was, look, and ask.
+            true => TOLD_WITHIN.max(TOLD_WITHIN_ROUNDS * round_trip),
+            false => self.settings.retry_delay.first.saturating_add(round_trip),
         }
     }
 
@@ -251,3 +258,7 @@ impl Client {
         self.arm(operation);
     }
 }
+
+/// Who is told of a release has asked within so many round trips, and a process needs this to be woken.
+const TOLD_WITHIN: Duration = Duration::from_millis(2);
+const TOLD_WITHIN_ROUNDS: u32 = 4;

@@ -1,6 +1,6 @@
 //! `quorlock agent` in front of a small cluster.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -254,7 +254,13 @@ fn systemd_is_told_that_an_agent_is_ready_only_when_a_majority_can_vote() {
     let _agent = Process::start(&mut command, &shell.file("agent.log")).unwrap();
     let next = || {
         let mut buffer = [0; 256];
-        let length = notify.recv(&mut buffer).unwrap();
+        // A signal, such as that a process of another test has ended, interrupts it.
+        let length = loop {
+            match notify.recv(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => break received.unwrap(),
+            }
+        };
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     };
     assert_eq!(

@@ -12,7 +12,7 @@ use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question;
 use quorlock_client_rules::inspection::sight::Sight;
-use quorlock_client_rules::votes::Identity;
+use quorlock_client_rules::votes::{Identity, majority};
 use tokio::time::timeout;
 
 use super::node_link::NodeLink;
@@ -22,7 +22,7 @@ use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
 use crate::nodes_file::NodeList;
-use crate::runtime::all_of;
+use crate::runtime::{all_of, most_of};
 
 /// The nodes of the list, in its order.
 pub(super) struct Nodes {
@@ -73,15 +73,20 @@ impl Nodes {
             .collect::<Result<_, _>>()
             .map_err(Failure::usage)?;
         let dialer = Dialer::new(&addresses, tls.options()?).map_err(Failure::usage)?;
-        let open = addresses.iter().map(async |address| ListedNode {
-            label: address.to_string(),
-            endpoint: address.endpoint.clone(),
-            asked: timeout(patience, AskedNode::open(address, &dialer, patience))
-                .await
-                .unwrap_or_else(|_| Err("it does not answer in time".to_owned())),
+        let open = addresses.iter().map(async |address| {
+            let opened = AskedNode::open(address, &dialer, patience);
+            timeout(patience, opened).await.unwrap_or_else(|_| late())
         });
+        let opened = most_of(open, majority(addresses.len()), LATE_AFTER).await;
+        let all = addresses.iter().zip(opened);
         Ok(Self {
-            all: all_of(open).await,
+            all: all
+                .map(|(address, asked)| ListedNode {
+                    label: address.to_string(),
+                    endpoint: address.endpoint.clone(),
+                    asked: asked.unwrap_or_else(late),
+                })
+                .collect(),
             prefix: list.prefix.clone().into_bytes(),
             votes_by_address: options.votes_by_address || list.votes_by_address,
         })
@@ -307,9 +312,16 @@ impl AskedNode {
     }
 }
 
+fn late<T>() -> Result<T, String> {
+    Err("does not answer in time".to_owned())
+}
+
 fn millis(time: Duration) -> i128 {
     i128::try_from(time.as_millis()).expect("a Duration has fewer milliseconds")
 }
 
+/// A node that hangs holds up no answer for longer where a majority has answered: the most that a node needs whose round trips
+/// last 300 ms.
+const LATE_AFTER: Duration = Duration::from_millis(1_500);
 /// The first one finds the node's caches cold.
 const PROBES: usize = 2;

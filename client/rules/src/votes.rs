@@ -61,7 +61,8 @@ impl NodeSet {
 }
 
 /// Votes needed among `nodes` nodes.
-pub(crate) const fn majority(nodes: usize) -> usize {
+#[must_use]
+pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use quorlock_persistence::{
-    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, Recovery,
+    Disk, FrameBatch, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, Recovery,
 };
 
 const GROUPS: u64 = 1_000;
@@ -25,7 +25,7 @@ fn open(disk: Arc<dyn Disk>) -> Log {
         .expect("a disk in memory can be written")
 }
 
-fn append(log: &mut Log, batch: Batch) -> Batch {
+fn append(log: &mut Log, batch: FrameBatch) -> FrameBatch {
     for number in 0..GROUPS {
         log.appender
             .append(FrameKind::new(1), number, black_box(&PAYLOAD));
@@ -36,7 +36,7 @@ fn append(log: &mut Log, batch: Batch) -> Batch {
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("log");
     group.throughput(Throughput::Elements(GROUPS));
-    let fresh = || (open(Arc::new(MemoryDisk::new())), Batch::default());
+    let fresh = || (open(Arc::new(MemoryDisk::new())), FrameBatch::default());
     group.bench_function("append", |bencher| {
         bencher.iter_batched(
             fresh,

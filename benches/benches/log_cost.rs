@@ -16,7 +16,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use quorlock_persistence::{Batch, FrameKind, Log, LogIdentity, LogOptions, RealDisk, Recovery};
+use quorlock_persistence::{
+    FrameBatch, FrameKind, Log, LogIdentity, LogOptions, RealDisk, Recovery,
+};
 
 /// About what `SET lock:... NX PX` logs.
 const PAYLOAD: [u8; 64] = [7; 64];
@@ -32,7 +34,7 @@ enum Way {
         has_checksums: bool,
     },
     /// Into a log as it is: zero-filled, with checksums.
-    Log { log: Box<Log>, batch: Batch },
+    Log { log: Box<Log>, batch: FrameBatch },
 }
 
 const NAMES: [&str; 4] = [
@@ -132,7 +134,7 @@ fn ways(folder: &Path, load: &Load) -> Vec<Way> {
         file("filled", all_bytes, false),
         Way::Log {
             log: Box::new(open(&log_folder)),
-            batch: Batch::default(),
+            batch: FrameBatch::default(),
         },
     ]
 }

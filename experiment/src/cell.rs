@@ -16,7 +16,7 @@ words! {
     /// When a node's log reaches the disk.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Fsync or "fsync mode: {all}" {
+    pub enum FsyncMode or "fsync mode: {all}" {
         /// Before every reply.
         Always = "always",
         /// Once a second.
@@ -34,7 +34,7 @@ words! {
         Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
     )]
     #[serde(rename_all = "kebab-case")]
-    pub enum Fences or "answer to whether locks have fences: {all}" {
+    pub enum FenceCheck or "answer to whether locks have fences: {all}" {
         /// The register takes every write.
         #[default]
         Off = "off",
@@ -61,7 +61,7 @@ pub enum Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cell {
     /// When logs reach the disk.
-    pub fsync: Fsync,
+    pub fsync: FsyncMode,
     /// How long nodes wait after a start.
     pub delay: Delay,
     /// What goes wrong.
@@ -69,8 +69,8 @@ pub struct Cell {
     /// How many nodes.
     pub nodes: u8,
     /// Whether locks have fences.
-    #[serde(default, skip_serializing_if = "Fences::are_off")]
-    pub fences: Fences,
+    #[serde(default, skip_serializing_if = "FenceCheck::are_off")]
+    pub fences: FenceCheck,
 }
 
 /// How many violations of mutual exclusion (C1) a cell may have.
@@ -85,10 +85,10 @@ pub enum Expectation {
     Open,
 }
 
-impl Fences {
+impl FenceCheck {
     /// Whether locks have a fence.
     pub fn are_on(self) -> bool {
-        self == Fences::On
+        self == FenceCheck::On
     }
 
     #[expect(
@@ -96,7 +96,7 @@ impl Fences {
         reason = "serde hands over a reference"
     )]
     fn are_off(&self) -> bool {
-        *self == Fences::Off
+        *self == FenceCheck::Off
     }
 }
 
@@ -124,7 +124,7 @@ impl Cell {
     ) -> [(&'static str, String); 6] {
         let (delay, trust) = self.delay.directives(ttl);
         let (log, mode) = match self.fsync {
-            Fsync::None => ("no", Fsync::No),
+            FsyncMode::None => ("no", FsyncMode::No),
             mode => ("yes", mode),
         };
         let max_ms = restart_delay_max.as_millis();
@@ -155,7 +155,7 @@ impl Cell {
                 let ms = ttl.as_millis() / 5;
                 vec![("restart-delay-max", format!("{ms}ms"))]
             }
-            (Fault::ModeChanged, Fsync::Always) => vec![("appendfsync", "no".to_owned())],
+            (Fault::ModeChanged, FsyncMode::Always) => vec![("appendfsync", "no".to_owned())],
             (Fault::ModeChanged, _) => {
                 let changed = [
                     ("appendonly", "yes"),
@@ -178,11 +178,11 @@ impl Cell {
         if !restarts && self.delay != Delay::Auto {
             return Some("no node starts again, so the restart delay changes nothing");
         }
-        if self.delay == Delay::TrustFsync && self.fsync != Fsync::Always {
+        if self.delay == Delay::TrustFsync && self.fsync != FsyncMode::Always {
             return Some("trust-fsync changes nothing unless every reply was synced");
         }
         let logless = matches!(self.fault, Fault::SlowSync | Fault::DiskFull);
-        if self.fsync == Fsync::None && logless {
+        if self.fsync == FsyncMode::None && logless {
             return Some("a node without a log of its keys hardly uses its disk");
         }
         self.refusal_of_story()
@@ -190,7 +190,7 @@ impl Cell {
 
     /// Faults that tell one story.
     fn refusal_of_story(&self) -> Option<&'static str> {
-        if self.fault.strikes_after_sync() && self.fsync == Fsync::None {
+        if self.fault.strikes_after_sync() && self.fsync == FsyncMode::None {
             return Some("without a log the grant is lost as well: power-loss-one shows it");
         }
         let is_changed = matches!(self.fault, Fault::CapLowered | Fault::ModeChanged);
@@ -234,9 +234,9 @@ impl Cell {
     /// Whether the fault makes a node forget locks that it has acknowledged, or a part of their time.
     pub fn forgets(&self) -> bool {
         match self.fsync {
-            Fsync::None => self.fault.restarted(self.nodes) > 0,
-            Fsync::Everysec | Fsync::No => self.fault.is_power_loss(),
-            Fsync::Always => false,
+            FsyncMode::None => self.fault.restarted(self.nodes) > 0,
+            FsyncMode::Everysec | FsyncMode::No => self.fault.is_power_loss(),
+            FsyncMode::Always => false,
         }
     }
 }
@@ -252,8 +252,8 @@ impl fmt::Display for Cell {
         } = self;
         write!(f, "{fsync}/{delay}/{fault}/{nodes}")?;
         match fences {
-            Fences::Off => Ok(()),
-            Fences::On => f.write_str("/fences"),
+            FenceCheck::Off => Ok(()),
+            FenceCheck::On => f.write_str("/fences"),
         }
     }
 }
@@ -263,8 +263,8 @@ impl FromStr for Cell {
 
     fn from_str(text: &str) -> Result<Cell, String> {
         let (values, fences) = match text.strip_suffix("/fences") {
-            Some(values) => (values, Fences::On),
-            None => (text, Fences::Off),
+            Some(values) => (values, FenceCheck::On),
+            None => (text, FenceCheck::Off),
         };
         let parts: Vec<&str> = values.split('/').collect();
         let [fsync, delay, fault, nodes] = parts[..] else {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_read_as_it_is_written() {
-        for fsync in Fsync::ALL {
+        for fsync in FsyncMode::ALL {
             for delay in [
                 Delay::Auto,
                 Delay::TrustFsync,
@@ -333,7 +333,7 @@ mod tests {
                 Delay::Percent(50),
             ] {
                 for fault in Fault::ALL {
-                    for fences in Fences::ALL {
+                    for fences in FenceCheck::ALL {
                         let cell = Cell {
                             fsync,
                             delay,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::TrialRecord;
 
-pub use exclusion::{Hold, Overlap, holds};
+pub use exclusion::{HoldInterval, Overlap, holds};
 
 /// What the checks found in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

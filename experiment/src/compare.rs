@@ -28,7 +28,7 @@ pub use self::plan::{ComparisonPlan, ComparisonPlanError};
 pub use self::postgresql::{Postgresql, PostgresqlError};
 pub use self::service::{Kind, Service};
 pub use self::summary::{
-    Comparison, DEBUG_BUILD, FORMAT, Figures, KIND, ServiceSummary, SkippedService,
+    Comparison, DEBUG_BUILD, FORMAT, KIND, LoadFigures, ServiceSummary, SkippedService,
 };
 use crate::engine::real::ServerProgram;
 use crate::engine::{Cancel, EngineError, threads};
@@ -84,7 +84,7 @@ fn there<T>(found: &Result<T, String>) -> Result<&T, EngineError> {
 
 /// One round of one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Round {
+pub struct ComparisonRound {
     /// Which service.
     pub service: Service,
     /// From 1 on.
@@ -98,7 +98,7 @@ pub struct Round {
 /// Whatever came of one step.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum ComparisonEvent {
     /// A step begins; so many of all are done.
     Begins {
         /// Of which service.
@@ -113,7 +113,7 @@ pub enum Event {
     /// A round is over.
     Round {
         /// What it came to.
-        round: Round,
+        round: ComparisonRound,
     },
     /// A fault was tried.
     Fault {
@@ -134,7 +134,7 @@ pub enum Event {
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonOutcome {
     /// All rounds.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<ComparisonRound>,
     /// All faults.
     pub faults: Vec<Survival>,
     /// Steps that could not be carried out.
@@ -145,12 +145,12 @@ pub struct ComparisonOutcome {
 
 impl ComparisonOutcome {
     /// Takes in what came of a step.
-    pub fn add(&mut self, event: &Event) {
+    pub fn add(&mut self, event: &ComparisonEvent) {
         match event {
-            Event::Round { round } => self.rounds.push(round.clone()),
-            Event::Fault { fault } => self.faults.push(fault.clone()),
-            Event::Failed { service, why } => self.failures.push((*service, why.clone())),
-            Event::Begins { .. } => {}
+            ComparisonEvent::Round { round } => self.rounds.push(round.clone()),
+            ComparisonEvent::Fault { fault } => self.faults.push(fault.clone()),
+            ComparisonEvent::Failed { service, why } => self.failures.push((*service, why.clone())),
+            ComparisonEvent::Begins { .. } => {}
         }
     }
 }
@@ -182,7 +182,7 @@ impl Comparing {
         plan: &ComparisonPlan,
         before: ComparisonOutcome,
         cancel: &Cancel,
-        tell: &mut dyn FnMut(&Event),
+        tell: &mut dyn FnMut(&ComparisonEvent),
     ) -> ComparisonOutcome {
         let steps = plan.steps();
         let total = u32::try_from(steps.len()).unwrap_or(u32::MAX);
@@ -201,7 +201,7 @@ impl Comparing {
                 continue;
             }
             let what = step.to_string();
-            tell(&Event::Begins {
+            tell(&ComparisonEvent::Begins {
                 service,
                 what,
                 done,
@@ -213,7 +213,7 @@ impl Comparing {
                     outcome.is_cancelled = true;
                     break;
                 }
-                Err(error) => Event::Failed {
+                Err(error) => ComparisonEvent::Failed {
                     service,
                     why: error.to_string(),
                 },
@@ -229,7 +229,7 @@ impl Comparing {
         plan: &ComparisonPlan,
         step: plan::ComparisonStep,
         cancel: &Cancel,
-    ) -> Result<Event, EngineError> {
+    ) -> Result<ComparisonEvent, EngineError> {
         let directory = self.scratch.join("service");
         // Of a step before, or of a run that was interrupted.
         let _was_none = std::fs::remove_dir_all(&directory);
@@ -241,7 +241,7 @@ impl Comparing {
             plan::ComparisonStep::Round { service, number } => {
                 let round = load::round(service, number, plan, found, &directory);
                 let round = self.runtime.block_on(cancel.or(round));
-                round.map(|round| Event::Round { round })
+                round.map(|round| ComparisonEvent::Round { round })
             }
             plan::ComparisonStep::Fault { service, blow } => {
                 let fault = match faults::worst_case(service, blow) {
@@ -253,7 +253,7 @@ impl Comparing {
                         self.runtime.block_on(cancel.or(fault))
                     }
                 };
-                fault.map(|fault| Event::Fault { fault })
+                fault.map(|fault| ComparisonEvent::Fault { fault })
             }
         };
         if event.is_ok() || matches!(event, Err(EngineError::Cancelled)) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
+use crate::cell::{Cell, Delay, Fault, FenceCheck, FsyncMode};
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct SkippedCell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
     /// When logs reach the disk.
-    pub fsync: Vec<Fsync>,
+    pub fsync: Vec<FsyncMode>,
     /// How long nodes wait after a start.
     pub delay: Vec<Delay>,
     /// What goes wrong.
@@ -52,7 +52,7 @@ pub struct Axes {
     /// How many nodes.
     pub nodes: Vec<u8>,
     /// Whether locks have fences.
-    pub fences: Vec<Fences>,
+    pub fences: Vec<FenceCheck>,
 }
 
 /// Why there is no plan.
@@ -193,11 +193,11 @@ mod tests {
 
     fn axes() -> Axes {
         Axes {
-            fsync: vec![Fsync::Always, Fsync::No],
+            fsync: vec![FsyncMode::Always, FsyncMode::No],
             delay: vec![Delay::Auto, Delay::Off],
             fault: vec![Fault::PowerLossOne, Fault::Partition],
             nodes: vec![1, 5],
-            fences: vec![Fences::Off],
+            fences: vec![FenceCheck::Off],
         }
     }
 

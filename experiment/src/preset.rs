@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
+use crate::cell::{Cell, Delay, Fault, FenceCheck, FsyncMode};
 use crate::plan::{Axes, Plan};
 use crate::words::words;
 
@@ -22,31 +22,31 @@ words! {
 impl Preset {
     /// Its axes.
     pub fn axes(self) -> Axes {
-        let modes = vec![Fsync::Always, Fsync::Everysec, Fsync::No];
+        let modes = vec![FsyncMode::Always, FsyncMode::Everysec, FsyncMode::No];
         match self {
             Preset::Quick => Axes {
                 fsync: modes,
                 delay: vec![Delay::Auto, Delay::Off],
                 fault: vec![Fault::PowerLossOne],
                 nodes: vec![5],
-                fences: vec![Fences::Off],
+                fences: vec![FenceCheck::Off],
             },
             Preset::Standard => Axes {
-                fsync: Fsync::ALL.to_vec(),
+                fsync: FsyncMode::ALL.to_vec(),
                 delay: vec![Delay::Auto, Delay::TrustFsync, Delay::Off],
                 fault: faults(),
                 nodes: vec![5],
-                fences: vec![Fences::Off],
+                fences: vec![FenceCheck::Off],
             },
             Preset::Thorough => Axes {
-                fsync: Fsync::ALL.to_vec(),
+                fsync: FsyncMode::ALL.to_vec(),
                 delay: [Delay::Auto, Delay::TrustFsync, Delay::Off]
                     .into_iter()
                     .chain([25, 50, 75, 100, 150].map(Delay::Percent))
                     .collect(),
                 fault: faults(),
                 nodes: vec![1, 3, 5],
-                fences: Fences::ALL.to_vec(),
+                fences: FenceCheck::ALL.to_vec(),
             },
         }
     }
@@ -63,29 +63,29 @@ impl Preset {
         if self == Preset::Standard {
             // The violation curve against the delay, where it shows most.
             for percent in [25, 50, 75, 100] {
-                for fsync in [Fsync::Everysec, Fsync::No] {
+                for fsync in [FsyncMode::Everysec, FsyncMode::No] {
                     cells.push(Cell {
                         fsync,
                         delay: Delay::Percent(percent),
                         fault: Fault::PowerLossOne,
                         nodes: 5,
-                        fences: Fences::Off,
+                        fences: FenceCheck::Off,
                     });
                 }
             }
             // Where two write, or may: what a register that refuses old holders makes of it.
             for (fsync, delay, fault) in [
-                (Fsync::Always, Delay::Auto, Fault::ClientPause),
-                (Fsync::Everysec, Delay::Auto, Fault::ClientPause),
-                (Fsync::Everysec, Delay::Off, Fault::PowerLossOne),
-                (Fsync::No, Delay::Auto, Fault::PowerLossMajority),
+                (FsyncMode::Always, Delay::Auto, Fault::ClientPause),
+                (FsyncMode::Everysec, Delay::Auto, Fault::ClientPause),
+                (FsyncMode::Everysec, Delay::Off, Fault::PowerLossOne),
+                (FsyncMode::No, Delay::Auto, Fault::PowerLossMajority),
             ] {
                 cells.push(Cell {
                     fsync,
                     delay,
                     fault,
                     nodes: 5,
-                    fences: Fences::On,
+                    fences: FenceCheck::On,
                 });
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, Fences, Fsync};
+use quorlock_experiment::cell::{Cell, Delay, Expectation, Fault, FenceCheck, FsyncMode};
 use quorlock_experiment::checks::judge;
 use quorlock_experiment::engine::simulated::SimulatedEngine;
 use quorlock_experiment::engine::{Cancel, TrialEngine as _};
@@ -62,9 +62,9 @@ fn every_cell_shows_what_is_expected_of_it_and_nothing_else() {
 #[test]
 fn a_late_write_loses_an_update_unless_locks_have_fences() {
     let plan = Preset::Standard.plan(1);
-    for (fences, loses) in [(Fences::Off, true), (Fences::On, false)] {
+    for (fences, loses) in [(FenceCheck::Off, true), (FenceCheck::On, false)] {
         let cell = Cell {
-            fsync: Fsync::Everysec,
+            fsync: FsyncMode::Everysec,
             delay: Delay::Auto,
             fault: Fault::ClientPause,
             nodes: 5,
@@ -88,11 +88,11 @@ fn fences_protect_where_two_hold_the_lock() {
         Fault::PowerLossAll,
     ] {
         let cell = Cell {
-            fsync: Fsync::Everysec,
+            fsync: FsyncMode::Everysec,
             delay: Delay::Off,
             fault,
             nodes: 5,
-            fences: Fences::On,
+            fences: FenceCheck::On,
         };
         let row = summary(&plan, &cell, TRIALS);
         assert!(row.violated > 0, "{row:?}");
@@ -103,14 +103,14 @@ fn fences_protect_where_two_hold_the_lock() {
 #[test]
 fn overlaps_shrink_as_the_delay_grows_to_what_is_needed() {
     let plan = Preset::Standard.plan(1);
-    for fsync in [Fsync::Everysec, Fsync::No] {
+    for fsync in [FsyncMode::Everysec, FsyncMode::No] {
         let overlap_ms = |delay: Delay| {
             let cell = Cell {
                 fsync,
                 delay,
                 fault: Fault::PowerLossOne,
                 nodes: 5,
-                fences: Fences::Off,
+                fences: FenceCheck::Off,
             };
             summary(&plan, &cell, CURVE_TRIALS).overlap_ms_max
         };

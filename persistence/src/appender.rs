@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Appender {
     space: Arc<Space>,
-    pending: Batch,
+    pending: FrameBatch,
     next: Position,
     /// What is left of the segment the next frame goes to.
     remaining: u64,
@@ -38,7 +38,7 @@ impl Appender {
     ) -> Appender {
         Appender {
             space,
-            pending: Batch::default(),
+            pending: FrameBatch::default(),
             next,
             remaining: first_segment_bytes.saturating_sub(header::BLOCK_BYTES),
             spare_wanted_bytes: first_segment_bytes.saturating_sub(first_segment_bytes / 4),
@@ -161,7 +161,7 @@ impl Appender {
 
     /// Swaps the pending frames for an empty batch. Called under the same lock as `append`, by the thread that
     /// holds the writer: batches must reach the writer in the order they were taken.
-    pub fn take(&mut self, spare: Batch) -> Batch {
+    pub fn take(&mut self, spare: FrameBatch) -> FrameBatch {
         debug_assert!(
             spare.is_empty(),
             "the batch handed in would be written again"
@@ -182,16 +182,16 @@ impl Appender {
 }
 
 /// Encoded frames on their way from the appender to the writer, consecutive and not yet sealed.
-/// `Batch::default()` is an empty one, to be handed to `Appender::take`. A batch that was written is empty and
+/// `FrameBatch::default()` is an empty one, to be handed to `Appender::take`. A batch that was written is empty and
 /// keeps its memory, so that two batches going back and forth need no allocation.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct FrameBatch {
     bytes: Vec<u8>,
     /// Frames that begin a segment although they would fit the one before.
     begins_segment: Vec<Position>,
 }
 
-impl Batch {
+impl FrameBatch {
     /// How many bytes there are to write.
     pub fn len(&self) -> usize {
         self.bytes.len()

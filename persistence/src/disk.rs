@@ -20,8 +20,8 @@ mod origin;
 mod real;
 mod view;
 
-pub use holder::Hold;
-pub use memory::{Fate, Fault, MemoryDisk, Operation, Point, PowerLoss, Sector, Unsynced};
+pub use holder::DiskLock;
+pub use memory::{DiskFault, DiskOperation, Fate, MemoryDisk, Point, PowerLoss, Sector, Unsynced};
 pub use origin::FileOrigin;
 pub use real::{OpenError, RealDisk};
 pub use view::{DirectoryUse, DirectoryView};
@@ -85,8 +85,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     }
     /// Takes the disk for one node of this process, as long as the result lives. One that keeps no note of its holder is
     /// not refused.
-    fn hold(&self) -> Result<Hold, OpenError> {
-        Ok(Hold::default())
+    fn hold(&self) -> Result<DiskLock, OpenError> {
+        Ok(DiskLock::default())
     }
     /// A number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;

@@ -44,11 +44,11 @@ mod space;
 mod sync;
 mod writer;
 
-pub use appender::{Appender, Batch};
+pub use appender::{Appender, FrameBatch};
 pub use disk::{
-    DirectoryEntry, DirectoryUse, DirectoryView, Disk, Fate, Fault, File, FileId, FileOrigin, Hold,
-    MemoryDisk, OpenError, Operation, Point, PowerLoss, Presence, RealDisk, Sector, Unsynced,
-    Volume, remedy,
+    DirectoryEntry, DirectoryUse, DirectoryView, Disk, DiskFault, DiskLock, DiskOperation, Fate,
+    File, FileId, FileOrigin, MemoryDisk, OpenError, Point, PowerLoss, Presence, RealDisk, Sector,
+    Unsynced, Volume, remedy,
 };
 pub use error::{DiskError, RecoveryError, SyncError, WriteError, hexadecimal};
 pub use frame::{Frame, OwnedFrame};

@@ -5,7 +5,7 @@
 //! `durable` reports was synced. After the first failure every call returns that failure: a retry could
 //! succeed although data is gone.
 
-use crate::appender::{Appender, Batch};
+use crate::appender::{Appender, FrameBatch};
 use crate::block_writer::BlockWriter;
 use crate::disk::File;
 use crate::error::{DiskError, SyncError, WriteError};
@@ -176,7 +176,7 @@ impl Writer {
     /// page cache), and empties it for reuse.
     /// Returns the position of the last frame written. A killed process loses none of them any more; for a
     /// power loss they need a sync.
-    pub fn write(&mut self, batch: &mut Batch) -> Result<Position, WriteError> {
+    pub fn write(&mut self, batch: &mut FrameBatch) -> Result<Position, WriteError> {
         let result = self.space.check().and_then(|()| self.write_frames(batch));
         batch.clear();
         result.map_err(|error| self.space.fail(error))?;
@@ -275,7 +275,7 @@ impl Writer {
         lengths.fold(0, u64::saturating_add)
     }
 
-    fn write_frames(&mut self, batch: &mut Batch) -> Result<(), WriteError> {
+    fn write_frames(&mut self, batch: &mut FrameBatch) -> Result<(), WriteError> {
         let (bytes, begins_segment) = batch.parts();
         let mut begins_segment = begins_segment.iter().peekable();
         let mut begin = 0;

@@ -15,11 +15,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::builder::TestClusterBuilder;
-use crate::history::History;
+use crate::history::EventHistory;
 use crate::member::{Member, explained};
 use crate::network::{Network, Route};
 use crate::random::Random;
-use crate::schedule::Queue;
+use crate::schedule::FaultQueue;
 use crate::time::Time;
 
 /// Nodes of one Redlock cluster in this process, and the clients, the time and the faults that go with them.
@@ -65,8 +65,8 @@ pub(crate) struct Cluster {
     pub(crate) time: Arc<Time>,
     pub(crate) network: Arc<Network>,
     pub(crate) members: Vec<Arc<Member>>,
-    pub(crate) history: History,
-    pub(crate) queue: Queue,
+    pub(crate) history: EventHistory,
+    pub(crate) queue: FaultQueue,
     /// Held by whatever changes a node or the time.
     pub(crate) turn: tokio::sync::Mutex<()>,
     urls: Vec<String>,
@@ -123,8 +123,8 @@ impl TestCluster {
             time,
             network,
             members,
-            history: History::default(),
-            queue: Queue::default(),
+            history: EventHistory::default(),
+            queue: FaultQueue::default(),
             turn: tokio::sync::Mutex::new(()),
             urls,
             clients: Mutex::new(0),

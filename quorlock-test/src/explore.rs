@@ -121,7 +121,7 @@ pub enum HowBroken {
 }
 
 /// How one run broke.
-pub(crate) struct Break {
+pub(crate) struct FailedRun {
     pub(crate) how: HowBroken,
     history: String,
 }
@@ -231,7 +231,7 @@ impl Explorer {
         F: Future<Output = ()>,
     {
         let run = self.run(seed, schedule, &Arc::new(test));
-        let broken = |found: Break| Broken {
+        let broken = |found: FailedRun| Broken {
             seed,
             schedule: schedule.to_vec(),
             how: found.how,
@@ -242,7 +242,7 @@ impl Explorer {
             .map_err(|found| Box::new(broken(found)))
     }
 
-    fn run<F, T>(&self, seed: u64, schedule: &[Scheduled], test: &Arc<T>) -> Result<(), Break>
+    fn run<F, T>(&self, seed: u64, schedule: &[Scheduled], test: &Arc<T>) -> Result<(), FailedRun>
     where
         T: Fn(TestCluster) -> F + Send + Sync + 'static,
         F: Future<Output = ()>,
@@ -262,7 +262,7 @@ impl Explorer {
         let outcome = match ended.recv_timeout(time_out.saturating_add(GRACE)) {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Break::before_end(HowBroken::Blocked(time_out)));
+                return Err(FailedRun::before_end(HowBroken::Blocked(time_out)));
             }
             Err(RecvTimeoutError::Disconnected) => Ok(()),
         };
@@ -271,12 +271,12 @@ impl Explorer {
         if matches!(is_over, Err(RecvTimeoutError::Timeout)) {
             return outcome;
         }
-        let panicked = |panic| Break::before_end(HowBroken::Panicked(message(panic)));
+        let panicked = |panic| FailedRun::before_end(HowBroken::Panicked(message(panic)));
         outcome.and(thread.join().map_err(panicked))
     }
 }
 
-impl Break {
+impl FailedRun {
     /// Of a run whose history is out of reach.
     fn before_end(how: HowBroken) -> Self {
         let history = String::new();
@@ -291,7 +291,7 @@ fn run_here<F: Future<Output = ()>>(
     test: &impl Fn(TestCluster) -> F,
     time_out: Duration,
     started: mpsc::Sender<()>,
-    outcome: mpsc::Sender<Result<(), Break>>,
+    outcome: mpsc::Sender<Result<(), FailedRun>>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -319,7 +319,7 @@ fn run_here<F: Future<Output = ()>>(
     let how = ended.unwrap_or_else(|panic| Some(HowBroken::Panicked(message(panic))));
     let history = cluster.history();
     // Nobody listens any more where the test has blocked its thread.
-    let _late = outcome.send(how.map_or(Ok(()), |how| Err(Break { how, history })));
+    let _late = outcome.send(how.map_or(Ok(()), |how| Err(FailedRun { how, history })));
     // What the test has left running has the cluster as well.
     drop(local);
     runtime.shutdown_background();

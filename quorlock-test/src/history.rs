@@ -12,7 +12,7 @@ use quorlock_client::{Guard, LeaseWatch};
 
 /// What happened so far.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct EventHistory {
     records: Mutex<Records>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Believed {
     watch: LeaseWatch,
 }
 
-impl History {
+impl EventHistory {
     pub(crate) fn note(&self, at: Duration, text: String) {
         self.records().lines.push((at, text));
     }

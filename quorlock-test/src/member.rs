@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{
-    Disk as _, Fault, MemoryDisk, Node, NodeStream, Operation, RunState, StartError, Value,
+    Disk as _, DiskFault, DiskOperation, MemoryDisk, Node, NodeStream, RunState, StartError, Value,
 };
 
 use crate::random::Random;
@@ -125,8 +125,8 @@ impl Member {
         let used = volume.map_or(0, |volume| volume.total_bytes - volume.free_bytes);
         state.disk.set_capacity(Some(used));
         // A log overwrites segments that were made ahead, which takes no room: with the capacity alone a node goes on for megabytes.
-        let full = Fault::Error(NO_SPACE);
-        state.disk.plan_fault(&[Operation::Write], 0, full);
+        let full = DiskFault::Error(NO_SPACE);
+        state.disk.plan_fault(&[DiskOperation::Write], 0, full);
     }
 
     /// The disk of a node that is down has room again, and no fault to come.

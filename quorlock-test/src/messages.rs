@@ -4,7 +4,7 @@
 
 /// Where in a stream the last piece has ended.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
+pub(crate) struct ValueCounter {
     /// The beginning of a line.
     line: Vec<u8>,
     /// Bytes left of a string that is being passed over.
@@ -13,7 +13,7 @@ pub(crate) struct Messages {
     lacking: Vec<usize>,
 }
 
-impl Messages {
+impl ValueCounter {
     /// How many messages end in this piece.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> usize {
         let mut ended = 0;
@@ -83,7 +83,7 @@ mod tests {
     fn each_value_counts_once_however_it_is_cut() {
         let values = "*2\r\n$3\r\nGET\r\n$2\r\n\r\n\r\n+OK\r\n$-1\r\n%1\r\n+a\r\n*2\r\n:1\r\n*0\r\n_\r\n$0\r\n\r\n-ERR\r\n";
         for piece in 1..values.len() {
-            let mut messages = Messages::default();
+            let mut messages = ValueCounter::default();
             let pieces = values.as_bytes().chunks(piece);
             let ended: usize = pieces.map(|piece| messages.take(piece)).sum();
             assert_eq!(ended, 7, "pieces of {piece}");

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use crate::member::Member;
-use crate::messages::Messages;
+use crate::messages::ValueCounter;
 use crate::time::Time;
 
 /// All connections of a cluster.
@@ -177,7 +177,7 @@ impl Connection {
         mut client: impl AsyncRead + Unpin,
         mut node: tokio::io::WriteHalf<NodeStream>,
     ) {
-        let (mut buffer, mut messages) = (vec![0; PIECE_BYTES], Messages::default());
+        let (mut buffer, mut messages) = (vec![0; PIECE_BYTES], ValueCounter::default());
         loop {
             let count = client.read(&mut buffer).await.unwrap_or(0);
             self.network.moved();
@@ -200,7 +200,7 @@ impl Connection {
         mut node: impl AsyncRead + Unpin,
         delivered: mpsc::UnboundedSender<(Duration, Vec<u8>)>,
     ) {
-        let (mut buffer, mut messages) = (vec![0; PIECE_BYTES], Messages::default());
+        let (mut buffer, mut messages) = (vec![0; PIECE_BYTES], ValueCounter::default());
         loop {
             let count = node.read(&mut buffer).await.unwrap_or(0);
             if count == 0 {

@@ -30,11 +30,11 @@ impl std::fmt::Display for Scheduled {
 
 /// What is to happen, in the order of time.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct FaultQueue {
     coming: Mutex<Vec<(Duration, ClusterFault)>>,
 }
 
-impl Queue {
+impl FaultQueue {
     pub(crate) fn plan(&self, schedule: &[Scheduled]) {
         let mut coming = self.coming();
         for scheduled in schedule {

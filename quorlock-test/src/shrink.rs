@@ -3,15 +3,15 @@
 //! Invariant: what is returned was run, and broke the test. Each fault of it was left out, and then the test
 //! passed [`TRIES`] times, unless the number of runs was used up.
 
-use crate::explore::{Break, HowBroken};
+use crate::explore::{FailedRun, HowBroken};
 use crate::schedule::Scheduled;
 
 /// Removes faults while the rest still breaks the test: first all, then halves, then one by one.
 pub(crate) fn shrink(
     mut schedule: Vec<Scheduled>,
-    mut found: Break,
-    mut run: impl FnMut(&[Scheduled]) -> Option<Break>,
-) -> (Vec<Scheduled>, Break) {
+    mut found: FailedRun,
+    mut run: impl FnMut(&[Scheduled]) -> Option<FailedRun>,
+) -> (Vec<Scheduled>, FailedRun) {
     // Each run of a test that hangs takes the whole time-out.
     if !matches!(found.how, HowBroken::Panicked(_)) {
         return (schedule, found);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use quorlock_engine::RawTime;
 use quorlock_persistence::{
-    Fault, FrameKind, LogOptions, MemoryDisk, Operation, Position, PowerLoss, Recovery,
+    DiskFault, DiskOperation, FrameKind, LogOptions, MemoryDisk, Position, PowerLoss, Recovery,
 };
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -26,15 +26,15 @@ use shuttle::{Config as Shuttle, Runner};
 
 use crate::clock::SettableClock;
 use crate::config::{Config, FirstStart};
-use crate::runtime::inbox::{Inbox, Incoming, Wake};
-use quorlock_node::core::clients::{Addresses, Clients};
-use quorlock_node::core::commit_queue::{CommitQueue, Plan};
+use crate::runtime::inbox::{Inbox, InboxItem, WorkerWaker};
+use quorlock_node::core::clients::{Clients, Endpoints};
+use quorlock_node::core::commit_queue::{CommitPlan, CommitQueue};
 use quorlock_node::core::log_queue::{LogEvent, LogEvents, LogQueue};
 use quorlock_node::core::log_schedule::{LogSchedule, LongSync, Ready};
 use quorlock_node::core::log_work::LogWork;
 use quorlock_node::core::next_commit::{CommitRequest, Done};
 use quorlock_node::core::state::NodeState;
-use quorlock_node::core::wait::Wait;
+use quorlock_node::core::wait::DurabilityWait;
 use quorlock_node::event_loop::message::{Mailbox, Message};
 use quorlock_node::simulation::Setup;
 use quorlock_node::start::Begun;
@@ -56,7 +56,7 @@ struct WakeUp {
     comes: Condvar,
 }
 
-impl Wake for WakeUp {
+impl WorkerWaker for WakeUp {
     fn wake(&self) -> io::Result<()> {
         *self.has_come.lock().unwrap() = true;
         self.comes.notify_one();
@@ -77,13 +77,13 @@ impl WakeUp {
 /// A message that is known by a number.
 fn message(number: u64) -> Message {
     let clients = Clients::default();
-    let add = |_| clients.add(Addresses::NONE, RawTime::ZERO, 0);
+    let add = |_| clients.add(Endpoints::NONE, RawTime::ZERO, 0);
     Message::MakeRoom((0..=number).map(add).last().unwrap())
 }
 
-fn number(incoming: Incoming) -> u64 {
+fn number(incoming: InboxItem) -> u64 {
     match incoming {
-        Incoming::Message(Message::MakeRoom(client)) => client.id,
+        InboxItem::Message(Message::MakeRoom(client)) => client.id,
         other => panic!("nobody sent {other:?}"),
     }
 }
@@ -93,7 +93,7 @@ fn senders(inbox: &Inbox<WakeUp>) -> Vec<JoinHandle<u64>> {
     let sender = |first: u64| {
         let inbox = inbox.clone();
         spawn(move || {
-            let send = |id| u64::from(inbox.send(Incoming::Message(message(id))));
+            let send = |id| u64::from(inbox.send(InboxItem::Message(message(id))));
             let dropped = inbox.send_on_drop(message(first));
             let taken = send(first + 1);
             drop(dropped);
@@ -139,7 +139,7 @@ fn who_sends_to_a_worker_that_has_ended_is_told_so() {
         for sender in senders {
             sender.join().unwrap();
         }
-        assert!(!inbox.send(Incoming::Message(message(6))));
+        assert!(!inbox.send(InboxItem::Message(message(6))));
         drop(inbox.send_on_drop(message(7)));
     });
 }
@@ -305,10 +305,10 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
     let (mut queue, mut released, mut synced) =
         (CommitQueue::default(), Vec::new(), Position::ZERO);
     let position = append(node);
-    let wait = Wait {
+    let wait = DurabilityWait {
         written: position,
         synced: position,
-        ..Wait::default()
+        ..DurabilityWait::default()
     };
     queue.push(0, wait);
     loop {
@@ -316,7 +316,7 @@ fn work(node: &Arc<NodeState>, disk: &MemoryDisk) {
         let plan = queue.plan(&node.commit, may_linger, now_raw);
         node.carry_out(plan, now_raw);
         queue.release(&node.commit, &mut released);
-        if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
+        if let CommitPlan::HandOver(request) | CommitPlan::WriteAndHandOver(request) = plan {
             let told = inbox.send_on_drop(Message::Synced);
             let done = || Box::new(move || drop(told)) as Done;
             node.log_queue.commit_for(number, request, done);
@@ -368,8 +368,8 @@ fn nobody_is_told_of_a_sync_that_has_not_covered_what_they_wait_for() {
 fn nobody_is_told_of_a_sync_beside_one_that_has_failed() {
     explore(|| {
         let mut world = World::new("always", Duration::ZERO);
-        let (after, error) = (thread_rng().gen_range(0..20), Fault::Error(5));
-        world.disk.plan_fault(&[Operation::Sync], after, error);
+        let (after, error) = (thread_rng().gen_range(0..20), DiskFault::Error(5));
+        world.disk.plan_fault(&[DiskOperation::Sync], after, error);
         while world.node.commit.failure().is_none() {
             world.run(vec![work, work, wait_for_sync]);
         }

@@ -18,10 +18,10 @@ use quorlock_persistence::{
     DirectoryUse, DirectoryView, Disk, DiskError, Inspection, Log, LogOptions, OpenError,
 };
 
-pub use check::{NextStart, RemainingDelay, Report, State, check};
-pub use dump::{Body, Line, dump};
-pub use finding::{Finding, FindingKind};
-pub use quorlock_engine::control::{Ceiling, Pending, Record, Start};
+pub use check::{DirectoryReport, NextStart, RemainingDelay, State, check};
+pub use dump::{FrameBody, Line, dump};
+pub use finding::{DirectoryFinding, FindingKind};
+pub use quorlock_engine::control::{Ceiling, ControlRecord, Pending, Start};
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
 pub use quorlock_node::past::Location;
@@ -32,7 +32,7 @@ pub use quorlock_persistence::{
 pub use repair::{PlannedRepair, RepairError, RepairReport, plan_repair};
 pub use statistics::{KindCount, LogStatistics, statistics};
 
-use quorlock_node::past::{Identity, PastError};
+use quorlock_node::past::{NodeIdentity, PastError};
 
 /// Why a directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -95,8 +95,8 @@ impl DataDirectory {
         }
     }
 
-    fn identity(&self) -> Result<Option<Identity>, PastError> {
-        Identity::read(&*self.view)
+    fn identity(&self) -> Result<Option<NodeIdentity>, PastError> {
+        NodeIdentity::read(&*self.view)
     }
 
     fn inspection(&self) -> Result<Inspection, Unreadable> {
@@ -115,7 +115,7 @@ impl DataDirectory {
     }
 
     /// Where a start would go on with the log. What cannot be measured is not held against it.
-    fn start_space(&self, identity: Option<&Identity>) -> StartSpace {
+    fn start_space(&self, identity: Option<&NodeIdentity>) -> StartSpace {
         let disk: Arc<dyn Disk> = Arc::clone(&self.view) as _;
         Log::start_space(&disk, &options(identity)).unwrap_or(StartSpace::Segment)
     }
@@ -126,7 +126,7 @@ impl DataDirectory {
 }
 
 /// The options of a node's log that matter for reading it.
-fn options(identity: Option<&Identity>) -> LogOptions {
+fn options(identity: Option<&NodeIdentity>) -> LogOptions {
     LogOptions {
         expected_node: identity.map(|identity| identity.id.bytes()),
         ..LogOptions::default()

@@ -42,7 +42,7 @@ pub use quorlock_node::core::upstream::{
 pub use quorlock_node::past::{FrameError, NodeId, is_node_file};
 pub use quorlock_node::{Date, show_duration};
 pub use quorlock_persistence::{
-    DirectoryEntry, Disk, DiskError, Fate, Fault, File, FileId, FileOrigin, Hold, MemoryDisk,
-    OpenError, Operation, Point, Position, PowerLoss, Presence, RealDisk, RecoveryError, Sector,
-    SyncError, Unsynced, Volume, WriteError,
+    DirectoryEntry, Disk, DiskError, DiskFault, DiskLock, DiskOperation, Fate, File, FileId,
+    FileOrigin, MemoryDisk, OpenError, Point, Position, PowerLoss, Presence, RealDisk,
+    RecoveryError, Sector, SyncError, Unsynced, Volume, WriteError,
 };

@@ -73,7 +73,7 @@ fn serve(
         .fallback(nowhere)
         .method_not_allowed_fallback(only_reading)
         .with_state(Arc::clone(node));
-    let places = listener::Places::new(CONNECTIONS_MAX);
+    let places = listener::ConnectionSlots::new(CONNECTIONS_MAX);
     let mut serving = JoinSet::new();
     for listener in listeners {
         match tokio::net::TcpListener::from_std(listener) {

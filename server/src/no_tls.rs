@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use quorlock_node::core::certificates::{Certificates, Installation};
+use quorlock_node::core::certificates::{CertificateSource, Installation};
 use quorlock_node::core::clients::Address;
 use quorlock_node::event_loop::stream::{Stream, StreamError};
 use quorlock_node::start::StartError;
@@ -57,7 +57,7 @@ impl Acceptor {
     }
 }
 
-impl Certificates for Acceptor {
+impl CertificateSource for Acceptor {
     fn read(&self, _: &Config) -> Result<Installation, String> {
         match *self {}
     }

@@ -31,7 +31,7 @@ pub use stream::NodeStream;
 pub use value::Value;
 
 use crate::config::Config;
-use crate::node::call::Calls;
+use crate::node::call::ConnectionPool;
 use crate::runtime::in_process::InProcess;
 pub use quorlock_node::core::commit::Failure;
 use quorlock_node::core::state::NodeState;
@@ -60,7 +60,7 @@ pub struct Node {
     address: SocketAddr,
     socket: Option<PathBuf>,
     in_process: Arc<InProcess>,
-    calls: Calls,
+    calls: ConnectionPool,
     states: Box<StateWatch>,
     supervisor: Option<JoinHandle<()>>,
 }

@@ -12,7 +12,7 @@ mod validity;
 
 use std::sync::{Arc, Mutex};
 
-use quorlock_node::core::certificates::{Certificates, Installation};
+use quorlock_node::core::certificates::{CertificateSource, Installation};
 use quorlock_node::core::clients::Address;
 use quorlock_node::event_loop::stream::Stream;
 use quorlock_node::start::StartError;
@@ -89,7 +89,7 @@ impl Acceptor {
     }
 }
 
-impl Certificates for Acceptor {
+impl CertificateSource for Acceptor {
     fn read(&self, config: &Config) -> Result<Installation, String> {
         let read = material::read(config)?;
         let current = Arc::clone(&self.current);

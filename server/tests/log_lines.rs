@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use quorlock_persistence::{Fault, Operation};
+use quorlock_persistence::{DiskFault, DiskOperation};
 use quorlock_server::clock::SettableClock;
 use quorlock_server::{MemoryDisk, Node};
 use quorlock_testkit::{PATIENCE, Wire, becomes_so, eventually};
@@ -127,7 +127,7 @@ async fn every_line_is_written_while_other_workers_execute() {
     log.await_line("the wall clock was set");
     // The next segment is tried, and refused in no known way.
     disk.set_direct_blocks(Some(4096));
-    disk.plan_fault(&[Operation::Open], 0, Fault::Error(5));
+    disk.plan_fault(&[DiskOperation::Open], 0, DiskFault::Error(5));
     let value = "v".repeat(100_000);
     for key in 0..400 {
         let reply = client.ask(&format!("SET {key} {value} PX 60000000"));

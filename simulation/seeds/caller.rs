@@ -5,7 +5,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_client_rules::name::LockName;
 
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(super) struct SimulatedCaller {
     pub(super) client: usize,
     pub(super) state: State,
 }
@@ -27,7 +27,7 @@ pub(super) enum State {
 
 /// A hold that its caller was told of and has not been told the end of.
 #[derive(Clone, Debug)]
-pub(super) struct Hold {
+pub(super) struct CallerHold {
     pub(super) client: usize,
     pub(super) held: OperationId,
     pub(super) name: u64,

@@ -8,14 +8,14 @@ use quorlock_client::Wait;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{AcquireCall, Call};
 
-use super::caller::{Caller, OpenCall, State};
+use super::caller::{OpenCall, SimulatedCaller, State};
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 impl World {
     /// It is a caller's turn.
     pub(super) fn caller(&mut self, number: usize) {
-        let Caller { client, state } = self.callers[number].clone();
+        let SimulatedCaller { client, state } = self.callers[number].clone();
         match state {
             State::Idle if self.is_over => {}
             State::Idle => {
@@ -152,7 +152,7 @@ impl World {
     pub(super) fn last_calls(&mut self) {
         for name in 0..self.plan.names {
             let client = 0;
-            self.callers.push(Caller {
+            self.callers.push(SimulatedCaller {
                 client,
                 state: State::Idle,
             });

@@ -6,7 +6,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
-use super::caller::{Hold, OpenCall, State};
+use super::caller::{CallerHold, OpenCall, State};
 use super::fault_class::FaultClass;
 use super::listeners::COUNTER;
 use super::step::Step;
@@ -64,7 +64,8 @@ impl World {
 
     fn check_everywhere(&mut self) {
         for name in (0..self.plan.names).map(|name| self.plan.wish_for(name)) {
-            let is_valid = |hold: &&Hold| hold.name == name && hold.until_ns > self.cluster.now_ns;
+            let is_valid =
+                |hold: &&CallerHold| hold.name == name && hold.until_ns > self.cluster.now_ns;
             let hold = self.holds.iter().find(is_valid);
             let is_held =
                 |state: &State| matches!(state, State::Holding { name: held, .. } if *held == name);
@@ -150,8 +151,8 @@ impl World {
         name: u64,
         lock: &LockName,
         held: (usize, OperationId),
-    ) -> Option<&Hold> {
-        let is_other = |hold: &&Hold| {
+    ) -> Option<&CallerHold> {
+        let is_other = |hold: &&CallerHold| {
             (hold.name == name || overlaps(&hold.lock, lock))
                 && hold.until_ns > self.cluster.now_ns
                 && (hold.client, hold.held) != held
@@ -161,7 +162,7 @@ impl World {
         if self.is_excused(held) {
             return None;
         }
-        let others: Vec<&Hold> = self.holds.iter().filter(is_other).collect();
+        let others: Vec<&CallerHold> = self.holds.iter().filter(is_other).collect();
         let same = others.iter().find(|hold| overlaps(&hold.lock, lock));
         let is_one_too_many = others.len() >= self.plan.holders_max();
         same.or(others.first().filter(|_| is_one_too_many)).copied()

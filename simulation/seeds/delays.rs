@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quorlock_client_rules::OperationId;
 use quorlock_engine::StoredValue;
 
-use super::caller::Hold;
+use super::caller::CallerHold;
 use super::world::World;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl World {
         if self.is_over || self.plan.lock_delay_ms == 0 {
             return false;
         }
-        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &CallerHold| hold.client == client && hold.held == held;
         let Some(hold) = self.holds.iter().position(is_it) else {
             return false;
         };
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// This lock has ended, and nodes were not asked to free it.
-    pub(super) fn ends_without_release(&mut self, hold: &Hold) {
+    pub(super) fn ends_without_release(&mut self, hold: &CallerHold) {
         if self.plan.lock_delay_ms == 0 {
             return;
         }

@@ -1,6 +1,6 @@
 //! Which kinds of faults a seed has.
 
-use super::faults::Fault;
+use super::faults::PlannedFault;
 
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,76 +37,80 @@ pub(crate) enum FaultClass {
 
 impl FaultClass {
     /// What may go wrong.
-    pub(super) fn kinds(self) -> &'static [Fault] {
+    pub(super) fn kinds(self) -> &'static [PlannedFault] {
         match self {
             FaultClass::None => &[],
-            FaultClass::Pauses => &[Fault::Pause],
-            FaultClass::Silence => &[Fault::Silence],
+            FaultClass::Pauses => &[PlannedFault::Pause],
+            FaultClass::Silence => &[PlannedFault::Silence],
             FaultClass::Crashes => CRASHES,
             FaultClass::Network => NETWORK,
-            FaultClass::Answers => &[Fault::Errors, Fault::Lies, Fault::Garbage],
-            FaultClass::Disks => &[Fault::SlowSync, Fault::FullDisk],
-            FaultClass::Clocks => &[Fault::Suspend, Fault::WallClock],
+            FaultClass::Answers => &[
+                PlannedFault::Errors,
+                PlannedFault::Lies,
+                PlannedFault::Garbage,
+            ],
+            FaultClass::Disks => &[PlannedFault::SlowSync, PlannedFault::FullDisk],
+            FaultClass::Clocks => &[PlannedFault::Suspend, PlannedFault::WallClock],
             FaultClass::CutOff => CUT_OFF,
-            FaultClass::Entries => &[Fault::Replaced, Fault::Stranger],
-            FaultClass::Emptied => &[Fault::Emptied, Fault::Pause],
-            FaultClass::RolledBack => &[Fault::RolledBack],
-            FaultClass::StoppedClocks => &[Fault::StoppedClocks],
+            FaultClass::Entries => &[PlannedFault::Replaced, PlannedFault::Stranger],
+            FaultClass::Emptied => &[PlannedFault::Emptied, PlannedFault::Pause],
+            FaultClass::RolledBack => &[PlannedFault::RolledBack],
+            FaultClass::StoppedClocks => &[PlannedFault::StoppedClocks],
             FaultClass::All => ALL,
         }
     }
 }
 
-const CUT_OFF: &[Fault] = &[
-    Fault::Unheard,
-    Fault::Deaf,
-    Fault::CutOff,
-    Fault::Late,
-    Fault::Late,
+const CUT_OFF: &[PlannedFault] = &[
+    PlannedFault::Unheard,
+    PlannedFault::Deaf,
+    PlannedFault::CutOff,
+    PlannedFault::Late,
+    PlannedFault::Late,
 ];
 
-const CRASHES: &[Fault] = &[
-    Fault::Kill,
-    Fault::Kill,
-    Fault::Kill,
-    Fault::Kill,
-    Fault::PowerLoss,
-    Fault::PowerLoss,
-    Fault::Blackout,
+const CRASHES: &[PlannedFault] = &[
+    PlannedFault::Kill,
+    PlannedFault::Kill,
+    PlannedFault::Kill,
+    PlannedFault::Kill,
+    PlannedFault::PowerLoss,
+    PlannedFault::PowerLoss,
+    PlannedFault::Blackout,
 ];
 
-const NETWORK: &[Fault] = &[
-    Fault::Closed,
-    Fault::HalfOpen,
-    Fault::ToNode,
-    Fault::ToClient,
-    Fault::Refused,
-    Fault::Slow,
-    Fault::Trickle,
+const NETWORK: &[PlannedFault] = &[
+    PlannedFault::Closed,
+    PlannedFault::HalfOpen,
+    PlannedFault::ToNode,
+    PlannedFault::ToClient,
+    PlannedFault::Refused,
+    PlannedFault::Slow,
+    PlannedFault::Trickle,
 ];
 
-const ALL: &[Fault] = &[
-    Fault::Pause,
-    Fault::Silence,
-    Fault::Kill,
-    Fault::PowerLoss,
-    Fault::Closed,
-    Fault::HalfOpen,
-    Fault::ToNode,
-    Fault::ToClient,
-    Fault::Refused,
-    Fault::Slow,
-    Fault::Trickle,
-    Fault::Errors,
-    Fault::Lies,
-    Fault::Garbage,
-    Fault::SlowSync,
-    Fault::FullDisk,
-    Fault::Suspend,
-    Fault::WallClock,
-    Fault::Unheard,
-    Fault::Deaf,
-    Fault::CutOff,
-    Fault::Late,
-    Fault::Stranger,
+const ALL: &[PlannedFault] = &[
+    PlannedFault::Pause,
+    PlannedFault::Silence,
+    PlannedFault::Kill,
+    PlannedFault::PowerLoss,
+    PlannedFault::Closed,
+    PlannedFault::HalfOpen,
+    PlannedFault::ToNode,
+    PlannedFault::ToClient,
+    PlannedFault::Refused,
+    PlannedFault::Slow,
+    PlannedFault::Trickle,
+    PlannedFault::Errors,
+    PlannedFault::Lies,
+    PlannedFault::Garbage,
+    PlannedFault::SlowSync,
+    PlannedFault::FullDisk,
+    PlannedFault::Suspend,
+    PlannedFault::WallClock,
+    PlannedFault::Unheard,
+    PlannedFault::Deaf,
+    PlannedFault::CutOff,
+    PlannedFault::Late,
+    PlannedFault::Stranger,
 ];

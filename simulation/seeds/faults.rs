@@ -9,7 +9,7 @@ use quorlock_simulation::Meddling;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Fault {
+pub(crate) enum PlannedFault {
     /// A node is stopped.
     Pause,
     /// Connections swallow everything, and new ones work.
@@ -111,47 +111,56 @@ impl World {
     }
 
     /// How long it lasts.
-    fn length_ns(&mut self, kind: Fault) -> u64 {
+    fn length_ns(&mut self, kind: PlannedFault) -> u64 {
         let ttl_ns = self.plan.ttl_ms * 1_000_000;
         match kind {
-            Fault::Kill | Fault::PowerLoss | Fault::Blackout | Fault::Emptied => {
-                self.cluster.random.below(3 * SECOND_NS)
-            }
-            Fault::Silence | Fault::Closed | Fault::HalfOpen | Fault::WallClock => ttl_ns,
-            Fault::RolledBack => MET_NS + 2 * ttl_ns + self.cluster.random.below(ttl_ns),
+            PlannedFault::Kill
+            | PlannedFault::PowerLoss
+            | PlannedFault::Blackout
+            | PlannedFault::Emptied => self.cluster.random.below(3 * SECOND_NS),
+            PlannedFault::Silence
+            | PlannedFault::Closed
+            | PlannedFault::HalfOpen
+            | PlannedFault::WallClock => ttl_ns,
+            PlannedFault::RolledBack => MET_NS + 2 * ttl_ns + self.cluster.random.below(ttl_ns),
             _ => ttl_ns / 4 + self.cluster.random.below(ttl_ns * 2),
         }
     }
 
     /// Begins, and says how long it lasts.
-    fn begin(&mut self, kind: Fault, node: usize) -> u64 {
+    fn begin(&mut self, kind: PlannedFault, node: usize) -> u64 {
         let lasts_ns = self.length_ns(kind);
         let until_ns = self.cluster.now_ns + lasts_ns;
         match kind {
-            Fault::Pause => self.pause(node, until_ns),
-            Fault::Kill | Fault::PowerLoss => self.down(node, kind == Fault::PowerLoss),
-            Fault::Blackout => self.black_out(),
-            Fault::Unheard | Fault::Deaf | Fault::CutOff | Fault::Late => {
+            PlannedFault::Pause => self.pause(node, until_ns),
+            PlannedFault::Kill | PlannedFault::PowerLoss => {
+                self.down(node, kind == PlannedFault::PowerLoss)
+            }
+            PlannedFault::Blackout => self.black_out(),
+            PlannedFault::Unheard
+            | PlannedFault::Deaf
+            | PlannedFault::CutOff
+            | PlannedFault::Late => {
                 self.cut_off(kind, node % self.plan.clients, until_ns);
             }
-            Fault::Suspend | Fault::StoppedClocks => {
+            PlannedFault::Suspend | PlannedFault::StoppedClocks => {
                 self.stop_client(kind, node % self.plan.clients, until_ns);
             }
-            Fault::Silence => self.swallow(node),
-            Fault::Closed => self.cluster.disconnect(node, true),
-            Fault::HalfOpen => self.cluster.disconnect(node, false),
-            Fault::Replaced | Fault::Stranger => {
+            PlannedFault::Silence => self.swallow(node),
+            PlannedFault::Closed => self.cluster.disconnect(node, true),
+            PlannedFault::HalfOpen => self.cluster.disconnect(node, false),
+            PlannedFault::Replaced | PlannedFault::Stranger => {
                 for other in self.together(node) {
                     self.replace(other, kind, until_ns);
                 }
             }
-            Fault::Emptied => {
+            PlannedFault::Emptied => {
                 self.down(node, false);
                 self.cluster.servers[node].put_image_back();
                 self.forget_numbers(node);
             }
-            Fault::RolledBack => self.cluster.servers[node].take_image(),
-            Fault::WallClock => {
+            PlannedFault::RolledBack => self.cluster.servers[node].take_image(),
+            PlannedFault::WallClock => {
                 let hours = i64::try_from(self.cluster.random.below(200)).unwrap_or(0) - 100;
                 self.cluster.servers[node].step_wall(hours * 3_600_000_000);
             }
@@ -161,8 +170,8 @@ impl World {
             }
         }
         let healing = match kind {
-            Fault::Kill | Fault::PowerLoss | Fault::Emptied => FaultEnd::Start,
-            Fault::RolledBack => FaultEnd::RollBack,
+            PlannedFault::Kill | PlannedFault::PowerLoss | PlannedFault::Emptied => FaultEnd::Start,
+            PlannedFault::RolledBack => FaultEnd::RollBack,
             _ => return lasts_ns,
         };
         self.cluster.at(until_ns, Step::Heal(node, healing));
@@ -197,15 +206,15 @@ impl World {
     }
 
     /// No node hears this client, or it hears none, or both, or it hears them late.
-    fn cut_off(&mut self, kind: Fault, client: usize, until_ns: u64) {
-        if kind == Fault::Late {
+    fn cut_off(&mut self, kind: PlannedFault, client: usize, until_ns: u64) {
+        if kind == PlannedFault::Late {
             return self.answer_late(client, until_ns);
         }
         let uplink = &mut self.cluster.uplinks[client];
-        if kind != Fault::Deaf {
+        if kind != PlannedFault::Deaf {
             uplink.cut_to_node(until_ns);
         }
-        if kind != Fault::Unheard {
+        if kind != PlannedFault::Unheard {
             uplink.cut_to_client(until_ns);
         }
     }
@@ -231,32 +240,32 @@ impl World {
                 .note(|| format!("client {client} is cut off after late answers"));
             self.leftovers.disturb(self.cluster.now_ns);
             let until_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
-            self.cut_off(Fault::CutOff, client, until_ns);
+            self.cut_off(PlannedFault::CutOff, client, until_ns);
         }
     }
 
     /// What lasts at one node, or on the way to it, until it heals.
-    fn spoil(&mut self, kind: Fault, node: usize, until_ns: u64) {
+    fn spoil(&mut self, kind: PlannedFault, node: usize, until_ns: u64) {
         let path = &mut self.cluster.paths[node];
         match kind {
-            Fault::ToNode => path.cut_to_node(until_ns),
-            Fault::ToClient => path.cut_to_client(until_ns),
-            Fault::Refused => {
+            PlannedFault::ToNode => path.cut_to_node(until_ns),
+            PlannedFault::ToClient => path.cut_to_client(until_ns),
+            PlannedFault::Refused => {
                 path.refuses = true;
                 self.cluster.disconnect(node, true);
             }
-            Fault::Slow => {
+            PlannedFault::Slow => {
                 self.cluster.network.extra_ns[node] = self.cluster.random.below(SECOND_NS / 2)
             }
-            Fault::Trickle => path.trickles = true,
-            Fault::Errors => path.meddling = Some(Meddling::Refuses),
-            Fault::Lies => path.meddling = Some(Meddling::Lies),
-            Fault::Garbage => path.meddling = Some(Meddling::Garbles),
-            Fault::SlowSync => {
+            PlannedFault::Trickle => path.trickles = true,
+            PlannedFault::Errors => path.meddling = Some(Meddling::Refuses),
+            PlannedFault::Lies => path.meddling = Some(Meddling::Lies),
+            PlannedFault::Garbage => path.meddling = Some(Meddling::Garbles),
+            PlannedFault::SlowSync => {
                 let sync_ns = self.cluster.random.below(2 * SECOND_NS);
                 self.cluster.servers[node].sync_ns = sync_ns;
             }
-            Fault::FullDisk => self.cluster.servers[node].set_full(true),
+            PlannedFault::FullDisk => self.cluster.servers[node].set_full(true),
             _ => {}
         }
     }
@@ -264,8 +273,8 @@ impl World {
     /// Another node answers under the address: of another cluster until then, or of this one, some for good. Where several
     /// addresses lead elsewhere at the same time, their nodes are of one cluster, and a minority of them unless clients
     /// know theirs; else each stranger has one of its own.
-    fn replace(&mut self, node: usize, kind: Fault, until_ns: u64) {
-        let is_stranger = kind == Fault::Stranger;
+    fn replace(&mut self, node: usize, kind: PlannedFault, until_ns: u64) {
+        let is_stranger = kind == PlannedFault::Stranger;
         let is_for_good = !is_stranger && self.cluster.random.chance(1, 2);
         self.down(node, false);
         self.forget_numbers(node);

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use quorlock_client_rules::OperationId;
 
-use super::caller::Hold;
+use super::caller::CallerHold;
 use super::world::World;
 
 /// Of each name: the fence that a caller was told last.
 #[derive(Debug, Default)]
-pub(super) struct Fences {
+pub(super) struct SeenFences {
     last: BTreeMap<u64, u64>,
     /// On how many nodes each lock was seen with its fence.
     seen: BTreeMap<(usize, OperationId), usize>,
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// The fence of a lock on a node that has it with one.
-    fn fence_on(&mut self, node: usize, hold: &Hold) -> Option<u64> {
+    fn fence_on(&mut self, node: usize, hold: &CallerHold) -> Option<u64> {
         let server = &mut self.cluster.servers[node];
         if !server.is_well() {
             return None;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use quorlock_client::Token;
 use quorlock_client_rules::OperationId;
 
-use super::caller::Hold;
+use super::caller::CallerHold;
 use super::fault_class::FaultClass;
 use super::step::Step;
 use super::world::World;
@@ -46,7 +46,7 @@ impl World {
         }
         let (now_ns, ttl_ns) = (self.cluster.now_ns, self.plan.ttl_ms * 1_000_000);
         let live = self.holds.iter().filter(|hold| hold.until_ns > now_ns);
-        let live: Vec<&Hold> = live.collect();
+        let live: Vec<&CallerHold> = live.collect();
         if !live.is_empty() {
             let random = &mut self.cluster.random;
             let number = usize::try_from(random.below(live.len() as u64)).unwrap_or(0);
@@ -78,7 +78,7 @@ impl World {
             done += usize::from(reply.is_some());
             freed += usize::from(reply == Some(true));
         }
-        let is_it = |hold: &&Hold| (hold.client, hold.held) == sighting.held;
+        let is_it = |hold: &&CallerHold| (hold.client, hold.held) == sighting.held;
         let now_ns = self.cluster.now_ns;
         let hold = self.holds.iter().find(is_it);
         let hold = hold.filter(|hold| hold.until_ns > now_ns);
@@ -160,7 +160,7 @@ impl World {
 
     /// An extension has come to all nodes since the lock was released on each of them: its holder knows.
     pub(super) fn force_noticed(&mut self, held: (usize, OperationId)) {
-        let is_held = |hold: &Hold| (hold.client, hold.held) == held;
+        let is_held = |hold: &CallerHold| (hold.client, hold.held) == held;
         if self.plan.faults == FaultClass::None && self.holds.iter().any(is_held) {
             self.violation = Some(format!(
                 "the operator has ended {held:?} on all nodes, and its next extension has not told its holder"
@@ -174,7 +174,7 @@ impl World {
         self.forced.fences.insert(held, fence);
         self.check_write(name, held);
         let now_ns = self.cluster.now_ns;
-        let is_before = |hold: &&Hold| hold.name == name && hold.until_ns > now_ns;
+        let is_before = |hold: &&CallerHold| hold.name == name && hold.until_ns > now_ns;
         let before = self.holds.iter().filter(is_before);
         let before: Vec<_> = before.map(|hold| (hold.client, hold.held)).collect();
         for before in before {

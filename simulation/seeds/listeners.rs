@@ -3,7 +3,7 @@
 //! Invariant: the truth is the numbers. A counter without a TTL goes on where it was, whatever happens to its node. So a
 //! number that comes again was published before it was on record, and one that is left out on a connection was lost there.
 
-use quorlock_simulation::{Machine, Path, Random, Wire, middle_box};
+use quorlock_simulation::{ClientMachine, Path, Random, Wire, middle_box};
 
 use super::plan::Plan;
 use super::step::Step;
@@ -15,14 +15,14 @@ pub(super) struct SimulatedListeners {
     /// A publisher counts with each so many looks.
     pace: u64,
     looks: u64,
-    ends: Vec<End>,
+    ends: Vec<ListeningClient>,
     /// How many connections there were.
     opened: u32,
 }
 
 /// One that keeps a connection to a node.
 #[derive(Debug, Default)]
-struct End {
+struct ListeningClient {
     node: usize,
     publishes: bool,
     wire: Option<Wire>,
@@ -49,10 +49,10 @@ impl SimulatedListeners {
         let mut ends = Vec::new();
         for node in 0..plan.nodes {
             let listening = if node == 0 { crowd } else { 1 };
-            ends.extend((0..=listening).map(|number| End {
+            ends.extend((0..=listening).map(|number| ListeningClient {
                 node,
                 publishes: number == 0,
-                ..End::default()
+                ..ListeningClient::default()
             }));
         }
         Some(SimulatedListeners {
@@ -63,12 +63,12 @@ impl SimulatedListeners {
         })
     }
 
-    fn end(&mut self, wire: Wire) -> Option<&mut End> {
+    fn end(&mut self, wire: Wire) -> Option<&mut ListeningClient> {
         self.ends.iter_mut().find(|end| end.wire == Some(wire))
     }
 }
 
-impl End {
+impl ListeningClient {
     fn close(&mut self) {
         self.wire = None;
         self.buffer.clear();
@@ -134,7 +134,7 @@ impl World {
         let ways_ns = ways.map(|_| 1_000 * (half_us + random.below(half_us + 1)));
         self.cluster.network.add_client(ways_ns.collect(), random);
         self.cluster.uplinks.push(Path::default());
-        self.cluster.machines.push(Machine::new(0, 0));
+        self.cluster.machines.push(ClientMachine::new(0, 0));
         self.cluster.at(LOOK_NS, Step::Listen);
     }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use quorlock_client::ClientInstant;
 
-use super::faults::Fault;
+use super::faults::PlannedFault;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
 
 impl World {
     /// A client's machine sleeps, or stands still with all its clocks: what it holds it may then believe in for too long, until the
     /// next renewal.
-    pub(super) fn stop_client(&mut self, kind: Fault, client: usize, until_ns: u64) {
-        if kind == Fault::Suspend {
+    pub(super) fn stop_client(&mut self, kind: PlannedFault, client: usize, until_ns: u64) {
+        if kind == PlannedFault::Suspend {
             return self.cluster.machines[client].sleep(self.cluster.now_ns, until_ns);
         }
         if !self.cluster.machines[client].stand_still(self.cluster.now_ns, until_ns) {

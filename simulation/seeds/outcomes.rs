@@ -13,7 +13,7 @@ use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Outcome;
 use quorlock_client_rules::permits::permit_name;
 
-use super::caller::{Caller, Hold, OpenCall, State};
+use super::caller::{CallerHold, OpenCall, SimulatedCaller, State};
 use super::calls::lock_name;
 use super::fault_class::FaultClass;
 use super::step::Step;
@@ -27,7 +27,7 @@ impl World {
             ));
             return;
         };
-        let asks = |caller: &Caller| match caller.state {
+        let asks = |caller: &SimulatedCaller| match caller.state {
             State::Asking {
                 operation: asked, ..
             } => caller.client == client && asked == operation,
@@ -90,7 +90,7 @@ impl World {
         fence: Option<u64>,
         permit: Option<u32>,
     ) {
-        let Caller { client, state } = self.callers[caller].clone();
+        let SimulatedCaller { client, state } = self.callers[caller].clone();
         let State::Asking { name, asked_ns, .. } = state else {
             return;
         };
@@ -128,7 +128,7 @@ impl World {
         if !self.tokens.insert(token.as_bytes().to_vec()) {
             self.violation = Some(format!("{name} was held under {token} before"));
         }
-        self.holds.push(Hold {
+        self.holds.push(CallerHold {
             client,
             held,
             name,
@@ -173,14 +173,14 @@ impl World {
         let now_ns = self.cluster.now_ns;
         let is_misled = self.is_of_unknown_length(client, valid_until);
         self.check_forced((client, held), until_ns);
-        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &CallerHold| hold.client == client && hold.held == held;
         if let Some(at) = self.holds.iter().position(is_it) {
             self.check_write(self.holds[at].name, (client, held));
             if is_misled {
                 self.holds[at].valid_until = valid_until;
                 return;
             }
-            let Hold { name, lock, .. } = &self.holds[at];
+            let CallerHold { name, lock, .. } = &self.holds[at];
             if let Some(other) = self.check_holders(*name, lock, (client, held)) {
                 self.violation = Some(format!(
                     "client {client} has renewed {held:?}, and {other:?} is held"
@@ -204,7 +204,7 @@ impl World {
     }
 
     pub(super) fn lost(&mut self, client: usize, held: OperationId, loss: &Loss) {
-        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &CallerHold| hold.client == client && hold.held == held;
         let (mut is_kept, mut name) = (self.plan.keeps_a_majority(), None);
         if let Some(hold) = self.holds.iter().position(is_it) {
             let hold = self.holds.swap_remove(hold);
@@ -281,7 +281,7 @@ impl World {
     /// A validity ends: its caller has been told of its loss, or of a later end. A machine that slept is told when it
     /// wakes.
     pub(super) fn hold_ends(&mut self, client: usize, held: OperationId) {
-        let is_it = |hold: &&Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &&CallerHold| hold.client == client && hold.held == held;
         let Some(hold) = self.holds.iter().find(is_it) else {
             return;
         };

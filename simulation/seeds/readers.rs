@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_client_rules::OperationId;
 
-use super::caller::Hold;
+use super::caller::CallerHold;
 use super::fault_class::FaultClass;
 use super::plan::Plan;
 use super::world::World;
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Whether both may hold the same name.
-    pub(super) fn may_share(&self, hold: &Hold, held: (usize, OperationId)) -> bool {
+    pub(super) fn may_share(&self, hold: &CallerHold, held: (usize, OperationId)) -> bool {
         self.is_reader(hold.client, hold.held) && self.is_reader(held.0, held.1)
     }
 

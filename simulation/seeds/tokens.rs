@@ -14,7 +14,7 @@ use quorlock_client_rules::call::{Call, Extended};
 use quorlock_client_rules::name::LockName;
 use quorlock_engine::StoredValue;
 
-use super::caller::Hold;
+use super::caller::CallerHold;
 use super::fault_class::FaultClass;
 use super::step::Step;
 use super::world::{SECOND_NS, World};
@@ -50,7 +50,7 @@ impl World {
         if self.is_over || !self.knows_tokens() || self.is_anybody_asleep() {
             return false;
         }
-        let is_it = |hold: &&mut Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &&mut CallerHold| hold.client == client && hold.held == held;
         let Some(hold) = self.holds.iter_mut().find(is_it) else {
             return false;
         };
@@ -171,7 +171,7 @@ impl World {
 
     /// A lease that nobody has released ends. A minority may have extended it: there the lock ends by its ttl.
     pub(super) fn lease_ends(&mut self, client: usize, held: OperationId) {
-        let is_it = |hold: &Hold| hold.client == client && hold.held == held;
+        let is_it = |hold: &CallerHold| hold.client == client && hold.held == held;
         if let Some(hold) = self.holds.iter().position(is_it) {
             let hold = self.holds.swap_remove(hold);
             self.free(hold.name);

@@ -8,12 +8,12 @@ use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, drift_ppm};
 
-use super::caller::{Caller, Hold, OpenCall, State};
+use super::caller::{CallerHold, OpenCall, SimulatedCaller, State};
 use super::checks::FinalPhase;
 use super::delays::Delays;
 use super::fault_class::FaultClass;
-use super::faults::Fault;
-use super::fences::Fences;
+use super::faults::PlannedFault;
+use super::fences::SeenFences;
 use super::forced::ForcedReleases;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
@@ -53,7 +53,7 @@ pub(crate) struct SeedReport {
     /// Ceilings that the operator has given to nodes.
     pub(crate) adopted: u64,
     /// What went wrong, and how often.
-    pub(crate) faults: BTreeMap<Fault, u64>,
+    pub(crate) faults: BTreeMap<PlannedFault, u64>,
     /// Connections that clients made.
     pub(crate) connects: u64,
     /// How often clients wrote to nodes.
@@ -81,14 +81,14 @@ pub(crate) struct SeedReport {
 pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) cluster: Cluster<Step>,
-    pub(super) callers: Vec<Caller>,
+    pub(super) callers: Vec<SimulatedCaller>,
     /// Calls that have no outcome yet, by client.
     pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
-    pub(super) holds: Vec<Hold>,
+    pub(super) holds: Vec<CallerHold>,
     pub(super) leftovers: Leftovers,
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
-    pub(super) fences: Fences,
+    pub(super) fences: SeenFences,
     pub(super) forced: ForcedReleases,
     pub(super) readers: Readers,
     pub(super) observers: Observers,
@@ -143,7 +143,7 @@ impl World {
         World {
             cluster: cluster(plan, traces),
             callers: (0..plan.clients * plan.callers)
-                .map(|number| Caller {
+                .map(|number| SimulatedCaller {
                     client: number % plan.clients,
                     state: State::Idle,
                 })
@@ -153,7 +153,7 @@ impl World {
             leftovers: Leftovers::of(plan.nodes),
             by_token: Tokens::default(),
             delays: Delays::default(),
-            fences: Fences::default(),
+            fences: SeenFences::default(),
             forced: ForcedReleases::default(),
             readers: Readers::default(),
             observers: Observers::default(),

@@ -19,7 +19,7 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::client::Client;
 
 pub use self::layout::{Layout, client_rules, drift_ppm};
-use crate::machine::Machine;
+use crate::machine::ClientMachine;
 use crate::network::{Network, Wire};
 use crate::path::Path;
 use crate::random::Random;
@@ -92,7 +92,7 @@ pub struct Cluster<Step> {
     /// The clients' rules.
     pub clients: Vec<Client>,
     /// The machine of each client, and of the driver's own connections.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<ClientMachine>,
     /// Connections, and the queue of moments.
     pub network: Network<ScheduledEvent<Step>>,
     /// The way to each node.

@@ -13,7 +13,7 @@ mod random;
 mod server;
 
 pub use cluster::{Cluster, ClusterEvent, Layout, ScheduledEvent, client_rules, drift_ppm};
-pub use machine::Machine;
+pub use machine::ClientMachine;
 pub use middle_box::Meddling;
 pub use network::{Connection, Network, Wire};
 pub use path::Path;

@@ -5,7 +5,7 @@ use rustix::time::ClockId;
 
 /// A machine.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct ClientMachine {
     rate_ppm: i32,
     /// How much slower the clocks run that a time daemon steers.
     steered_ppm: i32,
@@ -17,10 +17,10 @@ pub struct Machine {
     stands_until_ns: u64,
 }
 
-impl Machine {
+impl ClientMachine {
     /// A machine whose clocks run at this rate, those that are steered slower by so much.
-    pub fn new(rate_ppm: i32, steered_ppm: i32) -> Machine {
-        Machine {
+    pub fn new(rate_ppm: i32, steered_ppm: i32) -> ClientMachine {
+        ClientMachine {
             rate_ppm,
             steered_ppm,
             slept_ns: 0,

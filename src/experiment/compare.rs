@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_experiment::cell::Fsync;
+use quorlock_experiment::cell::FsyncMode;
 use quorlock_experiment::compare::{
-    Comparing, Comparison, ComparisonOutcome, ComparisonPlan, ComparisonSetup, Event,
-    FinishedSteps, InstalledServices, Kind, Load, Round,
+    Comparing, Comparison, ComparisonEvent, ComparisonOutcome, ComparisonPlan, ComparisonRound,
+    ComparisonSetup, FinishedSteps, InstalledServices, Kind, Load,
 };
 use quorlock_experiment::engine::Cancel;
 use quorlock_experiment::{report, results};
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     services: Vec<Kind>,
     /// In which fsync modes, where a service has them: always, everysec, no, none (no log at all); all by default
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
-    fsync: Vec<Fsync>,
+    fsync: Vec<FsyncMode>,
     /// A PostgreSQL server that runs already, as postgresql://user@host/database; without TLS
     #[arg(
         long,
@@ -76,8 +76,8 @@ fn begin(
     baseline: Option<Comparison>,
     cancel: &Cancel,
 ) -> Result<(InstalledServices, ComparisonRun), Failure> {
-    let chosen = |given: &[Fsync]| match given {
-        [] => Fsync::ALL.to_vec(),
+    let chosen = |given: &[FsyncMode]| match given {
+        [] => FsyncMode::ALL.to_vec(),
         given => given.to_vec(),
     };
     let kinds = match &arguments.services[..] {
@@ -191,7 +191,7 @@ impl ComparisonRun {
         let mut unwritten = None;
         let outcome = comparing.run(&plan, so_far.clone(), cancel, &mut |event| {
             compare_progress::tell(&mut shown, event);
-            if matches!(event, Event::Begins { .. }) {
+            if matches!(event, ComparisonEvent::Begins { .. }) {
                 return;
             }
             so_far.add(event);
@@ -263,7 +263,7 @@ impl ComparisonRun {
     }
 }
 
-fn table(rounds: &[Round]) -> String {
+fn table(rounds: &[ComparisonRound]) -> String {
     let mut text = "service,round,load,seconds,locks,p50_us,p99_us,failed,overlaps\n".to_owned();
     for round in rounds {
         for (name, load) in [("apart", &round.apart), ("together", &round.together)] {

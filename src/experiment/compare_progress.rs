@@ -1,30 +1,32 @@
 //! How far a comparison has come, in words and as objects.
 
-use quorlock_experiment::compare::{BlowOutcome, Event};
+use quorlock_experiment::compare::{BlowOutcome, ComparisonEvent};
 use serde_json::json;
 
 use super::progress::ProgressDisplay;
 
 /// Tells what has happened.
-pub(super) fn tell(shown: &mut ProgressDisplay, event: &Event) {
+pub(super) fn tell(shown: &mut ProgressDisplay, event: &ComparisonEvent) {
     shown.object(&json!(event));
     match event {
-        Event::Begins { done, total, .. } => {
+        ComparisonEvent::Begins { done, total, .. } => {
             shown.begins(u64::from(*done), u64::from(*total), in_words(event));
         }
-        Event::Round { .. } | Event::Fault { .. } => shown.result(in_words(event)),
-        Event::Failed { .. } => shown.warning(in_words(event)),
+        ComparisonEvent::Round { .. } | ComparisonEvent::Fault { .. } => {
+            shown.result(in_words(event))
+        }
+        ComparisonEvent::Failed { .. } => shown.warning(in_words(event)),
     }
 }
 
-fn in_words(event: &Event) -> String {
+fn in_words(event: &ComparisonEvent) -> String {
     match event {
-        Event::Begins { service, what, .. } => format!("{service}, {what}"),
-        Event::Round { round } => format!(
+        ComparisonEvent::Begins { service, what, .. } => format!("{service}, {what}"),
+        ComparisonEvent::Round { round } => format!(
             "{}, round {}: {} locks, one lock {} times",
             round.service, round.number, round.apart.cycles, round.together.cycles
         ),
-        Event::Fault { fault } => {
+        ComparisonEvent::Fault { fault } => {
             let (service, blow) = (fault.service, fault.blow);
             let found = match fault.outcome {
                 BlowOutcome::OneHolder => "one holder at a time".to_owned(),
@@ -35,6 +37,6 @@ fn in_words(event: &Event) -> String {
             };
             format!("{service}, {blow}: {found}")
         }
-        Event::Failed { service, why } => format!("{service} failed: {why}"),
+        ComparisonEvent::Failed { service, why } => format!("{service} failed: {why}"),
     }
 }

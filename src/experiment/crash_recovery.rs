@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorlock_experiment::cell::{Cell, Delay, Fault, Fences, Fsync};
+use quorlock_experiment::cell::{Cell, Delay, Fault, FenceCheck, FsyncMode};
 use quorlock_experiment::engine::real::database_name;
 use quorlock_experiment::engine::{Cancel, TrialEngine};
 use quorlock_experiment::plan::Plan;
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     preset: Preset,
     /// When logs reach the disk: always, everysec, no, none (no log at all)
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
-    fsync: Vec<Fsync>,
+    fsync: Vec<FsyncMode>,
     /// How long nodes wait after a start: auto, trust-fsync, off, or a share of what is needed such as 50%
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     restart_delay: Vec<Delay>,
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     nodes: Vec<u8>,
     /// Whether locks have fences that the register checks: off, on
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
-    fences: Vec<Fences>,
+    fences: Vec<FenceCheck>,
     /// Just this combination, such as everysec/off/power-loss-one/5; may be given several times
     #[arg(long, conflicts_with_all = ["fsync", "restart_delay", "fault", "nodes", "fences", "resume"])]
     cell: Vec<Cell>,

@@ -1,6 +1,6 @@
 //! Which of the services that are to be compared are there, and what would bring the others here.
 
-use quorlock_experiment::cell::Fsync;
+use quorlock_experiment::cell::FsyncMode;
 use quorlock_experiment::compare::{
     InstalledServices, Kind, Postgresql, PostgresqlError, Service, SkippedService,
 };
@@ -32,7 +32,7 @@ pub(super) fn find(postgresql: Option<&str>) -> Result<InstalledServices, Failur
 pub(super) fn sorted(
     found: &InstalledServices,
     kinds: &[Kind],
-    fsync: &[Fsync],
+    fsync: &[FsyncMode],
 ) -> (Vec<(Service, String)>, Vec<SkippedService>) {
     let (mut there, mut skipped) = (Vec::new(), Vec::new());
     let mut services = Vec::new();

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Finding, Location, NextStart, Position, RemainingDelay, Report, StartSpace, State,
-    Unreadable,
+    self, DirectoryFinding, DirectoryReport, Location, NextStart, Position, RemainingDelay,
+    StartSpace, State, Unreadable,
 };
 use quorlock_server::show_duration;
 use serde_json::json;
@@ -24,7 +24,7 @@ pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure>
 
 /// Why a start refuses a directory's log; `None` where it does not, or where nothing can be said because a
 /// running node changes it faster than it is read.
-pub(crate) fn refusal(directory: &Path) -> Result<Option<Finding>, Failure> {
+pub(crate) fn refusal(directory: &Path) -> Result<Option<DirectoryFinding>, Failure> {
     match inspection::check(directory) {
         Ok(report) if report.state == State::Refused => Ok(report.finding),
         Ok(_) | Err(Unreadable::Restless { .. }) => Ok(None),
@@ -50,7 +50,7 @@ fn code(state: State) -> u8 {
     }
 }
 
-fn describe(report: &Report) -> Printout {
+fn describe(report: &DirectoryReport) -> Printout {
     let (state, meaning) = match report.state {
         State::Whole => ("whole", "whole"),
         State::Broken => ("broken", "broken, and a start copes with it"),
@@ -97,7 +97,7 @@ fn describe(report: &Report) -> Printout {
 }
 
 /// What is wrong.
-pub(crate) fn describe_finding(finding: &Finding) -> Printout {
+pub(crate) fn describe_finding(finding: &DirectoryFinding) -> Printout {
     Printout::default()
         .with_hidden("kind", finding.kind.name())
         .noted("file", finding.file.as_str(), "\n  {}")
@@ -152,7 +152,7 @@ fn intention(next: &NextStart) -> String {
     }
 }
 
-fn remarks(report: &Report) -> Vec<String> {
+fn remarks(report: &DirectoryReport) -> Vec<String> {
     let Some(summary) = &report.summary else {
         return Vec::new();
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_server::inspection::{
-    self, Body, InspectedFrame, Line, NodeTime, Position, kind_name,
+    self, FrameBody, InspectedFrame, Line, NodeTime, Position, kind_name,
 };
 use serde_json::json;
 
@@ -98,7 +98,7 @@ fn describe(line: &Line<'_>) -> Printout {
     }
 }
 
-fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &Body<'_>) -> Printout {
+fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &FrameBody<'_>) -> Printout {
     let frame = &inspected.frame;
     let (position, kind) = (frame.position.get(), kind_name(frame.kind));
     let node_time = NodeTime::from_nanos(frame.node_time_ns);
@@ -112,13 +112,15 @@ fn describe_frame(segment: u64, inspected: &InspectedFrame<'_>, body: &Body<'_>)
         .with_hidden("offset", inspected.offset)
         .with_hidden("durable", inspected.durable.get());
     match body {
-        Body::End => description,
-        Body::NotUnderstood(why) => {
+        FrameBody::End => description,
+        FrameBody::NotUnderstood(why) => {
             let words = format!("  kind {}, not understood: {why}", frame.kind);
             description.with("not_understood", why.as_str(), words)
         }
-        Body::Record(record) => description.with_part("record", Some(record::describe(record))),
-        Body::Mutations(all) => {
+        FrameBody::Record(record) => {
+            description.with_part("record", Some(record::describe(record)))
+        }
+        FrameBody::Mutations(all) => {
             let changes = all.iter().map(|change| change::describe(change, node_time));
             description.with_parts("changes", "", changes, CHANGES_SHOWN)
         }

@@ -1,28 +1,28 @@
 //! A control record, described: its fields in the order in which they are stored.
 
-use quorlock_server::inspection::{Ceiling, Pending, Record, Start, hexadecimal};
+use quorlock_server::inspection::{Ceiling, ControlRecord, Pending, Start, hexadecimal};
 
 use super::printout::Printout;
 
 /// Describes a record.
-pub(crate) fn describe(record: &Record) -> Printout {
+pub(crate) fn describe(record: &ControlRecord) -> Printout {
     let empty = Printout::default();
     match record {
-        Record::Init | Record::Serving | Record::Tick => empty,
-        Record::Start(start) => describe_start(start),
-        Record::Mode(mode) => empty
+        ControlRecord::Init | ControlRecord::Serving | ControlRecord::Tick => empty,
+        ControlRecord::Start(start) => describe_start(start),
+        ControlRecord::Mode(mode) => empty
             .with_named("durability", mode.durability.name())
             .with_named("cap_ns", mode.cap_ns)
             .with_named("complete", mode.is_complete),
-        Record::Promise(ttl_ns) => empty.with_named("ttl_bound_ns", *ttl_ns),
-        Record::Lost(ttl_ns) => empty.with_named("lost_ns", *ttl_ns),
-        Record::Wall { wall_us, boottime } => empty
+        ControlRecord::Promise(ttl_ns) => empty.with_named("ttl_bound_ns", *ttl_ns),
+        ControlRecord::Lost(ttl_ns) => empty.with_named("lost_ns", *ttl_ns),
+        ControlRecord::Wall { wall_us, boottime } => empty
             .with_named("wall_us", *wall_us)
             .with_named("boottime_ns", boottime.as_nanos()),
-        Record::Owed(until) => empty.with_named("owed_until_ns", until.as_nanos()),
-        Record::Ceiling(ceiling) => with_ceiling(empty, *ceiling),
-        Record::Shutdown(pending) => with_pending(empty, pending.as_ref()),
-        Record::Control(control) => describe_start(&control.start)
+        ControlRecord::Owed(until) => empty.with_named("owed_until_ns", until.as_nanos()),
+        ControlRecord::Ceiling(ceiling) => with_ceiling(empty, *ceiling),
+        ControlRecord::Shutdown(pending) => with_pending(empty, pending.as_ref()),
+        ControlRecord::Control(control) => describe_start(&control.start)
             .with_named("serving", control.serving)
             .with_named("weakest", control.weakest.name())
             .with_named("ttl_bound_ns", control.ttl_bound_ns),
@@ -76,19 +76,19 @@ mod tests {
         };
         let reason = Stop::Unclean.delay_reason();
         for (record, text, json) in [
-            (Record::Init, String::new(), "{}".to_owned()),
+            (ControlRecord::Init, String::new(), "{}".to_owned()),
             (
-                Record::Lost(5),
+                ControlRecord::Lost(5),
                 "  lost_ns 5".to_owned(),
                 r#"{"lost_ns":5}"#.to_owned(),
             ),
             (
-                Record::Owed(NodeTime::from_nanos(9)),
+                ControlRecord::Owed(NodeTime::from_nanos(9)),
                 "  owed_until_ns 9".to_owned(),
                 r#"{"owed_until_ns":9}"#.to_owned(),
             ),
             (
-                Record::Shutdown(Some(pending)),
+                ControlRecord::Shutdown(Some(pending)),
                 format!("  pending_cause {reason}  pending_until_ns 7  pending_length_ns 60"),
                 format!(
                     r#"{{"pending_cause":"{reason}","pending_length_ns":60,"pending_until_ns":7}}"#

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_server::inspection::{
-    self, Finding, KindCount, LogStatistics, Position, SegmentFile, SegmentState, hexadecimal,
-    kind_name,
+    self, DirectoryFinding, KindCount, LogStatistics, Position, SegmentFile, SegmentState,
+    hexadecimal, kind_name,
 };
 use quorlock_server::show_duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(directory: &Path, format: Format) -> Result<ExitCode, Failure>
     })
 }
 
-fn describe(log: &LogStatistics, refusal: Option<&Finding>) -> Printout {
+fn describe(log: &LogStatistics, refusal: Option<&DirectoryFinding>) -> Printout {
     let node = log.newest.map(|newest| hexadecimal(&newest.node_id));
     let incarnation = log.newest.map(|newest| newest.incarnation);
     let positions = log.positions.as_ref();

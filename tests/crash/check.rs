@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::Record;
+use quorlock_engine::control::ControlRecord;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Stored, StoredValue};
 use quorlock_node::simulation::Node;
-use quorlock_persistence::{LogOptions as Sizes, MemoryDisk, Operation, Point, Recovery};
+use quorlock_persistence::{DiskOperation, LogOptions as Sizes, MemoryDisk, Point, Recovery};
 
 use super::model::{Moment, Name};
 use super::options::{Delay, Options, RATE_PPM};
@@ -129,7 +129,7 @@ pub(crate) fn reopen(
 }
 
 fn makes_segment(point: &Point) -> bool {
-    point.operation == Operation::Rename && point.file.starts_with("segment-")
+    point.operation == DiskOperation::Rename && point.file.starts_with("segment-")
 }
 
 fn start(disk: &MemoryDisk, how: &Reopening, seed: u64) -> Result<Node, Violation> {
@@ -154,10 +154,10 @@ pub(crate) fn newest_run(disk: &MemoryDisk) -> u64 {
         return 0;
     };
     let starts = frames.iter().filter_map(|frame| {
-        let record = Record::decode(frame.kind, &frame.payload).ok()?;
+        let record = ControlRecord::decode(frame.kind, &frame.payload).ok()?;
         match record {
-            Record::Start(start) => Some(start.incarnation),
-            Record::Control(control) => Some(control.start.incarnation),
+            ControlRecord::Start(start) => Some(start.incarnation),
+            ControlRecord::Control(control) => Some(control.start.incarnation),
             _ => None,
         }
     });

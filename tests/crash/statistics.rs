@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorlock_persistence::{Fault, Operation};
+use quorlock_persistence::{DiskFault, DiskOperation};
 
 use super::check::Reopened;
 use super::images::{Image, ImageKind};
@@ -195,11 +195,11 @@ impl Statistics {
         self.resumed += u64::from(reopened.is_resumed);
     }
 
-    pub(crate) fn note_fault(&mut self, operation: Operation, fault: Fault) {
+    pub(crate) fn note_fault(&mut self, operation: DiskOperation, fault: DiskFault) {
         let kind = match fault {
-            Fault::Error(number) => format!("{operation:?} answers error {number}"),
-            Fault::Short(_, number) => format!("{operation:?} in part, then error {number}"),
-            Fault::Lie => format!("{operation:?} lies"),
+            DiskFault::Error(number) => format!("{operation:?} answers error {number}"),
+            DiskFault::Short(_, number) => format!("{operation:?} in part, then error {number}"),
+            DiskFault::Lie => format!("{operation:?} lies"),
         };
         *self.faults.entry(kind).or_default() += 1;
     }

@@ -10,7 +10,7 @@ use quorlock_engine::control::kind;
 use quorlock_node::clock::SettableClock;
 use quorlock_node::config::Config;
 use quorlock_node::simulation::{Client, Node, Setup, request_bytes};
-use quorlock_persistence::{Fault, LogOptions, MemoryDisk, Operation, Recovery};
+use quorlock_persistence::{DiskFault, DiskOperation, LogOptions, MemoryDisk, Recovery};
 use quorlock_tests::crash::ledger::Ledger;
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, Vary};
@@ -115,7 +115,7 @@ fn a_second_checkpoint_that_is_cut_off_forgets_no_recovered_lock() {
         while node.compact().expect("a disk without faults") {}
         node.work_on_log().expect("a disk without faults");
         clock.advance(Duration::from_secs(20));
-        disk.plan_fault(&[Operation::Write], 0, Fault::Short(written, 5));
+        disk.plan_fault(&[DiskOperation::Write], 0, DiskFault::Short(written, 5));
         while node.compact().is_ok_and(|is_more| is_more) {}
         drop(node);
         let node = start(&[]).expect("a log that was cut off");

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use quorlock_persistence::{Fault, Operation};
+use quorlock_persistence::{DiskFault, DiskOperation};
 
 use super::options::{DIRECT_BLOCKS, Options, PAGE_BYTES, Vary};
 use super::request::Request;
@@ -45,7 +45,7 @@ pub(crate) enum Step {
     /// The disk holds so many bytes more than now, or any number again.
     Room(Option<u64>),
     /// An operation of the disk goes wrong.
-    Fault(Vec<Operation>, u64, Fault),
+    Fault(Vec<DiskOperation>, u64, DiskFault),
     /// The wall clock is stepped, in seconds.
     Wall(i64),
     /// `CONFIG SET appendfsync`
@@ -385,15 +385,15 @@ fn any_fault(random: &mut Random) -> Step {
     let after = random.below(6);
     let error = random.pick(&[ERROR_IO, ERROR_IO, ERROR_NO_SPACE]);
     let (operation, fault) = match random.below(10) {
-        0..=3 => (Operation::Sync, Fault::Error(ERROR_IO)),
-        4 => (Operation::SyncDirectory, Fault::Error(ERROR_IO)),
-        5 => (Operation::Write, Fault::Error(error)),
+        0..=3 => (DiskOperation::Sync, DiskFault::Error(ERROR_IO)),
+        4 => (DiskOperation::SyncDirectory, DiskFault::Error(ERROR_IO)),
+        5 => (DiskOperation::Write, DiskFault::Error(error)),
         6..=7 => {
             let written = usize::try_from(random.below(900)).unwrap_or(0);
-            (Operation::Write, Fault::Short(written, error))
+            (DiskOperation::Write, DiskFault::Short(written, error))
         }
-        8 => (Operation::Create, Fault::Error(error)),
-        _ => (Operation::Rename, Fault::Error(error)),
+        8 => (DiskOperation::Create, DiskFault::Error(error)),
+        _ => (DiskOperation::Rename, DiskFault::Error(error)),
     };
     Step::Fault(vec![operation], after, fault)
 }

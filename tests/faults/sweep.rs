@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use quorlock_engine::NodeTime;
-use quorlock_engine::control::{Record as Control, kind};
+use quorlock_engine::control::{ControlRecord, kind};
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen};
 use quorlock_persistence::{Disk, LogOptions, MemoryDisk, Recovery};
 
@@ -205,8 +205,8 @@ fn read(disk: &Arc<MemoryDisk>) -> Result<Read, String> {
         match frame.kind {
             kind::GROUP | kind::SNAPSHOT | kind::END => history.frame(time),
             code => {
-                let record =
-                    Control::decode(code, &frame.payload).map_err(|error| error.to_string())?;
+                let record = ControlRecord::decode(code, &frame.payload)
+                    .map_err(|error| error.to_string())?;
                 history.record(time, &record);
             }
         }

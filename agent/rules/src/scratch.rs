@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_clock::saturated;
-use quorlock_engine::channels::{Listener, Message, Published, Subscription};
+use quorlock_engine::channels::{Published, PushMessage, Subscriber, Subscription};
 use quorlock_engine::tracking::TrackingOptions;
 use quorlock_engine::{
     Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations, NodeTime,
@@ -77,7 +77,7 @@ impl Scratch {
         };
         let mut engine = Engine::new(options);
         engine.set_script_seeds(Box::new(move || Some(random.next_u64())));
-        let listener = Listener {
+        let listener = Subscriber {
             worker: 0,
             connection: 0,
             client: AGENT,
@@ -202,7 +202,8 @@ impl Scratch {
                 "the script uses a key that is not among its KEYS, and an agent reads and changes no other. Name the lock in KEYS",
             )));
         }
-        let is_message = |published: &Published| matches!(published.message, Message::Published(_));
+        let is_message =
+            |published: &Published| matches!(published.message, PushMessage::Published(_));
         if self.effects.published.iter().any(is_message) {
             return Some(Reply::Error(not_a_lock(
                 "the request publishes a message, and an agent carries none yet. Use the library's polling mode",

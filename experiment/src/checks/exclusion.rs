@@ -12,7 +12,7 @@ use crate::history::{Occurrence, TrialRecord, Who};
 
 /// One hold of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct HoldInterval {
     /// Which lock.
     pub lock: String,
     /// Its number in the record.
@@ -41,8 +41,8 @@ pub struct Overlap {
 }
 
 /// All holds of a record, in the order of their beginnings.
-pub fn holds(records: &[TrialRecord]) -> Vec<Hold> {
-    let mut holds: BTreeMap<u64, Hold> = BTreeMap::new();
+pub fn holds(records: &[TrialRecord]) -> Vec<HoldInterval> {
+    let mut holds: BTreeMap<u64, HoldInterval> = BTreeMap::new();
     let mut ended = BTreeMap::new();
     for record in records {
         let at_ns = record.at_ns;
@@ -53,7 +53,7 @@ pub fn holds(records: &[TrialRecord]) -> Vec<Hold> {
                 valid_until_ns,
                 ..
             } => {
-                let new = Hold {
+                let new = HoldInterval {
                     lock: lock.clone(),
                     hold: *hold,
                     who: record.who.clone(),
@@ -89,14 +89,17 @@ pub fn holds(records: &[TrialRecord]) -> Vec<Hold> {
             known.valid_to_ns = known.valid_to_ns.min(at_ns);
         }
     }
-    let mut holds: Vec<Hold> = holds.into_values().collect();
+    let mut holds: Vec<HoldInterval> = holds.into_values().collect();
     holds.sort_by_key(|hold| (hold.from_ns, hold.hold));
     holds
 }
 
 /// Every hold that begins while an earlier one of the same lock lasts.
-pub(super) fn overlaps(holds: &[Hold], end_ns: impl Fn(&Hold) -> u64) -> Vec<Overlap> {
-    let mut longest: BTreeMap<&str, &Hold> = BTreeMap::new();
+pub(super) fn overlaps(
+    holds: &[HoldInterval],
+    end_ns: impl Fn(&HoldInterval) -> u64,
+) -> Vec<Overlap> {
+    let mut longest: BTreeMap<&str, &HoldInterval> = BTreeMap::new();
     let mut found = Vec::new();
     for hold in holds {
         if let Some(before) = longest.get(hold.lock.as_str()) {

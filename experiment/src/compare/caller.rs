@@ -10,7 +10,7 @@ use super::postgresql::{self, PostgresqlCaller};
 use crate::engine::EngineError;
 
 /// A caller.
-pub(super) enum Caller {
+pub(super) enum ServiceCaller {
     Redlock(Redlock),
     Etcd(EtcdCaller),
     Postgresql(PostgresqlCaller),
@@ -29,13 +29,13 @@ enum By {
     Number(i64),
 }
 
-impl Caller {
-    pub(super) fn redlock(ports: &[u16], number: usize) -> Result<Caller, EngineError> {
+impl ServiceCaller {
+    pub(super) fn redlock(ports: &[u16], number: usize) -> Result<ServiceCaller, EngineError> {
         let nodes = ports.iter().map(|port| format!("redis://127.0.0.1:{port}"));
         let name = format!("caller-{number}");
         let redlock = Redlock::builder().nodes(nodes).client_name(&name).build();
         let redlock = redlock.map_err(EngineError::failed)?;
-        Ok(Caller::Redlock(redlock))
+        Ok(ServiceCaller::Redlock(redlock))
     }
 
     /// Asks for a lock, and waits for it so long; nothing where somebody else has it.
@@ -46,7 +46,7 @@ impl Caller {
         wait: Duration,
     ) -> Result<Option<GrantedLock>, EngineError> {
         match self {
-            Caller::Redlock(redlock) => {
+            ServiceCaller::Redlock(redlock) => {
                 let wait = match wait.is_zero() {
                     true => Wait::None,
                     false => Wait::For(wait),
@@ -61,7 +61,7 @@ impl Caller {
                     Err(error) => Err(EngineError::failed(error)),
                 }
             }
-            Caller::Etcd(caller) => {
+            ServiceCaller::Etcd(caller) => {
                 let answer = caller
                     .acquire(name, ttl, wait)
                     .await
@@ -71,7 +71,7 @@ impl Caller {
                     valid_until: Some(valid_until),
                 }))
             }
-            Caller::Postgresql(caller) => {
+            ServiceCaller::Postgresql(caller) => {
                 let answer = caller.acquire(name, wait).await;
                 let answer = answer.map_err(postgresql::failed)?;
                 Ok(answer.map(|number| GrantedLock {
@@ -85,15 +85,15 @@ impl Caller {
     /// Gives a lock back.
     pub(super) async fn release(&mut self, granted: GrantedLock) -> Result<(), EngineError> {
         match (self, granted.by) {
-            (Caller::Redlock(redlock), By::Token(name, token)) => {
+            (ServiceCaller::Redlock(redlock), By::Token(name, token)) => {
                 let released = redlock.release(&name, &token).await;
                 drop(released);
                 Ok(())
             }
-            (Caller::Etcd(caller), By::Key(key)) => {
+            (ServiceCaller::Etcd(caller), By::Key(key)) => {
                 caller.release(&key).await.map_err(etcd::failed)
             }
-            (Caller::Postgresql(caller), By::Number(number)) => {
+            (ServiceCaller::Postgresql(caller), By::Number(number)) => {
                 caller.release(number).await.map_err(postgresql::failed)
             }
             _ => Err(EngineError::failed("a lock of another service")),

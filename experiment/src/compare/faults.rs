@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use super::InstalledServices;
-use super::caller::Caller;
+use super::caller::ServiceCaller;
 use super::plan::ComparisonPlan;
 use super::running::{NOT_OURS, RunningService};
 use super::service::{Kind, Service};
-use crate::cell::{Cell, Delay, Fault, Fences};
+use crate::cell::{Cell, Delay, Fault, FenceCheck};
 use crate::checks::judge;
 use crate::engine::real::RealEngine;
 use crate::engine::{Cancel, EngineError, TrialEngine as _};
@@ -141,7 +141,7 @@ pub(super) fn worst_case(service: Service, blow: Blow) -> Option<Cell> {
         delay,
         fault,
         nodes: 5,
-        fences: Fences::Off,
+        fences: FenceCheck::Off,
     })
 }
 
@@ -248,7 +248,7 @@ async fn trial(running: &mut RunningService, blow: Blow) -> Result<FaultMeasurem
 
 /// Asks for one lock after the other until one is granted; when that was. An attempt that came to nothing may still be
 /// in a service's queue, so that the next asks for another lock.
-async fn probe_until_granted(caller: &mut Caller, give_up: Instant) -> Option<Instant> {
+async fn probe_until_granted(caller: &mut ServiceCaller, give_up: Instant) -> Option<Instant> {
     for number in 0.. {
         let name = format!("probe-{number}");
         if Instant::now() > give_up {
@@ -264,7 +264,7 @@ async fn probe_until_granted(caller: &mut Caller, give_up: Instant) -> Option<In
 }
 
 /// Asks for a lock again and again until it is granted; when that was.
-async fn take(caller: &mut Caller, name: &str, give_up: Instant) -> Option<Instant> {
+async fn take(caller: &mut ServiceCaller, name: &str, give_up: Instant) -> Option<Instant> {
     while Instant::now() < give_up {
         match caller.acquire(name, TTL, PATIENCE).await {
             Ok(Some(_)) => return Some(Instant::now()),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::faults::Survival;
 use super::plan::{ComparisonPlan, ComparisonStep};
 use super::service::Service;
-use super::{ComparisonOutcome, Event, Round};
+use super::{ComparisonEvent, ComparisonOutcome, ComparisonRound};
 use crate::results::{self, ResultsError};
 use crate::step_log::{StepLog, read_json};
 
@@ -34,7 +34,7 @@ pub struct FinishedSteps {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FinishedStep {
-    Round(Round),
+    Round(ComparisonRound),
     Fault(Survival),
 }
 
@@ -138,11 +138,11 @@ impl FinishedSteps {
     ///
     /// # Errors
     /// If the disk does not take it.
-    pub fn add(&mut self, event: &Event) -> Result<(), ResultsError> {
+    pub fn add(&mut self, event: &ComparisonEvent) -> Result<(), ResultsError> {
         let line = match event {
-            Event::Round { round } => FinishedStep::Round(round.clone()),
-            Event::Fault { fault } => FinishedStep::Fault(fault.clone()),
-            Event::Begins { .. } | Event::Failed { .. } => return Ok(()),
+            ComparisonEvent::Round { round } => FinishedStep::Round(round.clone()),
+            ComparisonEvent::Fault { fault } => FinishedStep::Fault(fault.clone()),
+            ComparisonEvent::Begins { .. } | ComparisonEvent::Failed { .. } => return Ok(()),
         };
         self.steps.add(&line)
     }
@@ -165,9 +165,9 @@ impl ComparisonOutcome {
     }
 }
 
-impl Round {
+impl ComparisonRound {
     fn step(&self) -> ComparisonStep {
-        let Round {
+        let ComparisonRound {
             service, number, ..
         } = *self;
         ComparisonStep::Round { service, number }
@@ -212,17 +212,17 @@ mod tests {
         let rounds = outcome
             .rounds
             .into_iter()
-            .map(|round| Event::Round { round });
+            .map(|round| ComparisonEvent::Round { round });
         let faults = outcome
             .faults
             .into_iter()
-            .map(|fault| Event::Fault { fault });
+            .map(|fault| ComparisonEvent::Fault { fault });
         for event in rounds.chain(faults) {
             finished.add(&event).expect("there is room");
         }
         let service = plan().services[2];
         let why = "no ports".to_owned();
-        let failed = Event::Failed { service, why };
+        let failed = ComparisonEvent::Failed { service, why };
         finished.add(&failed).expect("nothing is written");
         fs::read_to_string(directory.join(STEPS)).expect("it is there")
     }
@@ -271,7 +271,7 @@ mod tests {
             if !is_whole {
                 let fault = outcome().faults.remove(0);
                 finished
-                    .add(&Event::Fault { fault })
+                    .add(&ComparisonEvent::Fault { fault })
                     .expect("there is room");
             }
             let again = fs::read_to_string(&path).expect("it is there");

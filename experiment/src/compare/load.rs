@@ -10,11 +10,11 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::caller::Caller;
+use super::caller::ServiceCaller;
 use super::plan::ComparisonPlan;
 use super::running::RunningService;
 use super::service::Service;
-use super::{InstalledServices, Round};
+use super::{ComparisonRound, InstalledServices};
 use crate::engine::EngineError;
 use crate::statistics::quantile;
 
@@ -51,11 +51,11 @@ pub(super) async fn round(
     plan: &ComparisonPlan,
     found: &InstalledServices,
     directory: &Path,
-) -> Result<Round, EngineError> {
+) -> Result<ComparisonRound, EngineError> {
     let running = RunningService::start(service, found, TTL, directory).await?;
     let apart = load(&running, plan.callers, plan.round, false).await?;
     let together = load(&running, plan.contenders, plan.round, true).await?;
-    Ok(Round {
+    Ok(ComparisonRound {
         service,
         number,
         apart,
@@ -129,7 +129,7 @@ async fn load(
 
 /// Takes a lock and gives it back.
 async fn cycle(
-    caller: &mut Caller,
+    caller: &mut ServiceCaller,
     name: &str,
     inside: &AtomicU32,
     own: &mut Own,

@@ -133,12 +133,12 @@ const FAULT_TRIALS_MAX: u32 = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::Fsync;
+    use crate::cell::FsyncMode;
     use crate::compare::service::Kind;
 
     fn plan() -> ComparisonPlan {
         ComparisonPlan {
-            services: Kind::Quorlock.services(&Fsync::ALL[..3]),
+            services: Kind::Quorlock.services(&FsyncMode::ALL[..3]),
             skipped: Vec::new(),
             rounds: 5,
             round: Duration::from_secs(1),

@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::caller::Caller;
+use super::caller::ServiceCaller;
 use super::etcd::{EtcdCaller, EtcdCluster};
 use super::postgresql::Postgresql;
 use super::service::Service;
 use super::{InstalledServices, there};
 use crate::engine::EngineError;
-use crate::engine::real::Nodes;
+use crate::engine::real::ServiceNodes;
 
 /// What runs; what was started here ends when this is dropped.
 pub(super) enum RunningService {
-    Nodes(Nodes),
+    Nodes(ServiceNodes),
     Etcd(EtcdCluster),
     Postgresql(Postgresql),
 }
@@ -28,7 +28,7 @@ impl RunningService {
     ) -> Result<RunningService, EngineError> {
         match service {
             Service::Nodes(kind, fsync) => {
-                let nodes = Nodes::start(found.server(kind)?, fsync, ttl, directory).await?;
+                let nodes = ServiceNodes::start(found.server(kind)?, fsync, ttl, directory).await?;
                 Ok(RunningService::Nodes(nodes))
             }
             Service::Etcd(members) => {
@@ -43,14 +43,16 @@ impl RunningService {
     }
 
     /// A caller with connections of its own.
-    pub(super) async fn caller(&self, number: usize) -> Result<Caller, EngineError> {
+    pub(super) async fn caller(&self, number: usize) -> Result<ServiceCaller, EngineError> {
         match self {
-            RunningService::Nodes(nodes) => Caller::redlock(&nodes.ports(), number),
+            RunningService::Nodes(nodes) => ServiceCaller::redlock(&nodes.ports(), number),
             RunningService::Etcd(cluster) => {
                 let caller = EtcdCaller::new(&cluster.ports(), number);
-                Ok(Caller::Etcd(caller))
+                Ok(ServiceCaller::Etcd(caller))
             }
-            RunningService::Postgresql(server) => Ok(Caller::Postgresql(server.caller().await?)),
+            RunningService::Postgresql(server) => {
+                Ok(ServiceCaller::Postgresql(server.caller().await?))
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Fsync;
+use crate::cell::FsyncMode;
 use crate::words::{text_in_files, words};
 
 words! {
@@ -30,7 +30,7 @@ words! {
 #[serde(into = "String", try_from = "String")]
 pub enum Service {
     /// Five independent nodes and a majority, in this mode.
-    Nodes(Kind, Fsync),
+    Nodes(Kind, FsyncMode),
     /// So many members of one raft group.
     Etcd(u8),
     /// One server that runs already.
@@ -39,7 +39,7 @@ pub enum Service {
 
 impl Kind {
     /// Its settings that are compared, with these fsync modes where it has them.
-    pub fn services(self, fsync: &[Fsync]) -> Vec<Service> {
+    pub fn services(self, fsync: &[FsyncMode]) -> Vec<Service> {
         match self {
             Kind::Etcd => ETCD_MEMBERS.map(Service::Etcd).into(),
             Kind::Postgresql => vec![Service::Postgresql],
@@ -79,7 +79,7 @@ impl Service {
                  polls while it waits); it ends with its ttl",
                 kind.word(),
                 match fsync {
-                    Fsync::None => "without a log".to_owned(),
+                    FsyncMode::None => "without a log".to_owned(),
                     mode => format!("fsync {mode}"),
                 }
             ),
@@ -140,7 +140,9 @@ mod tests {
 
     #[test]
     fn a_service_is_read_as_it_is_written() {
-        let all = Kind::ALL.map(|kind| kind.services(&Fsync::ALL)).concat();
+        let all = Kind::ALL
+            .map(|kind| kind.services(&FsyncMode::ALL))
+            .concat();
         assert_eq!(all.len(), 4 + 4 + 4 + 2 + 1);
         for service in all {
             assert_eq!(service.to_string().parse(), Ok(service));

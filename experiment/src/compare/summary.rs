@@ -9,7 +9,7 @@ use super::faults::Survival;
 use super::load::Load;
 use super::plan::ComparisonPlan;
 use super::service::{Kind, Service};
-use super::{Blow, BlowOutcome, ComparisonOutcome, Round};
+use super::{Blow, BlowOutcome, ComparisonOutcome, ComparisonRound};
 use crate::statistics::quantile;
 
 /// The number of the schema.
@@ -61,16 +61,16 @@ pub struct ServiceSummary {
     /// Rounds that were measured.
     pub rounds: u32,
     /// Callers with a lock of their own each.
-    pub apart: Option<Figures>,
+    pub apart: Option<LoadFigures>,
     /// Callers that want the same lock.
-    pub together: Option<Figures>,
+    pub together: Option<LoadFigures>,
     /// Faults, with what they came to.
     pub faults: Vec<Survival>,
 }
 
 /// The figures of one load over all rounds: median, lowest, highest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct LoadFigures {
     /// Locks taken and given back a second.
     pub rate: [f64; 3],
     /// From the request to the lock, half of them.
@@ -153,12 +153,12 @@ impl Comparison {
 
 impl ServiceSummary {
     fn of(service: Service, version: String, outcome: &ComparisonOutcome) -> ServiceSummary {
-        let rounds: Vec<&Round> = outcome
+        let rounds: Vec<&ComparisonRound> = outcome
             .rounds
             .iter()
             .filter(|round| round.service == service)
             .collect();
-        let loads = |of: fn(&Round) -> &Load| -> Vec<&Load> {
+        let loads = |of: fn(&ComparisonRound) -> &Load| -> Vec<&Load> {
             rounds.iter().map(|round| of(round)).collect()
         };
         let faults = outcome.faults.iter();
@@ -167,8 +167,8 @@ impl ServiceSummary {
             version,
             is: service.is_at_length(),
             rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
-            apart: Figures::of(&loads(|round| &round.apart)),
-            together: Figures::of(&loads(|round| &round.together)),
+            apart: LoadFigures::of(&loads(|round| &round.apart)),
+            together: LoadFigures::of(&loads(|round| &round.together)),
             faults: faults
                 .filter(|fault| fault.service == service)
                 .cloned()
@@ -194,8 +194,8 @@ impl ServiceSummary {
     }
 }
 
-impl Figures {
-    fn of(loads: &[&Load]) -> Option<Figures> {
+impl LoadFigures {
+    fn of(loads: &[&Load]) -> Option<LoadFigures> {
         let spread = |mut values: Vec<f64>| -> Option<[f64; 3]> {
             Some([
                 quantile(&mut values, 0.5)?,
@@ -211,7 +211,7 @@ impl Figures {
             times.map(|us| us[index]).collect()
         };
         let mut failures = loads.iter().filter_map(|load| load.first_failure.clone());
-        Some(Figures {
+        Some(LoadFigures {
             rate: spread(rates.collect())?,
             p50_us: spread(of(0))?,
             p99_us: spread(of(1))?,
@@ -233,7 +233,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cell::Fsync;
+    use crate::cell::FsyncMode;
 
     fn load(cycles: u64, p50: f64) -> Load {
         Load {
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn plan() -> ComparisonPlan {
-        let mut services = Kind::Quorlock.services(&[Fsync::Always, Fsync::No]);
+        let mut services = Kind::Quorlock.services(&[FsyncMode::Always, FsyncMode::No]);
         services.extend(Kind::Etcd.services(&[]));
         ComparisonPlan {
             services,
@@ -267,12 +267,14 @@ pub(crate) mod tests {
         let services = plan().services;
         for (number, cycles) in [(1, 4000), (2, 2000), (3, 6000)] {
             let measured = services[..services.len() - 1].iter();
-            outcome.rounds.extend(measured.map(|service| Round {
-                service: *service,
-                number,
-                apart: load(cycles, f64::from(number) * 100.0),
-                together: load(100, 500.0),
-            }));
+            outcome
+                .rounds
+                .extend(measured.map(|service| ComparisonRound {
+                    service: *service,
+                    number,
+                    apart: load(cycles, f64::from(number) * 100.0),
+                    together: load(100, 500.0),
+                }));
         }
         outcome.faults.push(Survival {
             service: services[0],

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use self::client::{Client, Held, Scene};
 use self::load::{CONTENDED, ClientLoad, Contenders};
-pub(crate) use self::nodes::Nodes;
+pub(crate) use self::nodes::ServiceNodes;
 use self::register::Registers;
 pub use self::register::database_name;
 pub use self::server::{Launcher, ServerProgram};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorlock_persistence::{DirectoryEntry, Disk, File, Hold, OpenError, RealDisk};
+use quorlock_persistence::{DirectoryEntry, Disk, DiskLock, File, OpenError, RealDisk};
 
 use super::MachineControls;
 use super::file::VolatileFile;
@@ -169,7 +169,7 @@ impl Disk for VolatileDisk {
         self.real.sync_folder(name)
     }
 
-    fn hold(&self) -> Result<Hold, OpenError> {
+    fn hold(&self) -> Result<DiskLock, OpenError> {
         self.real.hold()
     }
 

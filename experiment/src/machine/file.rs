@@ -14,12 +14,12 @@ use super::MachineControls;
 #[derive(Debug)]
 pub(super) struct VolatileFile {
     machine: Arc<MachineControls>,
-    content: Mutex<Content>,
+    content: Mutex<CachedFile>,
 }
 
 /// Invariant: the real file holds exactly what is neither in `unsynced` nor in `unnamed`.
 #[derive(Debug, Default)]
-struct Content {
+struct CachedFile {
     /// What a reader sees.
     bytes: Vec<u8>,
     /// Written and not synced.
@@ -49,10 +49,10 @@ impl VolatileFile {
         let mut bytes = vec![0; length];
         let read = real.read_at(0, &mut bytes)?;
         bytes.truncate(read);
-        let content = Content {
+        let content = CachedFile {
             bytes,
             real: Some(real),
-            ..Content::default()
+            ..CachedFile::default()
         };
         Ok(VolatileFile {
             machine,
@@ -60,7 +60,7 @@ impl VolatileFile {
         })
     }
 
-    fn content(&self) -> MutexGuard<'_, Content> {
+    fn content(&self) -> MutexGuard<'_, CachedFile> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

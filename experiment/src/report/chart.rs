@@ -10,7 +10,7 @@ mod strips;
 use std::fmt::Display;
 
 use super::page::text;
-use crate::cell::Fsync;
+use crate::cell::FsyncMode;
 use crate::summary::Summary;
 use crate::trial::Trial;
 
@@ -84,8 +84,8 @@ fn drawn(
 }
 
 /// The style of what belongs to a mode: the same in every chart.
-fn style_of(fsync: Fsync) -> String {
-    let position = Fsync::ALL.iter().position(|known| *known == fsync);
+fn style_of(fsync: FsyncMode) -> String {
+    let position = FsyncMode::ALL.iter().position(|known| *known == fsync);
     position.map_or_else(String::new, |position| format!("c{position}"))
 }
 
@@ -122,7 +122,7 @@ impl Drawing {
     }
 
     /// Which curve is that of this mode, at its place among them.
-    fn legend(&mut self, fsync: Fsync, position: usize) {
+    fn legend(&mut self, fsync: FsyncMode, position: usize) {
         let top = TOP + 14.0 + position as f64 * 16.0;
         self.add(format!(
             "<line class=\"curve {}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{4:.1}\" y2=\"{4:.1}\"/>\

@@ -3,7 +3,7 @@
 use super::chart::Chart;
 use super::page::{self, TableCell, escaped, framed, judged, number, word};
 use super::{comparison, table, verdict};
-use crate::cell::{Cell, Fault, Fences};
+use crate::cell::{Cell, Fault, FenceCheck};
 use crate::engine::real::ServerProgram;
 use crate::summary::{CellSummary, Summary};
 
@@ -94,8 +94,8 @@ fn row(cell: &CellSummary) -> Vec<TableCell> {
         word(cell.cell.fsync),
         word(cell.cell.delay),
         word(match cell.cell.fences {
-            Fences::Off => cell.cell.fault.to_string(),
-            Fences::On => format!("{}, fences", cell.cell.fault),
+            FenceCheck::Off => cell.cell.fault.to_string(),
+            FenceCheck::On => format!("{}, fences", cell.cell.fault),
         }),
         judged(class, table::violations(cell)),
         word(table::mark(cell)),

@@ -2,9 +2,9 @@
 
 use super::table::{aligned, by_reason, dash};
 use super::{chart, services_page};
-use crate::cell::Fsync;
+use crate::cell::FsyncMode;
 use crate::compare::{
-    Blow, BlowOutcome, Comparison, Figures, Kind, ServiceSummary, SkippedService, Survival,
+    Blow, BlowOutcome, Comparison, Kind, LoadFigures, ServiceSummary, SkippedService, Survival,
 };
 
 /// The table and the sentences, for a terminal.
@@ -49,11 +49,11 @@ fn row(row: &ServiceSummary) -> [String; 9] {
     ]
 }
 
-pub(super) fn rate(figures: Option<&Figures>) -> String {
+pub(super) fn rate(figures: Option<&LoadFigures>) -> String {
     figures.map_or_else(dash, |figures| format!("{:.0}", figures.rate[0]))
 }
 
-pub(super) fn times(figures: Option<&Figures>) -> String {
+pub(super) fn times(figures: Option<&LoadFigures>) -> String {
     figures.map_or_else(dash, |figures| {
         let [p50, p99] = [figures.p50_us[0] / 1e3, figures.p99_us[0] / 1e3];
         format!("{p50:.1} / {p99:.1}")
@@ -164,7 +164,9 @@ fn speeds(comparison: &Comparison, kind: Kind) -> Option<String> {
                 (None, _) => format!("{rate:.0}"),
                 (Some("1"), Kind::Etcd) => format!("{rate:.0} with 1 member"),
                 (Some(members), Kind::Etcd) => format!("{rate:.0} with {members} members"),
-                (Some(mode), _) if mode == Fsync::None.word() => format!("{rate:.0} without a log"),
+                (Some(mode), _) if mode == FsyncMode::None.word() => {
+                    format!("{rate:.0} without a log")
+                }
                 (Some(mode), _) => format!("{rate:.0} with fsync {mode}"),
             })
         })

@@ -1,7 +1,7 @@
 //! A comparison of services beside an earlier one: what changed, and where no change was detected.
 
 use super::comparison::baseline_text;
-use crate::compare::{Blow, Comparison, Figures, ServiceSummary, Survival};
+use crate::compare::{Blow, Comparison, LoadFigures, ServiceSummary, Survival};
 
 /// A line per service that one of them has measured.
 pub fn services_baseline_text(comparison: &Comparison, baseline: &Comparison) -> String {
@@ -46,7 +46,7 @@ fn line(before: &ServiceSummary, now: &ServiceSummary) -> String {
 }
 
 /// How a rate changed; ranges of rounds that overlap show no change.
-fn change(before: &Option<Figures>, now: &Option<Figures>) -> String {
+fn change(before: &Option<LoadFigures>, now: &Option<LoadFigures>) -> String {
     match (before, now) {
         (Some(before), Some(now)) => {
             let ([was, lowest, highest], [is, low, high]) = (before.rate, now.rate);

@@ -7,7 +7,9 @@ use super::page::{self, TableCell, escaped, framed, judged, number, word};
 use super::services::{grouped, lines, survival};
 use super::services_baseline;
 use super::table::dash;
-use crate::compare::{Blow, BlowOutcome, Comparison, Figures, Service, ServiceSummary, Survival};
+use crate::compare::{
+    Blow, BlowOutcome, Comparison, LoadFigures, Service, ServiceSummary, Survival,
+};
 
 /// The page.
 pub(super) fn page(
@@ -46,7 +48,7 @@ pub(super) fn page(
 fn speeds(row: &ServiceSummary) -> Vec<TableCell> {
     let mut cells = vec![word(row.service), word(row.service.is())];
     for figures in [row.apart.as_ref(), row.together.as_ref()] {
-        let ms = |of: fn(&Figures) -> [f64; 3]| {
+        let ms = |of: fn(&LoadFigures) -> [f64; 3]| {
             figures.map_or_else(dash, |figures| format!("{:.2}", of(figures)[0] / 1e3))
         };
         cells.push(number(spread(figures)));
@@ -60,7 +62,7 @@ fn speeds(row: &ServiceSummary) -> Vec<TableCell> {
 }
 
 /// `2500 (2400 to 2600)`: the median round, the lowest and the highest.
-fn spread(figures: Option<&Figures>) -> String {
+fn spread(figures: Option<&LoadFigures>) -> String {
     figures.map_or_else(dash, |figures| {
         let [median, low, high] = figures.rate;
         format!("{median:.0} ({low:.0} to {high:.0})")

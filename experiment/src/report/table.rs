@@ -1,6 +1,6 @@
 //! The table of a run for a terminal: a row per cell.
 
-use crate::cell::{Expectation, Fences};
+use crate::cell::{Expectation, FenceCheck};
 use crate::summary::{CellSummary, Summary};
 
 /// The table, with a line break at its end.
@@ -48,10 +48,10 @@ fn row(cell: &CellSummary) -> [String; 10] {
         cell.cell.fsync.to_string(),
         cell.cell.delay.to_string(),
         match (nodes, cell.cell.fences) {
-            (5, Fences::Off) => cell.cell.fault.to_string(),
-            (5, Fences::On) => format!("{}, fences", cell.cell.fault),
-            (_, Fences::Off) => format!("{} of {nodes}", cell.cell.fault),
-            (_, Fences::On) => format!("{} of {nodes}, fences", cell.cell.fault),
+            (5, FenceCheck::Off) => cell.cell.fault.to_string(),
+            (5, FenceCheck::On) => format!("{}, fences", cell.cell.fault),
+            (_, FenceCheck::Off) => format!("{} of {nodes}", cell.cell.fault),
+            (_, FenceCheck::On) => format!("{} of {nodes}, fences", cell.cell.fault),
         },
         violations(cell),
         mark(cell).to_owned(),

@@ -128,7 +128,7 @@ fn letter(who: &Who) -> Option<State> {
 fn granted(
     records: &[TrialRecord],
     node: u8,
-    holds: &[crate::checks::Hold],
+    holds: &[crate::checks::HoldInterval],
     until_ns: u64,
 ) -> Vec<StateSpan> {
     let of_node = |record: &&TrialRecord| record.who == Who::Node(node);

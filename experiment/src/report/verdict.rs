@@ -1,12 +1,12 @@
 //! One sentence per fsync mode, from what was seen.
 
-use crate::cell::{Delay, Expectation, Fault, Fsync};
+use crate::cell::{Delay, Expectation, Fault, FsyncMode};
 use crate::summary::{CellSummary, Summary};
 
 /// The sentences, the most important first: whether there was a defect.
 pub(super) fn lines(summary: &Summary) -> Vec<String> {
     let mut lines = vec![overall(summary)];
-    for fsync in Fsync::ALL {
+    for fsync in FsyncMode::ALL {
         let cells: Vec<&CellSummary> = summary
             .cells
             .iter()
@@ -82,7 +82,7 @@ fn overall(summary: &Summary) -> String {
     }
 }
 
-fn mode(fsync: Fsync, cells: &[&CellSummary]) -> String {
+fn mode(fsync: FsyncMode, cells: &[&CellSummary]) -> String {
     let off = cells.iter().filter(|cell| {
         cell.cell.delay == Delay::Off && cell.cell.fault.restarted(cell.cell.nodes) > 0
     });

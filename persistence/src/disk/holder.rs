@@ -9,24 +9,24 @@ use std::time::Duration;
 
 /// A disk's own note of its holder. Clones are the same note.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Holder(Arc<AtomicBool>);
+pub(super) struct HolderNote(Arc<AtomicBool>);
 
 /// A disk that is taken; it is free again when this is dropped.
 #[derive(Debug, Default)]
 #[must_use = "the disk is free again when this is dropped"]
-pub struct Hold(Option<Holder>);
+pub struct DiskLock(Option<HolderNote>);
 
-impl Holder {
+impl HolderNote {
     /// Takes the disk, unless its last holder has it for longer than a directory's lock is waited for.
-    pub(super) fn take(&self) -> Option<Hold> {
+    pub(super) fn take(&self) -> Option<DiskLock> {
         let taken = || (!self.0.swap(true, Ordering::AcqRel)).then_some(());
-        tried_again(taken).map(|()| Hold(Some(self.clone())))
+        tried_again(taken).map(|()| DiskLock(Some(self.clone())))
     }
 }
 
-impl Drop for Hold {
+impl Drop for DiskLock {
     fn drop(&mut self) {
-        if let Some(Holder(is_held)) = &self.0 {
+        if let Some(HolderNote(is_held)) = &self.0 {
             is_held.store(false, Ordering::Release);
         }
     }

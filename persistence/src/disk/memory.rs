@@ -7,7 +7,7 @@
 //! `content` is a file's bytes and what is synced of them, `names` the same for the directory, `loss` the choices
 //! of a power loss, `faults` what goes wrong, `state` puts them behind one lock, `file` is an open file.
 
-use super::holder::{Hold, Holder};
+use super::holder::{DiskLock, HolderNote};
 use super::{DirectoryEntry, Disk, File, FileOrigin, OpenError, Volume};
 use std::io;
 use std::sync::{Arc, MutexGuard};
@@ -21,7 +21,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use faults::{Fault, Operation};
+pub use faults::{DiskFault, DiskOperation};
 pub use loss::{Fate, PowerLoss, Sector, Unsynced};
 
 use file::MemoryFile;
@@ -32,14 +32,14 @@ use state::{DiskState, SharedState};
 #[derive(Clone, Debug)]
 pub struct MemoryDisk {
     state: SharedState,
-    holder: Holder,
+    holder: HolderNote,
 }
 
 /// The disk after one change.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// What was done.
-    pub operation: Operation,
+    pub operation: DiskOperation,
     /// The file it was done to; empty for the directory.
     pub file: String,
     /// A copy of the disk, as the next process would find it.
@@ -135,20 +135,20 @@ impl MemoryDisk {
     }
 
     /// The operation after the next `after` ones of these kinds goes wrong, once.
-    pub fn plan_fault(&self, operations: &[Operation], after: u64, fault: Fault) {
+    pub fn plan_fault(&self, operations: &[DiskOperation], after: u64, fault: DiskFault) {
         self.state().faults.plan(operations, after, fault);
     }
 
     /// The faults that have happened since the last call, oldest first.
-    pub fn take_faults(&self) -> Vec<(Operation, Fault)> {
+    pub fn take_faults(&self) -> Vec<(DiskOperation, DiskFault)> {
         self.state().faults.take_done()
     }
 
     /// Lets the sync after the next `syncs` ones (of a file or the directory) fail with this error number,
     /// once. As on Linux the unsynced data counts as clean from then on, and is lost in a power loss.
     pub fn fail_sync_after(&self, syncs: u64, error_number: i32) {
-        let operations = [Operation::Sync, Operation::SyncDirectory];
-        self.plan_fault(&operations, syncs, Fault::Error(error_number));
+        let operations = [DiskOperation::Sync, DiskOperation::SyncDirectory];
+        self.plan_fault(&operations, syncs, DiskFault::Error(error_number));
     }
 
     /// From now on every sync answers Ok and makes nothing durable, or no longer does so.
@@ -247,7 +247,7 @@ impl MemoryDisk {
     fn of(state: DiskState) -> MemoryDisk {
         MemoryDisk {
             state: SharedState::new(state),
-            holder: Holder::default(),
+            holder: HolderNote::default(),
         }
     }
 
@@ -277,7 +277,7 @@ impl MemoryDisk {
 impl Disk for MemoryDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
-        state.begin(Operation::Create)?;
+        state.begin(DiskOperation::Create)?;
         if state.names.contains(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -285,14 +285,14 @@ impl Disk for MemoryDisk {
         let (id, remembers) = (state.contents_made, state.remembers_sync);
         state.contents.insert(id, Arc::default());
         state.names.create(name, id, remembers);
-        state.done(Operation::Create, name);
+        state.done(DiskOperation::Create, name);
         drop(state);
         Ok(self.file(id, false))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
-        state.begin(Operation::Open)?;
+        state.begin(DiskOperation::Open)?;
         let id = state.names.id_of(name)?;
         drop(state);
         Ok(self.file(id, false))
@@ -303,7 +303,7 @@ impl Disk for MemoryDisk {
         if state.direct_blocks.is_none() {
             return Ok(None);
         }
-        state.begin(Operation::Open)?;
+        state.begin(DiskOperation::Open)?;
         let id = state.names.id_of(name)?;
         drop(state);
         Ok(Some(self.file(id, true)))
@@ -311,7 +311,7 @@ impl Disk for MemoryDisk {
 
     fn list(&self) -> io::Result<Vec<DirectoryEntry>> {
         let mut state = self.state();
-        state.begin(Operation::List)?;
+        state.begin(DiskOperation::List)?;
         let entry = |(name, _): (&String, u64)| DirectoryEntry {
             name: name.clone(),
             is_file: true,
@@ -321,34 +321,34 @@ impl Disk for MemoryDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.begin(Operation::Rename)?;
+        state.begin(DiskOperation::Rename)?;
         let remembers = state.remembers_sync;
         state.names.rename(from, to, remembers)?;
         state.forget_unnamed();
-        state.done(Operation::Rename, from);
+        state.done(DiskOperation::Rename, from);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.state();
-        state.begin(Operation::Remove)?;
+        state.begin(DiskOperation::Remove)?;
         let remembers = state.remembers_sync;
         state.names.remove(name, remembers)?;
         state.forget_unnamed();
-        state.done(Operation::Remove, name);
+        state.done(DiskOperation::Remove, name);
         Ok(())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
         self.state.call_sync_hook();
         let mut state = self.state();
-        match state.begin(Operation::SyncDirectory)? {
+        match state.begin(DiskOperation::SyncDirectory)? {
             None => state.names.sync(),
-            Some(Fault::Lie) => {}
+            Some(DiskFault::Lie) => {}
             Some(fault) => return Err(fault.error()),
         }
         state.forget_unnamed();
-        state.done(Operation::SyncDirectory, "");
+        state.done(DiskOperation::SyncDirectory, "");
         Ok(())
     }
 
@@ -374,7 +374,7 @@ impl Disk for MemoryDisk {
         }))
     }
 
-    fn hold(&self) -> Result<Hold, OpenError> {
+    fn hold(&self) -> Result<DiskLock, OpenError> {
         let held = || OpenError::held_here("in memory".to_owned());
         self.holder.take().ok_or_else(held)
     }

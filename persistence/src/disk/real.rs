@@ -3,7 +3,7 @@
 //! Invariant: while a `RealDisk` lives, no other process (and no other `RealDisk`) has the directory.
 //! All names are resolved against the opened directory, so that none leads elsewhere when its path does.
 
-use super::holder::{Hold, Holder, tried_again};
+use super::holder::{DiskLock, HolderNote, tried_again};
 use super::origin::{FileOrigin, origin_at, this_machine};
 use super::{DirectoryEntry, Disk, File, FileId, Presence, Volume, is_refusal, remedy};
 use crate::segment_name;
@@ -25,7 +25,7 @@ pub struct RealDisk {
     /// Closing both gives the locks back, also when the process is killed.
     _lock: fs::File,
     /// The node that has it; the locks let in all of this opening.
-    holder: Holder,
+    holder: HolderNote,
 }
 
 impl RealDisk {
@@ -68,7 +68,7 @@ impl RealDisk {
             given_path,
             directory,
             _lock: lock,
-            holder: Holder::default(),
+            holder: HolderNote::default(),
         }))
     }
 
@@ -196,7 +196,7 @@ impl Disk for RealDisk {
         volume_of(&self.directory)
     }
 
-    fn hold(&self) -> Result<Hold, OpenError> {
+    fn hold(&self) -> Result<DiskLock, OpenError> {
         let held = || OpenError::held_here(self.describe(""));
         self.holder.take().ok_or_else(held)
     }

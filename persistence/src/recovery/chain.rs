@@ -5,7 +5,7 @@
 //! out only what is still the frame that was verified.
 
 use super::directory::LogDirectory;
-use super::scan::{Mark, Scan, changed};
+use super::scan::{CheckpointMark, Scan, changed};
 use super::window::Window;
 use crate::disk::Disk;
 use crate::error::DiskError;
@@ -20,7 +20,7 @@ use std::slice::Iter;
 pub(super) struct Chain {
     pub(super) run: Vec<Scan>,
     /// The opening frame of the checkpoint with which the replay starts; it lies in the first segment.
-    pub(super) checkpoint: Option<Mark>,
+    pub(super) checkpoint: Option<CheckpointMark>,
     pub(super) break_at: Option<Break>,
 }
 

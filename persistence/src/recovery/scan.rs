@@ -20,14 +20,14 @@ pub(super) struct Scan {
     /// The largest durable position that a verified frame here (or the header) speaks of.
     pub(super) claim: Claim,
     /// The checkpoint marks in order.
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<CheckpointMark>,
     /// Why reading stopped; `None` if it reached its end.
     pub(super) flaw: Option<&'static str>,
 }
 
 /// A frame that opens or completes a checkpoint.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct CheckpointMark {
     pub(super) kind: FrameKind,
     pub(super) position: Position,
     pub(super) offset: usize,
@@ -92,7 +92,7 @@ impl Scan {
     fn note(&mut self, parsed: &ParsedFrame<'_>) {
         let (kind, position) = (parsed.kind, parsed.frame.position);
         if kind.opens_checkpoint() || kind.completes_checkpoint() {
-            self.marks.push(Mark {
+            self.marks.push(CheckpointMark {
                 kind,
                 position,
                 offset: self.end,

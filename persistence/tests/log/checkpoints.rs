@@ -3,7 +3,7 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Batch, Disk, FrameKind, Log, MemoryDisk, Recovery, RecoveryError, WriteError,
+    Disk, FrameBatch, FrameKind, Log, MemoryDisk, Recovery, RecoveryError, WriteError,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Life {
 }
 
 fn flush(log: &mut Log) -> Result<(), WriteError> {
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).map(|_| ())
 }
 

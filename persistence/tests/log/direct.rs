@@ -3,7 +3,8 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Batch, Disk, Fault, Log, LogOptions, MemoryDisk, Operation, RealDisk, Recovery, WriteError,
+    Disk, DiskFault, DiskOperation, FrameBatch, Log, LogOptions, MemoryDisk, RealDisk, Recovery,
+    WriteError,
 };
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ fn found(disk: &MemoryDisk) -> Vec<Vec<u8>> {
 
 fn try_commit(log: &mut Log, payload: &[u8]) -> Result<(), WriteError> {
     append(log, payload);
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).map(|_| ())
 }
 
@@ -161,7 +162,7 @@ fn a_segment_whose_probe_is_refused_is_written_through_the_page_cache_and_the_ne
     let disk = disk_of_blocks(4096);
     // The zeros of the first segment and its header, then the blocks that are tried.
     for skipped in [2, 3, 4] {
-        disk.plan_fault(&[Operation::Write], skipped, Fault::Error(INVALID));
+        disk.plan_fault(&[DiskOperation::Write], skipped, DiskFault::Error(INVALID));
     }
     let mut log = open_with(&disk, &direct());
     assert_eq!(disk.take_faults().len(), 3);
@@ -175,9 +176,9 @@ fn a_segment_whose_probe_is_refused_is_written_through_the_page_cache_and_the_ne
 #[test]
 fn a_segment_whose_probe_fails_is_written_through_the_page_cache_unless_that_fails_as_well() {
     // The zeros of the first segment and its header, then the block that is tried.
-    for (operation, skipped) in [(Operation::Open, 0), (Operation::Write, 2)] {
+    for (operation, skipped) in [(DiskOperation::Open, 0), (DiskOperation::Write, 2)] {
         let disk = disk_of_blocks(4096);
-        disk.plan_fault(&[operation], skipped, Fault::Error(INPUT_OUTPUT));
+        disk.plan_fault(&[operation], skipped, DiskFault::Error(INPUT_OUTPUT));
         let mut log = open_with(&disk, &direct());
         assert_eq!(disk.take_faults().len(), 1);
         let failure = log.preparer.take_direct_failure().unwrap().to_string();
@@ -189,10 +190,10 @@ fn a_segment_whose_probe_fails_is_written_through_the_page_cache_unless_that_fai
         assert!(is_direct(&mut log, &disk), "the next segment is");
         assert_eq!(found(&disk), all);
     }
-    for (operation, skipped) in [(Operation::Write, 3), (Operation::Sync, 1)] {
+    for (operation, skipped) in [(DiskOperation::Write, 3), (DiskOperation::Sync, 1)] {
         let disk = disk_of_blocks(4096);
-        disk.plan_fault(&[Operation::Write], 2, Fault::Error(INPUT_OUTPUT));
-        disk.plan_fault(&[operation], skipped, Fault::Error(INPUT_OUTPUT));
+        disk.plan_fault(&[DiskOperation::Write], 2, DiskFault::Error(INPUT_OUTPUT));
+        disk.plan_fault(&[operation], skipped, DiskFault::Error(INPUT_OUTPUT));
         let recovery = Recovery::read(Arc::new(disk.clone()), &direct()).unwrap();
         let opened = recovery.into_log(identity(1));
         assert!(opened.is_err(), "{operation:?}");
@@ -202,17 +203,17 @@ fn a_segment_whose_probe_fails_is_written_through_the_page_cache_unless_that_fai
 #[test]
 fn a_failed_write_of_a_block_ends_the_log_and_what_was_synced_stays() {
     let faults = [
-        Fault::Error(INVALID),
-        Fault::Error(INPUT_OUTPUT),
-        Fault::Error(NO_SPACE),
-        Fault::Short(700, INPUT_OUTPUT),
-        Fault::Short(3, NO_SPACE),
+        DiskFault::Error(INVALID),
+        DiskFault::Error(INPUT_OUTPUT),
+        DiskFault::Error(NO_SPACE),
+        DiskFault::Short(700, INPUT_OUTPUT),
+        DiskFault::Short(3, NO_SPACE),
     ];
     for fault in faults {
         let disk = disk_of_blocks(4096);
         let mut log = open_with(&disk, &direct());
         let all = commit_many(&mut log, 3, 200);
-        disk.plan_fault(&[Operation::Write], 0, fault);
+        disk.plan_fault(&[DiskOperation::Write], 0, fault);
         let error = try_commit(&mut log, &payload(3, 300)).unwrap_err();
         assert!(error.to_string().contains(FIRST), "{error}");
         assert!(try_commit(&mut log, &payload(4, 300)).is_err(), "final");

@@ -2,7 +2,7 @@
 
 use crate::small_log::*;
 use quorlock_persistence::{
-    Batch, DirectoryUse, DirectoryView, Disk, FrameKind, LogOptions, MemoryDisk, OpenError,
+    DirectoryUse, DirectoryView, Disk, FrameBatch, FrameKind, LogOptions, MemoryDisk, OpenError,
     RealDisk, Recovery, RecoveryError, WriteError,
 };
 use std::fs;
@@ -390,7 +390,7 @@ fn sync_after(deed: fn(&Path)) -> WriteError {
     commit(&mut log, b"before");
     deed(&directory.path().join(FIRST));
     append(&mut log, b"after");
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).unwrap();
     let error = log.writer.sync().unwrap_err();
     assert!(error.to_string().contains(FIRST), "{error}");

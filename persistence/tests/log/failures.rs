@@ -1,7 +1,9 @@
 //! Disks that fail: the first failure is the last thing the log does, whatever a second try would say.
 
 use crate::small_log::*;
-use quorlock_persistence::{Batch, Fault, Log, MemoryDisk, Operation, Recovery, WriteError};
+use quorlock_persistence::{
+    DiskFault, DiskOperation, FrameBatch, Log, MemoryDisk, Recovery, WriteError,
+};
 use rustix::io::Errno;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -10,11 +12,15 @@ const EIO: i32 = Errno::IO.raw_os_error();
 const ENOSPC: i32 = Errno::NOSPC.raw_os_error();
 
 fn fail_write_after(disk: &MemoryDisk, writes: u64, error_number: i32) {
-    disk.plan_fault(&[Operation::Write], writes, Fault::Error(error_number));
+    disk.plan_fault(
+        &[DiskOperation::Write],
+        writes,
+        DiskFault::Error(error_number),
+    );
 }
 
 fn try_write(log: &mut Log) -> Result<(), WriteError> {
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     let result = log.writer.write(&mut batch).map(|_| ());
     assert!(batch.is_empty());
     result

@@ -3,7 +3,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Batch, Fault, Log, MemoryDisk, Operation, WriteError};
+use quorlock_persistence::{DiskFault, DiskOperation, FrameBatch, Log, MemoryDisk, WriteError};
 
 /// A disk that holds what is on it now, and not a byte more.
 pub(crate) fn fill(disk: &MemoryDisk) {
@@ -68,7 +68,7 @@ fn a_full_disk_refuses_in_time_and_resumes() {
 fn too_few_descriptors_are_no_full_disk() {
     let disk = MemoryDisk::new();
     let mut log = open(&disk);
-    disk.plan_fault(&[Operation::Create], 0, Fault::Error(EMFILE));
+    disk.plan_fault(&[DiskOperation::Create], 0, DiskFault::Error(EMFILE));
     assert!(!log.preparer.prepare().unwrap());
     assert!(log.appender.is_full() && log.appender.is_out_of_files());
     assert!(log.preparer.prepare().unwrap());
@@ -80,7 +80,7 @@ fn too_few_descriptors_are_no_full_disk() {
     assert!(log.appender.is_full() && !log.appender.is_out_of_files());
 
     let disk = MemoryDisk::new();
-    disk.plan_fault(&[Operation::Create], 0, Fault::Error(EMFILE));
+    disk.plan_fault(&[DiskOperation::Create], 0, DiskFault::Error(EMFILE));
     let error = read(&disk).into_log(identity(1)).unwrap_err();
     assert!(matches!(error, WriteError::NoFiles(_)), "{error}");
     let text = error.to_string();
@@ -117,7 +117,7 @@ fn more_than_was_admitted_ends_the_log_with_a_clear_error() {
     for _ in 0..20 {
         append(&mut log, &[7; 1000]);
     }
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     let error = log.writer.write(&mut batch).unwrap_err();
     assert!(matches!(error, WriteError::NoSpace(_)), "{error}");
     assert!(error.to_string().contains("free some space"), "{error}");
@@ -170,7 +170,7 @@ proptest! {
                 append(&mut log, &payload(length, length));
             }
             if is_written {
-                let mut batch = log.appender.take(Batch::default());
+                let mut batch = log.appender.take(FrameBatch::default());
                 prop_assert!(log.writer.write(&mut batch).is_ok());
             }
         }
@@ -178,7 +178,7 @@ proptest! {
             append(&mut log, &[7; 24]);
         }
         let expected = log.appender.next_position().get() - 1;
-        let mut batch = log.appender.take(Batch::default());
+        let mut batch = log.appender.take(FrameBatch::default());
         prop_assert!(log.writer.write(&mut batch).is_ok());
         prop_assert_eq!(log.writer.sync().unwrap().get(), expected);
         prop_assert_eq!(read(&disk).summary().last.get(), expected);

@@ -3,7 +3,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{MemoryDisk, Operation};
+use quorlock_persistence::{DiskOperation, MemoryDisk};
 
 #[test]
 fn every_subset_of_unsynced_sectors_leaves_a_prefix() {
@@ -112,7 +112,7 @@ fn a_name_that_a_killed_process_did_not_sync_is_synced_before_anything_builds_on
     let points = disk.take_points();
     let killed = points
         .iter()
-        .find(|point| point.operation == Operation::Rename)
+        .find(|point| point.operation == DiskOperation::Rename)
         .unwrap();
     let next = killed.disk.after_process_end();
     next.record_points();

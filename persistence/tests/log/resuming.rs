@@ -5,7 +5,7 @@ use crate::full_disk::fill;
 use crate::small_log::*;
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Disk, Fault, FrameKind, Log, MemoryDisk, Operation, StartSpace, WriteError,
+    Disk, DiskFault, DiskOperation, FrameKind, Log, MemoryDisk, StartSpace, WriteError,
 };
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn what_was_read_and_could_not_be_written_again_is_not_built_on() {
     write(&mut log);
     drop(log);
     // On a file system that copies on write, a full disk refuses this as well.
-    disk.plan_fault(&[Operation::Write], 0, Fault::Error(28));
+    disk.plan_fault(&[DiskOperation::Write], 0, DiskFault::Error(28));
     let error = start(&disk, 2).unwrap_err();
     assert!(matches!(error, WriteError::NoSpace(_)), "{error}");
     assert!(error.to_string().contains("write again"), "{error}");
@@ -109,8 +109,8 @@ fn a_new_segment_whose_name_could_not_be_synced_is_not_gone_on_beside() {
     for syncs in 0..8 {
         let disk = disk.after_process_end();
         fill(&disk);
-        let full = Fault::Error(28);
-        disk.plan_fault(&[Operation::SyncDirectory], syncs, full);
+        let full = DiskFault::Error(28);
+        disk.plan_fault(&[DiskOperation::SyncDirectory], syncs, full);
         let Ok(mut log) = start(&disk, 2) else {
             continue;
         };

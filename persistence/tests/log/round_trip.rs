@@ -2,7 +2,7 @@
 
 use crate::small_log::*;
 use proptest::prelude::*;
-use quorlock_persistence::{Batch, FrameKind, MemoryDisk, Position, RealDisk, Recovery};
+use quorlock_persistence::{FrameBatch, FrameKind, MemoryDisk, Position, RealDisk, Recovery};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
@@ -21,7 +21,7 @@ proptest! {
         let mut expected = Vec::new();
         for (incarnation, run) in runs.iter().enumerate() {
             let mut log = read(&disk).into_log(identity(incarnation as u64)).unwrap();
-            let mut spare = Batch::default();
+            let mut spare = FrameBatch::default();
             for (kind, time_ns, payload, is_written, is_prepared) in run {
                 let position = log.appender.append(FrameKind::new(*kind), *time_ns, payload);
                 expected.push((position.get(), *kind, *time_ns, payload.clone()));

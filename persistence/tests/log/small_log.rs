@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use quorlock_persistence::{
-    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, RealDisk, Recovery,
-    RecoveryError,
+    Disk, FrameBatch, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Position, RealDisk,
+    Recovery, RecoveryError,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) fn payloads(recovery: &Recovery) -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn write(log: &mut Log) -> Position {
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).unwrap()
 }
 

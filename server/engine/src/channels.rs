@@ -37,7 +37,7 @@ impl Subscription {
 
 /// What clients are sent that is no answer to a request.
 #[derive(Clone, Debug)]
-pub enum Message {
+pub enum PushMessage {
     /// What was published on a channel.
     Published(Arc<Reply>),
     /// A request that was executed, for a client that watches them: a line.
@@ -60,16 +60,16 @@ pub enum Message {
     },
 }
 
-impl Message {
+impl PushMessage {
     /// The push, which without RESP3 is an array; not every message is one.
     pub fn push(&self) -> Option<&Reply> {
         match self {
-            Message::Published(push)
-            | Message::Monitored(push)
-            | Message::Invalidated(push)
-            | Message::LockFree(push)
-            | Message::Redirected { push, .. } => Some(push),
-            Message::RedirectionBroken { .. } => None,
+            PushMessage::Published(push)
+            | PushMessage::Monitored(push)
+            | PushMessage::Invalidated(push)
+            | PushMessage::LockFree(push)
+            | PushMessage::Redirected { push, .. } => Some(push),
+            PushMessage::RedirectionBroken { .. } => None,
         }
     }
 
@@ -97,7 +97,7 @@ fn shared_bytes(reply: &Reply) -> usize {
 #[derive(Clone, Debug)]
 pub struct Published {
     /// What they are sent.
-    pub message: Message,
+    pub message: PushMessage,
     /// Who they are.
     pub receivers: Receivers,
 }
@@ -107,14 +107,14 @@ pub struct Published {
 pub enum Receivers {
     /// All subscribers of a channel or a pattern, in their order. The list is shared by all messages until somebody
     /// comes or goes.
-    Listeners(Arc<[Listener]>),
+    Listeners(Arc<[Subscriber]>),
     /// Clients that are told of changes of keys.
     Clients(ClientIds),
 }
 
 /// A subscriber, and where the node serves it. Listeners are in the order of workers and their connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listener {
+pub struct Subscriber {
     /// The number of its worker.
     pub worker: usize,
     /// Its number there.
@@ -130,9 +130,9 @@ type Names = BTreeMap<Arc<[u8]>, Listeners>;
 #[derive(Debug, Default)]
 struct Listeners {
     /// By client. Most channels have one, for which a tree would take ten times the memory.
-    all: Vec<Listener>,
+    all: Vec<Subscriber>,
     /// The same as messages have it, made by the first message after a change.
-    shared: OnceLock<Arc<[Listener]>>,
+    shared: OnceLock<Arc<[Subscriber]>>,
 }
 
 /// Who listens to what.
@@ -143,12 +143,12 @@ pub struct Channels {
     /// What the command that runs may still spend on patterns.
     budget: GlobBudget,
     /// Those whose messages were not made. They are subscribed to nothing any more, and are to be disconnected.
-    missed: Vec<Listener>,
+    missed: Vec<Subscriber>,
 }
 
 impl Channels {
     /// Subscribes a client. False if it was subscribed.
-    pub fn subscribe(&mut self, listener: Listener, to: Subscription, name: &[u8]) -> bool {
+    pub fn subscribe(&mut self, listener: Subscriber, to: Subscription, name: &[u8]) -> bool {
         let names = &mut self.names[to as usize];
         let name = match names.get_key_value(name) {
             Some((known, _)) => Arc::clone(known),
@@ -304,7 +304,7 @@ impl Channels {
     }
 
     /// Messages for these are not made: they are subscribed to nothing from now on.
-    pub(crate) fn miss(&mut self, listeners: &[Listener]) {
+    pub(crate) fn miss(&mut self, listeners: &[Subscriber]) {
         for listener in listeners {
             self.leave(listener.client);
         }
@@ -312,7 +312,7 @@ impl Channels {
     }
 
     /// Takes those whom messages have missed, to disconnect them.
-    pub fn take_missed(&mut self) -> Vec<Listener> {
+    pub fn take_missed(&mut self) -> Vec<Subscriber> {
         std::mem::take(&mut self.missed)
     }
 }
@@ -320,7 +320,7 @@ impl Channels {
 impl Published {
     fn new(parts: Vec<Reply>, listeners: &Listeners) -> Published {
         Published {
-            message: Message::Published(Arc::new(Reply::Push(parts))),
+            message: PushMessage::Published(Arc::new(Reply::Push(parts))),
             receivers: Receivers::Listeners(listeners.shared()),
         }
     }
@@ -328,7 +328,7 @@ impl Published {
 
 impl Listeners {
     /// False if the client was there; it is served where it says.
-    fn insert(&mut self, listener: Listener) -> bool {
+    fn insert(&mut self, listener: Subscriber) -> bool {
         self.shared = OnceLock::new();
         match self.find(listener.client) {
             Ok(index) => {
@@ -356,7 +356,7 @@ impl Listeners {
         self.all.binary_search_by_key(&client, |one| one.client)
     }
 
-    fn shared(&self) -> Arc<[Listener]> {
+    fn shared(&self) -> Arc<[Subscriber]> {
         let make = || {
             let mut sorted = self.all.clone();
             sorted.sort_unstable();
@@ -376,7 +376,7 @@ impl Receivers {
     }
 
     /// Those who are subscribed.
-    pub(crate) fn listeners(&self) -> &[Listener] {
+    pub(crate) fn listeners(&self) -> &[Subscriber] {
         match self {
             Self::Listeners(listeners) => listeners,
             Self::Clients(_) => &[],
@@ -394,16 +394,16 @@ mod tests {
     use super::*;
 
     /// Of one of two workers, the last first.
-    fn listener(client: ClientId) -> Listener {
+    fn listener(client: ClientId) -> Subscriber {
         let connection = usize::try_from(5000 - client).expect("a test has few clients");
-        Listener {
+        Subscriber {
             worker: connection % 2,
             connection,
             client,
         }
     }
 
-    fn listeners(channels: &mut Channels) -> Arc<[Listener]> {
+    fn listeners(channels: &mut Channels) -> Arc<[Subscriber]> {
         let mut published = channels.publish(Subscription::Channel, b"one", b"text");
         match published.pop().map(|one| one.receivers) {
             Some(Receivers::Listeners(listeners)) => listeners,

@@ -59,7 +59,7 @@ mod walks;
 
 use std::sync::LazyLock;
 
-pub use crate::command::about::{About, Categories, Description, KeyAccess};
+pub use crate::command::about::{Categories, Description, Docs, KeyAccess};
 pub use crate::command::databases::database_index;
 pub use crate::command::object::DEBUG_OBJECT;
 use crate::command::refused::REFUSED;

@@ -20,7 +20,7 @@ use crate::effects::{Dependency, Effects};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::{DATABASES, KeySlot, Keyspace};
-use crate::lock_counts::LockEnd;
+use crate::lock_counts::LockEndReason;
 use crate::mutation;
 use crate::notifications::Class;
 use crate::reply::Reply;
@@ -256,7 +256,7 @@ impl CommandContext<'_> {
 
     /// Deletes a key. False if it does not exist.
     pub(crate) fn delete(&mut self, found: &KeySlot, key: &[u8]) -> Result<bool, ErrorReply> {
-        self.end_key(found, key, LockEnd::Released)
+        self.end_key(found, key, LockEndReason::Released)
     }
 
     /// The same, counted as this where the key is a lock.
@@ -264,7 +264,7 @@ impl CommandContext<'_> {
         &mut self,
         found: &KeySlot,
         key: &[u8],
-        how: LockEnd,
+        how: LockEndReason,
     ) -> Result<bool, ErrorReply> {
         let Some(slot) = found.live else {
             return Ok(false);

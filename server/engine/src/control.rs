@@ -39,9 +39,9 @@ pub mod kind {
     pub const INIT: u8 = 12;
     /// Durable data was lost, and an operator had the log repaired.
     pub const LOST: u8 = 13;
-    /// Where the anchored wall clock stands; see [`super::Record::Wall`].
+    /// Where the anchored wall clock stands; see [`super::ControlRecord::Wall`].
     pub const WALL: u8 = 14;
-    /// What a run without a log of keys has recovered; see [`super::Record::Owed`].
+    /// What a run without a log of keys has recovered; see [`super::ControlRecord::Owed`].
     pub const OWED: u8 = 15;
     /// The ceiling of the node's fences; see [`super::Ceiling`].
     pub const CEILING: u8 = 16;
@@ -179,7 +179,7 @@ pub struct Control {
 
 /// One control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Record {
+pub enum ControlRecord {
     /// The node was created.
     Init,
     /// An incarnation began.
@@ -239,7 +239,7 @@ pub enum RecordError {
     Layout(u8),
 }
 
-impl Record {
+impl ControlRecord {
     /// The frame kind this record is stored under.
     pub const fn kind(&self) -> u8 {
         match self {
@@ -365,22 +365,22 @@ struct FieldReader<'a> {
 }
 
 impl FieldReader<'_> {
-    fn record(&mut self, kind: u8) -> Result<Option<Record>, RecordError> {
+    fn record(&mut self, kind: u8) -> Result<Option<ControlRecord>, RecordError> {
         Ok(match kind {
-            kind::INIT => Some(Record::Init),
-            kind::SERVING => Some(Record::Serving),
-            kind::TICK => Some(Record::Tick),
-            kind::START => self.start().map(Record::Start),
-            kind::MODE => self.mode().map(Record::Mode),
-            kind::PROMISE => self.number().map(Record::Promise),
-            kind::SHUTDOWN => self.pending().map(Record::Shutdown),
-            kind::CONTROL => self.control().map(Record::Control),
-            kind::LOST => self.number().map(Record::Lost),
+            kind::INIT => Some(ControlRecord::Init),
+            kind::SERVING => Some(ControlRecord::Serving),
+            kind::TICK => Some(ControlRecord::Tick),
+            kind::START => self.start().map(ControlRecord::Start),
+            kind::MODE => self.mode().map(ControlRecord::Mode),
+            kind::PROMISE => self.number().map(ControlRecord::Promise),
+            kind::SHUTDOWN => self.pending().map(ControlRecord::Shutdown),
+            kind::CONTROL => self.control().map(ControlRecord::Control),
+            kind::LOST => self.number().map(ControlRecord::Lost),
             kind::WALL => self.wall(),
             kind::OWED => self
                 .number()
-                .map(|ns| Record::Owed(NodeTime::from_nanos(ns))),
-            kind::CEILING => self.ceiling().map(Record::Ceiling),
+                .map(|ns| ControlRecord::Owed(NodeTime::from_nanos(ns))),
+            kind::CEILING => self.ceiling().map(ControlRecord::Ceiling),
             other => return Err(RecordError::Kind(other)),
         })
     }
@@ -466,8 +466,8 @@ impl FieldReader<'_> {
         }
     }
 
-    fn wall(&mut self) -> Option<Record> {
-        Some(Record::Wall {
+    fn wall(&mut self) -> Option<ControlRecord> {
+        Some(ControlRecord::Wall {
             wall_us: self.number()?,
             boottime: BootTime::from_nanos(self.number()?),
         })

@@ -29,54 +29,54 @@ fn start() -> Start {
     }
 }
 
-fn records() -> Vec<Record> {
+fn records() -> Vec<ControlRecord> {
     let start = start();
     vec![
-        Record::Init,
-        Record::Start(start),
-        Record::Start(Start {
+        ControlRecord::Init,
+        ControlRecord::Start(start),
+        ControlRecord::Start(Start {
             pending: None,
             ..start
         }),
-        Record::Serving,
-        Record::Mode(Mode {
+        ControlRecord::Serving,
+        ControlRecord::Mode(Mode {
             durability: Durability::Always,
             cap_ns: 31,
             is_complete: true,
         }),
-        Record::Mode(Mode {
+        ControlRecord::Mode(Mode {
             durability: Durability::Volatile,
             cap_ns: 0,
             is_complete: false,
         }),
-        Record::Start(Start {
+        ControlRecord::Start(Start {
             ceiling: Ceiling::Uncertain(41),
             ..start
         }),
-        Record::Ceiling(Ceiling::Known(31)),
-        Record::Ceiling(Ceiling::Uncertain(37)),
-        Record::Promise(30_000_000_000),
-        Record::Shutdown(pending()),
-        Record::Shutdown(None),
-        Record::Tick,
-        Record::Control(Control {
+        ControlRecord::Ceiling(Ceiling::Known(31)),
+        ControlRecord::Ceiling(Ceiling::Uncertain(37)),
+        ControlRecord::Promise(30_000_000_000),
+        ControlRecord::Shutdown(pending()),
+        ControlRecord::Shutdown(None),
+        ControlRecord::Tick,
+        ControlRecord::Control(Control {
             start,
             serving: true,
             weakest: Durability::No,
             ttl_bound_ns: 1,
         }),
-        Record::Control(Control {
+        ControlRecord::Control(Control {
             start,
             serving: false,
             weakest: Durability::Always,
             ttl_bound_ns: 0,
         }),
-        Record::Lost(300_000_000_000),
-        Record::Wall {
+        ControlRecord::Lost(300_000_000_000),
+        ControlRecord::Wall {
             wall_us: 29,
             boottime: BootTime::from_nanos(31),
         },
-        Record::Owed(NodeTime::from_nanos(37)),
+        ControlRecord::Owed(NodeTime::from_nanos(37)),
     ]
 }
 
@@ -85,16 +85,16 @@ fn every_record_comes_back_and_every_cut_is_refused() {
     for record in records() {
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
-        assert_eq!(Record::decode(record.kind(), &bytes), Ok(record));
+        assert_eq!(ControlRecord::decode(record.kind(), &bytes), Ok(record));
         for end in 0..bytes.len() {
             assert!(
-                Record::decode(record.kind(), &bytes[..end]).is_err(),
+                ControlRecord::decode(record.kind(), &bytes[..end]).is_err(),
                 "{record:?} {end}"
             );
         }
         bytes.push(0);
         assert_eq!(
-            Record::decode(record.kind(), &bytes),
+            ControlRecord::decode(record.kind(), &bytes),
             Err(RecordError::Layout(record.kind()))
         );
     }
@@ -122,7 +122,7 @@ fn another_version_kind_or_value_is_named() {
         (kind::LOST, 2, 1),
     ] {
         assert_eq!(
-            Record::decode(kind, &[version]),
+            ControlRecord::decode(kind, &[version]),
             Err(RecordError::Version {
                 kind,
                 version,
@@ -130,17 +130,20 @@ fn another_version_kind_or_value_is_named() {
             })
         );
     }
-    assert_eq!(Record::decode(200, &[1]), Err(RecordError::Kind(200)));
     assert_eq!(
-        Record::decode(kind::MODE, &[1, 9]),
+        ControlRecord::decode(200, &[1]),
+        Err(RecordError::Kind(200))
+    );
+    assert_eq!(
+        ControlRecord::decode(kind::MODE, &[1, 9]),
         Err(RecordError::Layout(kind::MODE))
     );
     assert_eq!(
-        Record::decode(kind::CEILING, &[&[1, 1][..], &[0xff; 8]].concat()),
+        ControlRecord::decode(kind::CEILING, &[&[1, 1][..], &[0xff; 8]].concat()),
         Err(RecordError::Layout(kind::CEILING))
     );
     assert_eq!(
-        Record::decode(kind::SHUTDOWN, &[&[1, 11][..], &[0; 16]].concat()),
+        ControlRecord::decode(kind::SHUTDOWN, &[&[1, 11][..], &[0; 16]].concat()),
         Err(RecordError::Layout(kind::SHUTDOWN))
     );
 }
@@ -169,7 +172,10 @@ fn older_layouts_of_start_control_and_mode_are_still_read() {
         ceiling: Ceiling::NONE,
         ..start()
     };
-    assert_eq!(Record::decode(kind::START, &bytes), Ok(Record::Start(old)));
+    assert_eq!(
+        ControlRecord::decode(kind::START, &bytes),
+        Ok(ControlRecord::Start(old))
+    );
     let mut second = [&[2], &bytes[1..]].concat();
     second.extend_from_slice(&60_000_000_000_u64.to_le_bytes());
     let of_second = Start {
@@ -177,16 +183,16 @@ fn older_layouts_of_start_control_and_mode_are_still_read() {
         ..start()
     };
     assert_eq!(
-        Record::decode(kind::START, &second),
-        Ok(Record::Start(of_second))
+        ControlRecord::decode(kind::START, &second),
+        Ok(ControlRecord::Start(of_second))
     );
 
     let mut control = bytes;
     control.extend_from_slice(&[1, 1]);
     control.extend_from_slice(&1_u64.to_le_bytes());
     assert_eq!(
-        Record::decode(kind::CONTROL, &control),
-        Ok(Record::Control(Control {
+        ControlRecord::decode(kind::CONTROL, &control),
+        Ok(ControlRecord::Control(Control {
             start: old,
             serving: true,
             weakest: Durability::No,
@@ -199,5 +205,8 @@ fn older_layouts_of_start_control_and_mode_are_still_read() {
         cap_ns: 0,
         is_complete: false,
     };
-    assert_eq!(Record::decode(kind::MODE, &[1, 1]), Ok(Record::Mode(mode)));
+    assert_eq!(
+        ControlRecord::decode(kind::MODE, &[1, 1]),
+        Ok(ControlRecord::Mode(mode))
+    );
 }

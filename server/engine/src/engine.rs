@@ -20,7 +20,7 @@ use crate::keyspace::holders::ClientDescription;
 use crate::keyspace::shrinking::STEPS_PER_COMMAND;
 use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
-    KeyspaceRules, Reclaimed, Statistics, VALUE_BYTES_MAX,
+    KeyspaceRules, KeyspaceStatistics, Reclaimed, VALUE_BYTES_MAX,
 };
 use crate::lock_counts::LockCounts;
 use crate::mutation::PayloadError;
@@ -32,7 +32,7 @@ use crate::script::runner::Runner;
 use crate::script::{self, LogLine, ScriptLimits, Scripts};
 use crate::snapshot::{self, SnapshotCursor};
 use crate::time::{Deadline, Moment, NodeTime, RawTime};
-use crate::tracking::Tracking;
+use crate::tracking::ClientTracking;
 
 /// How an engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -268,7 +268,7 @@ impl Engine {
     }
 
     /// Counters since the start.
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> KeyspaceStatistics {
         self.keyspace.statistics
     }
 
@@ -397,7 +397,7 @@ impl Engine {
     }
 
     /// Who keeps which keys, and is told of their changes.
-    pub fn tracking(&mut self) -> &mut Tracking {
+    pub fn tracking(&mut self) -> &mut ClientTracking {
         &mut self.keyspace.tracking
     }
 

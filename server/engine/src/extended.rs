@@ -113,13 +113,13 @@ impl ExtendedNumber {
 }
 
 /// Digits, a point among them, and an exponent.
-struct Written {
+struct Numeral {
     digits: Vec<u8>,
     exponent: i32,
 }
 
 /// Splits a text without a sign. `None` where it does not end with the number.
-fn written(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) -> Option<Written> {
+fn written(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) -> Option<Numeral> {
     let count = text.iter().take_while(|byte| is_digit(byte)).count();
     let (whole, rest) = text.split_at(count);
     let (fraction, rest) = match rest {
@@ -136,7 +136,7 @@ fn written(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) ->
         _ => return None,
     };
     let exponent = given - point_step * i32::try_from(fraction.len()).ok()?;
-    Some(Written { digits, exponent })
+    Some(Numeral { digits, exponent })
 }
 
 fn exponent_of(text: &[u8]) -> Option<i32> {
@@ -155,7 +155,7 @@ fn exponent_of(text: &[u8]) -> Option<i32> {
 }
 
 fn decimal(text: &[u8]) -> Option<ExtendedNumber> {
-    let Written { digits, exponent } = written(text, u8::is_ascii_digit, b'e', 1)?;
+    let Numeral { digits, exponent } = written(text, u8::is_ascii_digit, b'e', 1)?;
     let mut big = Big::of_digits(&digits, 10);
     if big.is_zero() {
         return Some(ExtendedNumber::ZERO);
@@ -179,7 +179,7 @@ fn decimal(text: &[u8]) -> Option<ExtendedNumber> {
 }
 
 fn hexadecimal(text: &[u8]) -> Option<ExtendedNumber> {
-    let Written { digits, exponent } = written(text, u8::is_ascii_hexdigit, b'p', 4)?;
+    let Numeral { digits, exponent } = written(text, u8::is_ascii_hexdigit, b'p', 4)?;
     let big = Big::of_digits(&digits, 16);
     if big.is_zero() {
         return Some(ExtendedNumber::ZERO);

@@ -138,7 +138,7 @@ fn one(pattern: &[u8], byte: u8, steps: &mut u64) -> Option<usize> {
         [] => None,
         [b'?', ..] => Some(1),
         [b'[', class @ ..] => {
-            let class = Class::of(class);
+            let class = CharacterClass::of(class);
             *steps = steps.saturating_sub(class.length as u64);
             let is_in = class.ranges().any(|(from, to)| (from..=to).contains(&byte));
             (is_in != class.is_negated).then_some(class.length.saturating_add(1))
@@ -149,7 +149,7 @@ fn one(pattern: &[u8], byte: u8, steps: &mut u64) -> Option<usize> {
 }
 
 /// What stands between `[` and `]`. One that is not closed ends with the pattern.
-struct Class<'a> {
+struct CharacterClass<'a> {
     is_negated: bool,
     /// What is in it, its end included.
     parts: &'a [u8],
@@ -157,8 +157,8 @@ struct Class<'a> {
     length: usize,
 }
 
-impl<'a> Class<'a> {
-    fn of(class: &'a [u8]) -> Class<'a> {
+impl<'a> CharacterClass<'a> {
+    fn of(class: &'a [u8]) -> CharacterClass<'a> {
         let is_negated = class.first() == Some(&b'^');
         let start = usize::from(is_negated);
         let mut at = start;
@@ -167,7 +167,7 @@ impl<'a> Class<'a> {
         }
         let parts = class.get(start..at).unwrap_or_default();
         let is_closed = class.get(at) == Some(&b']');
-        Class {
+        CharacterClass {
             is_negated,
             parts,
             length: at.saturating_add(usize::from(is_closed)),
@@ -232,7 +232,7 @@ impl Positions {
                 }
                 [b'[', class @ ..] => {
                     budget.charge(CLASS_STEPS)?;
-                    let class = Class::of(class);
+                    let class = CharacterClass::of(class);
                     let mut is_in = [class.is_negated; 256];
                     for (from, to) in class.ranges() {
                         is_in[usize::from(from)..=usize::from(to)].fill(!class.is_negated);

@@ -4,14 +4,14 @@
 //! Invariant: every prefix of these records leaves a log after which a start waits long enough.
 //! Plain functions of plain data, so that a model runs what runs in production.
 
-use crate::control::{Control, Durability, Pending, Record, Start};
+use crate::control::{Control, ControlRecord, Durability, Pending, Start};
 use crate::stop::Stop;
 use crate::time::NodeTime;
 
 /// What a start puts on record. Everything it has read is durable by then, so the bound on TTLs
 /// that may be forgotten starts anew: from here on only what is granted counts.
-pub fn at_start(start: Start) -> [Record; 2] {
-    [Record::Start(start), Record::Promise(0)]
+pub fn at_start(start: Start) -> [ControlRecord; 2] {
+    [ControlRecord::Start(start), ControlRecord::Promise(0)]
 }
 
 /// A record, and what follows it in the same write where a crash has to be waited out longer than the
@@ -19,9 +19,9 @@ pub fn at_start(start: Start) -> [Record; 2] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owing {
     /// The record.
-    pub record: Record,
+    pub record: ControlRecord,
     /// OWED, if something is.
-    pub owed: Option<Record>,
+    pub owed: Option<ControlRecord>,
 }
 
 /// What begins the service, in one write.
@@ -32,8 +32,8 @@ pub struct Owing {
 pub fn at_serving(durability: Durability, latest: Option<NodeTime>, now: NodeTime) -> Owing {
     let owed = latest.filter(|latest| durability == Durability::Volatile && *latest > now);
     Owing {
-        record: Record::Serving,
-        owed: owed.map(Record::Owed),
+        record: ControlRecord::Serving,
+        owed: owed.map(ControlRecord::Owed),
     }
 }
 
@@ -41,8 +41,8 @@ pub fn at_serving(durability: Durability, latest: Option<NodeTime>, now: NodeTim
 pub fn at_checkpoint(control: Control, owed_until: NodeTime, now: NodeTime) -> Owing {
     let owed = Some(owed_until).filter(|until| *until > now);
     Owing {
-        record: Record::Control(control),
-        owed: owed.map(Record::Owed),
+        record: ControlRecord::Control(control),
+        owed: owed.map(ControlRecord::Owed),
     }
 }
 
@@ -55,7 +55,7 @@ pub fn at_stop(
     durability: Durability,
     latest: Option<NodeTime>,
     now: NodeTime,
-) -> Record {
+) -> ControlRecord {
     let forgotten = latest
         .filter(|until| durability == Durability::Volatile && *until > now)
         .map(|until| Pending {
@@ -63,7 +63,7 @@ pub fn at_stop(
             length_ns: until.as_nanos().saturating_sub(now.as_nanos()),
             cause: Stop::Clean,
         });
-    Record::Shutdown(waiting.or(forgotten))
+    ControlRecord::Shutdown(waiting.or(forgotten))
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
         let owed = |durability, latest| at_serving(durability, latest, NOW).owed;
         assert_eq!(
             owed(Durability::Volatile, Some(LATER)),
-            Some(Record::Owed(LATER))
+            Some(ControlRecord::Owed(LATER))
         );
         assert_eq!(owed(Durability::Volatile, Some(NOW)), None, "it has ended");
         assert_eq!(owed(Durability::Volatile, None), None);
@@ -99,7 +99,7 @@ mod tests {
         };
         for durability in [Durability::Volatile, Durability::Always] {
             let stop = at_stop(Some(waiting), durability, Some(LATER), NOW);
-            assert_eq!(stop, Record::Shutdown(Some(waiting)));
+            assert_eq!(stop, ControlRecord::Shutdown(Some(waiting)));
         }
         let forgotten = Pending {
             until: LATER,
@@ -109,13 +109,16 @@ mod tests {
         let stop = |durability, latest| at_stop(None, durability, latest, NOW);
         assert_eq!(
             stop(Durability::Volatile, Some(LATER)),
-            Record::Shutdown(Some(forgotten))
+            ControlRecord::Shutdown(Some(forgotten))
         );
         assert_eq!(
             stop(Durability::Volatile, Some(NOW)),
-            Record::Shutdown(None)
+            ControlRecord::Shutdown(None)
         );
-        assert_eq!(stop(Durability::No, Some(LATER)), Record::Shutdown(None));
+        assert_eq!(
+            stop(Durability::No, Some(LATER)),
+            ControlRecord::Shutdown(None)
+        );
     }
 
     /// The log may end between CONTROL and the OWED that belongs to it: an unfinished checkpoint is
@@ -142,13 +145,13 @@ mod tests {
             ttl_bound_ns: 0,
         };
         let mut history = History::default();
-        history.record(NOW, &Record::Owed(LATER));
+        history.record(NOW, &ControlRecord::Owed(LATER));
         let opening = at_checkpoint(control, LATER, NOW);
         history.record(NOW, &opening.record);
         assert_eq!(history.owed_until, LATER);
-        assert_eq!(opening.owed, Some(Record::Owed(LATER)));
+        assert_eq!(opening.owed, Some(ControlRecord::Owed(LATER)));
         assert_eq!(at_checkpoint(control, NOW, NOW).owed, None, "it has ended");
-        history.record(NOW, &Record::Serving);
+        history.record(NOW, &ControlRecord::Serving);
         assert_eq!(
             history.owed_until,
             NodeTime::ZERO,

@@ -55,7 +55,7 @@ pub(crate) use crate::keyspace::rules::{COLLECTION_BYTES_MAX, KeyspaceRules, VAL
 use crate::keyspace::slab::Slab;
 use crate::keyspace::tracked::Expired;
 use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
-use crate::keyspace::waiters::Waiters;
+use crate::keyspace::waiters::BlockedClients;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
 use crate::lock_counts::LockCounts;
@@ -64,7 +64,7 @@ use crate::notifications::Events;
 use crate::position::LogPosition;
 use crate::reply::ReplyBudget;
 use crate::time::{Deadline, NodeTime};
-use crate::tracking::Tracking;
+use crate::tracking::ClientTracking;
 
 /// Where a key is, or would be. Valid until the next change of the keyspace.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub struct DatabaseCount {
 
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct KeyspaceStatistics {
     /// Keys that have left memory because their deadline had come.
     pub expired: u64,
     /// Lookups that found a key.
@@ -106,11 +106,11 @@ pub(crate) struct Keyspace {
     wheel: Wheel,
     undo: Undo,
     pub(crate) watches: Watches,
-    pub(crate) waiters: Waiters,
+    pub(crate) waiters: BlockedClients,
     pub(crate) lock_queues: LockQueues,
     /// Here because scripts publish, and have the keyspace while they run.
     pub(crate) channels: Channels,
-    pub(crate) tracking: Tracking,
+    pub(crate) tracking: ClientTracking,
     pub(crate) fences: Fences,
     pub(crate) holders: Holders,
     /// Which events of keys are published.
@@ -136,7 +136,7 @@ pub(crate) struct Keyspace {
     pub(crate) last_uncovered: LogPosition,
     /// The last group that swapped databases: every reply about a key reveals it.
     swapped: LogPosition,
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: KeyspaceStatistics,
     pub(crate) rules: KeyspaceRules,
 }
 
@@ -159,10 +159,10 @@ impl Keyspace {
             wheel: Wheel::default(),
             undo: Undo::default(),
             watches: Watches::default(),
-            waiters: Waiters::default(),
+            waiters: BlockedClients::default(),
             lock_queues: LockQueues::default(),
             channels: Channels::default(),
-            tracking: Tracking::new(seed),
+            tracking: ClientTracking::new(seed),
             fences: Fences::new(Ceiling::NONE),
             holders: Holders::default(),
             events: Events::default(),
@@ -181,7 +181,7 @@ impl Keyspace {
             last_position: LogPosition::ZERO,
             last_uncovered: LogPosition::ZERO,
             swapped: LogPosition::ZERO,
-            statistics: Statistics::default(),
+            statistics: KeyspaceStatistics::default(),
             rules,
         }
     }

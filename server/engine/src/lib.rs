@@ -59,7 +59,7 @@ pub mod words;
 
 pub use caller::{Caller, Protocol};
 pub use command::{
-    About, Categories, Command, DEBUG_OBJECT, Description, Flags, KeyAccess, KeyPositions,
+    Categories, Command, DEBUG_OBJECT, Description, Docs, Flags, KeyAccess, KeyPositions,
     NodeCommand, RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request,
     numbered_spec, refused_specs, spec_named,
 };
@@ -80,7 +80,9 @@ pub use keyspace::holders::ClientDescription;
 pub use keyspace::list::{End, List};
 pub use keyspace::members::Members;
 pub use keyspace::sorted_set::SortedSet;
-pub use keyspace::{DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Reclaimed, Statistics};
+pub use keyspace::{
+    DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, KeyspaceStatistics, Reclaimed,
+};
 pub use mutation::{Mutation, Mutations, NewValue, PayloadError, PayloadErrorKind};
 pub use number::{double_text, parse_integer};
 pub use position::LogPosition;

@@ -4,20 +4,20 @@ use hashbrown::HashTable;
 
 /// Links to things by their hashes. Whether a thing is the one that is looked for says who keeps it.
 #[derive(Debug, Default)]
-pub(crate) struct Links(HashTable<Link>);
+pub(crate) struct Links(HashTable<HashLink>);
 
 /// A thing's number, with enough of its hash to grow the table without looking at the thing.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct HashLink {
     hash: u32,
     number: u32,
 }
 
-impl Link {
+impl HashLink {
     /// Keeps the lowest bits of a hash: where there are several tables, others choose one.
-    fn new(hash: u64, number: u32) -> Link {
+    fn new(hash: u64, number: u32) -> HashLink {
         let [a, b, c, d, ..] = hash.to_le_bytes();
-        Link {
+        HashLink {
             hash: u32::from_le_bytes([a, b, c, d]),
             number,
         }
@@ -38,8 +38,8 @@ impl Links {
     /// The number, among those with the same 32 bits of the hash, of the thing that is looked for.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let wanted = Link::new(hash, 0);
-        let matches = |link: &Link| link.hash == wanted.hash && is_it(link.number);
+        let wanted = HashLink::new(hash, 0);
+        let matches = |link: &HashLink| link.hash == wanted.hash && is_it(link.number);
         let found = self.0.find(wanted.spread(), matches);
         found.map(|link| link.number)
     }
@@ -47,7 +47,7 @@ impl Links {
     /// Adds a thing that is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u64, number: u32) {
-        let link = Link::new(hash, number);
+        let link = HashLink::new(hash, number);
         self.0
             .insert_unique(link.spread(), link, |link| link.spread());
     }
@@ -55,7 +55,7 @@ impl Links {
     /// Takes out the link with this number. False if there is none.
     #[inline]
     pub(crate) fn remove(&mut self, hash: u64, number: u32) -> bool {
-        let wanted = Link::new(hash, number).spread();
+        let wanted = HashLink::new(hash, number).spread();
         let found = self.0.find_entry(wanted, |link| link.number == number);
         let was_there = found.map(|occupied| occupied.remove()).is_ok();
         shrink_if_sparse(&mut self.0, |link| link.spread());
@@ -64,7 +64,7 @@ impl Links {
 
     /// Gives a thing another number. False if there is none with the first one.
     pub(crate) fn renumber(&mut self, hash: u64, from: u32, to: u32) -> bool {
-        let wanted = Link::new(hash, from).spread();
+        let wanted = HashLink::new(hash, from).spread();
         let found = self.0.find_mut(wanted, |link| link.number == from);
         found.map(|link| link.number = to).is_some()
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_lowest_and_the_highest_bits_differ_where_hashes_do() {
         assert_eq!(
-            Link::new(0xffff_ffff_1234_5678, 0).spread(),
+            HashLink::new(0xffff_ffff_1234_5678, 0).spread(),
             0x1234_5678_1234_5678
         );
     }

@@ -27,7 +27,7 @@ pub struct LiveMode {
 
 /// How far the log must have come before a reply may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Reach {
+pub struct DurabilityNeed {
     /// Written up to this position: a killed process loses none of it.
     pub written: LogPosition,
     /// Synced up to this position: a power loss loses none of it.
@@ -62,8 +62,8 @@ impl LiveMode {
     }
 
     /// What a reply has to wait for that reveals effects up to `position`.
-    pub fn reach(&self, position: LogPosition) -> Reach {
-        let mut reach = Reach {
+    pub fn reach(&self, position: LogPosition) -> DurabilityNeed {
+        let mut reach = DurabilityNeed {
             written: LogPosition::ZERO,
             synced: position.min(self.changed_at),
         };
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_reply_waits_for_what_its_mode_says() {
-        let reach = |written, synced| Reach {
+        let reach = |written, synced| DurabilityNeed {
             written: at(written),
             synced: at(synced),
         };

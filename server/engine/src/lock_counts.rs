@@ -26,7 +26,7 @@ pub struct ClassCounts {
     /// Locks that were taken.
     pub grants: u64,
     refusals: [u64; LockRefusal::ALL.len()],
-    ends: [u64; LockEnd::ALL.len()],
+    ends: [u64; LockEndReason::ALL.len()],
     /// How long locks were held, of those of which it is known.
     pub holds: TimeCounts,
     /// How long those waited with LOCK.WAIT that have taken the lock.
@@ -44,7 +44,7 @@ pub enum LockRefusal {
 
 /// How a lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockEnd {
+pub enum LockEndReason {
     /// Its key was deleted.
     Released,
     /// Its time was over.
@@ -86,7 +86,7 @@ pub const LOCK_TIME_BOUNDS: [Duration; 12] = [
 
 /// One thing that happened to a lock, so that it can be taken back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedLockEvent {
     class: u8,
     event: LockEvent,
 }
@@ -96,7 +96,7 @@ pub(crate) enum LockEvent {
     Granted,
     Refused(LockRefusal),
     /// And how long it was held, where that is known.
-    Ended(LockEnd, Option<Duration>),
+    Ended(LockEndReason, Option<Duration>),
 }
 
 impl LockRefusal {
@@ -112,26 +112,26 @@ impl LockRefusal {
     }
 }
 
-impl LockEnd {
+impl LockEndReason {
     /// All of them, in the order of their counters.
-    pub const ALL: [LockEnd; 6] = [
-        LockEnd::Released,
-        LockEnd::Expired,
-        LockEnd::Forced,
-        LockEnd::Overwritten,
-        LockEnd::Persisted,
-        LockEnd::Flushed,
+    pub const ALL: [LockEndReason; 6] = [
+        LockEndReason::Released,
+        LockEndReason::Expired,
+        LockEndReason::Forced,
+        LockEndReason::Overwritten,
+        LockEndReason::Persisted,
+        LockEndReason::Flushed,
     ];
 
     /// The word for metrics.
     pub fn word(self) -> &'static str {
         match self {
-            LockEnd::Released => "released",
-            LockEnd::Expired => "expired",
-            LockEnd::Forced => "forced",
-            LockEnd::Overwritten => "overwritten",
-            LockEnd::Persisted => "persisted",
-            LockEnd::Flushed => "flushed",
+            LockEndReason::Released => "released",
+            LockEndReason::Expired => "expired",
+            LockEndReason::Forced => "forced",
+            LockEndReason::Overwritten => "overwritten",
+            LockEndReason::Persisted => "persisted",
+            LockEndReason::Flushed => "flushed",
         }
     }
 }
@@ -152,8 +152,8 @@ impl LockCounts {
 
     /// Counts what happened to the lock of a name.
     #[inline]
-    pub(crate) fn count(&mut self, name: &[u8], event: LockEvent) -> Counted {
-        let counted = Counted {
+    pub(crate) fn count(&mut self, name: &[u8], event: LockEvent) -> CountedLockEvent {
+        let counted = CountedLockEvent {
             class: self.class_of(name),
             event,
         };
@@ -170,11 +170,11 @@ impl LockCounts {
     }
 
     /// As if it had not been counted.
-    pub(crate) fn take_back(&mut self, counted: Counted) {
+    pub(crate) fn take_back(&mut self, counted: CountedLockEvent) {
         self.apply(counted, u64::saturating_sub);
     }
 
-    fn apply(&mut self, counted: Counted, step: fn(u64, u64) -> u64) {
+    fn apply(&mut self, counted: CountedLockEvent, step: fn(u64, u64) -> u64) {
         let Some(counts) = self.classes.get_mut(usize::from(counted.class)) else {
             return;
         };
@@ -210,7 +210,7 @@ impl ClassCounts {
     }
 
     /// How many locks ended like this.
-    pub fn ended(&self, how: LockEnd) -> u64 {
+    pub fn ended(&self, how: LockEndReason) -> u64 {
         self.ends[how as usize]
     }
 }
@@ -253,7 +253,7 @@ mod tests {
         let events = [
             LockEvent::Granted,
             LockEvent::Refused(LockRefusal::WriterWaits),
-            LockEvent::Ended(LockEnd::Expired, Some(Duration::from_secs(3))),
+            LockEvent::Ended(LockEndReason::Expired, Some(Duration::from_secs(3))),
         ];
         for event in events {
             let counted = counts.count(b"name", event);

@@ -34,7 +34,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
+use crate::channels::{ClientId, ClientIds, Published, PushMessage, Receivers};
 use crate::lock_intents::{INTENT_LASTS, WriterIntents};
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
@@ -43,8 +43,8 @@ use crate::time::NodeTime;
 /// All who wait for locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockQueues {
-    queues: BTreeMap<QueueName, Queue>,
-    waiters: BTreeMap<Ticket, Waiter>,
+    queues: BTreeMap<QueueName, LockQueue>,
+    waiters: BTreeMap<Ticket, LockWaiter>,
     by_client: BTreeMap<ClientId, BTreeMap<QueueName, Ticket>>,
     /// When a lock ends, or the turn of the one that was woken: one for each queue at most.
     timers: BTreeSet<(NodeTime, QueueName)>,
@@ -62,7 +62,7 @@ pub(crate) struct LockQueues {
 type Ticket = u64;
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LockQueue {
     order: BTreeSet<Ticket>,
     tokens: BTreeSet<(Arc<[u8]>, Ticket)>,
     /// Those who do not want to share it.
@@ -81,7 +81,7 @@ struct Turn {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct LockWaiter {
     client: ClientId,
     name: QueueName,
     token: Arc<[u8]>,
@@ -206,7 +206,7 @@ impl LockQueues {
         let waiting = queue.order.len();
         let names = self.by_client.entry(client).or_default();
         names.insert(name.clone(), ticket);
-        let waiter = Waiter {
+        let waiter = LockWaiter {
             client,
             name: name.clone(),
             token,
@@ -321,7 +321,7 @@ impl LockQueues {
     /// Takes a waiter out. Says whether it was a writer that was woken, and others are left: the lock is free then. Where
     /// others may be woken now in any other case the queue is to be looked at.
     fn remove(&mut self, ticket: Ticket) -> bool {
-        let Some(Waiter {
+        let Some(LockWaiter {
             client,
             name,
             token,
@@ -411,7 +411,7 @@ impl LockQueues {
     }
 }
 
-impl Queue {
+impl LockQueue {
     fn ticket_of(&self, token: &[u8]) -> Option<Ticket> {
         let token: Arc<[u8]> = token.into();
         let with_token = (Arc::clone(&token), 0)..=(token, Ticket::MAX);
@@ -433,7 +433,7 @@ impl Woken {
             Reply::Shared(self.token),
         ]);
         Published {
-            message: Message::LockFree(Arc::new(push)),
+            message: PushMessage::LockFree(Arc::new(push)),
             receivers: Receivers::Clients(ClientIds::from_elem(self.client, 1)),
         }
     }

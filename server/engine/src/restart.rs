@@ -2,13 +2,13 @@
 //!
 //! A node that stopped uncleanly serves no locks until every lock it may have forgotten has
 //! expired. [`History`] folds the control records of the recovered log; [`History::judge`] turns
-//! it into a [`Verdict`]. Both are plain data and a pure function, so that a model checker can
+//! it into a [`RestartVerdict`]. Both are plain data and a pure function, so that a model checker can
 //! drive the code that runs in production. The rules are those of the Redlock page ("delayed
 //! restarts") made enforceable: <https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>.
 //!
 //! [`TtlBound`] is the other half: it bounds the TTLs of locks that the log might forget.
 
-use crate::control::{Boot, Ceiling, Durability, Pending, Record, Start};
+use crate::control::{Boot, Ceiling, ControlRecord, Durability, Pending, Start};
 pub use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime, saturated};
 
@@ -65,11 +65,11 @@ impl Default for History {
 
 impl History {
     /// Takes note of one control record, in log order.
-    pub fn record(&mut self, time: NodeTime, record: &Record) {
+    pub fn record(&mut self, time: NodeTime, record: &ControlRecord) {
         self.frame(time);
         match record {
-            Record::Init | Record::Tick => {}
-            Record::Start(start) => {
+            ControlRecord::Init | ControlRecord::Tick => {}
+            ControlRecord::Start(start) => {
                 self.start = Some(*start);
                 self.is_serving = false;
                 self.weakest = start.durability;
@@ -77,15 +77,15 @@ impl History {
                 self.ceiling = start.ceiling;
                 self.set_pending(start.pending);
             }
-            Record::Serving => {
+            ControlRecord::Serving => {
                 self.is_serving = true;
                 self.pending = None;
                 self.lost_ns = None;
                 self.owed_until = NodeTime::ZERO;
             }
-            Record::Owed(until) => self.owed_until = *until,
-            Record::Ceiling(ceiling) => self.ceiling = *ceiling,
-            Record::Mode(mode) => {
+            ControlRecord::Owed(until) => self.owed_until = *until,
+            ControlRecord::Ceiling(ceiling) => self.ceiling = *ceiling,
+            ControlRecord::Mode(mode) => {
                 self.weakest = if mode.is_complete {
                     mode.durability
                 } else {
@@ -93,12 +93,12 @@ impl History {
                 };
                 self.cap_ns = self.cap_ns.max(mode.cap_ns);
             }
-            Record::Promise(ttl_ns) => self.ttl_bound_ns = *ttl_ns,
-            Record::Shutdown(pending) => {
+            ControlRecord::Promise(ttl_ns) => self.ttl_bound_ns = *ttl_ns,
+            ControlRecord::Shutdown(pending) => {
                 self.is_shut_down = true;
                 self.pending = *pending;
             }
-            Record::Control(control) => {
+            ControlRecord::Control(control) => {
                 self.start = Some(control.start);
                 self.is_serving = control.serving;
                 self.weakest = control.weakest;
@@ -114,8 +114,8 @@ impl History {
                 }
             }
             // Repaired twice before it served: the longer one counts.
-            Record::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
-            Record::Wall { wall_us, boottime } => {
+            ControlRecord::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
+            ControlRecord::Wall { wall_us, boottime } => {
                 if let Some(start) = &mut self.start {
                     start.wall_us = *wall_us;
                     start.boottime = *boottime;
@@ -168,10 +168,10 @@ impl History {
     }
 
     /// Decides whether the node must wait.
-    pub fn judge(&self, seen: &Seen, policy: &Policy) -> Verdict {
+    pub fn judge(&self, seen: &Seen, policy: &Policy) -> RestartVerdict {
         let stop = self.stop(seen);
         let owed_ns = match (stop, policy.restart_delay) {
-            (_, RestartDelay::Off) => return Verdict { stop, delay: None },
+            (_, RestartDelay::Off) => return RestartVerdict { stop, delay: None },
             (Stop::Clean | Stop::NeverServed | Stop::NeverRan, _) => 0,
             (Stop::Unknown, _) if policy.first_start_waits => policy.stretch(policy.cap_ns),
             (Stop::Unknown, _) => 0,
@@ -201,7 +201,7 @@ impl History {
         });
         let delay =
             later(self.carried(seen, policy), fresh).filter(|pending| pending.until > seen.now);
-        Verdict { stop, delay }
+        RestartVerdict { stop, delay }
     }
 
     /// Where the fences of the run begin that follows this stop. A crash loses none, because each is covered by a synced record;
@@ -378,7 +378,7 @@ impl Policy {
 
 /// The outcome of [`History::judge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Verdict {
+pub struct RestartVerdict {
     /// How the last incarnation ended.
     pub stop: Stop,
     /// The delay to wait out, if any.

@@ -44,7 +44,7 @@ fn another_boot_after_an_unclean_stop_covers_the_cap_unless_the_disk_is_trusted(
 #[test]
 fn recovered_keys_that_were_not_logged_are_waited_out_to_their_end() {
     let mut records = served(Durability::Volatile);
-    records.push((3, Record::Owed(at(500))));
+    records.push((3, ControlRecord::Owed(at(500))));
     let owing = history(&records);
     let copied = Seen {
         is_same_directory: false,

@@ -16,8 +16,8 @@ fn at(seconds: u64) -> NodeTime {
     NodeTime::from_nanos(seconds * SECOND)
 }
 
-fn start(durability: Durability, pending: Option<Pending>) -> Record {
-    Record::Start(facts(durability, pending))
+fn start(durability: Durability, pending: Option<Pending>) -> ControlRecord {
+    ControlRecord::Start(facts(durability, pending))
 }
 
 fn facts(durability: Durability, pending: Option<Pending>) -> Start {
@@ -36,15 +36,15 @@ fn facts(durability: Durability, pending: Option<Pending>) -> Start {
     }
 }
 
-fn mode(durability: Durability) -> Record {
-    Record::Mode(Mode {
+fn mode(durability: Durability) -> ControlRecord {
+    ControlRecord::Mode(Mode {
         durability,
         cap_ns: 60 * SECOND,
         is_complete: false,
     })
 }
 
-fn history(records: &[(u64, Record)]) -> History {
+fn history(records: &[(u64, ControlRecord)]) -> History {
     let mut history = History::default();
     for (seconds, record) in records {
         history.record(at(*seconds), record);
@@ -74,12 +74,12 @@ fn policy() -> Policy {
     }
 }
 
-fn served(durability: Durability) -> Vec<(u64, Record)> {
+fn served(durability: Durability) -> Vec<(u64, ControlRecord)> {
     vec![
         (1, start(durability, None)),
-        (1, Record::Serving),
-        (2, Record::Promise(10 * SECOND)),
-        (3, Record::Tick),
+        (1, ControlRecord::Serving),
+        (2, ControlRecord::Promise(10 * SECOND)),
+        (3, ControlRecord::Tick),
     ]
 }
 
@@ -91,9 +91,9 @@ fn delay_ns(history: &History, seen: &Seen, policy: &Policy) -> u64 {
 #[test]
 fn a_clean_stop_needs_no_delay_and_anything_behind_it_does() {
     let mut records = served(Durability::Everysec);
-    records.push((4, Record::Shutdown(None)));
+    records.push((4, ControlRecord::Shutdown(None)));
     assert_eq!(history(&records).judge(&seen(5), &policy()).delay, None);
-    records.push((4, Record::Tick));
+    records.push((4, ControlRecord::Tick));
     assert_eq!(
         delay_ns(&history(&records), &seen(5), &policy()),
         10 * SECOND * 102 / 100 + 10_000_000
@@ -114,7 +114,7 @@ fn only_always_in_the_same_boot_serves_at_once_after_a_crash() {
     let always = history(&served(Durability::Always));
     assert_eq!(
         always.judge(&seen(5), &policy()),
-        Verdict {
+        RestartVerdict {
             stop: Stop::Complete,
             delay: None
         }
@@ -164,7 +164,7 @@ fn a_pending_delay_survives_a_clean_stop_and_a_crash_loop_without_growing() {
     // A crash inside the delay.
     assert_eq!(history(&records).judge(&seen(8), &policy()).delay, first);
     // A clean stop inside the delay.
-    records.push((8, Record::Shutdown(first)));
+    records.push((8, ControlRecord::Shutdown(first)));
     assert_eq!(history(&records).judge(&seen(9), &policy()).delay, first);
     // In another boot it is waited in full again.
     let other_boot = Seen {
@@ -174,8 +174,8 @@ fn a_pending_delay_survives_a_clean_stop_and_a_crash_loop_without_growing() {
     assert!(delay_ns(&history(&records), &other_boot, &policy()) >= 10 * SECOND);
     // Served: gone.
     records.push((16, start(Durability::Everysec, first)));
-    records.push((16, Record::Serving));
-    records.push((17, Record::Shutdown(None)));
+    records.push((16, ControlRecord::Serving));
+    records.push((17, ControlRecord::Shutdown(None)));
     assert_eq!(history(&records).judge(&seen(18), &policy()).delay, None);
 }
 
@@ -187,7 +187,7 @@ fn a_clean_stop_without_a_log_waits_for_what_it_forgot() {
         length_ns: 20 * SECOND,
         cause: Stop::Clean,
     };
-    records.push((4, Record::Shutdown(Some(left))));
+    records.push((4, ControlRecord::Shutdown(Some(left))));
     assert_eq!(
         delay_ns(&history(&records), &seen(5), &policy()),
         19 * SECOND
@@ -212,10 +212,10 @@ fn an_empty_directory_is_an_unknown_past_unless_initialised() {
     assert_eq!(empty.judge(&nothing, &serves).delay, None);
     // An identity whose log is gone waits whatever first-start says.
     assert!(delay_ns(&empty, &seen(1), &serves) >= 60 * SECOND);
-    let created = history(&[(0, Record::Init)]);
+    let created = history(&[(0, ControlRecord::Init)]);
     assert_eq!(
         created.judge(&seen(1), &policy()),
-        Verdict {
+        RestartVerdict {
             stop: Stop::NeverRan,
             delay: None
         }
@@ -224,7 +224,7 @@ fn an_empty_directory_is_an_unknown_past_unless_initialised() {
 
 #[test]
 fn a_log_back_at_its_beginning_is_no_new_node_where_something_ran() {
-    let created = history(&[(0, Record::Init)]);
+    let created = history(&[(0, ControlRecord::Init)]);
     for (has_identity, is_whole) in [(true, true), (true, false), (false, true)] {
         let ran = Seen {
             has_identity,
@@ -240,7 +240,7 @@ fn a_log_back_at_its_beginning_is_no_new_node_where_something_ran() {
 #[test]
 fn a_moved_directory_waits_the_cap_even_after_a_clean_stop() {
     let mut records = served(Durability::Always);
-    records.push((4, Record::Shutdown(None)));
+    records.push((4, ControlRecord::Shutdown(None)));
     let moved = Seen {
         is_same_directory: false,
         ..seen(5)
@@ -252,7 +252,7 @@ fn a_moved_directory_waits_the_cap_even_after_a_clean_stop() {
 #[test]
 fn a_recovered_ttl_bound_above_the_cap_is_waited_in_full() {
     let mut records = served(Durability::Everysec);
-    records.push((3, Record::Promise(300 * SECOND)));
+    records.push((3, ControlRecord::Promise(300 * SECOND)));
     assert!(delay_ns(&history(&records), &seen(5), &policy()) >= 300 * SECOND);
 }
 
@@ -312,7 +312,7 @@ fn a_delay_keeps_its_cause_over_stops_and_ends_when_the_operator_vouches_for_an_
     let stopped = |pending| {
         history(&[
             (1, start(Durability::Everysec, pending)),
-            (2, Record::Shutdown(pending)),
+            (2, ControlRecord::Shutdown(pending)),
         ])
     };
     let again = stopped(unknown).judge(&seen(3), &policy());
@@ -336,7 +336,7 @@ fn a_delay_keeps_its_cause_over_stops_and_ends_when_the_operator_vouches_for_an_
 #[test]
 fn a_weaker_mode_counts_until_a_record_says_that_all_it_revealed_is_synced() {
     let complete = |durability| {
-        Record::Mode(Mode {
+        ControlRecord::Mode(Mode {
             durability,
             cap_ns: 60 * SECOND,
             is_complete: true,
@@ -376,7 +376,7 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
     for cap in [300, 5] {
         raised.push((
             4,
-            Record::Mode(Mode {
+            ControlRecord::Mode(Mode {
                 durability: Durability::Always,
                 cap_ns: cap * SECOND,
                 is_complete: true,
@@ -392,7 +392,7 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
     assert!(delay_ns(&history(&raised), &moved, &higher) >= 600 * SECOND);
     raised.push((
         5,
-        Record::Control(Control {
+        ControlRecord::Control(Control {
             start: Start {
                 cap_ns: 300 * SECOND,
                 ..facts(Durability::Always, None)
@@ -405,7 +405,7 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
     assert!(delay_ns(&history(&raised), &moved, &lower) >= 300 * SECOND);
     // A log of a version that did not record the cap leaves it to the configuration.
     let mut old = served;
-    old[0].1 = Record::Start(Start {
+    old[0].1 = ControlRecord::Start(Start {
         cap_ns: 0,
         ..facts(Durability::Always, None)
     });
@@ -416,8 +416,8 @@ fn a_cap_lowered_in_the_configuration_does_not_shorten_what_a_moved_node_waits()
 #[test]
 fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
     let mut records = served(Durability::Always);
-    records.push((4, Record::Shutdown(None)));
-    records.push((4, Record::Lost(20 * SECOND)));
+    records.push((4, ControlRecord::Shutdown(None)));
+    records.push((4, ControlRecord::Lost(20 * SECOND)));
     let repaired = history(&records);
     let verdict = repaired.judge(&seen(5), &policy());
     assert_eq!(verdict.stop, Stop::Lost);
@@ -431,8 +431,8 @@ fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
         ..policy()
     };
     assert!(delay_ns(&repaired, &seen(5), &lower) >= 60 * SECOND);
-    records.push((4, Record::Lost(300 * SECOND)));
-    records.push((4, Record::Lost(20 * SECOND)));
+    records.push((4, ControlRecord::Lost(300 * SECOND)));
+    records.push((4, ControlRecord::Lost(20 * SECOND)));
     assert!(delay_ns(&history(&records), &seen(5), &lower) >= 300 * SECOND);
     // Neither a trusted disk nor the same boot makes up for what was cut off, and a log of
     // nothing else is no new node.
@@ -442,7 +442,7 @@ fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
         first_start_waits: false,
         ..lower
     };
-    let alone = history(&[(0, Record::Lost(7 * SECOND))]);
+    let alone = history(&[(0, ControlRecord::Lost(7 * SECOND))]);
     let nothing = Seen {
         has_identity: false,
         ..seen(1)
@@ -454,7 +454,7 @@ fn a_repaired_node_waits_for_the_longest_ttl_that_may_be_gone() {
 #[test]
 fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
     let mut records = served(Durability::Always);
-    records.push((4, Record::Lost(20 * SECOND)));
+    records.push((4, ControlRecord::Lost(20 * SECOND)));
     let owed = history(&records).judge(&seen(5), &policy()).delay;
     assert_eq!(owed.map(|delay| delay.cause), Some(Stop::Lost));
     records.push((5, start(Durability::Everysec, owed)));
@@ -482,7 +482,7 @@ fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
     assert_eq!(longer.map(|delay| delay.cause), Some(Stop::Lost));
     assert!(delay_ns(&crashed, &elsewhere, &higher) >= 600 * SECOND);
     // Nor does a clean stop.
-    records.push((9, Record::Shutdown(owed)));
+    records.push((9, ControlRecord::Shutdown(owed)));
     assert_eq!(history(&records).judge(&seen(10), &policy()).delay, owed);
     // A start that waits for nothing, as an experiment, does not settle it either.
     let mut experiment = records.clone();
@@ -492,7 +492,7 @@ fn a_loss_is_owed_over_crashes_and_clean_stops_until_the_node_serves() {
     assert_eq!(judged.stop, Stop::Lost);
     // Served: settled.
     records.push((70, start(Durability::Everysec, owed)));
-    records.push((70, Record::Serving));
-    records.push((71, Record::Shutdown(None)));
+    records.push((70, ControlRecord::Serving));
+    records.push((71, ControlRecord::Shutdown(None)));
     assert_eq!(history(&records).judge(&seen(72), &policy()).delay, None);
 }

@@ -9,7 +9,7 @@ use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
-use crate::keyspace::waiters::{AwaitedKind, Waiter};
+use crate::keyspace::waiters::{AwaitedKind, BlockedClient};
 use crate::reply::Reply;
 use crate::time::Moment;
 
@@ -64,7 +64,7 @@ impl Engine {
     fn serve(
         &mut self,
         now: Moment,
-        waiter: &Waiter,
+        waiter: &BlockedClient,
         key: &[u8],
         effects: &mut Effects,
     ) -> Option<Reply> {
@@ -78,7 +78,7 @@ impl Engine {
     }
 
     /// What the key of this hash has for a client.
-    fn has_for(&self, now: Moment, hash: u64, waiter: &Waiter) -> Supply {
+    fn has_for(&self, now: Moment, hash: u64, waiter: &BlockedClient) -> Supply {
         let Some(key) = waiter.key(hash) else {
             return Supply::Other;
         };

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::channels::{ClientId, ClientIds, Message, Published, Receivers};
+use crate::channels::{ClientId, ClientIds, Published, PushMessage, Receivers};
 use crate::reply::Reply;
 use crate::tracking::prefixes::{Changed, Prefixes};
 use crate::tracking::table::{POSITIONS_KEPT, Position, TrackingTable};
@@ -45,7 +45,7 @@ pub(crate) struct Author {
 
 /// Who keeps what.
 #[derive(Debug)]
-pub struct Tracking {
+pub struct ClientTracking {
     clients: BTreeMap<ClientId, Tracker>,
     table: TrackingTable,
     prefixes: Prefixes,
@@ -74,10 +74,10 @@ struct Tracker {
     prefixes: BTreeSet<Arc<[u8]>>,
 }
 
-impl Tracking {
+impl ClientTracking {
     /// Nobody keeps anything. The seed is one that nobody who chooses keys knows.
-    pub(crate) fn new(seed: u64) -> Tracking {
-        Tracking {
+    pub(crate) fn new(seed: u64) -> ClientTracking {
+        ClientTracking {
             clients: BTreeMap::new(),
             table: TrackingTable::new(seed),
             prefixes: Prefixes::default(),
@@ -376,7 +376,7 @@ impl Tracking {
                 return true;
             };
             published.push(Published {
-                message: Message::Redirected {
+                message: PushMessage::Redirected {
                     push: Arc::clone(&push),
                     owner,
                 },
@@ -386,7 +386,7 @@ impl Tracking {
         });
         if !direct.is_empty() {
             published.push(Published {
-                message: Message::Invalidated(push),
+                message: PushMessage::Invalidated(push),
                 receivers: Receivers::Clients(direct),
             });
         }

@@ -8,7 +8,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::reply::Reply;
 use crate::time::NodeTime;
 use crate::tracking::eviction::TABLE_BYTES_MAX;
-use crate::tracking::{Author, ENTRIES_PER_STOP, Tracking, TrackingOptions};
+use crate::tracking::{Author, ClientTracking, ENTRIES_PER_STOP, TrackingOptions};
 
 fn told(published: &[Published]) -> Vec<ClientId> {
     let mut all: Vec<ClientId> = published
@@ -333,8 +333,8 @@ fn keys_that_move_are_still_kept_by_those_who_read_them() {
 /// However many keys go at once, they are not freed while others wait for the engine; those of few are, at once.
 #[test]
 fn many_keys_are_never_freed_on_the_way() {
-    let ways: [fn(&mut Tracking, &mut Vec<Published>); 3] = [
-        Tracking::flush,
+    let ways: [fn(&mut ClientTracking, &mut Vec<Published>); 3] = [
+        ClientTracking::flush,
         |tracking, _| {
             tracking.leave(0);
             while tracking.forget_departed(64) {}

@@ -7,14 +7,14 @@ use quorlock_engine::{Flags, all_specs};
 
 /// A command whose calls are counted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct CountedCommand {
     pub(crate) name: String,
     /// How long it takes depends on its arguments and on the keys, so that each call is timed.
     pub(crate) may_take_long: bool,
 }
 
 struct Numbers {
-    counted: Vec<Counted>,
+    counted: Vec<CountedCommand>,
     /// The number of each command's first subcommand.
     parts: Vec<usize>,
 }
@@ -22,12 +22,12 @@ struct Numbers {
 static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
     // Scripts measure themselves where they take long.
     let shorts = [Flags::FAST, Flags::BRIEF, Flags::SCRIPT];
-    let counted = |name: String, flags: Flags| Counted {
+    let counted = |name: String, flags: Flags| CountedCommand {
         name,
         may_take_long: !shorts.iter().any(|short| flags.contains(*short)),
     };
     let commands = all_specs().map(|one| counted(one.name.to_owned(), one.flags));
-    let mut all: Vec<Counted> = commands.collect();
+    let mut all: Vec<CountedCommand> = commands.collect();
     let mut parts = Vec::with_capacity(all.len());
     for command in all_specs() {
         parts.push(all.len());
@@ -44,7 +44,7 @@ static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
 });
 
 /// All of them, named as Redis does in INFO: `get`, `client|setname`.
-pub(crate) fn counted() -> Vec<Counted> {
+pub(crate) fn counted() -> Vec<CountedCommand> {
     NUMBERS.counted.clone()
 }
 

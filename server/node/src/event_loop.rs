@@ -47,7 +47,7 @@ use quorlock_engine::control::Durability;
 use slab::Slab;
 
 use crate::core::clients::Client;
-use crate::core::commit_queue::{CommitQueue, Plan, Released};
+use crate::core::commit_queue::{CommitPlan, CommitQueue, Released};
 use crate::core::log_queue::LogEvent;
 use crate::core::next_commit::Done;
 use crate::core::state::NodeState;
@@ -372,13 +372,13 @@ impl<S: Stream> EventLoop<S> {
         let may_linger = node.durability() == Durability::Always && self.draining.is_none();
         let plan = self.queue.plan(&node.commit, may_linger, now_raw);
         let has_abandoned = std::mem::take(&mut self.has_abandoned);
-        if let (Plan::Nothing, true) = (plan, has_abandoned)
+        if let (CommitPlan::Nothing, true) = (plan, has_abandoned)
             && let Err(failure) = node.write_without_waiting()
         {
             node.fail(&failure);
         }
         node.carry_out(plan, now_raw);
-        if let Plan::HandOver(request) | Plan::WriteAndHandOver(request) = plan {
+        if let CommitPlan::HandOver(request) | CommitPlan::WriteAndHandOver(request) = plan {
             self.tasks.push(Task::Commit(request));
         }
         self.release(now_raw);

@@ -12,7 +12,7 @@ mod frames;
 pub mod identity;
 
 use quorlock_engine::control::Ceiling;
-use quorlock_engine::restart::{self, History, Policy, Rebased, Seen, Verdict};
+use quorlock_engine::restart::{self, History, Policy, Rebased, RestartVerdict, Seen};
 use quorlock_engine::{NodeTime, RawTime};
 use quorlock_persistence::{Disk, LogSummary};
 
@@ -23,7 +23,7 @@ pub use identity::NodeId;
 pub use error::PastError;
 pub use error::{FrameError, Location};
 pub use frames::Log;
-pub use identity::Identity;
+pub use identity::NodeIdentity;
 
 use crate::clock::{Reading, saturated_nanos};
 use crate::config::{Config, FirstStart, RestartDelay};
@@ -33,7 +33,7 @@ pub struct Directory<'a> {
     /// What it lies on.
     pub disk: &'a dyn Disk,
     /// What `node.id` holds; the log was read as this node's.
-    pub identity: Option<&'a Identity>,
+    pub identity: Option<&'a NodeIdentity>,
     /// Its log, as far as it was read.
     pub log: Log<'a>,
 }
@@ -51,7 +51,7 @@ pub struct Past {
     /// The highest incarnation that log, headers or markers know.
     pub(crate) newest_incarnation: u64,
     /// How the last incarnation ended, and what has to be waited out.
-    pub verdict: Verdict,
+    pub verdict: RestartVerdict,
     /// Where the fences of the next one begin.
     pub(crate) ceiling: Ceiling,
 }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_identity_or_the_trace_of_a_run_without_a_log_is_an_emptied_directory() {
-        let identity = Identity::known([1; 20], &Config::default());
+        let identity = NodeIdentity::known([1; 20], &Config::default());
         for (has_identity, has_marker, expected) in [
             (false, false, Stop::Unknown),
             (true, false, Stop::Emptied),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quorlock_engine::restart::Verdict;
+use quorlock_engine::restart::RestartVerdict;
 use quorlock_engine::{NodeTime, RawTime, Stored};
 use quorlock_persistence::{Disk, Position};
 
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// What the node made of its past.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RestartVerdict {
         self.node.facts.verdict
     }
 

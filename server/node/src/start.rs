@@ -16,13 +16,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quorlock_engine::control::{Ceiling, Start};
-use quorlock_engine::restart::{self, Policy, Verdict};
+use quorlock_engine::restart::{self, Policy, RestartVerdict};
 use quorlock_engine::{Engine, EngineOptions};
 use quorlock_persistence::{Disk, LogOptions, Preparer, Recovery};
 
 use crate::clock::{Clock, Reading, saturated_nanos};
 use crate::config::{AppendFsync, Config, Files, FirstStart};
-use crate::core::certificates::Certificates;
+use crate::core::certificates::CertificateSource;
 use crate::core::log_queue::LogEvents;
 use crate::core::maintenance::Maintenance;
 use crate::core::process::{LogFilter, Process};
@@ -32,7 +32,7 @@ use crate::core::state::NodeState;
 use crate::core::time;
 use crate::core::upstream::Upstream;
 use crate::core::wait::to_engine;
-use crate::past::{self, Belongings, Directory, Identity, Log, Past, fingerprint};
+use crate::past::{self, Belongings, Directory, Log, NodeIdentity, Past, fingerprint};
 use crate::session;
 use crate::start::assembly::{Assembled, Judged, assemble};
 use crate::start::open_log::{open_log, tell_of_log};
@@ -41,7 +41,7 @@ pub use creation::create;
 pub use error::StartError;
 
 /// What a node starts from.
-pub struct Plan {
+pub struct StartPlan {
     /// What is configured.
     pub config: Config,
     /// The clocks that the node goes by.
@@ -63,7 +63,7 @@ pub struct Plan {
     /// What executes commands on keys in place of the node's engine.
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
-    pub certificates: Option<Arc<dyn Certificates>>,
+    pub certificates: Option<Arc<dyn CertificateSource>>,
     /// What `loglevel` is set by, where the node may.
     pub log_filter: Option<LogFilter>,
 }
@@ -73,14 +73,14 @@ pub(crate) type Random = Arc<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send 
 
 /// Where clients reach the node.
 #[derive(Clone, Copy, Debug)]
-pub struct Reach {
+pub struct ListenInfo {
     /// The first port it listens on; 0 where there is none.
     pub port: u16,
     /// Where the metrics are, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
 
-impl Reach {
+impl ListenInfo {
     /// Of a node without sockets.
     pub(crate) const NOWHERE: Self = Self {
         port: 0,
@@ -117,8 +117,8 @@ impl StopMark {
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
-pub fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
-    let known = Identity::read(&*plan.disk)?;
+pub fn begin(plan: StartPlan, reach: ListenInfo) -> Result<Begun, StartError> {
+    let known = NodeIdentity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {
         allows_direct: plan.config.log_direct_io,
@@ -187,7 +187,7 @@ pub fn begin(plan: Plan, reach: Reach) -> Result<Begun, StartError> {
 }
 
 /// From here on the directory is this start's.
-fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartError> {
+fn settle(plan: &StartPlan, node: &NodeState, incarnation: u64) -> Result<(), StartError> {
     let settled = fingerprint::remove_older(&*plan.disk, incarnation);
     settled.map_err(StartError::Disk)?;
     let belongings = Belongings::of(Arc::clone(&plan.disk), incarnation);
@@ -195,7 +195,7 @@ fn settle(plan: &Plan, node: &NodeState, incarnation: u64) -> Result<(), StartEr
     Ok(())
 }
 
-fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
+fn new_engine(plan: &StartPlan) -> Result<Engine, StartError> {
     let config = &plan.config;
     if !config.script_native && !quorlock_engine::HAS_INTERPRETER {
         return Err(StartError::Config(NO_INTERPRETER.to_owned()));
@@ -223,7 +223,7 @@ fn new_engine(plan: &Plan) -> Result<Engine, StartError> {
 
 /// A directory that was made for one cluster serves no other; one that was made for none serves any. The size is
 /// the configured one: a cluster may grow.
-fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
+fn of_cluster(identity: NodeIdentity, plan: &StartPlan) -> Result<NodeIdentity, StartError> {
     match (&plan.config.cluster_id, &identity.cluster_id) {
         (Some(asked), Some(made_for)) if asked != made_for => {
             let directory = plan.disk.describe("");
@@ -232,7 +232,7 @@ fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
                  started and no lock is affected; name that cluster, or give this one a directory of its own with the directive dir"
             )))
         }
-        (asked, made_for) => Ok(Identity {
+        (asked, made_for) => Ok(NodeIdentity {
             cluster_id: asked.clone().or_else(|| made_for.clone()),
             cluster_size: match plan.config.cluster_size {
                 0 => identity.cluster_size,
@@ -244,19 +244,19 @@ fn of_cluster(identity: Identity, plan: &Plan) -> Result<Identity, StartError> {
 }
 
 /// A first start makes an identity. A log without one keeps the id its segments carry.
-fn create_identity(plan: &Plan, recovery: &Recovery) -> Result<Identity, StartError> {
+fn create_identity(plan: &StartPlan, recovery: &Recovery) -> Result<NodeIdentity, StartError> {
     let mut bytes = [0; 20];
     match recovery.summary().node_id {
         Some(carried) => bytes = carried,
         None => (plan.random)(&mut bytes)?,
     }
-    let identity = Identity::known(bytes, &plan.config);
+    let identity = NodeIdentity::known(bytes, &plan.config);
     identity.write(&*plan.disk).map_err(StartError::Disk)?;
     Ok(identity)
 }
 
 /// One incarnation more than any that was ever used here.
-fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
+fn next_start(plan: &StartPlan, past: &Past) -> Result<Start, StartError> {
     let incarnation = past.newest_incarnation.saturating_add(1);
     let anchor = time::anchor(
         past.history
@@ -283,7 +283,7 @@ fn next_start(plan: &Plan, past: &Past) -> Result<Start, StartError> {
 }
 
 /// What an operator can do about this delay, for the error that clients see.
-fn advice(verdict: &Verdict) -> &'static str {
+fn advice(verdict: &RestartVerdict) -> &'static str {
     match verdict.delay.map(|delay| delay.cause) {
         Some(restart::Stop::Unknown) => {
             "; a new node needs no delay: create it once with `quorlock node init DIR`, or start \
@@ -305,7 +305,7 @@ fn tell_of_fences(id: &str, ceiling: Ceiling) {
 
 /// Says what it costs that a node keeps no log, or does not know how many nodes its cluster has. A node on its own
 /// needs no size, so only the one that belongs to a cluster is warned.
-fn tell_of_choices(identity: &Identity, id: &str, policy: &Policy, config: &Config) {
+fn tell_of_choices(identity: &NodeIdentity, id: &str, policy: &Policy, config: &Config) {
     StartReport::tell_of_volatile(id, policy.stretch(policy.cap_ns), config);
     if identity.cluster_size > 0 {
         return;

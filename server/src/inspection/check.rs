@@ -10,12 +10,12 @@ use quorlock_engine::restart::Stop;
 use quorlock_engine::{Mutations, PayloadError};
 use quorlock_persistence::{Inspection, Judgement, LogSummary, Position, StartSpace, hexadecimal};
 
-use super::finding::{Finding, FindingKind};
+use super::finding::{DirectoryFinding, FindingKind};
 use super::{DataDirectory, Unreadable, hash_seed, options};
 use crate::clock::{Reading, SystemClock};
 use crate::config::Config;
 use quorlock_node::past::fingerprint::is_own;
-use quorlock_node::past::{self, Directory, Identity, Location, Log, Past, PastError};
+use quorlock_node::past::{self, Directory, Location, Log, NodeIdentity, Past, PastError};
 
 /// What a log is found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum State {
 
 /// What was found in a data directory.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct DirectoryReport {
     /// The directory.
     pub directory: String,
     /// The verdict.
@@ -40,7 +40,7 @@ pub struct Report {
     /// The node, if it is known.
     pub node: Option<String>,
     /// The first thing that is wrong.
-    pub finding: Option<Finding>,
+    pub finding: Option<DirectoryFinding>,
     /// What a start would read; `None` if it would refuse before.
     pub summary: Option<LogSummary>,
     /// What a start with the default configuration would do; `None` if it would refuse, or runs.
@@ -73,7 +73,7 @@ pub struct RemainingDelay {
 ///
 /// # Errors
 /// When it cannot be looked at, or holds nothing of a node.
-pub fn check(directory: &Path) -> Result<Report, Unreadable> {
+pub fn check(directory: &Path) -> Result<DirectoryReport, Unreadable> {
     let data_directory = DataDirectory::open(directory)?;
     let look = || {
         let before = data_directory.holder()?;
@@ -92,9 +92,9 @@ pub fn check(directory: &Path) -> Result<Report, Unreadable> {
 
 /// Looks until nothing is found, or the same twice in a row; `None` if that never happens.
 fn settled<T>(
-    mut look: impl FnMut() -> Result<(Report, T), Unreadable>,
-) -> Result<Option<(Report, T)>, Unreadable> {
-    let mut last: Option<Finding> = None;
+    mut look: impl FnMut() -> Result<(DirectoryReport, T), Unreadable>,
+) -> Result<Option<(DirectoryReport, T)>, Unreadable> {
+    let mut last: Option<DirectoryFinding> = None;
     for _ in 0..LOOKS_MAX {
         let (report, beside) = look()?;
         match &report.finding {
@@ -108,7 +108,7 @@ fn settled<T>(
 }
 
 /// The verdict, with what a running node is just writing left out of it.
-fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
+fn judged(mut report: DirectoryReport, holder: Option<Option<u32>>) -> DirectoryReport {
     report.holder = holder;
     if holder.is_some() {
         report.next_start = None;
@@ -138,8 +138,8 @@ fn judged(mut report: Report, holder: Option<Option<u32>>) -> Report {
     report
 }
 
-fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
-    let mut report = Report {
+fn look(data_directory: &DataDirectory) -> Result<DirectoryReport, Unreadable> {
+    let mut report = DirectoryReport {
         directory: data_directory.name(),
         state: State::Whole,
         holder: None,
@@ -167,7 +167,7 @@ fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
     let judgement = match inspection.judge(&options(known.as_ref())) {
         Ok(judgement) => judgement,
         Err(error) => {
-            report.finding = Some(Finding::of_error(&error));
+            report.finding = Some(DirectoryFinding::of_error(&error));
             return Ok(report);
         }
     };
@@ -177,13 +177,17 @@ fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
     }
     match read_past(data_directory, known.as_ref(), &inspection, &judgement) {
         Ok(past) => {
-            let broken = judgement.summary.break_at.as_ref().map(Finding::of_break);
+            let broken = judgement
+                .summary
+                .break_at
+                .as_ref()
+                .map(DirectoryFinding::of_break);
             report.finding = broken.or_else(|| emptied(data_directory, &past, has_segments));
             let space = data_directory.start_space(known.as_ref());
             report.next_start = Some(NextStart::of(&past, space));
             if let StartSpace::None(bytes) = space {
                 let directory = data_directory.name();
-                report.finding = Some(Finding::of_missing_space(directory, bytes));
+                report.finding = Some(DirectoryFinding::of_missing_space(directory, bytes));
                 report.next_start = None;
             }
         }
@@ -196,13 +200,17 @@ fn look(data_directory: &DataDirectory) -> Result<Report, Unreadable> {
 }
 
 /// What is wrong with a log that holds nothing of what its node did.
-fn emptied(data_directory: &DataDirectory, past: &Past, has_segments: bool) -> Option<Finding> {
+fn emptied(
+    data_directory: &DataDirectory,
+    past: &Past,
+    has_segments: bool,
+) -> Option<DirectoryFinding> {
     let what = match has_segments {
         true => "the log holds no start, but an incarnation-* file tells of one",
         false => "the directory has a node.id and not one segment of a log",
     };
     let finding = || {
-        Finding::new(
+        DirectoryFinding::new(
             FindingKind::Emptied,
             data_directory.name(),
             None,
@@ -215,7 +223,7 @@ fn emptied(data_directory: &DataDirectory, past: &Past, has_segments: bool) -> O
 /// The past that a start with the default configuration would see now.
 pub(super) fn read_past(
     data_directory: &DataDirectory,
-    identity: Option<&Identity>,
+    identity: Option<&NodeIdentity>,
     inspection: &Inspection,
     judgement: &Judgement,
 ) -> Result<Past, PastError> {
@@ -235,16 +243,16 @@ pub(super) fn is_understood(_: Position, payload: &[u8]) -> Result<(), PayloadEr
 }
 
 /// What is found wrong with a past that a start cannot read.
-pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> Finding {
+pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> DirectoryFinding {
     let directory = data_directory.name();
     match error {
         PastError::BadIdentity { file, reason } => {
-            Finding::new(FindingKind::BadIdentity, file, None, reason)
+            DirectoryFinding::new(FindingKind::BadIdentity, file, None, reason)
         }
         PastError::Disk(error) => {
-            Finding::new(FindingKind::Unreadable, directory, None, error.to_string())
+            DirectoryFinding::new(FindingKind::Unreadable, directory, None, error.to_string())
         }
-        PastError::Log(error) => Finding::of_error(&error.into()),
+        PastError::Log(error) => DirectoryFinding::of_error(&error.into()),
         PastError::NotUnderstood {
             position,
             location,
@@ -253,7 +261,7 @@ pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> Findi
             let what = format!("the frame at position {position} is whole, but {error}");
             let offset = location.as_ref().map(|location| location.offset);
             let file = location.map_or(directory, |location| location.file);
-            Finding::new(FindingKind::NotUnderstood, file, offset, what)
+            DirectoryFinding::new(FindingKind::NotUnderstood, file, offset, what)
         }
     }
 }
@@ -284,12 +292,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
     use super::*;
 
-    fn report(offset: Option<u64>) -> Report {
+    fn report(offset: Option<u64>) -> DirectoryReport {
         let found = |offset| {
             let (file, what) = ("segment".to_owned(), "what".to_owned());
-            Finding::new(FindingKind::DurableDataLost, file, Some(offset), what)
+            DirectoryFinding::new(FindingKind::DurableDataLost, file, Some(offset), what)
         };
-        Report {
+        DirectoryReport {
             directory: String::new(),
             state: State::Whole,
             holder: None,
@@ -338,7 +346,7 @@ mod tests {
         assert_eq!(judged(found, None).state, State::Broken);
         let mut starting = report(None);
         let what = "no start yet".to_owned();
-        let emptied = Finding::new(FindingKind::Emptied, String::new(), None, what);
+        let emptied = DirectoryFinding::new(FindingKind::Emptied, String::new(), None, what);
         starting.finding = Some(emptied.clone());
         let running = judged(starting.clone(), Some(None));
         assert_eq!((running.state, running.finding), (State::Whole, None));

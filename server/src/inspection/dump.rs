@@ -6,7 +6,7 @@
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 
-use quorlock_engine::control::{Record, kind};
+use quorlock_engine::control::{ControlRecord, kind};
 use quorlock_engine::{Mutation, Mutations};
 use quorlock_persistence::{InspectedFrame, Position};
 
@@ -22,7 +22,7 @@ pub enum Line<'a> {
         /// What the log keeps.
         inspected: InspectedFrame<'a>,
         /// What it holds, decoded.
-        body: Body<'a>,
+        body: FrameBody<'a>,
     },
     /// Positions before the next frame that cannot be read, or that the log left out.
     Gap {
@@ -44,11 +44,11 @@ pub enum Line<'a> {
 
 /// What a frame holds.
 #[derive(Debug)]
-pub enum Body<'a> {
+pub enum FrameBody<'a> {
     /// Changes of keys.
     Mutations(Vec<Mutation<'a>>),
     /// A control record.
-    Record(Record),
+    Record(ControlRecord),
     /// Nothing: it completes a checkpoint.
     End,
     /// It is not understood, for this reason.
@@ -98,7 +98,7 @@ pub fn dump(
             }
             take(Line::Frame {
                 segment: part.number,
-                body: Body::of(inspected.frame.kind, inspected.frame.payload),
+                body: FrameBody::of(inspected.frame.kind, inspected.frame.payload),
                 inspected,
             })?;
         }
@@ -110,7 +110,7 @@ pub fn dump(
     Ok(())
 }
 
-impl<'a> Body<'a> {
+impl<'a> FrameBody<'a> {
     fn of(code: u8, payload: &'a [u8]) -> Self {
         match code {
             kind::END if payload.is_empty() => Self::End,
@@ -120,7 +120,7 @@ impl<'a> Body<'a> {
                     |error| Self::NotUnderstood(error.to_string()),
                     Self::Mutations,
                 ),
-            code => Record::decode(code, payload)
+            code => ControlRecord::decode(code, payload)
                 .map_or_else(|error| Self::NotUnderstood(error.to_string()), Self::Record),
         }
     }

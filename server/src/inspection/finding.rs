@@ -33,7 +33,7 @@ pub enum FindingKind {
 
 /// The first thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DirectoryFinding {
     /// What kind of trouble it is.
     pub kind: FindingKind,
     /// The file; empty where it is the directory as a whole.
@@ -142,7 +142,7 @@ impl FindingKind {
     }
 }
 
-impl Finding {
+impl DirectoryFinding {
     pub(super) fn new(kind: FindingKind, file: String, offset: Option<u64>, what: String) -> Self {
         Self {
             kind,

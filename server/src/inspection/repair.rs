@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::{Record, Start, kind};
+use quorlock_engine::control::{ControlRecord, Start, kind};
 use quorlock_persistence::{
     Disk, Frame, FrameKind, LogIdentity, RealDisk, Recovery, RecoveryError, Repair, RepairCut,
     Repaired, StartSpace, WriteError,
 };
 
 use super::check::{is_understood, of_past};
-use super::{DataDirectory, Finding, Unreadable, options};
+use super::{DataDirectory, DirectoryFinding, Unreadable, options};
 use crate::clock::{Reading, SystemClock, saturated_nanos};
 use crate::config::Config;
 use quorlock_node::past::{self, Directory, Log, Past};
@@ -41,7 +41,7 @@ pub enum RepairError {
     },
     /// A start refuses it for a reason that no cut mends.
     #[error("no repair: {}: {}; {}", .0.file, .0.what, .0.remedy)]
-    NoDamage(Box<Finding>),
+    NoDamage(Box<DirectoryFinding>),
     /// Neither a header nor `node.id` says whose log it is.
     #[error(
         "no repair: nothing in {directory} says whose log it is; move the directory away and create the node anew"
@@ -62,7 +62,7 @@ pub enum RepairError {
 pub struct PlannedRepair {
     repair: Repair,
     node_id: [u8; 20],
-    finding: Finding,
+    finding: DirectoryFinding,
     lost_ns: u64,
     /// The count of the last start that anything speaks of.
     incarnation: u64,
@@ -72,7 +72,7 @@ pub struct PlannedRepair {
 #[derive(Clone, Debug)]
 pub struct RepairReport {
     /// Why a start refuses.
-    pub finding: Finding,
+    pub finding: DirectoryFinding,
     /// Where the log is cut; `None` if nothing is kept.
     pub cut: Option<RepairCut>,
     /// The files that are moved into the folder.
@@ -105,7 +105,7 @@ fn plan_on(
     disk: Arc<dyn Disk>,
 ) -> Result<PlannedRepair, RepairError> {
     let known =
-        past::Identity::read(&*disk).map_err(|error| RepairError::Directory(error.into()))?;
+        past::NodeIdentity::read(&*disk).map_err(|error| RepairError::Directory(error.into()))?;
     let options = options(known.as_ref());
     let error = match Recovery::read(Arc::clone(&disk), &options) {
         Ok(recovery) => return Err(why_not(data_directory, &*disk, known.as_ref(), &recovery)),
@@ -134,7 +134,7 @@ fn plan_on(
         lost_ns = lost_ns.max(longest_ns(frame));
         incarnation = incarnation.max(incarnation_of(frame));
     });
-    visited.map_err(|error| RepairError::NoDamage(Box::new(Finding::of_error(&error))))?;
+    visited.map_err(|error| RepairError::NoDamage(Box::new(DirectoryFinding::of_error(&error))))?;
     Ok(PlannedRepair {
         repair,
         node_id,
@@ -148,7 +148,7 @@ fn plan_on(
 fn why_not(
     data_directory: &DataDirectory,
     disk: &dyn Disk,
-    identity: Option<&past::Identity>,
+    identity: Option<&past::NodeIdentity>,
     recovery: &Recovery,
 ) -> RepairError {
     let directory = Directory {
@@ -162,7 +162,7 @@ fn why_not(
     match history.and_then(judge) {
         Ok(_) => match data_directory.start_space(identity) {
             StartSpace::None(bytes) => {
-                let finding = Finding::of_missing_space(data_directory.name(), bytes);
+                let finding = DirectoryFinding::of_missing_space(data_directory.name(), bytes);
                 RepairError::NoDamage(Box::new(finding))
             }
             _ => RepairError::NothingToRepair {
@@ -173,8 +173,8 @@ fn why_not(
     }
 }
 
-fn repairable(error: &RecoveryError) -> Result<Finding, RepairError> {
-    let finding = Finding::of_error(error);
+fn repairable(error: &RecoveryError) -> Result<DirectoryFinding, RepairError> {
+    let finding = DirectoryFinding::of_error(error);
     if finding.kind.is_repairable() {
         Ok(finding)
     } else {
@@ -209,7 +209,7 @@ impl PlannedRepair {
                 .max(self.incarnation),
         };
         let mut payload = Vec::new();
-        Record::Lost(self.lost_ns).encode(&mut payload);
+        ControlRecord::Lost(self.lost_ns).encode(&mut payload);
         let time_ns = self.repair.newest_node_time_ns();
         let repaired = self
             .repair
@@ -220,9 +220,9 @@ impl PlannedRepair {
 
 /// The start that a frame records. One on a full disk begins no segment, so no number of a segment need be as large.
 fn incarnation_of(frame: &Frame<'_>) -> u64 {
-    match Record::decode(frame.kind, frame.payload) {
-        Ok(Record::Start(start)) => start.incarnation,
-        Ok(Record::Control(control)) => control.start.incarnation,
+    match ControlRecord::decode(frame.kind, frame.payload) {
+        Ok(ControlRecord::Start(start)) => start.incarnation,
+        Ok(ControlRecord::Control(control)) => control.start.incarnation,
         _ => 0,
     }
 }
@@ -230,18 +230,18 @@ fn incarnation_of(frame: &Frame<'_>) -> u64 {
 /// The longest TTL, cap or delay that a frame speaks of, in nanoseconds.
 fn longest_ns(frame: &Frame<'_>) -> u64 {
     let pending = |start: &Start| start.pending.map_or(0, |pending| pending.length_ns);
-    match Record::decode(frame.kind, frame.payload) {
-        Ok(Record::Start(start)) => start.cap_ns.max(pending(&start)),
-        Ok(Record::Mode(mode)) => mode.cap_ns,
-        Ok(Record::Promise(ttl_ns) | Record::Lost(ttl_ns)) => ttl_ns,
-        Ok(Record::Shutdown(owed)) => owed.map_or(0, |pending| pending.length_ns),
-        Ok(Record::Control(control)) => control
+    match ControlRecord::decode(frame.kind, frame.payload) {
+        Ok(ControlRecord::Start(start)) => start.cap_ns.max(pending(&start)),
+        Ok(ControlRecord::Mode(mode)) => mode.cap_ns,
+        Ok(ControlRecord::Promise(ttl_ns) | ControlRecord::Lost(ttl_ns)) => ttl_ns,
+        Ok(ControlRecord::Shutdown(owed)) => owed.map_or(0, |pending| pending.length_ns),
+        Ok(ControlRecord::Control(control)) => control
             .start
             .cap_ns
             .max(pending(&control.start))
             .max(control.ttl_bound_ns),
         // What was owed until then, from the moment it was put on record.
-        Ok(Record::Owed(until)) => until.as_nanos().saturating_sub(frame.node_time_ns),
+        Ok(ControlRecord::Owed(until)) => until.as_nanos().saturating_sub(frame.node_time_ns),
         // Groups hold deadlines of any length; what no delay covers is gone, and is said to be.
         _ => 0,
     }
@@ -253,7 +253,7 @@ mod tests {
 
     use quorlock_engine::NodeTime;
     use quorlock_engine::control::{Ceiling, Durability};
-    use quorlock_persistence::{Batch, LogOptions, MemoryDisk};
+    use quorlock_persistence::{FrameBatch, LogOptions, MemoryDisk};
 
     use super::*;
     use crate::clock::{Clock, SettableClock};
@@ -271,7 +271,7 @@ mod tests {
         let mut log = recovery.into_log(identity).unwrap();
         let mut payload = Vec::new();
         let clock = SettableClock::new();
-        Record::Start(Start {
+        ControlRecord::Start(Start {
             incarnation: 41,
             boot: clock.boot(),
             fingerprint: 0,
@@ -287,7 +287,7 @@ mod tests {
         .encode(&mut payload);
         log.appender
             .append(FrameKind::new(kind::START), 0, &payload);
-        let mut batch = log.appender.take(Batch::default());
+        let mut batch = log.appender.take(FrameBatch::default());
         log.writer.write(&mut batch).unwrap();
         let repair = Repair::plan(disk, &LogOptions::default()).unwrap();
         let mut newest = 0;

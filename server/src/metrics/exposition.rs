@@ -15,14 +15,14 @@ use prometheus_client::registry::Registry;
 use quorlock_engine::control::Durability;
 
 use crate::metrics::locks::{self, Times};
-use crate::metrics::page::{Labels, Page, seconds};
+use crate::metrics::page::{Labels, MetricsPage, seconds};
 use crate::metrics::state;
 use quorlock_node::core::durable_counts::Counts;
 use quorlock_node::core::process::CpuSeconds;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::core::statistics::{SYNC_BOUNDS_NS, SyncCounts};
 use quorlock_node::core::upstream::UpstreamReport;
-use quorlock_node::core::wait::Wait;
+use quorlock_node::core::wait::DurabilityWait;
 
 /// What `/metrics` answers.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -32,7 +32,7 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 /// # Errors
 /// Never in practice: writing to a string does not fail.
 pub(super) fn text(node: &NodeState) -> Result<String, Error> {
-    let mut page = Page {
+    let mut page = MetricsPage {
         registry: Registry::default(),
         node,
     };
@@ -54,7 +54,7 @@ pub(super) fn text(node: &NodeState) -> Result<String, Error> {
     Ok(text)
 }
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     /// What redis_exporter shows of Redis, as far as a node has it.
     fn of_redis(&mut self) {
         let node = self.node;
@@ -162,7 +162,9 @@ impl Page<'_> {
         let now = executor.time.now(&*node.clock).node;
         let lock_report = executor.lock_report(now);
         let statistics = executor.statistics();
-        let counts = node.commit.counts_shown(&executor, Wait::default());
+        let counts = node
+            .commit
+            .counts_shown(&executor, DurabilityWait::default());
         let (ttl_bound_ns, cap_ns) = (executor.ttl_bound.on_record_ns, executor.mode.cap_ns());
         let is_full = executor.appender.is_full();
         let memory = executor.memory();

@@ -20,20 +20,20 @@ use crate::tls::Acceptor;
 /// The connections of all listeners together. Where there is no place left, one has to go: a flood of those that ask
 /// nothing must not keep out the probe by which an orchestrator judges the node.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     most: usize,
     /// In the order in which they came.
-    taken: Mutex<Vec<Place>>,
+    taken: Mutex<Vec<ConnectionSlot>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     is_local: bool,
     has_request: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
-impl Places {
+impl ConnectionSlots {
     pub(super) fn new(most: usize) -> Arc<Self> {
         let taken = Mutex::default();
         Arc::new(Self { most, taken })
@@ -47,7 +47,8 @@ impl Places {
         if taken.len() < self.most {
             return true;
         }
-        let rank = |place: &Place| (place.is_local, place.has_request.load(Ordering::Relaxed));
+        let rank =
+            |place: &ConnectionSlot| (place.is_local, place.has_request.load(Ordering::Relaxed));
         let first = taken
             .iter()
             .enumerate()
@@ -61,7 +62,7 @@ impl Places {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ConnectionSlot>> {
         self.taken.lock().expect("none of its holders can panic")
     }
 }
@@ -74,7 +75,7 @@ pub async fn serve_http(listener: TcpListener, connections_max: usize, router: R
 /// Answers connections as long as it is polled.
 pub(super) async fn serve(
     listener: TcpListener,
-    places: Arc<Places>,
+    places: Arc<ConnectionSlots>,
     tls: Option<Arc<Acceptor>>,
     router: Router,
 ) {
@@ -95,7 +96,7 @@ pub(super) async fn serve(
                     Arc::clone(&has_request),
                 );
                 let task = connections.spawn(answer);
-                places.lock().push(Place {
+                places.lock().push(ConnectionSlot {
                     is_local,
                     has_request,
                     task,
@@ -229,9 +230,9 @@ mod tests {
         }
     }
 
-    fn place(places: &Places, is_local: bool, has_request: bool) -> JoinHandle<()> {
+    fn place(places: &ConnectionSlots, is_local: bool, has_request: bool) -> JoinHandle<()> {
         let task = tokio::spawn(std::future::pending());
-        places.lock().push(Place {
+        places.lock().push(ConnectionSlot {
             is_local,
             has_request: Arc::new(AtomicBool::new(has_request)),
             task: task.abort_handle(),
@@ -241,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_goes_is_of_another_machine_has_asked_nothing_and_came_first() {
-        let places = Places::new(5);
+        let places = ConnectionSlots::new(5);
         let came = [
             (true, false),
             (false, true),
@@ -270,7 +271,7 @@ mod tests {
     async fn a_flood_of_silent_connections_keeps_no_probe_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(serve(listener, Places::new(4), None, router()));
+        let serving = tokio::spawn(serve(listener, ConnectionSlots::new(4), None, router()));
         let mut silent = Vec::new();
         for _ in 0..150 {
             silent.push(TcpStream::connect(address).await.unwrap());

@@ -7,13 +7,13 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use quorlock_engine::lock_counts::{LOCK_TIME_BOUNDS, LockEnd, LockRefusal, TimeCounts};
+use quorlock_engine::lock_counts::{LOCK_TIME_BOUNDS, LockEndReason, LockRefusal, TimeCounts};
 use quorlock_node::core::executor::locks::LockReport;
 
-use crate::metrics::page::{Labels, Page};
+use crate::metrics::page::{Labels, MetricsPage};
 
 /// Adds what is known of locks to a page.
-pub(super) fn register(page: &mut Page<'_>, locks: &LockReport) {
+pub(super) fn register(page: &mut MetricsPage<'_>, locks: &LockReport) {
     page.gauge("quorlock_locks_held", locks.held.with_ttl as f64);
     page.gauge("quorlock_locks_without_ttl", locks.held.without_ttl as f64);
     page.gauge("quorlock_lock_waiters", locks.waiters as f64);
@@ -31,7 +31,7 @@ pub(super) fn register(page: &mut Page<'_>, locks: &LockReport) {
             let labels = vec![of_pattern.clone(), ("reason", why.word().to_owned())];
             refusals.get_or_create(&labels).inc_by(counts.refused(why));
         }
-        for how in LockEnd::ALL {
+        for how in LockEndReason::ALL {
             let labels = vec![of_pattern.clone(), ("how", how.word().to_owned())];
             ends.get_or_create(&labels).inc_by(counts.ended(how));
         }

@@ -11,12 +11,12 @@ use quorlock_node::core::state::NodeState;
 pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// The page as it is put together.
-pub(super) struct Page<'a> {
+pub(super) struct MetricsPage<'a> {
     pub(super) registry: Registry,
     pub(super) node: &'a NodeState,
 }
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     pub(super) fn register(&mut self, name: &str, metric: impl Metric) {
         self.registry.register(name, help(name), metric);
     }

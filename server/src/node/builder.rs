@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, Hold, LogOptions, MemoryDisk};
+use quorlock_persistence::{Disk, DiskLock, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Supervised, SystemFiles};
-use crate::node::call::Calls;
+use crate::node::call::ConnectionPool;
 use crate::node::start::{Opened, cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
 use crate::runtime::{descriptors, process};
 use quorlock_node::core::compaction::PART_BYTES;
 use quorlock_node::core::process::LogFilter;
 use quorlock_node::core::upstream::Upstream;
-use quorlock_node::start::{Plan, StartError};
+use quorlock_node::start::{StartError, StartPlan};
 
 /// A node that has not been started.
 ///
@@ -163,7 +163,7 @@ impl NodeBuilder {
                     socket: socket_of(&node.config),
                     node,
                     address,
-                    calls: Calls::new(Arc::clone(&in_process)),
+                    calls: ConnectionPool::new(Arc::clone(&in_process)),
                     in_process,
                     supervisor: Some(supervisor),
                 })
@@ -176,7 +176,7 @@ impl NodeBuilder {
 
 impl NodeBuilder {
     /// What the node starts from, and its hold of the disk. Opens the directory, so it may wait for the disk.
-    fn plan(self) -> Result<(Plan, Opened, Hold), StartError> {
+    fn plan(self) -> Result<(StartPlan, Opened, DiskLock), StartError> {
         let config = self.resolved().map_err(StartError::Config)?;
         let clock = match self.clock {
             Some(clock) => clock,
@@ -191,7 +191,7 @@ impl NodeBuilder {
             descriptors::raise(config.maxclients);
         }
         let hold = disk.hold().map_err(StartError::Open)?;
-        let plan = Plan {
+        let plan = StartPlan {
             config,
             clock,
             process: process::own(self.owns_process),

@@ -36,12 +36,12 @@ pub enum CallError {
 }
 
 /// Calls, and connections that wait for the next one.
-pub(super) struct Calls {
+pub(super) struct ConnectionPool {
     worker: Arc<InProcess>,
-    idle: Mutex<Vec<Caller>>,
+    idle: Mutex<Vec<PooledConnection>>,
 }
 
-impl Calls {
+impl ConnectionPool {
     pub(super) fn new(worker: Arc<InProcess>) -> Self {
         Self {
             worker,
@@ -54,7 +54,7 @@ impl Calls {
         let _under_way = self.worker.count_call();
         let mut caller = match self.take_idle() {
             Some(caller) => caller,
-            None => Caller::connect(&self.worker).await?,
+            None => PooledConnection::connect(&self.worker).await?,
         };
         let value = caller.ask(words).await?;
         // One that was dropped before its reply has come must not see the next one's.
@@ -71,12 +71,12 @@ impl Calls {
         }
     }
 
-    fn take_idle(&self) -> Option<Caller> {
+    fn take_idle(&self) -> Option<PooledConnection> {
         let mut idle = self.idle();
         std::iter::from_fn(|| idle.pop()).find(|caller| !caller.stream.is_closed())
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<PooledConnection>> {
         self.idle.lock().expect("no holder of a list can panic")
     }
 }
@@ -115,13 +115,13 @@ fn leaves_connection_alone(words: &[&[u8]]) -> Result<bool, CallError> {
 }
 
 /// A connection for one call at a time.
-struct Caller {
+struct PooledConnection {
     stream: NodeStream,
     request: Vec<u8>,
     received: Vec<u8>,
 }
 
-impl Caller {
+impl PooledConnection {
     async fn connect(worker: &Arc<InProcess>) -> Result<Self, CallError> {
         let stream = NodeStream::connect(worker)
             .map_err(|error| CallError::Unreachable(error.to_string()))?;

@@ -8,7 +8,7 @@ use quorlock_persistence::{Disk, LogOptions, RealDisk, Recovery};
 
 use crate::config::Config;
 use quorlock_node::past::identity::FILE;
-use quorlock_node::past::{Identity, NodeId};
+use quorlock_node::past::{NodeId, NodeIdentity};
 use quorlock_node::start::StartError;
 
 /// Creates a node in `directory`: its identity, and a log that says it has never run. The directory is made if it
@@ -38,14 +38,14 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
     }
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
     let recovery = Recovery::read(disk.clone(), &LogOptions::default()).map_err(StartError::Log)?;
-    if Identity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
+    if NodeIdentity::read(&*disk)?.is_some() || !recovery.summary().is_empty {
         return Err(StartError::AlreadyInitialised {
             directory: directory.to_owned(),
         });
     }
     let mut bytes = [0; 20];
     getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
-    let identity = Identity::known(bytes, config);
+    let identity = NodeIdentity::known(bytes, config);
     quorlock_node::start::create(&*disk, &identity, recovery)?;
     Ok(identity.id)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use quorlock_persistence::RealDisk;
 
 use crate::node::identity::require_directory;
-use quorlock_node::past::{Identity, NodeId, fingerprint};
+use quorlock_node::past::{NodeId, NodeIdentity, fingerprint};
 use quorlock_node::start::StartError;
 
 /// Says of a node's directory that an older image of its file system was put back: its next start waits for
@@ -20,7 +20,7 @@ use quorlock_node::start::StartError;
 pub fn mark_restored(directory: &Path) -> Result<NodeId, StartError> {
     require_directory(directory)?;
     let disk = RealDisk::open(directory).map_err(StartError::Open)?;
-    let Some(identity) = Identity::read(&*disk)? else {
+    let Some(identity) = NodeIdentity::read(&*disk)? else {
         return Err(StartError::NoNode {
             directory: directory.to_owned(),
         });

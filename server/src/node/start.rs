@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use quorlock_node::core::state::NodeState;
-use quorlock_node::start::{Begun, Plan, Reach, StartError, begin};
+use quorlock_node::start::{Begun, ListenInfo, StartError, StartPlan, begin};
 
 use crate::config::Config;
 use crate::metrics;
@@ -72,7 +72,7 @@ impl Opened {
 }
 
 /// Starts a node up to the point where it can answer. Blocks on the disk.
-pub(crate) fn start(mut plan: Plan, opened: Opened) -> Result<Started, StartError> {
+pub(crate) fn start(mut plan: StartPlan, opened: Opened) -> Result<Started, StartError> {
     let wanted = plan.config.maxclients;
     let fit = descriptors::fit(wanted);
     if fit.clients == 0 {
@@ -118,9 +118,9 @@ fn tell_of_fewer_clients(node: &NodeState, wanted: usize, fit: Fit) {
     }
 }
 
-fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> Reach {
+fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> ListenInfo {
     let address = |listeners: &[TcpListener]| listeners.first()?.local_addr().ok();
-    Reach {
+    ListenInfo {
         port: address(listeners).map_or(0, |address| address.port()),
         metrics: address(metrics),
     }

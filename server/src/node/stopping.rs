@@ -28,14 +28,14 @@ fn join(supervisor: JoinHandle<()>) {
 }
 
 /// Nodes that this thread has dropped and that were still stopping.
-struct AtThreadEnd(RefCell<Vec<JoinHandle<()>>>);
+struct StoppingNodes(RefCell<Vec<JoinHandle<()>>>);
 
-impl Drop for AtThreadEnd {
+impl Drop for StoppingNodes {
     fn drop(&mut self) {
         self.0.get_mut().drain(..).for_each(join);
     }
 }
 
 thread_local! {
-    static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd(RefCell::new(Vec::new())) };
+    static AT_THREAD_END: StoppingNodes = const { StoppingNodes(RefCell::new(Vec::new())) };
 }

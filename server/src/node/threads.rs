@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use quorlock_persistence::Hold;
+use quorlock_persistence::DiskLock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::node::Outcome;
 use crate::node::start::{Opened, Started, TlsListeners, start};
-use crate::runtime::descriptors::Share;
+use crate::runtime::descriptors::DescriptorShare;
 use crate::runtime::half_closed::HalfClosed;
 use crate::runtime::in_process::InProcess;
-use crate::runtime::inbox::{Inbox, Incoming};
+use crate::runtime::inbox::{Inbox, InboxItem};
 use crate::runtime::listener;
 use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
@@ -28,7 +28,7 @@ use quorlock_node::core::log_queue::LogEvent;
 use quorlock_node::core::maintenance::Maintenance;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::message::Message;
-use quorlock_node::start::{Begun, Plan, StartError, StopMark};
+use quorlock_node::start::{Begun, StartError, StartPlan, StopMark};
 
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<Answering, StartError>>;
@@ -57,7 +57,7 @@ impl Drop for Unwanted {
 /// Starts a node on a thread of its own. What it starts from is put together there too, since that
 /// may wait for the disk.
 pub(crate) fn spawn(
-    plan: impl FnOnce() -> Result<(Plan, Opened, Hold), StartError> + Send + 'static,
+    plan: impl FnOnce() -> Result<(StartPlan, Opened, DiskLock), StartError> + Send + 'static,
     ready: Ready,
     outcome: watch::Sender<Outcome>,
 ) -> std::io::Result<JoinHandle<()>> {
@@ -247,7 +247,7 @@ impl Threads {
         socket: Option<UnixSocket>,
     ) -> JoinSet<std::io::Result<()>> {
         let mut acceptors = JoinSet::new();
-        let share = Share::new(Arc::clone(self.node.clients.sockets()));
+        let share = DescriptorShare::new(Arc::clone(self.node.clients.sockets()));
         if let Some(socket) = socket {
             let (node, inboxes) = (Arc::clone(&self.node), self.inboxes.clone());
             let share = Arc::clone(&share);
@@ -270,7 +270,7 @@ impl Threads {
     /// Lets the workers send the replies that waited for the log, and end.
     fn stop_workers(&self) {
         for inbox in &self.inboxes {
-            inbox.send(Incoming::Message(Message::Stop));
+            inbox.send(InboxItem::Message(Message::Stop));
         }
     }
 
@@ -318,7 +318,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use quorlock_engine::control::Record;
+    use quorlock_engine::control::ControlRecord;
     use quorlock_persistence::RealDisk;
 
     use quorlock_node::simulation::Setup;
@@ -342,7 +342,7 @@ mod tests {
         {
             let mut executor = node.lock().unwrap();
             let now = executor.time.now(&*node.clock).node;
-            executor.append(now, &Record::Tick);
+            executor.append(now, &ControlRecord::Tick);
         }
         node.log_writer.write(&node.executor).unwrap();
         let overtaken = node.log_writer.begin_sync().unwrap().unwrap();

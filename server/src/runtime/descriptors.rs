@@ -63,9 +63,9 @@ fn fit_in(wanted: usize, available: Option<u64>, others: u64) -> Fit {
 
 /// A node's part in what its process may open, as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Share(Arc<AtomicUsize>);
+pub(crate) struct DescriptorShare(Arc<AtomicUsize>);
 
-impl Share {
+impl DescriptorShare {
     /// For a node whose clients are counted there.
     pub(crate) fn new(clients: Arc<AtomicUsize>) -> Arc<Self> {
         nodes().counts.push(Arc::clone(&clients));
@@ -81,7 +81,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for DescriptorShare {
     fn drop(&mut self) {
         nodes().counts.retain(|count| !Arc::ptr_eq(count, &self.0));
     }
@@ -108,13 +108,13 @@ fn soft_limit() -> Option<u64> {
 
 /// The clients of each node that runs in this process.
 #[derive(Debug)]
-struct Nodes {
+struct ProcessNodes {
     counts: Vec<Arc<AtomicUsize>>,
 }
 
-static NODES: Mutex<Nodes> = Mutex::new(Nodes { counts: Vec::new() });
+static NODES: Mutex<ProcessNodes> = Mutex::new(ProcessNodes { counts: Vec::new() });
 
-fn nodes() -> MutexGuard<'static, Nodes> {
+fn nodes() -> MutexGuard<'static, ProcessNodes> {
     // A list is whole whoever panicked.
     NODES.lock().unwrap_or_else(PoisonError::into_inner)
 }

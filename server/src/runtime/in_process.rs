@@ -20,12 +20,12 @@ use quorlock_engine::control::Durability;
 
 use crate::clock::saturated_nanos;
 use crate::runtime::alarm::Alarm;
-use crate::runtime::inbox::{Inbox, Incoming, Wake};
-use quorlock_node::core::clients::{Addresses, Client};
+use crate::runtime::inbox::{Inbox, InboxItem, WorkerWaker};
+use quorlock_node::core::clients::{Client, Endpoints};
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::EventLoop;
 use quorlock_node::event_loop::message::Message;
-use quorlock_node::event_loop::pipe::{Pipe, PipeStream, Woken};
+use quorlock_node::event_loop::pipe::{PendingWakers, Pipe, PipeStream};
 use quorlock_node::sync::channel;
 
 /// The worker. Its number is the one behind those of the workers with sockets.
@@ -36,7 +36,7 @@ pub(crate) struct InProcess {
     connections: Mutex<Connections>,
     changes: Mutex<Changes>,
     /// Tasks of the program; woken once the event loop is released.
-    woken: Arc<Woken>,
+    woken: Arc<PendingWakers>,
     inbox: Inbox<Signal>,
     /// The raw clock's reading at which the thread looks again at the latest.
     looks_at_raw_ns: AtomicU64,
@@ -49,7 +49,7 @@ pub(crate) struct InProcess {
 
 struct Connections {
     event_loop: EventLoop<PipeStream>,
-    messages: channel::Receiver<Incoming>,
+    messages: channel::Receiver<InboxItem>,
     /// The changes of this turn; kept for its memory.
     changes: Changes,
 }
@@ -74,7 +74,7 @@ enum Thread {
     Ended,
 }
 
-impl Wake for Signal {
+impl WorkerWaker for Signal {
     fn wake(&self) -> io::Result<()> {
         self.has_come.store(true, Ordering::SeqCst);
         // A signal that is there already is enough; a thread that has ended needs none.
@@ -94,11 +94,11 @@ impl InProcess {
         }));
         let told = inbox.clone();
         let wake = move || {
-            let _ = told.send(Incoming::Message(Message::Published));
+            let _ = told.send(InboxItem::Message(Message::Published));
         };
         node.deliveries.wake_with(number, Box::new(wake));
         let told = inbox.clone();
-        let look_again = move || told.send(Incoming::Message(Message::TimeMoved));
+        let look_again = move || told.send(InboxItem::Message(Message::TimeMoved));
         node.clock.when_moved(Box::new(look_again));
         Arc::new(Self {
             connections: Mutex::new(Connections {
@@ -127,7 +127,7 @@ impl InProcess {
         self.start_thread()?;
         let now_raw = self.node.clock.raw();
         let clients = &self.node.clients;
-        let client = clients.add(Addresses::IN_PROCESS, now_raw, self.number);
+        let client = clients.add(Endpoints::IN_PROCESS, now_raw, self.number);
         let pipe = Pipe::new(usize::MAX, None);
         pipe.set_room(RECEIVED_BYTES_MAX);
         pipe.wake_later(&self.woken);
@@ -155,7 +155,7 @@ impl InProcess {
     /// # Errors
     /// When its thread panicked.
     pub(crate) fn end(&self) -> std::thread::Result<()> {
-        self.inbox.send(Incoming::Message(Message::Stop));
+        self.inbox.send(InboxItem::Message(Message::Stop));
         let thread = std::mem::replace(&mut *self.thread(), Thread::Ended);
         let ended = match thread {
             Thread::Runs(handle) => handle.join(),
@@ -271,7 +271,7 @@ impl InProcess {
         let mut now_raw = self.node.clock.raw();
         connections.open_new(now_raw);
         while let Ok(incoming) = connections.messages.try_recv() {
-            if let Incoming::Message(message) = incoming {
+            if let InboxItem::Message(message) = incoming {
                 connections.event_loop.receive(message, now_raw);
             }
         }

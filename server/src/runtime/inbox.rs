@@ -16,7 +16,7 @@ use quorlock_node::sync::unbounded;
 
 /// What comes to a worker.
 #[derive(Debug)]
-pub(crate) enum Incoming {
+pub(crate) enum InboxItem {
     /// A client to serve.
     Connection(Handover),
     /// Something for its event loop.
@@ -31,13 +31,13 @@ pub(crate) struct Handover {
 }
 
 /// Wakes a worker, or keeps it from its next sleep.
-pub(crate) trait Wake {
+pub(crate) trait WorkerWaker {
     /// # Errors
     /// When the system refuses.
     fn wake(&self) -> io::Result<()>;
 }
 
-impl Wake for Waker {
+impl WorkerWaker for Waker {
     fn wake(&self) -> io::Result<()> {
         Waker::wake(self)
     }
@@ -45,12 +45,12 @@ impl Wake for Waker {
 
 /// Sends to a worker and wakes it.
 #[derive(Debug)]
-pub(crate) struct Inbox<W: Wake = Waker> {
-    incoming: Sender<Incoming>,
+pub(crate) struct Inbox<W: WorkerWaker = Waker> {
+    incoming: Sender<InboxItem>,
     waker: Arc<W>,
 }
 
-impl<W: Wake> Clone for Inbox<W> {
+impl<W: WorkerWaker> Clone for Inbox<W> {
     fn clone(&self) -> Self {
         Self {
             incoming: self.incoming.clone(),
@@ -64,14 +64,17 @@ impl Inbox {
     ///
     /// # Errors
     /// When the system has no descriptor to give.
-    pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<(Self, Receiver<Incoming>)> {
+    pub(crate) fn new(
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<(Self, Receiver<InboxItem>)> {
         Ok(Inbox::waking(Arc::new(Waker::new(registry, token)?)))
     }
 }
 
-impl<W: Wake> Inbox<W> {
+impl<W: WorkerWaker> Inbox<W> {
     /// An inbox that wakes its worker like this.
-    pub(crate) fn waking(waker: Arc<W>) -> (Self, Receiver<Incoming>) {
+    pub(crate) fn waking(waker: Arc<W>) -> (Self, Receiver<InboxItem>) {
         let (incoming, receiver) = unbounded();
         (Self { incoming, waker }, receiver)
     }
@@ -82,7 +85,7 @@ impl<W: Wake> Inbox<W> {
     }
 
     /// Says false when the worker has ended.
-    pub(crate) fn send(&self, incoming: Incoming) -> bool {
+    pub(crate) fn send(&self, incoming: InboxItem) -> bool {
         let is_taken = self.incoming.send(incoming).is_ok();
         if let Err(error) = self.waker.wake() {
             tracing::error!("a worker could not be woken: {error}");
@@ -91,8 +94,8 @@ impl<W: Wake> Inbox<W> {
     }
 }
 
-impl<W: Wake + Send + Sync + 'static> Mailbox for Inbox<W> {
+impl<W: WorkerWaker + Send + Sync + 'static> Mailbox for Inbox<W> {
     fn send_message(&self, message: Message) {
-        self.send(Incoming::Message(message));
+        self.send(InboxItem::Message(message));
     }
 }

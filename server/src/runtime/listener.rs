@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 
 use crate::config::Bind;
 use crate::runtime::client_stream::ClientStream;
-use crate::runtime::descriptors::Share;
-use crate::runtime::inbox::{Handover, Inbox, Incoming};
+use crate::runtime::descriptors::DescriptorShare;
+use crate::runtime::inbox::{Handover, Inbox, InboxItem};
 use crate::runtime::socket;
 use crate::runtime::unix_socket::UnixSocket;
 use crate::tls::Acceptor;
-use quorlock_node::core::clients::{Address, Addresses, Client};
+use quorlock_node::core::clients::{Address, Client, Endpoints};
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::message::Message;
 
@@ -95,7 +95,7 @@ pub(crate) fn is_local(address: &IpAddr) -> bool {
 pub(crate) async fn accept(
     listener: std::net::TcpListener,
     node: Arc<NodeState>,
-    share: Arc<Share>,
+    share: Arc<DescriptorShare>,
     workers: Vec<Inbox>,
     tls: Option<Arc<Acceptor>>,
 ) -> io::Result<()> {
@@ -135,7 +135,7 @@ pub(crate) async fn accept(
 pub(crate) async fn accept_local(
     socket: UnixSocket,
     node: Arc<NodeState>,
-    share: Arc<Share>,
+    share: Arc<DescriptorShare>,
     workers: Vec<Inbox>,
 ) -> io::Result<()> {
     let path: Arc<str> = socket.path().to_string_lossy().into();
@@ -154,7 +154,7 @@ pub(crate) async fn accept_local(
                 continue;
             }
         };
-        let addresses = Addresses {
+        let addresses = Endpoints {
             client: Address::Unix(Arc::clone(&path)),
             node: Address::Unix(Arc::clone(&path)),
         };
@@ -173,7 +173,7 @@ async fn pause_after(error: &io::Error) {
 /// Deals connections out.
 struct Dealer {
     node: Arc<NodeState>,
-    share: Arc<Share>,
+    share: Arc<DescriptorShare>,
     workers: Vec<Inbox>,
     next: usize,
     /// Where its clients speak TLS.
@@ -183,7 +183,7 @@ struct Dealer {
 impl Dealer {
     fn new(
         node: Arc<NodeState>,
-        share: Arc<Share>,
+        share: Arc<DescriptorShare>,
         workers: Vec<Inbox>,
         tls: Option<Arc<Acceptor>>,
     ) -> Self {
@@ -197,7 +197,7 @@ impl Dealer {
     }
 
     /// Gives a connection to the next worker, or refuses it. Says false once the workers have ended.
-    async fn deal(&mut self, stream: OwnedFd, addresses: Addresses) -> bool {
+    async fn deal(&mut self, stream: OwnedFd, addresses: Endpoints) -> bool {
         if !has_room(&self.node, &self.share, &self.workers).await {
             self.refuse(&stream, FULL);
             return true;
@@ -220,7 +220,7 @@ impl Dealer {
             self.node.clients.note_unauthenticated(&client);
         }
         let handover = Handover { stream, client };
-        self.workers[self.next].send(Incoming::Connection(handover))
+        self.workers[self.next].send(InboxItem::Connection(handover))
     }
 
     fn refuse(&self, stream: &OwnedFd, why: &[u8]) {
@@ -240,7 +240,7 @@ impl Dealer {
 /// have files, the oldest one goes that has not authenticated or has not completed its handshake of TLS: those that never do
 /// cannot keep out those that will. A client that sends the password with its first bytes, without TLS, is not affected: its
 /// worker executes what has arrived before it closes anybody.
-async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
+async fn has_room(node: &NodeState, share: &DescriptorShare, workers: &[Inbox]) -> bool {
     let clients = &node.clients;
     let clients_max = || node.configured(|it| it.maxclients);
     while clients.sockets().load(Ordering::Relaxed) >= clients_max() || !share.has_room() {
@@ -249,7 +249,7 @@ async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
         };
         let worker = oldest.worker;
         let has_tried = clients.room.listen();
-        if !workers[worker].send(Incoming::Message(Message::MakeRoom(oldest))) {
+        if !workers[worker].send(InboxItem::Message(Message::MakeRoom(oldest))) {
             return false;
         }
         has_tried.await;
@@ -258,7 +258,7 @@ async fn has_room(node: &NodeState, share: &Share, workers: &[Inbox]) -> bool {
 }
 
 /// Counts the client before the next one is accepted, so that a burst cannot pass `maxclients`.
-fn admit(addresses: Addresses, node: &NodeState, worker: usize) -> Arc<Client> {
+fn admit(addresses: Endpoints, node: &NodeState, worker: usize) -> Arc<Client> {
     let now_raw = node.clock.raw();
     let client = node.clients.add(addresses, now_raw, worker);
     if !node.access.is_open() {
@@ -267,9 +267,9 @@ fn admit(addresses: Addresses, node: &NodeState, worker: usize) -> Arc<Client> {
     client
 }
 
-fn introduce(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<Addresses> {
+fn introduce(stream: &std::net::TcpStream, node: &NodeState) -> io::Result<Endpoints> {
     tune(stream, node)?;
-    Ok(Addresses {
+    Ok(Endpoints {
         client: Address::Tcp(stream.peer_addr()?),
         node: Address::Tcp(stream.local_addr()?),
     })

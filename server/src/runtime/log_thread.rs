@@ -73,7 +73,7 @@ mod tests {
 
     use std::time::Duration;
 
-    use quorlock_engine::control::Record;
+    use quorlock_engine::control::ControlRecord;
     use quorlock_persistence::MemoryDisk;
 
     use super::*;
@@ -99,7 +99,7 @@ mod tests {
         let position = {
             let mut executor = node.lock().unwrap();
             let now = executor.time.now(&*node.clock).node;
-            executor.append(now, &Record::Tick)
+            executor.append(now, &ControlRecord::Tick)
         };
         node.log_writer.write(&node.executor).unwrap();
         let thread = spawn(Arc::clone(&node), events, preparer).unwrap();

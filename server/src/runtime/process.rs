@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use quorlock_node::core::process::{CpuSeconds, Machine, Process};
+use quorlock_node::core::process::{CpuSeconds, FailureDomain, Process};
 
 use crate::runtime::descriptors;
 
@@ -59,7 +59,7 @@ fn machine_bytes() -> u64 {
     u64::from(system.mem_unit).saturating_mul(system.totalram)
 }
 
-fn machine(directory: &Path) -> Machine {
+fn machine(directory: &Path) -> FailureDomain {
     /// The boot id and the clock source.
     static KERNEL: LazyLock<[String; 2]> = LazyLock::new(|| {
         let said = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -71,7 +71,7 @@ fn machine(directory: &Path) -> Machine {
     });
     let [boot_id, clock_source] = KERNEL.clone();
     let metadata = std::fs::metadata(directory);
-    Machine {
+    FailureDomain {
         boot_id,
         file_system: metadata.map_or_else(|_| String::new(), |it| it.dev().to_string()),
         clock_source,

@@ -14,7 +14,7 @@ use rustix::thread::{Timespec, nanosleep, set_current_timer_slack};
 use crate::runtime::alarm::Alarm;
 use crate::runtime::client_stream::ClientStream;
 use crate::runtime::half_closed::HalfClosed;
-use crate::runtime::inbox::{Handover, Inbox, Incoming};
+use crate::runtime::inbox::{Handover, Inbox, InboxItem};
 use quorlock_node::core::commit::PollError;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::event_loop::EventLoop;
@@ -27,7 +27,7 @@ pub(crate) struct Worker {
     node: Arc<NodeState>,
     poll: Poll,
     inbox: Inbox,
-    incoming: Receiver<Incoming>,
+    incoming: Receiver<InboxItem>,
     event_loop: EventLoop<ClientStream>,
     half_closed: HalfClosed,
 }
@@ -47,12 +47,12 @@ impl Worker {
         let told = inbox.clone();
         let wake = move || {
             // A worker that has ended serves nobody.
-            let _ = told.send(Incoming::Message(Message::Published));
+            let _ = told.send(InboxItem::Message(Message::Published));
         };
         node.deliveries.wake_with(number, Box::new(wake));
         let told = inbox.clone();
         node.clock.when_moved(Box::new(move || {
-            told.send(Incoming::Message(Message::TimeMoved))
+            told.send(InboxItem::Message(Message::TimeMoved))
         }));
         Ok(Self {
             event_loop: EventLoop::new(Arc::clone(&node), number),
@@ -153,8 +153,8 @@ impl Worker {
     fn take_incoming(&mut self, now_raw: RawTime) {
         while let Ok(incoming) = self.incoming.try_recv() {
             match incoming {
-                Incoming::Connection(handover) => self.open(handover, now_raw),
-                Incoming::Message(message) => self.event_loop.receive(message, now_raw),
+                InboxItem::Connection(handover) => self.open(handover, now_raw),
+                InboxItem::Message(message) => self.event_loop.receive(message, now_raw),
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorlock_server::clock::{Boot, BootTime, Clock, RawTime, SettableClock};
 use quorlock_server::config::Config;
 use quorlock_server::{
-    Fault, MemoryDisk, Node, NodeBuilder, OpenError, Operation, PowerLoss, StartError,
+    DiskFault, DiskOperation, MemoryDisk, Node, NodeBuilder, OpenError, PowerLoss, StartError,
 };
 
 use crate::machine::hooked_clock::HookedClock;
@@ -67,7 +67,7 @@ fn a_write_that_lacks_a_descriptor_says_so() {
             .await
             .unwrap();
         for after in 0..200 {
-            disk.plan_fault(&[Operation::Create], after, Fault::Error(24));
+            disk.plan_fault(&[DiskOperation::Create], after, DiskFault::Error(24));
         }
         let mut client = wire(&node);
         let value = "v".repeat(1_000_000);

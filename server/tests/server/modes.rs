@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quorlock_engine::control::{Record, kind};
+use quorlock_engine::control::{ControlRecord, kind};
 use quorlock_server::Node;
 use quorlock_testkit::{Wire, eventually};
 
@@ -232,8 +232,8 @@ fn a_checkpoint_keeps_what_earlier_records_said_of_mode_and_cap() {
         // A directory that was moved waits for the cap: for the largest that was in force.
         let mut frames = records.frames().collect().unwrap().into_iter();
         let control = frames.find(|frame| frame.kind == kind::CONTROL);
-        let control = Record::decode(kind::CONTROL, &control.unwrap().payload).unwrap();
-        let Record::Control(control) = control else {
+        let control = ControlRecord::decode(kind::CONTROL, &control.unwrap().payload).unwrap();
+        let ControlRecord::Control(control) = control else {
             panic!("{control:?}");
         };
         assert_eq!(control.start.cap_ns, 200_000_000_000);

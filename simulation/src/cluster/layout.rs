@@ -9,7 +9,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::{Cluster, ScheduledEvent};
-use crate::machine::Machine;
+use crate::machine::ClientMachine;
 use crate::network::Network;
 use crate::path::Path;
 use crate::random::Random;
@@ -63,7 +63,7 @@ impl Layout<'_> {
         let machine = |client: usize| {
             let mut random = Random::of(&[seed, 6, client as u64]);
             let (rate_ppm, steered_ppm) = (self.client_rates_ppm)(&mut random);
-            Machine::new(rate_ppm, steered_ppm)
+            ClientMachine::new(rate_ppm, steered_ppm)
         };
         let mut network = Network::new(self.ways_ns, self.is_in_step, self.jitter);
         for node in 0..self.nodes {

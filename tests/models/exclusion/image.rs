@@ -4,7 +4,7 @@
 //! as a replay does that starts with the checkpoint.
 
 use quorlock_engine::NodeTime;
-use quorlock_engine::control::Record;
+use quorlock_engine::control::ControlRecord;
 use quorlock_engine::restart::History;
 
 use super::mutant::Mutant;
@@ -28,7 +28,7 @@ pub(crate) struct Key {
 /// What the log holds at one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Entry {
-    Record(Record),
+    Record(ControlRecord),
     /// The key's post-image.
     Group(Option<Key>),
     /// Completes a checkpoint.
@@ -55,7 +55,7 @@ impl Image {
         let was_shut_down = self.history.is_shut_down;
         match &frame.entry {
             Entry::Record(record) => {
-                if matches!(record, Record::Control(_)) {
+                if matches!(record, ControlRecord::Control(_)) {
                     self.checkpoint = Some(History::default());
                 }
                 self.history.record(frame.time, record);

@@ -4,7 +4,7 @@
 //! decided by the production code (`restart`, `incarnation`). What a mutant makes of that is at the
 //! end of this file. The order of the steps mirrors `server/node/src/start.rs` and `maintenance.rs`.
 
-use quorlock_engine::control::{Boot, Ceiling, Pending, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, ControlRecord, Pending, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, Rebased, Seen, TtlBound, node_time};
 use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime, incarnation};
@@ -114,9 +114,9 @@ impl Node {
         let serving = incarnation::at_serving(mode.durability(), latest, now);
         self.append(now, Entry::Record(serving.record));
         self.unlogged_until = NodeTime::ZERO;
-        if let Some(Record::Owed(until)) = serving.owed {
+        if let Some(ControlRecord::Owed(until)) = serving.owed {
             self.unlogged_until = until;
-            self.append(now, Entry::Record(Record::Owed(until)));
+            self.append(now, Entry::Record(ControlRecord::Owed(until)));
         }
     }
 
@@ -164,7 +164,8 @@ impl Node {
 
     /// A disk that loses a whole run cannot be noticed: of the last one, at least START stays.
     pub(crate) fn kept_by_liar(&self) -> usize {
-        let is_start = |frame: &Frame| matches!(frame.entry, Entry::Record(Record::Start(_)));
+        let is_start =
+            |frame: &Frame| matches!(frame.entry, Entry::Record(ControlRecord::Start(_)));
         self.tail.iter().rposition(is_start).map_or(0, |at| at + 1)
     }
 
@@ -185,7 +186,7 @@ impl Node {
         self.tail.truncate(kept);
         if rules.mutant != Mutant::RepairKeepsBound {
             let longest_ns = whole.cap_ns.max(whole.ttl_bound_ns);
-            self.append(whole.newest, Entry::Record(Record::Lost(longest_ns)));
+            self.append(whole.newest, Entry::Record(ControlRecord::Lost(longest_ns)));
         }
         self.synced = self.tail.len();
         self.owed_until = None;
@@ -196,7 +197,7 @@ impl Node {
         let next = self.written() + 1;
         let Some(mode) = &mut self.mode else { return };
         let record = mode.change(to.mode, to.cap_ns, LogPosition::from_raw(next));
-        self.append(self.now(raw), Entry::Record(Record::Mode(record)));
+        self.append(self.now(raw), Entry::Record(ControlRecord::Mode(record)));
     }
 
     /// A checkpoint opens: the TTL bound is lowered to what was granted lately.

@@ -5,7 +5,7 @@
 //! mirrored here from `server/node/src/`, and that is where the mutants are. The key's commands are
 //! held to the production engine by a test.
 
-use quorlock_engine::control::{Durability, Record, Start};
+use quorlock_engine::control::{ControlRecord, Durability, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{Policy, TtlBound, node_time};
 use quorlock_engine::{LogPosition, NodeTime, RawTime};
@@ -115,10 +115,13 @@ impl Node {
             has_lost_grant: false,
             has_waited: false,
         };
-        node.append(NodeTime::ZERO, Entry::Record(Record::Init));
+        node.append(NodeTime::ZERO, Entry::Record(ControlRecord::Init));
         node.start(rules, raw, configuration);
         if let Some(bound_ns) = node.ttl_bound.raise(first_bound_ns) {
-            node.append(node.now(raw), Entry::Record(Record::Promise(bound_ns)));
+            node.append(
+                node.now(raw),
+                Entry::Record(ControlRecord::Promise(bound_ns)),
+            );
         }
         node.sync(rules, raw);
         node.fold(rules);
@@ -239,7 +242,7 @@ impl Node {
                 0
             };
             if let Some(bound_ns) = self.ttl_bound.raise(covered_ns) {
-                self.append(now, Entry::Record(Record::Promise(bound_ns)));
+                self.append(now, Entry::Record(ControlRecord::Promise(bound_ns)));
                 self.bound_is_open = true;
             }
             waits |= self.bound_is_open && rules.mutant != Mutant::BoundNotDurable;
@@ -301,7 +304,7 @@ impl Node {
             .as_mut()
             .and_then(|mode| mode.complete(LogPosition::from_raw(synced)));
         if let Some(record) = complete {
-            self.append(self.now(raw), Entry::Record(Record::Mode(record)));
+            self.append(self.now(raw), Entry::Record(ControlRecord::Mode(record)));
         }
     }
 

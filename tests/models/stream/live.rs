@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use quorlock_persistence::{
-    Batch, Disk, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Recovery, SyncTicket,
+    Disk, FrameBatch, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk, Recovery, SyncTicket,
 };
 
 use super::crash::power_loss;
@@ -134,7 +134,7 @@ impl Live {
                 self.truth.is_checkpoint_open = false;
             }
             Step::Write => {
-                let mut batch = self.log.appender.take(Batch::default());
+                let mut batch = self.log.appender.take(FrameBatch::default());
                 let written = self.log.writer.write(&mut batch).map_err(failed)?;
                 self.truth.written = index(written.get());
                 self.remove_too_early();

@@ -8,7 +8,7 @@ use quorlock_client::{Lease, LockRequest, NodeFences, Redlock, Wait};
 use tokio::time::{Instant, sleep};
 
 use super::trial_clock::TrialClock;
-use crate::cell::Fences;
+use crate::cell::FenceCheck;
 use crate::engine::EngineError;
 use crate::history::{Occurrence, TrialHistory, Who};
 
@@ -17,7 +17,7 @@ use crate::history::{Occurrence, TrialHistory, Who};
 pub(super) struct Scene {
     pub(super) clock: TrialClock,
     pub(super) history: Arc<TrialHistory>,
-    fences: Fences,
+    fences: FenceCheck,
     holds: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Held {
 }
 
 impl Scene {
-    pub(super) fn new(clock: TrialClock, history: &Arc<TrialHistory>, fences: Fences) -> Scene {
+    pub(super) fn new(clock: TrialClock, history: &Arc<TrialHistory>, fences: FenceCheck) -> Scene {
         Scene {
             clock,
             history: Arc::clone(history),
@@ -83,8 +83,8 @@ impl Client {
     fn request(&self, lock: &str, ttl: Duration, wait: Wait) -> LockRequest {
         let request = self.redlock.lock(lock).ttl(ttl).wait(wait);
         match self.scene.fences {
-            Fences::Off => request,
-            Fences::On => request.fenced(),
+            FenceCheck::Off => request,
+            FenceCheck::On => request.fenced(),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ask::ask;
 use super::fake_clock::FakeClock;
 use super::server::ServerProgram;
-use crate::cell::{Cell, Fsync};
+use crate::cell::{Cell, FsyncMode};
 use crate::engine::EngineError;
 use crate::engine::process::{Process, last_words};
 use crate::plan::Plan;
@@ -27,7 +27,7 @@ pub(super) struct NodeProcess {
     pub(super) port: u16,
     directory: PathBuf,
     server: ServerProgram,
-    fsync: Fsync,
+    fsync: FsyncMode,
     directives: Vec<(&'static str, String)>,
     /// Which boot its next start belongs to; none on the machine of every day.
     boot: Option<u64>,

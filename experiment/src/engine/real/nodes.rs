@@ -6,27 +6,27 @@ use std::time::Duration;
 use super::node::NodeProcess;
 use super::ports;
 use super::server::ServerProgram;
-use crate::cell::{Cell, Delay, Fault, Fences, Fsync};
+use crate::cell::{Cell, Delay, Fault, FenceCheck, FsyncMode};
 use crate::engine::EngineError;
 use crate::preset::Preset;
 
 /// Five nodes of a product; they are killed when this is dropped.
-pub(crate) struct Nodes(Vec<NodeProcess>);
+pub(crate) struct ServiceNodes(Vec<NodeProcess>);
 
-impl Nodes {
+impl ServiceNodes {
     /// Starts them in this mode, and waits until all of them answer. `ttl` is the longest that they will be asked for.
     pub(crate) async fn start(
         server: &ServerProgram,
-        fsync: Fsync,
+        fsync: FsyncMode,
         ttl: Duration,
         directory: &Path,
-    ) -> Result<Nodes, EngineError> {
+    ) -> Result<ServiceNodes, EngineError> {
         let cell = Cell {
             fsync,
             delay: Delay::Auto,
             fault: Fault::ProcessKill,
             nodes: NODES,
-            fences: Fences::Off,
+            fences: FenceCheck::Off,
         };
         let mut plan = Preset::Quick.plan(1);
         (plan.ttl, plan.restart_delay_max) = (ttl, ttl);
@@ -42,7 +42,7 @@ impl Nodes {
         for node in &mut nodes {
             node.await_answer().await?;
         }
-        Ok(Nodes(nodes))
+        Ok(ServiceNodes(nodes))
     }
 
     pub(crate) fn ports(&self) -> Vec<u16> {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use super::fake_clock::FakeClock;
-use crate::cell::{Cell, Delay, Fault, Fsync};
+use crate::cell::{Cell, Delay, Fault, FsyncMode};
 use crate::plan::Plan;
 
 /// How a node's process is started: the program and its first words, to which directives are added. A node of a boot is
@@ -85,7 +85,7 @@ impl ServerProgram {
             (_, Fault::WallClockStep) if FakeClock::library().is_none() => {
                 Some("libfaketime is not on this machine (Debian: apt-get install libfaketime)")
             }
-            (Fsync::Everysec, fault) if fault.is_power_loss() => {
+            (FsyncMode::Everysec, fault) if fault.is_power_loss() => {
                 Some("what redis-server has synced with everysec is not watched")
             }
             _ => None,
@@ -125,8 +125,8 @@ impl ServerProgram {
 
     /// Takes from the directory of a node that was killed what a power cut takes from it, where the process has not kept
     /// it in its own memory.
-    pub(super) fn forget_unsynced(&self, directory: &Path, fsync: Fsync) -> io::Result<()> {
-        if !self.is_redis || fsync == Fsync::Always || fsync == Fsync::None {
+    pub(super) fn forget_unsynced(&self, directory: &Path, fsync: FsyncMode) -> io::Result<()> {
+        if !self.is_redis || fsync == FsyncMode::Always || fsync == FsyncMode::None {
             return Ok(());
         }
         for entry in fs::read_dir(directory.join("appendonlydir"))? {

@@ -13,7 +13,7 @@ use quorlock_client_rules::call::Outcome;
 use quorlock_simulation::{Cluster, Random};
 
 use super::cluster::{cluster, nanos};
-use super::work::{Register, WORK_NS};
+use super::work::{ProtectedRegister, WORK_NS};
 use crate::cell::{Cell, Fault};
 use crate::effect::BEYOND;
 use crate::engine::EngineError;
@@ -92,7 +92,7 @@ pub(super) struct SimulatedTrial<'a> {
     pub(super) random: Random,
     pub(super) measured: Measured,
     pub(super) calls: BTreeMap<(usize, OperationId), CallPurpose>,
-    pub(super) registers: BTreeMap<String, Register>,
+    pub(super) registers: BTreeMap<String, ProtectedRegister>,
     pub(super) writes: u64,
     holds: u64,
     /// Locks that no other client wants: they show how many a node forgets.

@@ -11,12 +11,12 @@ use crate::history::Occurrence;
 
 /// What a lock protects. Without fences all holders come with 0.
 #[derive(Debug, Default)]
-pub(super) struct Register {
+pub(super) struct ProtectedRegister {
     value: u64,
     largest_fence: u64,
 }
 
-impl Register {
+impl ProtectedRegister {
     /// Whether a holder with this fence may read and write: none with a larger one has done so.
     fn takes(&mut self, fence: u64) -> bool {
         self.largest_fence = self.largest_fence.max(fence);

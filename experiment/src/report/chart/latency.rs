@@ -1,7 +1,7 @@
 //! Latency: which share of the acquisitions took longer than so long.
 
 use super::{BOTTOM, Drawing, LEFT, RIGHT, TOP, WIDTH, style_of};
-use crate::cell::Fsync;
+use crate::cell::FsyncMode;
 use crate::trial::Trial;
 
 /// A curve per fsync mode: which share of the acquisitions took longer than so many microseconds, both axes logarithmic.
@@ -53,8 +53,8 @@ pub(super) fn latency(trials: &[Trial]) -> Option<String> {
 }
 
 /// The acquisitions of each fsync mode of which there are enough, the quickest first.
-fn samples(trials: &[Trial]) -> Vec<(Fsync, Vec<u32>)> {
-    let of_mode = Fsync::ALL.map(|fsync| {
+fn samples(trials: &[Trial]) -> Vec<(FsyncMode, Vec<u32>)> {
+    let of_mode = FsyncMode::ALL.map(|fsync| {
         let trials = trials.iter().filter(|trial| trial.cell.fsync == fsync);
         let mut values: Vec<u32> = trials
             .flat_map(|trial| trial.measured.acquire_us.iter().copied())

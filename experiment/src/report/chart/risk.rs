@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::share::DelayShare;
 use super::{BOTTOM, Drawing, LEFT, RIGHT, TOP, WIDTH, style_of};
-use crate::cell::Fsync;
+use crate::cell::FsyncMode;
 use crate::statistics::wilson;
 use crate::summary::Summary;
 
@@ -33,8 +33,8 @@ pub(super) fn risk(summary: &Summary) -> Option<String> {
     Some(drawing.close())
 }
 
-fn curves(summary: &Summary) -> BTreeMap<Fsync, BTreeMap<DelayShare, Counts>> {
-    let mut curves: BTreeMap<Fsync, BTreeMap<DelayShare, Counts>> = BTreeMap::new();
+fn curves(summary: &Summary) -> BTreeMap<FsyncMode, BTreeMap<DelayShare, Counts>> {
+    let mut curves: BTreeMap<FsyncMode, BTreeMap<DelayShare, Counts>> = BTreeMap::new();
     for cell in &summary.cells {
         let Some(share) = DelayShare::of(&cell.cell) else {
             continue;
@@ -65,7 +65,7 @@ fn draw(
     drawing: &mut Drawing,
     shares: &[DelayShare],
     curve: &BTreeMap<DelayShare, Counts>,
-    fsync: Fsync,
+    fsync: FsyncMode,
     position: usize,
 ) {
     let style = style_of(fsync);

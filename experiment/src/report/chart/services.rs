@@ -2,13 +2,13 @@
 
 use super::strips::{StripRow, strips};
 use super::{Chart, drawn};
-use crate::compare::{Blow, Comparison, Figures, ServiceSummary};
+use crate::compare::{Blow, Comparison, LoadFigures, ServiceSummary};
 
 /// All charts of a comparison for which there is something to draw.
 pub(in crate::report) fn services(comparison: &Comparison) -> Vec<Chart> {
-    let rate = |figures: &Figures| figures.rate;
-    let p50 = |figures: &Figures| figures.p50_us.map(|us| us / 1e3);
-    let p99 = |figures: &Figures| figures.p99_us.map(|us| us / 1e3);
+    let rate = |figures: &LoadFigures| figures.rate;
+    let p50 = |figures: &LoadFigures| figures.p50_us.map(|us| us / 1e3);
+    let p99 = |figures: &LoadFigures| figures.p99_us.map(|us| us / 1e3);
     let apart = |row: &ServiceSummary| row.apart.clone();
     let together = |row: &ServiceSummary| row.together.clone();
     drawn([
@@ -47,8 +47,8 @@ pub(in crate::report) fn services(comparison: &Comparison) -> Vec<Chart> {
 
 fn spread(
     comparison: &Comparison,
-    load: impl Fn(&ServiceSummary) -> Option<Figures>,
-    values: impl Fn(&Figures) -> [f64; 3],
+    load: impl Fn(&ServiceSummary) -> Option<LoadFigures>,
+    values: impl Fn(&LoadFigures) -> [f64; 3],
     unit: &str,
 ) -> Option<String> {
     let rows = comparison.services.iter().filter_map(|row| {

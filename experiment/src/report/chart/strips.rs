@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::share::DelayShare;
 use super::{BOTTOM, Drawing, LEFT, RIGHT, ROW, TOP, WIDTH, ceiling};
-use crate::cell::{Cell, Fsync};
+use crate::cell::{Cell, FsyncMode};
 use crate::report::page::{escaped, text};
 use crate::summary::Summary;
 use crate::trial::Trial;
@@ -30,7 +30,7 @@ pub(super) fn sync(trials: &[Trial]) -> Option<String> {
         times.map(|us| f64::from(*us) / 1e3).collect()
     };
     // Without a log there is nothing to sync but the little that a node keeps of itself.
-    let label = |cell: Cell| under_load(cell).filter(|_| cell.fsync != Fsync::None);
+    let label = |cell: Cell| under_load(cell).filter(|_| cell.fsync != FsyncMode::None);
     strips(rows(trials, label, times), "ms", false)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// What is asked of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
+pub enum DiskOperation {
     /// Making a file.
     Create,
     /// Opening one.
@@ -31,21 +31,21 @@ pub enum Operation {
     SyncDirectory,
 }
 
-impl Operation {
+impl DiskOperation {
     /// Those that change what is on the disk.
-    pub const CHANGES: [Operation; 6] = [
-        Operation::Create,
-        Operation::Write,
-        Operation::Sync,
-        Operation::Rename,
-        Operation::Remove,
-        Operation::SyncDirectory,
+    pub const CHANGES: [DiskOperation; 6] = [
+        DiskOperation::Create,
+        DiskOperation::Write,
+        DiskOperation::Sync,
+        DiskOperation::Rename,
+        DiskOperation::Remove,
+        DiskOperation::SyncDirectory,
     ];
 }
 
 /// How an operation goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// It answers this error number and does nothing. A sync that fails gives its data up: as on Linux, the
     /// next one answers Ok, and the data is not durable.
     Error(i32),
@@ -60,7 +60,7 @@ pub enum Fault {
 pub(super) struct Faults {
     planned: Vec<Planned>,
     /// What has happened since the last `take_done`.
-    done: Vec<(Operation, Fault)>,
+    done: Vec<(DiskOperation, DiskFault)>,
     /// Syncs lie until told otherwise.
     pub(super) all_syncs_lie: bool,
     /// Called at every sync, without the directory's lock.
@@ -73,14 +73,14 @@ pub(super) type Hook = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Clone, Debug)]
 struct Planned {
-    operations: Vec<Operation>,
+    operations: Vec<DiskOperation>,
     left: u64,
-    fault: Fault,
+    fault: DiskFault,
 }
 
 impl Faults {
     /// The operation after the next `after` ones of these kinds goes wrong, once.
-    pub(super) fn plan(&mut self, operations: &[Operation], after: u64, fault: Fault) {
+    pub(super) fn plan(&mut self, operations: &[DiskOperation], after: u64, fault: DiskFault) {
         self.planned.push(Planned {
             operations: operations.to_vec(),
             left: after,
@@ -89,7 +89,7 @@ impl Faults {
     }
 
     /// What happens to this operation, which is about to be done.
-    pub(super) fn take_due(&mut self, operation: Operation) -> Option<Fault> {
+    pub(super) fn take_due(&mut self, operation: DiskOperation) -> Option<DiskFault> {
         let mut due = None;
         self.planned.retain_mut(|planned| {
             if !planned.operations.contains(&operation) {
@@ -102,24 +102,29 @@ impl Faults {
             planned.left -= 1;
             true
         });
-        let is_sync = matches!(operation, Operation::Sync | Operation::SyncDirectory);
-        let due = due.or((is_sync && self.all_syncs_lie).then_some(Fault::Lie));
+        let is_sync = matches!(
+            operation,
+            DiskOperation::Sync | DiskOperation::SyncDirectory
+        );
+        let due = due.or((is_sync && self.all_syncs_lie).then_some(DiskFault::Lie));
         self.done.extend(due.map(|fault| (operation, fault)));
         due
     }
 
     /// The faults since the last call, oldest first.
-    pub(super) fn take_done(&mut self) -> Vec<(Operation, Fault)> {
+    pub(super) fn take_done(&mut self) -> Vec<(DiskOperation, DiskFault)> {
         std::mem::take(&mut self.done)
     }
 }
 
-impl Fault {
+impl DiskFault {
     /// The error for operations that a fault can only make fail.
     pub(super) fn error(self) -> io::Error {
         match self {
-            Fault::Error(number) | Fault::Short(_, number) => io::Error::from_raw_os_error(number),
-            Fault::Lie => io::Error::other("only a sync can lie"),
+            DiskFault::Error(number) | DiskFault::Short(_, number) => {
+                io::Error::from_raw_os_error(number)
+            }
+            DiskFault::Lie => io::Error::other("only a sync can lie"),
         }
     }
 }

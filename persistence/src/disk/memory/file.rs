@@ -1,6 +1,6 @@
 //! One open file of a directory in memory.
 
-use super::faults::{Fault, Operation};
+use super::faults::{DiskFault, DiskOperation};
 use super::state::SharedState;
 use crate::disk::File;
 use std::io;
@@ -22,10 +22,10 @@ impl File for MemoryFile {
         if self.is_direct && !state.takes_blocks(offset, bytes) {
             return Err(rustix::io::Errno::INVAL.into());
         }
-        let fault = state.begin(Operation::Write)?;
+        let fault = state.begin(DiskOperation::Write)?;
         let written = match fault {
             None => bytes.len(),
-            Some(Fault::Short(written, _)) => written.min(bytes.len()),
+            Some(DiskFault::Short(written, _)) => written.min(bytes.len()),
             Some(fault) => return Err(fault.error()),
         };
         let (offset, bytes) = (index(offset), &bytes[..written]);
@@ -34,13 +34,13 @@ impl File for MemoryFile {
         let content = state.content_mut(self.id)?;
         content.write(offset, bytes, remembers_sync);
         let name = state.name_of(self.id);
-        state.done(Operation::Write, &name);
+        state.done(DiskOperation::Write, &name);
         fault.map_or(Ok(()), |fault| Err(fault.error()))
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
-        state.begin(Operation::Read)?;
+        state.begin(DiskOperation::Read)?;
         let content = state.content(self.id)?.bytes();
         let from = index(offset).min(content.len());
         let length = bytes.len().min(content.len() - from);
@@ -51,25 +51,25 @@ impl File for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         self.disk.call_sync_hook();
         let mut state = self.disk.lock();
-        let fault = state.begin(Operation::Sync)?;
+        let fault = state.begin(DiskOperation::Sync)?;
         let remembers_sync = state.remembers_sync;
         let content = state.content_mut(self.id)?;
         match fault {
             None if remembers_sync => content.sync(),
-            None | Some(Fault::Lie) => {}
+            None | Some(DiskFault::Lie) => {}
             Some(_) => content.abandon(),
         }
         let name = state.name_of(self.id);
-        state.done(Operation::Sync, &name);
+        state.done(DiskOperation::Sync, &name);
         match fault {
-            None | Some(Fault::Lie) => Ok(()),
+            None | Some(DiskFault::Lie) => Ok(()),
             Some(fault) => Err(fault.error()),
         }
     }
 
     fn len(&self) -> io::Result<u64> {
         let mut state = self.disk.lock();
-        state.begin(Operation::Length)?;
+        state.begin(DiskOperation::Length)?;
         Ok(state.content(self.id)?.bytes().len() as u64)
     }
 }

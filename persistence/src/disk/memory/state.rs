@@ -4,7 +4,7 @@
 //! once it has happened, so that no state of the disk goes unrecorded.
 
 use super::content::FileContent;
-use super::faults::{Fault, Faults, Hook, Operation};
+use super::faults::{DiskFault, DiskOperation, Faults, Hook};
 use super::loss::{Fate, PowerLoss, Sector, Unsynced};
 use super::names::FileNames;
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ pub(super) struct DiskState {
 /// The state after one change.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
-    pub(super) operation: Operation,
+    pub(super) operation: DiskOperation,
     pub(super) file: String,
     pub(super) state: DiskState,
 }
@@ -76,8 +76,8 @@ pub(super) struct Recorded {
 impl DiskState {
     /// An operation is about to be done: it fails here if it shall, or brings back a fault that the caller
     /// has to act out.
-    pub(super) fn begin(&mut self, operation: Operation) -> io::Result<Option<Fault>> {
-        let is_change = Operation::CHANGES.contains(&operation);
+    pub(super) fn begin(&mut self, operation: DiskOperation) -> io::Result<Option<DiskFault>> {
+        let is_change = DiskOperation::CHANGES.contains(&operation);
         if is_change && self.changes_left == Some(0) {
             return Err(io::Error::other("the simulated process has ended"));
         }
@@ -91,7 +91,7 @@ impl DiskState {
     }
 
     /// A change has happened.
-    pub(super) fn done(&mut self, operation: Operation, file: &str) {
+    pub(super) fn done(&mut self, operation: DiskOperation, file: &str) {
         if self.recorded.is_none() {
             return;
         }
@@ -260,10 +260,10 @@ impl DiskState {
 }
 
 /// Whether a fault of this operation does more than make it fail.
-fn acts_out(operation: Operation) -> bool {
+fn acts_out(operation: DiskOperation) -> bool {
     matches!(
         operation,
-        Operation::Write | Operation::Sync | Operation::SyncDirectory
+        DiskOperation::Write | DiskOperation::Sync | DiskOperation::SyncDirectory
     )
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use super::super::RealDisk;
-use super::{Disk, Fate, Fault, MemoryDisk, Operation, PowerLoss, Sector};
+use super::{Disk, DiskFault, DiskOperation, Fate, MemoryDisk, PowerLoss, Sector};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,7 +132,10 @@ fn a_failed_sync_gives_its_data_up_and_the_next_one_says_nothing() {
         content(&disk.after_loss(&PowerLoss::default()), "a")[600],
         2
     );
-    assert_eq!(disk.take_faults(), [(Operation::Sync, Fault::Error(5))]);
+    assert_eq!(
+        disk.take_faults(),
+        [(DiskOperation::Sync, DiskFault::Error(5))]
+    );
 }
 
 #[test]
@@ -157,8 +160,12 @@ fn a_lying_sync_makes_nothing_durable_until_a_true_one_does() {
 fn operations_fail_where_they_were_asked_to_and_once() {
     let disk = disk();
     let file = disk.open("a").unwrap();
-    disk.plan_fault(&[Operation::Write], 1, Fault::Short(3, 28));
-    disk.plan_fault(&[Operation::Rename, Operation::Remove], 0, Fault::Error(5));
+    disk.plan_fault(&[DiskOperation::Write], 1, DiskFault::Short(3, 28));
+    disk.plan_fault(
+        &[DiskOperation::Rename, DiskOperation::Remove],
+        0,
+        DiskFault::Error(5),
+    );
     file.write_at(0, b"whole").unwrap();
     let error = file.write_at(10, b"abcdef").unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -189,8 +196,8 @@ fn every_change_is_recorded_with_the_disk_after_it() {
     disk.open("a").unwrap().write_at(0, b"x").unwrap();
     disk.rename("a", "b").unwrap();
     let points = disk.take_points();
-    let operations: Vec<Operation> = points.iter().map(|point| point.operation).collect();
-    assert_eq!(operations, [Operation::Write, Operation::Rename]);
+    let operations: Vec<DiskOperation> = points.iter().map(|point| point.operation).collect();
+    assert_eq!(operations, [DiskOperation::Write, DiskOperation::Rename]);
     assert_eq!(content(&points[0].disk, "a")[0], b'x');
     assert_eq!(names(&points[1].disk), ["b"]);
     assert!(disk.take_points().is_empty());

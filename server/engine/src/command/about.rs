@@ -19,12 +19,12 @@ pub struct Description {
     /// As [`crate::Spec::syntax`]; of a subcommand what follows both names.
     pub syntax: &'static str,
     /// The rest.
-    pub about: About,
+    pub about: Docs,
 }
 
 /// What execution does not depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct Docs {
     /// The version of Redis in which it came, or of the server that invented it.
     pub since: &'static str,
     /// What it is for; some categories follow from the flags.
@@ -37,14 +37,14 @@ pub struct About {
     pub key_count_at: usize,
 }
 
-impl About {
+impl Docs {
     /// A command without subcommands.
     pub const fn new(
         since: &'static str,
         categories: Categories,
         access: &'static [KeyAccess],
-    ) -> About {
-        About {
+    ) -> Docs {
+        Docs {
             since,
             categories,
             access,
@@ -54,13 +54,13 @@ impl About {
     }
 
     /// The same where this argument says how many keys follow it.
-    pub const fn counted_at(mut self, argument: usize) -> About {
+    pub const fn counted_at(mut self, argument: usize) -> Docs {
         self.key_count_at = argument;
         self
     }
 
     /// The same with subcommands.
-    pub const fn with_subcommands(mut self, subcommands: &'static [Description]) -> About {
+    pub const fn with_subcommands(mut self, subcommands: &'static [Description]) -> Docs {
         self.subcommands = subcommands;
         self
     }
@@ -75,7 +75,7 @@ pub(crate) const fn part(name: &'static str, arity: i8, flags: Flags) -> Descrip
         keys: KeyPositions::NONE,
         summary: "",
         syntax: "",
-        about: About::new("", Categories::NONE, &[]),
+        about: Docs::new("", Categories::NONE, &[]),
     }
 }
 

@@ -3,7 +3,7 @@
 //! All operations of one command make one change: they are read before the first is carried out, and the string is
 //! written once.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::bitmaps::{BITS_MAX, NOT_AN_OFFSET, with_room_for};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -17,7 +17,7 @@ pub(super) const FAMILY: Family = &[&BITFIELD, &BITFIELD_RO];
 
 const BITFIELD: Spec = Spec {
     name: "bitfield",
-    about: About::new("3.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
+    about: Docs::new("3.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
     arity: -2,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -29,7 +29,7 @@ const BITFIELD: Spec = Spec {
 
 const BITFIELD_RO: Spec = Spec {
     name: "bitfield_ro",
-    about: About::new("6.0.0", Categories::BITMAP, &[KeyAccess::READ]),
+    about: Docs::new("6.0.0", Categories::BITMAP, &[KeyAccess::READ]),
     flags: Flags::READ_KEYS.with(Flags::FAST),
     summary: "Reads numbers of up to 64 bits within a key's string",
     syntax: "key [GET encoding offset [GET encoding offset ...]]",

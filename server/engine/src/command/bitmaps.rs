@@ -3,7 +3,7 @@
 //! Bit 0 is the highest bit of the first byte, as in Redis. A change of one bit is logged as the whole string it makes, so
 //! these are for short strings.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = &[&SETBIT, &GETBIT, &BITCOUNT, &BITPOS, &BITOP
 
 const SETBIT: Spec = Spec {
     name: "setbit",
-    about: About::new("2.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
+    about: Docs::new("2.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -83,7 +83,7 @@ fn bit_at(bytes: &[u8], offset: usize) -> bool {
 
 const GETBIT: Spec = Spec {
     name: "getbit",
-    about: About::new("2.2.0", Categories::BITMAP, &[KeyAccess::READ]),
+    about: Docs::new("2.2.0", Categories::BITMAP, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -101,7 +101,7 @@ fn getbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const BITCOUNT: Spec = Spec {
     name: "bitcount",
-    about: About::new("2.6.0", Categories::BITMAP, &[KeyAccess::READ]),
+    about: Docs::new("2.6.0", Categories::BITMAP, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -197,7 +197,7 @@ fn to_bit(offset: usize) -> u8 {
 
 const BITPOS: Spec = Spec {
     name: "bitpos",
-    about: About::new("2.8.7", Categories::BITMAP, &[KeyAccess::READ]),
+    about: Docs::new("2.8.7", Categories::BITMAP, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -255,7 +255,7 @@ fn first_bit(bytes: &[u8], bit: bool, first: usize, last: usize) -> Option<usize
 
 const BITOP: Spec = Spec {
     name: "bitop",
-    about: About::new(
+    about: Docs::new(
         "2.6.0",
         Categories::BITMAP,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],

@@ -1,6 +1,6 @@
 //! Commands on lists that wait for an element where there is none.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::wait_limit;
 use crate::command::list_moves::{SeveralPops, move_element};
 use crate::command::lists::{end_named, pop_elements};
@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPO
 
 const BLPOP: Spec = Spec {
     name: "blpop",
-    about: About::new("2.0.0", Categories::LIST, &[KeyAccess::TAKE]),
+    about: Docs::new("2.0.0", Categories::LIST, &[KeyAccess::TAKE]),
     arity: -3,
     flags: Flags::WRITE_KEYS
         .with(Flags::NO_SCRIPT)
@@ -57,7 +57,7 @@ fn pop(
 
 const BLMOVE: Spec = Spec {
     name: "blmove",
-    about: About::new(
+    about: Docs::new(
         "6.2.0",
         Categories::LIST,
         &[KeyAccess::TAKE, KeyAccess::ADD],
@@ -81,7 +81,7 @@ fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const BRPOPLPUSH: Spec = Spec {
     name: "brpoplpush",
-    about: About::new(
+    about: Docs::new(
         "2.2.0",
         Categories::LIST,
         &[KeyAccess::TAKE, KeyAccess::ADD],
@@ -114,7 +114,7 @@ fn move_or_wait(
 
 const BLMPOP: Spec = Spec {
     name: "blmpop",
-    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(2),
+    about: Docs::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(2),
     arity: -5,
     flags: Flags::WRITE_KEYS
         .with(Flags::BLOCKING)

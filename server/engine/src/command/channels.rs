@@ -1,7 +1,7 @@
 //! Publishing: PUBLISH and SPUBLISH, by clients, scripts and transactions.
 
 use crate::channels::Subscription;
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -11,7 +11,7 @@ pub(super) const FAMILY: Family = &[&PUBLISH, &SPUBLISH];
 
 const PUBLISH: Spec = Spec {
     name: "publish",
-    about: About::new("2.0.0", Categories::NONE, &[]),
+    about: Docs::new("2.0.0", Categories::NONE, &[]),
     arity: 3,
     flags: Flags::FAST
         .with(Flags::MAY_REPLICATE)
@@ -27,7 +27,7 @@ const PUBLISH: Spec = Spec {
 const SPUBLISH: Spec = Spec {
     name: "spublish",
     keys: KeyPositions::ONE,
-    about: About::new("7.0.0", Categories::NONE, &[KeyAccess::NOT_KEY]),
+    about: Docs::new("7.0.0", Categories::NONE, &[KeyAccess::NOT_KEY]),
     summary: "Sends a message to those who listen to a sharded channel; returns how many they are",
     syntax: "shardchannel message",
     handler: Handler::Keys(|context, arguments| publish(context, Subscription::Shard, arguments)),

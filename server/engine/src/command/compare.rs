@@ -2,7 +2,7 @@
 //!
 //! A lock is released with one of them where its holder's token is the value, without a script.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -15,7 +15,7 @@ pub(super) const FAMILY: Family = &[&DELEX, &DELIFEQ];
 
 const DELEX: Spec = Spec {
     name: "delex",
-    about: About::new("8.4.0", Categories::STRING, &[KeyAccess::REMOVE]),
+    about: Docs::new("8.4.0", Categories::STRING, &[KeyAccess::REMOVE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -49,7 +49,7 @@ fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const DELIFEQ: Spec = Spec {
     name: "delifeq",
-    about: About::new("Valkey 9.0", Categories::STRING, &[KeyAccess::REMOVE]),
+    about: Docs::new("Valkey 9.0", Categories::STRING, &[KeyAccess::REMOVE]),
     arity: 3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,

@@ -1,6 +1,6 @@
 //! Counters: strings that are whole numbers of 64 bits.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -13,7 +13,7 @@ pub(super) const FAMILY: Family = &[&INCR, &DECR, &INCRBY, &DECRBY];
 
 const INCR: Spec = Spec {
     name: "incr",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 2,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -24,7 +24,7 @@ const INCR: Spec = Spec {
 
 const DECR: Spec = Spec {
     name: "decr",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     summary: "Takes one from a key's number, which begins at 0; keeps the TTL",
     handler: Handler::Keys(|context, arguments| add(context, arguments[1], -1)),
     ..INCR
@@ -32,7 +32,7 @@ const DECR: Spec = Spec {
 
 const INCRBY: Spec = Spec {
     name: "incrby",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     summary: "Adds to a key's number, which begins at 0; keeps the TTL",
     syntax: "key increment",
@@ -42,7 +42,7 @@ const INCRBY: Spec = Spec {
 
 const DECRBY: Spec = Spec {
     name: "decrby",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     summary: "Takes from a key's number, which begins at 0; keeps the TTL",
     syntax: "key decrement",

@@ -1,6 +1,6 @@
 //! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME.
 
-use crate::command::about::{About, Categories};
+use crate::command::about::{Categories, Docs};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &SWAPDB, &TIME
 
 const DBSIZE: Spec = Spec {
     name: "dbsize",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[]),
     arity: 1,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::NONE,
@@ -32,7 +32,7 @@ fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorR
 
 const FLUSHDB: Spec = Spec {
     name: "flushdb",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
@@ -50,7 +50,7 @@ const FLUSHDB: Spec = Spec {
 
 const FLUSHALL: Spec = Spec {
     name: "flushall",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
@@ -78,7 +78,7 @@ fn flush(
 
 const SWAPDB: Spec = Spec {
     name: "swapdb",
-    about: About::new(
+    about: Docs::new(
         "4.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
@@ -114,7 +114,7 @@ fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const TIME: Spec = Spec {
     name: "time",
-    about: About::new("2.6.0", Categories::NONE, &[]),
+    about: Docs::new("2.6.0", Categories::NONE, &[]),
     arity: 1,
     flags: Flags::FAST.with(Flags::ALWAYS),
     keys: KeyPositions::NONE,

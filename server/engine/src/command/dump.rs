@@ -5,7 +5,7 @@
 
 use sha1_smol::Sha1;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -21,7 +21,7 @@ pub(super) const FAMILY: Family = &[&DUMP, &RESTORE];
 
 const DUMP: Spec = Spec {
     name: "dump",
-    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
+    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -52,7 +52,7 @@ fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const RESTORE: Spec = Spec {
     name: "restore",
-    about: About::new(
+    about: Docs::new(
         "2.6.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[KeyAccess::OVERWRITE],

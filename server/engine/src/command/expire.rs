@@ -1,6 +1,6 @@
 //! Deadlines: setting them, reading them, taking them away.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -25,7 +25,7 @@ pub(super) const FAMILY: Family = &[
 
 const EXPIRE: Spec = Spec {
     name: "expire",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -38,7 +38,7 @@ const EXPIRE: Spec = Spec {
 
 const PEXPIRE: Spec = Spec {
     name: "pexpire",
-    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a TTL in milliseconds, with conditions",
     syntax: "key milliseconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
@@ -49,7 +49,7 @@ const PEXPIRE: Spec = Spec {
 
 const EXPIREAT: Spec = Spec {
     name: "expireat",
-    about: About::new("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
+    about: Docs::new("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix seconds, with conditions",
     syntax: "key unix-time-seconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
@@ -60,7 +60,7 @@ const EXPIREAT: Spec = Spec {
 
 const PEXPIREAT: Spec = Spec {
     name: "pexpireat",
-    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     summary: "Gives a key a deadline in Unix milliseconds, with conditions",
     syntax: "key unix-time-milliseconds [condition: NX|XX|GT|LT]",
     handler: Handler::Keys(|context, arguments| {
@@ -75,7 +75,7 @@ fn expire(
     name: &str,
     form: TimeForm,
 ) -> Result<Reply, ErrorReply> {
-    let conditions = Conditions::parse(&arguments[3..])?;
+    let conditions = ExpireConditions::parse(&arguments[3..])?;
     let key = arguments[1];
     let deadline = form
         .deadline(integer(arguments[2])?, context.now)
@@ -104,16 +104,16 @@ fn expire(
 
 /// When a deadline may be set.
 #[derive(Clone, Copy, Default)]
-struct Conditions {
+struct ExpireConditions {
     if_none: bool,
     if_any: bool,
     if_later: bool,
     if_earlier: bool,
 }
 
-impl Conditions {
-    fn parse(arguments: &[&[u8]]) -> Result<Conditions, ErrorReply> {
-        let mut conditions = Conditions::default();
+impl ExpireConditions {
+    fn parse(arguments: &[&[u8]]) -> Result<ExpireConditions, ErrorReply> {
+        let mut conditions = ExpireConditions::default();
         for argument in arguments {
             if is_option(argument, "nx") {
                 conditions.if_none = true;
@@ -157,7 +157,7 @@ impl Conditions {
 
 const TTL: Spec = Spec {
     name: "ttl",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -172,7 +172,7 @@ const TTL: Spec = Spec {
 
 const PTTL: Spec = Spec {
     name: "pttl",
-    about: About::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
+    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
@@ -184,7 +184,7 @@ const PTTL: Spec = Spec {
 
 const EXPIRETIME: Spec = Spec {
     name: "expiretime",
-    about: About::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
+    about: Docs::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
@@ -196,7 +196,7 @@ const EXPIRETIME: Spec = Spec {
 
 const PEXPIRETIME: Spec = Spec {
     name: "pexpiretime",
-    about: About::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
+    about: Docs::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
     summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
     handler: Handler::Keys(|context, arguments| remaining(context, arguments[1], unix_ms)),
     ..TTL
@@ -242,7 +242,7 @@ const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
 const PERSIST: Spec = Spec {
     name: "persist",
-    about: About::new("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
     arity: 2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,

@@ -1,6 +1,6 @@
 //! Numbers with a fraction: INCRBYFLOAT and HINCRBYFLOAT.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::hashes::set_or_create;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -15,7 +15,7 @@ pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
 /// A sum may have some thousand digits, however short its summands are: hence the flag.
 const INCRBYFLOAT: Spec = Spec {
     name: "incrbyfloat",
-    about: About::new("2.6.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("2.6.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -43,7 +43,7 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 
 const HINCRBYFLOAT: Spec = Spec {
     name: "hincrbyfloat",
-    about: About::new("2.6.0", Categories::HASH, &[KeyAccess::CHANGE]),
+    about: Docs::new("2.6.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     summary: "Adds to the number in a hash's field, which may have a fraction and begins at 0",
     syntax: "key field increment:double",

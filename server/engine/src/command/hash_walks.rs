@@ -1,7 +1,7 @@
 //! Some fields of a hash: HSCAN and HRANDFIELD.
 
 use crate::caller::Protocol;
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::command::walks::{any_offset, count_of, sample, scan};
@@ -15,7 +15,7 @@ pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
 const HSCAN: Spec = Spec {
     name: "hscan",
-    about: About::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -41,7 +41,7 @@ fn add_pair(
 
 const HRANDFIELD: Spec = Spec {
     name: "hrandfield",
-    about: About::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,

@@ -1,6 +1,6 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -20,7 +20,7 @@ pub(super) const FAMILY: Family = &[
 
 const HSET: Spec = Spec {
     name: "hset",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     arity: -4,
     flags: Flags::GROW_KEYS
         .with(Flags::FAST)
@@ -72,7 +72,7 @@ pub(super) fn set_or_create(
 
 const HMSET: Spec = Spec {
     name: "hmset",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
     summary: "Sets fields of a hash; HSET with another reply",
     handler: Handler::Keys(hmset),
     ..HSET
@@ -92,7 +92,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HSETNX: Spec = Spec {
     name: "hsetnx",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::ADD]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::ADD]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -116,7 +116,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const HGET: Spec = Spec {
     name: "hget",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -139,7 +139,7 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HMGET: Spec = Spec {
     name: "hmget",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     summary: "Returns several fields of a hash",
@@ -168,7 +168,7 @@ fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HEXISTS: Spec = Spec {
     name: "hexists",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Tells whether a hash has a field",
     handler: Handler::Keys(hexists),
     ..HGET
@@ -184,7 +184,7 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HSTRLEN: Spec = Spec {
     name: "hstrlen",
-    about: About::new("3.2.0", Categories::HASH, &[KeyAccess::LOOK]),
+    about: Docs::new("3.2.0", Categories::HASH, &[KeyAccess::LOOK]),
     summary: "Returns the length of what a hash's field holds",
     handler: Handler::Keys(hstrlen),
     ..HGET
@@ -200,7 +200,7 @@ fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HINCRBY: Spec = Spec {
     name: "hincrby",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::CHANGE]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::CHANGE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -233,7 +233,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HDEL: Spec = Spec {
     name: "hdel",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -259,7 +259,7 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HLEN: Spec = Spec {
     name: "hlen",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -277,7 +277,7 @@ fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HKEYS: Spec = Spec {
     name: "hkeys",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -301,7 +301,7 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HVALS: Spec = Spec {
     name: "hvals",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns what the fields of a hash hold",
     handler: Handler::Keys(hvals),
     ..HKEYS
@@ -322,7 +322,7 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HGETALL: Spec = Spec {
     name: "hgetall",
-    about: About::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
     summary: "Returns the fields of a hash with their values",
     handler: Handler::Keys(hgetall),
     ..HKEYS

@@ -1,6 +1,6 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::scan::is_visible;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -11,7 +11,7 @@ pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TOUCH, &TYPE, &RAND
 
 const DEL: Spec = Spec {
     name: "del",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE),
     keys: KeyPositions::ALL,
@@ -22,7 +22,7 @@ const DEL: Spec = Spec {
 
 const UNLINK: Spec = Spec {
     name: "unlink",
-    about: About::new("4.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
+    about: Docs::new("4.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ALL,
@@ -37,7 +37,7 @@ fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 
 const EXISTS: Spec = Spec {
     name: "exists",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
     arity: -2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ALL,
@@ -56,7 +56,7 @@ fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const TOUCH: Spec = Spec {
     name: "touch",
-    about: About::new("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK]),
+    about: Docs::new("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK]),
     summary: "Counts which of the keys exist, which counts as reading them",
     handler: Handler::Keys(touch),
     ..EXISTS
@@ -72,7 +72,7 @@ fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const TYPE: Spec = Spec {
     name: "type",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -92,7 +92,7 @@ fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
 
 const RANDOMKEY: Spec = Spec {
     name: "randomkey",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[]),
     arity: 1,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,

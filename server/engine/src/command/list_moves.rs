@@ -1,6 +1,6 @@
 //! Elements go from list to list, or come from the first list that has one.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{is_option, positive_number};
 use crate::command::lists::{end_named, pop_elements, pop_event, push_event, push_or_create};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -17,7 +17,7 @@ pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
 
 const LMOVE: Spec = Spec {
     name: "lmove",
-    about: About::new(
+    about: Docs::new(
         "6.2.0",
         Categories::LIST,
         &[KeyAccess::TAKE, KeyAccess::ADD],
@@ -37,7 +37,7 @@ fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const RPOPLPUSH: Spec = Spec {
     name: "rpoplpush",
-    about: About::new(
+    about: Docs::new(
         "1.2.0",
         Categories::LIST,
         &[KeyAccess::TAKE, KeyAccess::ADD],
@@ -135,7 +135,7 @@ fn rotate(
 
 const LMPOP: Spec = Spec {
     name: "lmpop",
-    about: About::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(1),
+    about: Docs::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(1),
     arity: -4,
     flags: Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,

@@ -1,6 +1,6 @@
 //! Elements in the middle of lists: looked for, inserted, removed, trimmed.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option, saturated_count};
 use crate::command::lists::range_of;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = &[&LINSERT, &LREM, &LTRIM, &LPOS];
 
 const LINSERT: Spec = Spec {
     name: "linsert",
-    about: About::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
+    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
     arity: 5,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,
@@ -49,7 +49,7 @@ fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const LREM: Spec = Spec {
     name: "lrem",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
     arity: 4,
     flags: Flags::WRITE_KEYS
         .with(Flags::WHOLE_VALUE)
@@ -124,7 +124,7 @@ fn remove(
 
 const LTRIM: Spec = Spec {
     name: "ltrim",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
     arity: 4,
     flags: Flags::WRITE_KEYS,
     keys: KeyPositions::ONE,
@@ -165,7 +165,7 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const LPOS: Spec = Spec {
     name: "lpos",
-    about: About::new("6.0.6", Categories::LIST, &[KeyAccess::READ]),
+    about: Docs::new("6.0.6", Categories::LIST, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,

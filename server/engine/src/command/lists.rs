@@ -1,6 +1,6 @@
 //! Lists: elements in their order under one key. Queues and waiters of fair locks stand in them.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option, positive, saturated_count};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = &[
 
 const LPUSH: Spec = Spec {
     name: "lpush",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::ADD]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::ADD]),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -87,7 +87,7 @@ pub(super) fn push_or_create(
 
 const LPUSHX: Spec = Spec {
     name: "lpushx",
-    about: About::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
+    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
     summary: "Adds elements at the left end of a list that exists; returns its length",
     handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Left)),
     ..LPUSH
@@ -95,7 +95,7 @@ const LPUSHX: Spec = Spec {
 
 const RPUSHX: Spec = Spec {
     name: "rpushx",
-    about: About::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
+    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
     summary: "Adds elements at the right end of a list that exists; returns its length",
     handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Right)),
     ..LPUSH
@@ -116,7 +116,7 @@ fn push_if_exists(
 
 const LPOP: Spec = Spec {
     name: "lpop",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::TAKE]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::TAKE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -199,7 +199,7 @@ pub(super) fn pop_elements(
 
 const LLEN: Spec = Spec {
     name: "llen",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::LOOK]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -216,7 +216,7 @@ fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const LINDEX: Spec = Spec {
     name: "lindex",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -252,7 +252,7 @@ fn index_of(number: i64, length: usize) -> Option<usize> {
 
 const LRANGE: Spec = Spec {
     name: "lrange",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
     arity: 4,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -291,7 +291,7 @@ pub(super) fn range_of(start: i64, stop: i64, length: usize) -> std::ops::Range<
 
 const LSET: Spec = Spec {
     name: "lset",
-    about: About::new("1.0.0", Categories::LIST, &[KeyAccess::UPDATE]),
+    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::UPDATE]),
     arity: 4,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::ONE,

@@ -4,7 +4,7 @@
 //! shared, or a hash, as Redisson's scripts do. What is said of a holder is in `holders` and not in the log, so no script may decide by it.
 
 use crate::channels::Subscription;
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::locks::SINCE;
 use crate::command::scan::{ScanFilter, cursor, page_of_slots};
 use crate::command::shared_locks;
@@ -22,7 +22,7 @@ use crate::keyspace::holders::Holder;
 use crate::keyspace::list::List;
 use crate::keyspace::lock_holder::may_be_lock;
 use crate::keyspace::shared_holders::SharedHolders;
-use crate::lock_counts::LockEnd;
+use crate::lock_counts::LockEndReason;
 use crate::notifications::Class;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
@@ -32,7 +32,7 @@ pub(super) const FAMILY: Family = &[&INFO, &LIST, &FORCE_RELEASE];
 
 const INFO: Spec = Spec {
     name: "lock.info",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::NO_SCRIPT),
     keys: KeyPositions::ONE,
@@ -64,7 +64,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let waiters = Some(queues.len_of(&queue) as u64);
     // The ceiling that covers it may not be on record yet.
     context.effects.tells_fence |= fence.is_some();
-    let mut facts = Facts::new(context.effects);
+    let mut facts = LockDescription::new(context.effects);
     facts.add_key(entry, now, usize::MAX)?;
     if let ValueRef::Collection(Collection::SharedLock(holders)) = entry.value() {
         facts.add_shared(keyspace, holders, now, HOLDERS_SHOWN_MAX)?;
@@ -85,7 +85,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 const LIST: Spec = Spec {
     name: "lock.list",
     // It shows tokens, with which locks can be released, and addresses.
-    about: About::new(SINCE, Categories::KEYSPACE.with(Categories::DANGEROUS), &[]),
+    about: Docs::new(SINCE, Categories::KEYSPACE.with(Categories::DANGEROUS), &[]),
     arity: -1,
     flags: INFO.flags,
     keys: KeyPositions::NONE,
@@ -123,7 +123,7 @@ fn row(
     now: NodeTime,
 ) -> Result<Reply, ErrorReply> {
     let entry = keyspace.entry(slot);
-    let mut facts = Facts::new(effects);
+    let mut facts = LockDescription::new(effects);
     facts.add("name", Some(entry.key()))?;
     facts.add_key(entry, now, FIELDS_PER_ROW)?;
     match entry.value() {
@@ -137,7 +137,7 @@ fn row(
 
 const FORCE_RELEASE: Spec = Spec {
     name: "lock.force-release",
-    about: About::new(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE]),
+    about: Docs::new(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE]),
     arity: 3,
     // The holder goes on working, and does not know.
     flags: Flags::WRITE_KEYS
@@ -165,13 +165,14 @@ fn force_release(
             (is_field, Some(Unlocked::of(fields)))
         }
         Some(ValueRef::Collection(Collection::SharedLock(_))) => {
-            let is_held = shared_locks::release(context, &found, (name, token), LockEnd::Forced)?;
+            let is_held =
+                shared_locks::release(context, &found, (name, token), LockEndReason::Forced)?;
             return Ok(Reply::flag(is_held));
         }
         Some(ValueRef::Collection(_)) => return Err(NO_LOCK),
     };
     if is_held {
-        context.end_key(&found, name, LockEnd::Forced)?;
+        context.end_key(&found, name, LockEndReason::Forced)?;
         if let Some(message) = message {
             message.publish(context, name)?;
         }
@@ -233,15 +234,15 @@ enum Detail {
 }
 
 /// What a reply says of a lock, each part charged before it is made.
-struct Facts<'e> {
+struct LockDescription<'e> {
     effects: &'e mut Effects,
     pairs: Vec<(Reply, Reply)>,
 }
 
-impl Facts<'_> {
-    fn new(effects: &mut Effects) -> Facts<'_> {
+impl LockDescription<'_> {
+    fn new(effects: &mut Effects) -> LockDescription<'_> {
         let pairs = Vec::new();
-        Facts { effects, pairs }
+        LockDescription { effects, pairs }
     }
 
     /// What the key says: what kind of lock it is, its token, and the time it has left, -1 without end.
@@ -285,7 +286,7 @@ impl Facts<'_> {
             let client = taken.and_then(|taken| keyspace.holders.client_numbered(taken.client_id));
             let client = client.as_ref();
             let held_ms = taken.map(|taken| now.saturating_since(taken.since));
-            let mut facts = Facts::new(self.effects);
+            let mut facts = LockDescription::new(self.effects);
             facts.add("token", Some(holder.token()))?;
             let left = Reply::Integer(integer(holder.end().left_ms(now)));
             facts.push("ttl-ms", left)?;

@@ -1,6 +1,6 @@
 //! LOCK.SESSION, which an agent carries out in place of a node.
 
-use crate::command::about::{About, Categories};
+use crate::command::about::{Categories, Docs};
 use crate::command::locks::SINCE;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::error::ErrorReply;
@@ -9,7 +9,7 @@ pub(super) const FAMILY: Family = &[&SESSION];
 
 const SESSION: Spec = Spec {
     name: "lock.session",
-    about: About::new(SINCE, Categories::CONNECTION, &[]),
+    about: Docs::new(SINCE, Categories::CONNECTION, &[]),
     arity: -2,
     flags: Flags::FAST.with(Flags::NO_SCRIPT).with(Flags::NO_MULTI),
     keys: KeyPositions::NONE,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::caller::Protocol;
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::locks::{SINCE, admit_token};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
 const WAIT: Spec = Spec {
     name: "lock.wait",
     // Whoever may not take the lock has nothing to wait for, and would hold up those behind it.
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
     arity: -3,
     flags: Flags::READ_KEYS
         .with(Flags::FAST)

@@ -4,7 +4,7 @@
 //! other, and GET, PTTL and a compare-and-delete work on them. Only the fence is new; the rules are in `fences`. A lock
 //! that is held shared is in `shared_locks`.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::set_options::{SetExpiry, set_deadline};
 use crate::command::shared_locks;
@@ -14,7 +14,7 @@ use crate::control::Ceiling;
 use crate::error::ErrorReply;
 use crate::fences::{FenceName, FenceRefusal};
 use crate::keyspace::KeySlot;
-use crate::lock_counts::{LockEnd, LockRefusal};
+use crate::lock_counts::{LockEndReason, LockRefusal};
 use crate::lock_queues::TOKEN_BYTES_MAX;
 use crate::notifications::Class;
 use crate::number::parse_integer;
@@ -25,7 +25,7 @@ pub(super) const FAMILY: Family = &[&ACQUIRE, &EXTEND, &RELEASE, &FENCE, &CEILIN
 
 const ACQUIRE: Spec = Spec {
     name: "lock.acquire",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
     keys: KeyPositions::ONE,
@@ -123,7 +123,7 @@ impl<'a> AcquireOptions<'a> {
 
 const EXTEND: Spec = Spec {
     name: "lock.extend",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 4,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -157,7 +157,7 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const RELEASE: Spec = Spec {
     name: "lock.release",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::REMOVE]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::REMOVE]),
     arity: 3,
     summary: "Frees a lock, if this token holds it",
     syntax: "key token",
@@ -170,8 +170,12 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     let found = context.look_at(name);
     let is_held = is_held_by(context, &found, arguments[2]);
     if !is_held {
-        let is_released =
-            shared_locks::release(context, &found, (name, arguments[2]), LockEnd::Released)?;
+        let is_released = shared_locks::release(
+            context,
+            &found,
+            (name, arguments[2]),
+            LockEndReason::Released,
+        )?;
         return Ok(Reply::flag(is_released));
     }
     context.delete(&found, name)?;
@@ -181,7 +185,7 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const FENCE: Spec = Spec {
     name: "lock.fence",
-    about: About::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 4,
     // Its ceilings take room of the log, which a full disk keeps for releases.
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
@@ -217,7 +221,7 @@ fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const CEILING: Spec = Spec {
     name: "lock.ceiling",
-    about: About::new(SINCE, Categories::NONE, &[]),
+    about: Docs::new(SINCE, Categories::NONE, &[]),
     arity: 1,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::NO_SCRIPT),
     keys: KeyPositions::NONE,
@@ -236,7 +240,7 @@ const CEILING: Spec = Spec {
 
 const ADOPT: Spec = Spec {
     name: "lock.adopt",
-    about: About::new(SINCE, Categories::NONE, &[]),
+    about: Docs::new(SINCE, Categories::NONE, &[]),
     arity: 2,
     flags: Flags::WRITE_KEYS.with(Flags::ADMIN).with(NOT_AMONG_OTHERS),
     keys: KeyPositions::NONE,

@@ -8,7 +8,7 @@ mod introspection;
 mod subscriptions;
 mod transactions;
 
-use crate::command::about::{About, Categories, Description, KeyAccess};
+use crate::command::about::{Categories, Description, Docs, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 
 /// In the order of COMMAND.
@@ -29,7 +29,7 @@ const fn row(name: &'static str, arity: i8, command: NodeCommand) -> Spec {
         keys: KeyPositions::NONE,
         summary: "",
         syntax: "",
-        about: About::new("", Categories::NONE, &[]),
+        about: Docs::new("", Categories::NONE, &[]),
         handler: Handler::Node(command),
     }
 }

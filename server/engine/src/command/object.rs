@@ -1,7 +1,7 @@
 //! What a key takes and how it is kept: OBJECT, MEMORY USAGE and DEBUG OBJECT, for people and tools that look around. What
 //! else there is of MEMORY is the node's.
 
-use crate::command::about::{About, Categories, Description, KeyAccess, part};
+use crate::command::about::{Categories, Description, Docs, KeyAccess, part};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 use crate::context::CommandContext;
@@ -13,7 +13,7 @@ pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
 
 const OBJECT: Spec = Spec {
     name: "object",
-    about: About::new("2.2.3", Categories::NONE, &[]).with_subcommands(OBJECT_PARTS),
+    about: Docs::new("2.2.3", Categories::NONE, &[]).with_subcommands(OBJECT_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -65,7 +65,7 @@ fn idle_s(context: &CommandContext<'_>, slot: Slot) -> u64 {
 /// DEBUG OBJECT, which the node executes by this row where it allows DEBUG.
 pub const DEBUG_OBJECT: &Spec = &Spec {
     name: "debug",
-    about: About::new("1.0.0", Categories::NONE, &[]),
+    about: Docs::new("1.0.0", Categories::NONE, &[]),
     arity: 3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,
@@ -110,7 +110,7 @@ fn of_entry(
 
 const MEMORY: Spec = Spec {
     name: "memory",
-    about: About::new("4.0.0", Categories::NONE, &[]).with_subcommands(MEMORY_PARTS),
+    about: Docs::new("4.0.0", Categories::NONE, &[]).with_subcommands(MEMORY_PARTS),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::SECOND,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::integer;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -16,7 +16,7 @@ pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APP
 
 const STRLEN: Spec = Spec {
     name: "strlen",
-    about: About::new("2.2.0", Categories::STRING, &[KeyAccess::LOOK]),
+    about: Docs::new("2.2.0", Categories::STRING, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -32,7 +32,7 @@ fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETRANGE: Spec = Spec {
     name: "getrange",
-    about: About::new("2.4.0", Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new("2.4.0", Categories::STRING, &[KeyAccess::READ]),
     arity: 4,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -43,7 +43,7 @@ const GETRANGE: Spec = Spec {
 
 const SUBSTR: Spec = Spec {
     name: "substr",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
     summary: "Returns a part of a key's string; the same as GETRANGE",
     ..GETRANGE
 };
@@ -77,7 +77,7 @@ fn range_of(start: i64, end: i64, length: usize) -> Range<usize> {
 
 const SETRANGE: Spec = Spec {
     name: "setrange",
-    about: About::new("2.2.0", Categories::STRING, &[KeyAccess::UPDATE]),
+    about: Docs::new("2.2.0", Categories::STRING, &[KeyAccess::UPDATE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -111,7 +111,7 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 
 const APPEND: Spec = Spec {
     name: "append",
-    about: About::new("2.0.0", Categories::STRING, &[KeyAccess::ADD]),
+    about: Docs::new("2.0.0", Categories::STRING, &[KeyAccess::ADD]),
     arity: 3,
     flags: Flags::GROW_KEYS
         .with(Flags::FAST)

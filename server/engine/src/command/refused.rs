@@ -3,7 +3,7 @@
 //! They are refused in Redis's words for a command that does not exist, so that clients which try and fall back
 //! do so; the reason stands behind them. Scripts are told that they may not call those that have to do with the server.
 
-use crate::command::about::{About, Categories};
+use crate::command::about::{Categories, Docs};
 use crate::command::spec::{Flags, Handler, KeyPositions, Spec};
 
 /// All of them, those with one reason one after the other.
@@ -61,7 +61,7 @@ const fn refused(name: &'static str, why: &'static str) -> Spec {
         keys: KeyPositions::NONE,
         summary: "",
         syntax: "",
-        about: About::new("", Categories::NONE, &[]),
+        about: Docs::new("", Categories::NONE, &[]),
         handler: Handler::Refused(why),
     }
 }

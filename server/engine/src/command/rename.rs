@@ -1,6 +1,6 @@
 //! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY, MOVE.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY, &MOVE];
 
 const RENAME: Spec = Spec {
     name: "rename",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::KEYSPACE,
         &[KeyAccess::TAKE, KeyAccess::OVERWRITE],
@@ -29,7 +29,7 @@ const RENAME: Spec = Spec {
 
 const RENAMENX: Spec = Spec {
     name: "renamenx",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::KEYSPACE,
         &[KeyAccess::TAKE, KeyAccess::INSERT],
@@ -74,7 +74,7 @@ fn rename(
 
 const COPY: Spec = Spec {
     name: "copy",
-    about: About::new(
+    about: Docs::new(
         "6.2.0",
         Categories::KEYSPACE,
         &[KeyAccess::READ, KeyAccess::OVERWRITE],
@@ -121,7 +121,7 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const MOVE: Spec = Spec {
     name: "move",
-    about: About::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE]),
+    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE]),
     arity: 3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,

@@ -5,7 +5,7 @@
 //! is always returned. Where the database shrinks meanwhile it may be returned more than once, as in Redis. A cursor is
 //! anybody's number: where there are fewer slots, the scan goes on with the last one.
 
-use crate::command::about::{About, Categories};
+use crate::command::about::{Categories, Docs};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
 const KEYS: Spec = Spec {
     name: "keys",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
@@ -46,7 +46,7 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SCAN: Spec = Spec {
     name: "scan",
-    about: About::new("2.8.0", Categories::KEYSPACE, &[]),
+    about: Docs::new("2.8.0", Categories::KEYSPACE, &[]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::NONE,

@@ -1,6 +1,6 @@
 //! The rows of EVAL and its variants, and of SCRIPT. What runs them is in `script`.
 
-use crate::command::about::{About, Categories, Description, KeyAccess, part};
+use crate::command::about::{Categories, Description, Docs, KeyAccess, part};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, ScriptCommand, Spec};
 
 pub(super) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
@@ -15,7 +15,7 @@ const RUNS: Flags = Flags::SCRIPT
 
 const EVAL: Spec = Spec {
     name: "eval",
-    about: About::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
+    about: Docs::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
     arity: -3,
     flags: RUNS.with(Flags::MAY_REPLICATE),
     keys: KeyPositions::NONE,
@@ -28,7 +28,7 @@ const EVAL: Spec = Spec {
 
 const EVALSHA: Spec = Spec {
     name: "evalsha",
-    about: About::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
+    about: Docs::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
     summary: "Runs a Lua script that the node knows, named by its SHA-1",
     syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
     handler: Handler::Script(ScriptCommand::EvalSha {
@@ -39,7 +39,7 @@ const EVALSHA: Spec = Spec {
 
 const EVAL_RO: Spec = Spec {
     name: "eval_ro",
-    about: About::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
+    about: Docs::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
     flags: RUNS.with(Flags::READ),
     summary: "Runs a Lua script that may not write",
     handler: Handler::Script(ScriptCommand::Eval { is_read_only: true }),
@@ -48,7 +48,7 @@ const EVAL_RO: Spec = Spec {
 
 const EVALSHA_RO: Spec = Spec {
     name: "evalsha_ro",
-    about: About::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
+    about: Docs::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
     flags: RUNS.with(Flags::READ),
     summary: "Runs a Lua script that the node knows and that may not write",
     syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
@@ -58,7 +58,7 @@ const EVALSHA_RO: Spec = Spec {
 
 const SCRIPT: Spec = Spec {
     name: "script",
-    about: About::new("2.6.0", Categories::NONE, &[]).with_subcommands(PARTS),
+    about: Docs::new("2.6.0", Categories::NONE, &[]).with_subcommands(PARTS),
     arity: -2,
     flags: Flags::NO_SCRIPT,
     keys: KeyPositions::NONE,

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -33,7 +33,7 @@ type Operation = for<'s> fn(&[Option<&'s Members>]) -> Result<Vec<&'s Arc<[u8]>>
 
 const SINTER: Spec = Spec {
     name: "sinter",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ALL,
@@ -44,7 +44,7 @@ const SINTER: Spec = Spec {
 
 const SUNION: Spec = Spec {
     name: "sunion",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
     summary: "Returns the members that any of several sets has",
     handler: Handler::Keys(|context, arguments| answer(context, arguments, union)),
     ..SINTER
@@ -52,7 +52,7 @@ const SUNION: Spec = Spec {
 
 const SDIFF: Spec = Spec {
     name: "sdiff",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
     summary: "Returns the members of the first set that no other one has",
     handler: Handler::Keys(|context, arguments| answer(context, arguments, difference)),
     ..SINTER
@@ -60,7 +60,7 @@ const SDIFF: Spec = Spec {
 
 const SINTERSTORE: Spec = Spec {
     name: "sinterstore",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::SET,
         &[KeyAccess::UPDATE, KeyAccess::READ],
@@ -77,7 +77,7 @@ const SINTERSTORE: Spec = Spec {
 
 const SUNIONSTORE: Spec = Spec {
     name: "sunionstore",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -89,7 +89,7 @@ const SUNIONSTORE: Spec = Spec {
 
 const SDIFFSTORE: Spec = Spec {
     name: "sdiffstore",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         Categories::SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -146,7 +146,7 @@ fn store(
 
 const SINTERCARD: Spec = Spec {
     name: "sintercard",
-    about: About::new("7.0.0", Categories::SET, &[KeyAccess::READ]).counted_at(1),
+    about: Docs::new("7.0.0", Categories::SET, &[KeyAccess::READ]).counted_at(1),
     arity: -3,
     flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
     // Their number comes first.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::command::walks::{count_of, different, sample, scan};
 use crate::context::CommandContext;
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = &[&SSCAN, &SRANDMEMBER, &SPOP];
 
 const SSCAN: Spec = Spec {
     name: "sscan",
-    about: About::new("2.8.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("2.8.0", Categories::SET, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -42,7 +42,7 @@ fn add_member(
 
 const SRANDMEMBER: Spec = Spec {
     name: "srandmember",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -67,7 +67,7 @@ fn srandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 
 const SPOP: Spec = Spec {
     name: "spop",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::TAKE]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::TAKE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,

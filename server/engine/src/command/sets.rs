@@ -1,6 +1,6 @@
 //! Sets: members under one key, each of them once.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -22,7 +22,7 @@ pub(super) const FAMILY: Family = &[
 
 const SADD: Spec = Spec {
     name: "sadd",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::ADD]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::ADD]),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -55,7 +55,7 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SREM: Spec = Spec {
     name: "srem",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -80,7 +80,7 @@ fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SISMEMBER: Spec = Spec {
     name: "sismember",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -99,7 +99,7 @@ fn sismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
 
 const SMISMEMBER: Spec = Spec {
     name: "smismember",
-    about: About::new("6.2.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("6.2.0", Categories::SET, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     summary: "Tells for several members whether a set has them",
@@ -122,7 +122,7 @@ fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
 
 const SCARD: Spec = Spec {
     name: "scard",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
     arity: 2,
     summary: "Returns the number of members of a set",
     syntax: "key",
@@ -138,7 +138,7 @@ fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const SMEMBERS: Spec = Spec {
     name: "smembers",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -161,7 +161,7 @@ fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 
 const SMOVE: Spec = Spec {
     name: "smove",
-    about: About::new("1.0.0", Categories::SET, &[KeyAccess::TAKE, KeyAccess::ADD]),
+    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::TAKE, KeyAccess::ADD]),
     arity: 4,
     // The member comes twice in the log, and once in the arguments.
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),

@@ -1,6 +1,6 @@
 //! Several strings at once: MGET, MSET, MSETNX.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -10,7 +10,7 @@ pub(super) const FAMILY: Family = &[&MGET, &MSET, &MSETNX];
 
 const MGET: Spec = Spec {
     name: "mget",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ALL,
@@ -34,7 +34,7 @@ fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const MSET: Spec = Spec {
     name: "mset",
-    about: About::new("1.0.1", Categories::STRING, &[KeyAccess::OVERWRITE]),
+    about: Docs::new("1.0.1", Categories::STRING, &[KeyAccess::OVERWRITE]),
     arity: -3,
     flags: Flags::GROW_KEYS,
     keys: KeyPositions::EVERY_SECOND,
@@ -55,7 +55,7 @@ fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const MSETNX: Spec = Spec {
     name: "msetnx",
-    about: About::new("1.0.1", Categories::STRING, &[KeyAccess::INSERT]),
+    about: Docs::new("1.0.1", Categories::STRING, &[KeyAccess::INSERT]),
     summary: "Sets several keys to strings if none of them exists",
     handler: Handler::Keys(msetnx),
     ..MSET

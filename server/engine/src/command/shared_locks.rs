@@ -9,7 +9,7 @@ use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::shared_holders::SharedHolders;
-use crate::lock_counts::{LockEnd, LockRefusal};
+use crate::lock_counts::{LockEndReason, LockRefusal};
 use crate::notifications::Class;
 use crate::queue_name::QueueName;
 use crate::reply::Reply;
@@ -122,7 +122,7 @@ pub(super) fn release(
     context: &mut CommandContext<'_>,
     found: &KeySlot,
     (name, token): (&[u8], &[u8]),
-    how: LockEnd,
+    how: LockEndReason,
 ) -> Result<bool, ErrorReply> {
     let now = context.now.node;
     if end_of(context, found, token).is_none() {

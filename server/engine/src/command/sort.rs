@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -25,7 +25,7 @@ pub(super) const FAMILY: Family = &[&SORT, &SORT_RO];
 
 const SORT: Spec = Spec {
     name: "sort",
-    about: About::new(
+    about: Docs::new(
         "1.0.0",
         CATEGORIES,
         &[KeyAccess::READ, KeyAccess::OVERWRITE],
@@ -49,7 +49,7 @@ const SORT: Spec = Spec {
 
 const SORT_RO: Spec = Spec {
     name: "sort_ro",
-    about: About::new("7.0.0", CATEGORIES, &[KeyAccess::READ]),
+    about: Docs::new("7.0.0", CATEGORIES, &[KeyAccess::READ]),
     flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
     summary: "Returns the elements of a list, set or sorted set in order",
     syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \

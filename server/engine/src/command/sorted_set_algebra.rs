@@ -9,12 +9,12 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::weight;
 use crate::command::set_algebra::admit_sizes;
 use crate::command::sorted_set_ranges::{set_of, store};
-use crate::command::sorted_sets::Shape;
+use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -38,38 +38,36 @@ pub(super) const FAMILY: Family = &[
 
 const ZUNION: Spec = Spec {
     name: "zunion",
-    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     arity: -3,
     flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
     keys: KeyPositions::NONE,
     summary: "Returns the members that any of several sorted sets has",
     syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] \
              [AGGREGATE <aggregate: SUM|MIN|MAX>] [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Union)),
+    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Union)),
 };
 
 const ZINTER: Spec = Spec {
     name: "zinter",
-    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     summary: "Returns the members that all of several sorted sets have",
-    handler: Handler::Keys(|context, arguments| {
-        answer(context, arguments, Operation::Intersection)
-    }),
+    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Intersection)),
     ..ZUNION
 };
 
 const ZDIFF: Spec = Spec {
     name: "zdiff",
-    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     summary: "Returns the members of the first sorted set that no other one has",
     syntax: "numkeys key [key ...] [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, Operation::Difference)),
+    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Difference)),
     ..ZUNION
 };
 
 const ZUNIONSTORE: Spec = Spec {
     name: "zunionstore",
-    about: About::new(
+    about: Docs::new(
         "2.0.0",
         Categories::SORTED_SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -84,13 +82,13 @@ const ZUNIONSTORE: Spec = Spec {
     syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] \
              [AGGREGATE <aggregate: SUM|MIN|MAX>]",
     handler: Handler::Keys(|context, arguments| {
-        keep(context, arguments, Operation::Union, "zunionstore")
+        keep(context, arguments, Algebra::Union, "zunionstore")
     }),
 };
 
 const ZINTERSTORE: Spec = Spec {
     name: "zinterstore",
-    about: About::new(
+    about: Docs::new(
         "2.0.0",
         Categories::SORTED_SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -98,14 +96,14 @@ const ZINTERSTORE: Spec = Spec {
     .counted_at(2),
     summary: "Writes the members that all of several sorted sets have into another key",
     handler: Handler::Keys(|context, arguments| {
-        keep(context, arguments, Operation::Intersection, "zinterstore")
+        keep(context, arguments, Algebra::Intersection, "zinterstore")
     }),
     ..ZUNIONSTORE
 };
 
 const ZDIFFSTORE: Spec = Spec {
     name: "zdiffstore",
-    about: About::new(
+    about: Docs::new(
         "6.2.0",
         Categories::SORTED_SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -114,14 +112,14 @@ const ZDIFFSTORE: Spec = Spec {
     summary: "Writes the members of the first sorted set that no other one has into another key",
     syntax: "destination numkeys key [key ...]",
     handler: Handler::Keys(|context, arguments| {
-        keep(context, arguments, Operation::Difference, "zdiffstore")
+        keep(context, arguments, Algebra::Difference, "zdiffstore")
     }),
     ..ZUNIONSTORE
 };
 
 const ZINTERCARD: Spec = Spec {
     name: "zintercard",
-    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
+    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
     summary: "Returns how many members all of several sorted sets have, up to a limit",
     syntax: "numkeys key [key ...] [LIMIT limit]",
     handler: Handler::Keys(zintercard),
@@ -129,7 +127,7 @@ const ZINTERCARD: Spec = Spec {
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum Algebra {
     Union,
     Intersection,
     Difference,
@@ -137,7 +135,7 @@ enum Operation {
 
 /// What becomes of the result, which decides about the options there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum ResultUse {
     Reply,
     Store,
     Count,
@@ -146,10 +144,10 @@ enum Purpose {
 fn answer(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
-    operation: Operation,
+    operation: Algebra,
 ) -> Result<Reply, ErrorReply> {
-    let request = Request::parse(context, arguments, 1, operation, Purpose::Reply)?;
-    let shape = Shape::of(request.options.with_scores, context.caller.protocol);
+    let request = Request::parse(context, arguments, 1, operation, ResultUse::Reply)?;
+    let shape = MemberShape::of(request.options.with_scores, context.caller.protocol);
     let members = request.members(context, operation)?;
     let mut replies = Vec::new();
     for (member, score) in &members {
@@ -161,10 +159,10 @@ fn answer(
 fn keep(
     context: &mut CommandContext<'_>,
     arguments: &[&[u8]],
-    operation: Operation,
+    operation: Algebra,
     event: &'static str,
 ) -> Result<Reply, ErrorReply> {
-    let request = Request::parse(context, arguments, 2, operation, Purpose::Store)?;
+    let request = Request::parse(context, arguments, 2, operation, ResultUse::Store)?;
     let members = request.members(context, operation)?;
     let members = members.iter().map(|(member, score)| (&**member, *score));
     let set = set_of(context, members)?;
@@ -172,8 +170,8 @@ fn keep(
 }
 
 fn zintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let operation = Operation::Intersection;
-    let request = Request::parse(context, arguments, 1, operation, Purpose::Count)?;
+    let operation = Algebra::Intersection;
+    let request = Request::parse(context, arguments, 1, operation, ResultUse::Count)?;
     let sources = request.sources(context, operation)?;
     let limit = match request.options.limit {
         0 => usize::MAX,
@@ -213,8 +211,8 @@ impl Request {
         context: &mut CommandContext<'_>,
         arguments: &[&[u8]],
         at: usize,
-        operation: Operation,
-        purpose: Purpose,
+        operation: Algebra,
+        purpose: ResultUse,
     ) -> Result<Request, ErrorReply> {
         let (number, rest) = (integer(arguments[at])?, &arguments[at..][1..]);
         if number < 1 {
@@ -240,7 +238,7 @@ impl Request {
     fn sources<'s>(
         &self,
         context: &'s CommandContext<'_>,
-        operation: Operation,
+        operation: Algebra,
     ) -> Result<Vec<WeightedInput<'s>>, ErrorReply> {
         let found = self.found.iter().zip(&self.options.weights);
         let sources = found.map(|(found, &weight)| {
@@ -248,7 +246,7 @@ impl Request {
             Ok(WeightedInput { input, weight })
         });
         let mut sources = sources.collect::<Result<Vec<_>, ErrorReply>>()?;
-        if operation != Operation::Difference {
+        if operation != Algebra::Difference {
             // As in Redis the smallest comes first: sums of doubles depend on the order.
             sources.sort_by_key(|source| source.input.len());
         }
@@ -259,14 +257,14 @@ impl Request {
     fn members(
         &self,
         context: &CommandContext<'_>,
-        operation: Operation,
+        operation: Algebra,
     ) -> Result<Vec<OwnedScored>, ErrorReply> {
         let sources = self.sources(context, operation)?;
         let (aggregate, seed) = (self.options.aggregate, context.keyspace.seed());
         let mut members: Vec<Scored<'_>> = match operation {
-            Operation::Union => union(&sources, aggregate, seed)?,
-            Operation::Intersection => intersection(&sources, aggregate)?.collect(),
-            Operation::Difference => difference(&sources, seed)?,
+            Algebra::Union => union(&sources, aggregate, seed)?,
+            Algebra::Intersection => intersection(&sources, aggregate)?.collect(),
+            Algebra::Difference => difference(&sources, seed)?,
         };
         members.sort_unstable_by(|(one, score), (other, other_score)| {
             let by_score = score.partial_cmp(other_score).unwrap_or(Ordering::Equal);
@@ -283,10 +281,10 @@ impl AlgebraOptions {
     fn parse(
         mut arguments: &[&[u8]],
         keys: usize,
-        operation: Operation,
-        purpose: Purpose,
+        operation: Algebra,
+        purpose: ResultUse,
     ) -> Result<AlgebraOptions, ErrorReply> {
-        let is_computed = operation != Operation::Difference && purpose != Purpose::Count;
+        let is_computed = operation != Algebra::Difference && purpose != ResultUse::Count;
         let mut options = AlgebraOptions {
             weights: vec![1.0; keys],
             aggregate: Aggregate::Sum,
@@ -305,12 +303,12 @@ impl AlgebraOptions {
             {
                 options.aggregate = Aggregate::parse(name)?;
                 rest
-            } else if purpose == Purpose::Reply && is_option(option, "withscores") {
+            } else if purpose == ResultUse::Reply && is_option(option, "withscores") {
                 options.with_scores = true;
                 rest
             } else if let ([limit, rest @ ..], true) = (
                 rest,
-                purpose == Purpose::Count && is_option(option, "limit"),
+                purpose == ResultUse::Count && is_option(option, "limit"),
             ) {
                 let limit = parse_integer(limit).and_then(|limit| usize::try_from(limit).ok());
                 options.limit = limit.ok_or(ErrorReply::fixed("ERR LIMIT can't be negative"))?;

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::{MemberRange, RangeKind};
-use crate::command::sorted_sets::{Shape, kept_score};
+use crate::command::sorted_sets::{MemberShape, kept_score};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = &[
 
 const ZRANGE: Spec = Spec {
     name: "zrange",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -4,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -42,7 +42,7 @@ const ZRANGE: Spec = Spec {
 
 const ZREVRANGE: Spec = Spec {
     name: "zrevrange",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with these ranks, the highest first",
     syntax: "key start stop [WITHSCORES]",
     handler: Handler::Keys(|context, arguments| {
@@ -54,7 +54,7 @@ const ZREVRANGE: Spec = Spec {
 
 const ZRANGEBYSCORE: Spec = Spec {
     name: "zrangebyscore",
-    about: About::new("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with scores between two",
     syntax: "key min:double max:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
@@ -66,7 +66,7 @@ const ZRANGEBYSCORE: Spec = Spec {
 
 const ZREVRANGEBYSCORE: Spec = Spec {
     name: "zrevrangebyscore",
-    about: About::new("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set with scores between two, the highest first",
     syntax: "key max:double min:double [WITHSCORES] [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
@@ -78,7 +78,7 @@ const ZREVRANGEBYSCORE: Spec = Spec {
 
 const ZRANGEBYLEX: Spec = Spec {
     name: "zrangebylex",
-    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set of equal scores that are between two",
     syntax: "key min max [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
@@ -90,7 +90,7 @@ const ZRANGEBYLEX: Spec = Spec {
 
 const ZREVRANGEBYLEX: Spec = Spec {
     name: "zrevrangebylex",
-    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the members of a sorted set of equal scores between two, the last first",
     syntax: "key max min [LIMIT offset count]",
     handler: Handler::Keys(|context, arguments| {
@@ -206,7 +206,7 @@ fn reply(
     key: &[u8],
     query: Query<'_>,
 ) -> Result<Reply, ErrorReply> {
-    let shape = Shape::of(query.with_scores, context.caller.protocol);
+    let shape = MemberShape::of(query.with_scores, context.caller.protocol);
     let found = context.lookup(key);
     let mut replies = Vec::new();
     if let Some((set, effects)) = context.collection_and_effects::<SortedSet>(&found)? {
@@ -223,7 +223,7 @@ fn reply(
 
 const ZRANGESTORE: Spec = Spec {
     name: "zrangestore",
-    about: About::new(
+    about: Docs::new(
         "6.2.0",
         Categories::SORTED_SET,
         &[KeyAccess::OVERWRITE, KeyAccess::READ],
@@ -290,7 +290,7 @@ pub(super) fn set_of<'a>(
 
 const ZCOUNT: Spec = Spec {
     name: "zcount",
-    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: 4,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -301,7 +301,7 @@ const ZCOUNT: Spec = Spec {
 
 const ZLEXCOUNT: Spec = Spec {
     name: "zlexcount",
-    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns the number of members of a sorted set of equal scores between two",
     syntax: "key min max",
     handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Members)),

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::scores::{MemberRange, RangeKind};
-use crate::command::sorted_sets::Shape;
+use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = &[
 
 const ZREMRANGEBYRANK: Spec = Spec {
     name: "zremrangebyrank",
-    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     arity: 4,
     flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -39,7 +39,7 @@ const ZREMRANGEBYRANK: Spec = Spec {
 
 const ZREMRANGEBYSCORE: Spec = Spec {
     name: "zremrangebyscore",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     summary: "Removes the members of a sorted set with scores between two; returns how many",
     syntax: "key min:double max:double",
     handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Scores)),
@@ -48,7 +48,7 @@ const ZREMRANGEBYSCORE: Spec = Spec {
 
 const ZREMRANGEBYLEX: Spec = Spec {
     name: "zremrangebylex",
-    about: About::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     summary: "Removes the members of a sorted set of equal scores between two; returns how many",
     syntax: "key min max",
     handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Members)),
@@ -101,7 +101,7 @@ fn remove_ranks(
 
 const ZPOPMIN: Spec = Spec {
     name: "zpopmin",
-    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
     keys: KeyPositions::ONE,
@@ -112,7 +112,7 @@ const ZPOPMIN: Spec = Spec {
 
 const ZPOPMAX: Spec = Spec {
     name: "zpopmax",
-    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
     summary: "Removes the member of a sorted set with the highest score, or several, and returns it",
     handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Highest)),
     ..ZPOPMIN
@@ -145,10 +145,10 @@ fn pop_one_key(
 ) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
     let (count, shape) = match arguments[2..] {
-        [] => (1, Shape::Flat),
+        [] => (1, MemberShape::Flat),
         [count] => (
             at_least(count, 0, "ERR value is out of range, must be positive")?,
-            Shape::of(true, context.caller.protocol),
+            MemberShape::of(true, context.caller.protocol),
         ),
         _ => return Err(ErrorReply::SYNTAX),
     };
@@ -166,7 +166,7 @@ pub(super) fn pop(
     key: &[u8],
     end: ScoreEnd,
     count: usize,
-    shape: Shape,
+    shape: MemberShape,
 ) -> Result<Vec<Reply>, ErrorReply> {
     let mut replies = Vec::new();
     let Some((set, effects)) = context.collection_and_effects::<SortedSet>(found)? else {
@@ -199,7 +199,7 @@ pub(super) fn pop(
 
 const ZMPOP: Spec = Spec {
     name: "zmpop",
-    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(1),
+    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(1),
     arity: -4,
     flags: Flags::WRITE_KEYS
         .with(Flags::MOVABLE_KEYS)
@@ -252,7 +252,14 @@ impl<'a> PopOfSeveral<'a> {
         };
         context.effects.charge(key.len())?;
         context.effects.charge(0)?;
-        let members = pop(context, &found, key, self.end, self.count, Shape::Nested)?;
+        let members = pop(
+            context,
+            &found,
+            key,
+            self.end,
+            self.count,
+            MemberShape::Nested,
+        )?;
         Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(members)]))
     }
 }

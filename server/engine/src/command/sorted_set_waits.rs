@@ -1,9 +1,9 @@
 //! Commands on sorted sets that wait for a member where there is none.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::wait_limit;
 use crate::command::sorted_set_removals::{PopOfSeveral, ScoreEnd, first_key, pop};
-use crate::command::sorted_sets::Shape;
+use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -14,7 +14,7 @@ pub(super) const FAMILY: Family = &[&BZPOPMIN, &BZPOPMAX, &BZMPOP];
 
 const BZPOPMIN: Spec = Spec {
     name: "bzpopmin",
-    about: About::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
+    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
     arity: -3,
     flags: Flags::WRITE_KEYS
         .with(Flags::NO_SCRIPT)
@@ -46,13 +46,13 @@ fn pop_one(
     };
     context.effects.charge(key.len())?;
     let mut replies = vec![Reply::bulk(key)];
-    replies.extend(pop(context, &found, key, end, 1, Shape::Flat)?);
+    replies.extend(pop(context, &found, key, end, 1, MemberShape::Flat)?);
     Ok(Reply::Array(replies))
 }
 
 const BZMPOP: Spec = Spec {
     name: "bzmpop",
-    about: About::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(2),
+    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(2),
     arity: -5,
     flags: Flags::WRITE_KEYS
         .with(Flags::BLOCKING)

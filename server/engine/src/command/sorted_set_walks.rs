@@ -1,8 +1,8 @@
 //! Some members of a sorted set: ZSCAN and ZRANDMEMBER.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
-use crate::command::sorted_sets::Shape;
+use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::command::walks::{Walk, count_of, sample, scan};
 use crate::context::CommandContext;
@@ -30,7 +30,7 @@ impl Walk for SortedSet {
 
 const ZSCAN: Spec = Spec {
     name: "zscan",
-    about: About::new("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -58,7 +58,7 @@ fn add_pair(
 
 const ZRANDMEMBER: Spec = Spec {
     name: "zrandmember",
-    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -2,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::ONE,
@@ -83,7 +83,7 @@ fn zrandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
         }
         [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
     };
-    let shape = Shape::of(with_scores, context.caller.protocol);
+    let shape = MemberShape::of(with_scores, context.caller.protocol);
     let found = context.lookup(arguments[1]);
     let add = |set: &SortedSet, offset, effects: &mut Effects, replies: &mut Vec<Reply>| match set
         .at(offset)

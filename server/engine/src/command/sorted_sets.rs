@@ -8,7 +8,7 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 
 use crate::caller::Protocol;
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::scores::score;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = &[
 
 /// How members stand in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum MemberShape {
     /// Without their scores.
     Alone,
     /// Members and scores in turn.
@@ -36,12 +36,12 @@ pub(super) enum Shape {
     Nested,
 }
 
-impl Shape {
-    pub(super) fn of(with_scores: bool, protocol: Protocol) -> Shape {
+impl MemberShape {
+    pub(super) fn of(with_scores: bool, protocol: Protocol) -> MemberShape {
         match (with_scores, protocol) {
-            (false, _) => Shape::Alone,
-            (true, Protocol::Resp2) => Shape::Flat,
-            (true, Protocol::Resp3) => Shape::Nested,
+            (false, _) => MemberShape::Alone,
+            (true, Protocol::Resp2) => MemberShape::Flat,
+            (true, Protocol::Resp3) => MemberShape::Nested,
         }
     }
 
@@ -54,16 +54,16 @@ impl Shape {
         replies: &mut Vec<Reply>,
     ) -> Result<(), ErrorReply> {
         effects.charge(member.len())?;
-        if self != Shape::Alone {
+        if self != MemberShape::Alone {
             effects.charge(0)?;
         }
-        if self == Shape::Nested {
+        if self == MemberShape::Nested {
             effects.charge(0)?;
         }
         match self {
-            Shape::Alone => replies.push(Reply::value(member)),
-            Shape::Flat => replies.extend([Reply::value(member), Reply::Double(score)]),
-            Shape::Nested => {
+            MemberShape::Alone => replies.push(Reply::value(member)),
+            MemberShape::Flat => replies.extend([Reply::value(member), Reply::Double(score)]),
+            MemberShape::Nested => {
                 let pair = vec![Reply::value(member), Reply::Double(score)];
                 replies.push(Reply::Array(pair));
             }
@@ -74,7 +74,7 @@ impl Shape {
 
 const ZADD: Spec = Spec {
     name: "zadd",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::UPDATE]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::UPDATE]),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
     keys: KeyPositions::ONE,
@@ -86,7 +86,7 @@ const ZADD: Spec = Spec {
 
 const ZINCRBY: Spec = Spec {
     name: "zincrby",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE]),
     arity: 4,
     summary: "Adds to the score of a member of a sorted set, which begins at 0",
     syntax: "key increment member",
@@ -272,7 +272,7 @@ pub(super) fn kept_score(score: f64) -> f64 {
 
 const ZREM: Spec = Spec {
     name: "zrem",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
     arity: -3,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -298,7 +298,7 @@ fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const ZSCORE: Spec = Spec {
     name: "zscore",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: 3,
     flags: Flags::READ_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,
@@ -316,7 +316,7 @@ fn zscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const ZMSCORE: Spec = Spec {
     name: "zmscore",
-    about: About::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns the scores of several members of a sorted set",
     syntax: "key member [member ...]",
@@ -339,7 +339,7 @@ fn zmscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const ZCARD: Spec = Spec {
     name: "zcard",
-    about: About::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK]),
+    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     summary: "Returns the number of members of a sorted set",
@@ -356,7 +356,7 @@ fn zcard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const ZRANK: Spec = Spec {
     name: "zrank",
-    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     arity: -3,
     summary: "Returns how many members of a sorted set come before one, and its score WITHSCORE",
     syntax: "key member [WITHSCORE]",
@@ -366,7 +366,7 @@ const ZRANK: Spec = Spec {
 
 const ZREVRANK: Spec = Spec {
     name: "zrevrank",
-    about: About::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
     summary: "Returns how many members of a sorted set come after one, and its score WITHSCORE",
     handler: Handler::Keys(|context, arguments| rank(context, arguments, true)),
     ..ZRANK

@@ -1,6 +1,6 @@
 //! What is known of a command without running it: its row in the table.
 
-use crate::command::about::{About, Description};
+use crate::command::about::{Description, Docs};
 pub use crate::command::flags::{Flags, KeyPositions};
 pub use crate::command::handler::NodeCommand;
 pub(crate) use crate::command::handler::{Handler, KeysFunction, ScriptCommand};
@@ -23,7 +23,7 @@ pub struct Spec {
     /// read it is in the server's `session/syntax.rs`.
     pub syntax: &'static str,
     /// What its execution does not depend on.
-    pub about: About,
+    pub about: Docs,
     pub(crate) handler: Handler,
 }
 

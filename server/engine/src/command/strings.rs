@@ -1,6 +1,6 @@
 //! Strings: SET in all its forms, GET and their kin.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{TimeForm, integer};
 use crate::command::set_options::{
     Expiry, GetOptions, SetCondition, SetExpiry, SetOptions, set_deadline,
@@ -19,7 +19,7 @@ pub(super) const FAMILY: Family = &[
 
 const SET: Spec = Spec {
     name: "set",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -108,7 +108,7 @@ const HELD_SHARED: ErrorReply =
 
 const GET: Spec = Spec {
     name: "get",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
     arity: 2,
     flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -124,7 +124,7 @@ fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 
 const SETNX: Spec = Spec {
     name: "setnx",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::INSERT]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::INSERT]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -145,7 +145,7 @@ fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const SETEX: Spec = Spec {
     name: "setex",
-    about: About::new("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
+    about: Docs::new("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
     arity: 4,
     flags: Flags::GROW_KEYS.with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -158,7 +158,7 @@ const SETEX: Spec = Spec {
 
 const PSETEX: Spec = Spec {
     name: "psetex",
-    about: About::new("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
+    about: Docs::new("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
     summary: "Sets a key to a string with a TTL in milliseconds",
     syntax: "key milliseconds value",
     handler: Handler::Keys(|context, arguments| {
@@ -180,7 +180,7 @@ fn set_with_ttl(
 
 const GETSET: Spec = Spec {
     name: "getset",
-    about: About::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: 3,
     flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -200,7 +200,7 @@ fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETDEL: Spec = Spec {
     name: "getdel",
-    about: About::new("6.2.0", Categories::STRING, &[KeyAccess::TAKE]),
+    about: Docs::new("6.2.0", Categories::STRING, &[KeyAccess::TAKE]),
     arity: 2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
     keys: KeyPositions::ONE,
@@ -221,7 +221,7 @@ fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETEX: Spec = Spec {
     name: "getex",
-    about: About::new("6.2.0", Categories::STRING, &[KeyAccess::CHANGE]),
+    about: Docs::new("6.2.0", Categories::STRING, &[KeyAccess::CHANGE]),
     arity: -2,
     flags: Flags::WRITE_KEYS.with(Flags::FAST),
     keys: KeyPositions::ONE,

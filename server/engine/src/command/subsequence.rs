@@ -2,7 +2,7 @@
 //!
 //! The work grows with the product of the two lengths, and the memory as well, so the product is bounded.
 
-use crate::command::about::{About, Categories, KeyAccess};
+use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option, saturated_count};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -13,7 +13,7 @@ pub(super) const FAMILY: Family = &[&LCS];
 
 const LCS: Spec = Spec {
     name: "lcs",
-    about: About::new("7.0.0", Categories::STRING, &[KeyAccess::READ]),
+    about: Docs::new("7.0.0", Categories::STRING, &[KeyAccess::READ]),
     arity: -3,
     flags: Flags::READ_KEYS,
     keys: KeyPositions::TWO,

@@ -7,7 +7,7 @@ use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::collection::{Collection, Kind};
 use crate::keyspace::entry::{Body, Slot, ValueRef};
-use crate::lock_counts::LockEnd;
+use crate::lock_counts::LockEndReason;
 use crate::mutation;
 use crate::time::Deadline;
 
@@ -177,7 +177,7 @@ impl CommandContext<'_> {
             if self.keyspace.is_partial(slot) {
                 mutation::encode_delete(&mut self.effects.journal, found.database, key);
             }
-            self.count_ended(slot, LockEnd::Released);
+            self.count_ended(slot, LockEndReason::Released);
             self.keyspace
                 .remove(found.hash, slot, self.effects.position);
             return;

@@ -5,7 +5,7 @@ use crate::keyspace::KeySlot;
 use crate::keyspace::counting::is_lock;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::lock_holder::may_be_lock;
-use crate::lock_counts::{LockEnd, LockEvent, LockRefusal};
+use crate::lock_counts::{LockEndReason, LockEvent, LockRefusal};
 use crate::time::Deadline;
 
 impl CommandContext<'_> {
@@ -31,7 +31,7 @@ impl CommandContext<'_> {
             if is_renewal {
                 return true;
             }
-            self.count_ended(slot, LockEnd::Overwritten);
+            self.count_ended(slot, LockEndReason::Overwritten);
         }
         if becomes_lock {
             self.keyspace.count_event(body.key(), LockEvent::Granted);
@@ -47,13 +47,13 @@ impl CommandContext<'_> {
             (Deadline::NEVER, _) if may_be_lock(entry.value()) => {
                 self.keyspace.count_event(key, LockEvent::Granted);
             }
-            (_, Deadline::NEVER) => self.count_ended(slot, LockEnd::Persisted),
+            (_, Deadline::NEVER) => self.count_ended(slot, LockEndReason::Persisted),
             _ => {}
         }
     }
 
     /// A stored key is about to go, or to be no lock any more.
-    pub(super) fn count_ended(&mut self, slot: Slot, how: LockEnd) {
+    pub(super) fn count_ended(&mut self, slot: Slot, how: LockEndReason) {
         self.keyspace.count_end(slot, self.now.node, how);
     }
 }

@@ -1,6 +1,6 @@
 //! A script or a transaction is undone as one: where its effects began, and how they are kept or taken back.
 
-use crate::channels::{Message, Published};
+use crate::channels::{Published, PushMessage};
 use crate::context::{CommandContext, REQUIRE_TTL, is_covered};
 use crate::error::ErrorReply;
 use crate::keyspace::entry::Entry;
@@ -79,7 +79,7 @@ impl CommandContext<'_> {
         self.effects.journal.truncate(mark.journal_bytes);
         // Who was told to forget a key is not remembered for it any more, and has to be told.
         let since = self.effects.published.split_off(mark.published);
-        let is_kept = |one: &Published| !matches!(one.message, Message::Published(_));
+        let is_kept = |one: &Published| !matches!(one.message, PushMessage::Published(_));
         self.effects
             .published
             .extend(since.into_iter().filter(is_kept));

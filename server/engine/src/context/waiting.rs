@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::context::CommandContext;
 use crate::effects::WaitLimit;
-use crate::keyspace::waiters::{AwaitedKind, Waiter};
+use crate::keyspace::waiters::{AwaitedKind, BlockedClient};
 
 impl CommandContext<'_> {
     /// The command has found no element in the keys that are these of its arguments: its client waits for one, unless it
@@ -22,7 +22,7 @@ impl CommandContext<'_> {
         }
         let database = self.caller.database;
         let hashed = |key: &&[u8]| (self.keyspace.hash(database, key), Box::from(*key));
-        let waiter = Waiter {
+        let waiter = BlockedClient {
             caller: self.caller,
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
             wanted,

@@ -6,7 +6,7 @@ use crate::keyspace::entry::{Entry, Slot};
 use crate::keyspace::lock_holder::may_be_lock;
 use crate::keyspace::undo::UndoRecord;
 use crate::keyspace::{DATABASES, Keyspace};
-use crate::lock_counts::{LockEnd, LockEvent};
+use crate::lock_counts::{LockEndReason, LockEvent};
 use crate::time::{Deadline, NodeTime};
 
 /// How many keys may be locks, by their values; expired ones count until they have been reclaimed.
@@ -78,14 +78,14 @@ impl Keyspace {
     }
 
     /// Counts that a stored key is about to go, or to be no lock any more. Where its time was over before, that ended it.
-    pub(crate) fn count_end(&mut self, slot: Slot, now: NodeTime, how: LockEnd) {
+    pub(crate) fn count_end(&mut self, slot: Slot, now: NodeTime, how: LockEndReason) {
         let entry = self.slab.get(slot);
         if !is_lock(entry) {
             return;
         }
         let (how, end) = match entry.is_live(now) {
             true => (how, now),
-            false => (LockEnd::Expired, entry.deadline.node_time()),
+            false => (LockEndReason::Expired, entry.deadline.node_time()),
         };
         // Of a lock that was taken before the start it is not known since when.
         let holder = self.holders.of(slot);
@@ -102,7 +102,7 @@ impl Keyspace {
         for number in self.numbers(database) {
             for offset in 0..self.slab.end(number) {
                 let slot = self.slab.slot_at(number, offset);
-                self.count_end(slot, now, LockEnd::Flushed);
+                self.count_end(slot, now, LockEndReason::Flushed);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! gone, and one more, so that keys that have expired stay fewer than those that live.
 
 use crate::keyspace::Keyspace;
-use crate::lock_counts::LockEnd;
+use crate::lock_counts::LockEndReason;
 use crate::time::NodeTime;
 
 /// What a call of [`Engine::reclaim`](crate::Engine::reclaim) has done.
@@ -33,7 +33,7 @@ impl Keyspace {
             && let Some(slot) = self.wheel.pop_due(&mut self.slab, now, &mut left)
         {
             self.tell_expired(slot);
-            self.count_end(slot, now, LockEnd::Expired);
+            self.count_end(slot, now, LockEndReason::Expired);
             let entry = self.slab.get(slot);
             let (hash, position) = (self.hash_of(entry), entry.position());
             let shard = self.index.shard_mut(hash);

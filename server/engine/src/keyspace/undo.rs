@@ -3,7 +3,7 @@
 use crate::keyspace::change::Reversal;
 use crate::keyspace::entry::{Body, Entry, Slot};
 use crate::keyspace::holders::Holder;
-use crate::lock_counts::Counted;
+use crate::lock_counts::CountedLockEvent;
 use crate::position::LogPosition;
 use crate::time::Deadline;
 
@@ -42,7 +42,7 @@ pub(crate) enum UndoRecord {
     /// This was what the holder said about itself.
     Owned { slot: Slot, owner: Box<str> },
     /// This was counted of a lock.
-    Counted(Counted),
+    Counted(CountedLockEvent),
     /// These databases had each other's keys.
     Swapped { both: [u8; 2] },
 }

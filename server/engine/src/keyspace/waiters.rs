@@ -21,7 +21,7 @@ pub(crate) enum AwaitedKind {
 
 /// A client that waits, with the command that it sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct BlockedClient {
     pub(crate) caller: Caller,
     pub(crate) arguments: Vec<Box<[u8]>>,
     pub(crate) wanted: AwaitedKind,
@@ -34,7 +34,7 @@ pub(crate) struct Waiter {
 
 /// Who waits for a key, by the key's hash.
 #[derive(Debug)]
-struct Queue {
+struct KeyQueue {
     key: Box<[u8]>,
     tickets: BTreeSet<Ticket>,
     /// There is a second key of the same hash.
@@ -46,18 +46,18 @@ type Ticket = u64;
 
 /// All who wait.
 #[derive(Debug, Default)]
-pub(crate) struct Waiters {
-    by_ticket: BTreeMap<Ticket, Waiter>,
+pub(crate) struct BlockedClients {
+    by_ticket: BTreeMap<Ticket, BlockedClient>,
     by_client: BTreeMap<ClientId, Ticket>,
-    by_hash: BTreeMap<u64, Queue>,
+    by_hash: BTreeMap<u64, KeyQueue>,
     last_ticket: Ticket,
     /// The keys that may have something for those who wait, in the order in which they got it.
     ready: VecDeque<u64>,
 }
 
-impl Waiters {
+impl BlockedClients {
     /// Lets a client wait behind all others. It must not wait already.
-    pub(crate) fn add(&mut self, waiter: Waiter) {
+    pub(crate) fn add(&mut self, waiter: BlockedClient) {
         let client = waiter.caller.client_id;
         debug_assert!(!self.by_client.contains_key(&client), "it waits already");
         self.last_ticket = self.last_ticket.saturating_add(1);
@@ -93,7 +93,7 @@ impl Waiters {
     }
 
     /// Takes a client out; `None` if it does not wait.
-    pub(crate) fn remove(&mut self, client: ClientId) -> Option<Waiter> {
+    pub(crate) fn remove(&mut self, client: ClientId) -> Option<BlockedClient> {
         let ticket = self.by_client.remove(&client)?;
         let waiter = self.by_ticket.remove(&ticket)?;
         for (hash, _) in &waiter.keys {
@@ -141,7 +141,7 @@ impl Waiters {
     }
 
     /// Who waits for a key of this hash and came after `after`, in their order.
-    pub(crate) fn next_for(&self, hash: u64, after: Ticket) -> Option<(Ticket, &Waiter)> {
+    pub(crate) fn next_for(&self, hash: u64, after: Ticket) -> Option<(Ticket, &BlockedClient)> {
         let tickets = &self.by_hash.get(&hash)?.tickets;
         let behind = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
         let ticket = *tickets.range(behind).next()?;
@@ -164,9 +164,9 @@ impl Waiters {
     }
 }
 
-fn enqueue(by_hash: &mut BTreeMap<u64, Queue>, ticket: Ticket, waiter: &Waiter) {
+fn enqueue(by_hash: &mut BTreeMap<u64, KeyQueue>, ticket: Ticket, waiter: &BlockedClient) {
     for (hash, key) in &waiter.keys {
-        let queue = by_hash.entry(*hash).or_insert_with(|| Queue {
+        let queue = by_hash.entry(*hash).or_insert_with(|| KeyQueue {
             key: key.clone(),
             tickets: BTreeSet::new(),
             is_shared: false,
@@ -176,7 +176,7 @@ fn enqueue(by_hash: &mut BTreeMap<u64, Queue>, ticket: Ticket, waiter: &Waiter) 
     }
 }
 
-impl Waiter {
+impl BlockedClient {
     /// Its key of this hash.
     pub(crate) fn key(&self, hash: u64) -> Option<&[u8]> {
         let key = self.keys.iter().find(|(other, _)| *other == hash);
@@ -203,9 +203,9 @@ impl Waiter {
 mod tests {
     use super::*;
 
-    fn waiter(client_id: ClientId, hashes: &[u64]) -> Waiter {
+    fn waiter(client_id: ClientId, hashes: &[u64]) -> BlockedClient {
         let key = |hash: &u64| (*hash, hash.to_le_bytes().into());
-        Waiter {
+        BlockedClient {
             caller: Caller {
                 client_id,
                 ..Caller::default()
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn clients_wait_in_their_order_and_leave_nothing_behind() {
-        let mut waiters = Waiters::default();
+        let mut waiters = BlockedClients::default();
         for client in [7, 3, 5] {
             waiters.add(waiter(client, &[1, 2, 1]));
         }

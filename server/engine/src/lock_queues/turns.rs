@@ -4,7 +4,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::lock_queues::{Holder, LockQueues, TOKEN_BYTES_MAX, Turn, Waiter, Woken, earliest};
+use crate::lock_queues::{Holder, LockQueues, LockWaiter, TOKEN_BYTES_MAX, Turn, Woken, earliest};
 use crate::queue_name::QueueName;
 use crate::time::NodeTime;
 
@@ -127,7 +127,7 @@ impl LockQueues {
             Some((ticket, waiter))
         });
         let is_read = queue.turn.is_none_or(|turn| turn.is_shared);
-        let may_wake = |waiter: &Waiter| match waiter.is_shared {
+        let may_wake = |waiter: &LockWaiter| match waiter.is_shared {
             true => is_read && intent.is_none(),
             false => queue.turn.is_none() && readers.is_none(),
         };

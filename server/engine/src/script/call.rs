@@ -9,7 +9,7 @@ use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::{ErrorReply, OUT_OF_MEMORY};
 use crate::reply::{ELEMENT_BYTES, Reply};
-use crate::script::limits::{Budget, End};
+use crate::script::limits::{Budget, ScriptLimit};
 
 /// Runs and counts a command of the engine: the reply, and whether it may have taken long.
 pub(super) fn execute(
@@ -80,14 +80,14 @@ pub(super) fn check_limits(
     journal_bytes_before: usize,
     is_long: bool,
     budget: &Budget,
-) -> Result<(), End> {
+) -> Result<(), ScriptLimit> {
     if effects.ran_out_of_room {
         // Half of a script must not stay: a lock without its TTL, say.
-        return Err(budget.end(End::Room));
+        return Err(budget.end(ScriptLimit::Room));
     }
     let journal_bytes = effects.journal.len().saturating_sub(journal_bytes_before);
     if journal_bytes > budget.limits().journal_bytes {
-        return Err(budget.end(End::Journal));
+        return Err(budget.end(ScriptLimit::Journal));
     }
     if is_long {
         // Such a command is one step, but can take as long as thousands.

@@ -3,7 +3,7 @@
 //! The texts are Redis's: the error, then `script: SHA, on @user_script:LINE.`.
 
 use crate::error::ErrorReply;
-use crate::script::limits::{End, ScriptLimits};
+use crate::script::limits::{ScriptLimit, ScriptLimits};
 use crate::script::syntax::Refusal;
 
 /// The reply to an error that a script has raised in this line, if that is known.
@@ -41,26 +41,30 @@ const NO_FILES_FOR_SCRIPT: ErrorReply = ErrorReply::fixed(
 );
 
 /// The reply to a script that has reached a limit and has been undone.
-pub(crate) fn ended_reply(end: End, limits: &ScriptLimits, lacks_files: bool) -> ErrorReply {
+pub(crate) fn ended_reply(
+    end: ScriptLimit,
+    limits: &ScriptLimits,
+    lacks_files: bool,
+) -> ErrorReply {
     let (limit, remedy) = match end {
-        End::Time => (
+        ScriptLimit::Time => (
             format!("time limit of {} ms", limits.time.as_millis()),
             "Shorten the script or raise script-time-limit",
         ),
-        End::Memory => (
+        ScriptLimit::Memory => (
             format!("memory limit of {} bytes", limits.memory_bytes),
             "Let the script build less at a time",
         ),
-        End::Steps => (
+        ScriptLimit::Steps => (
             format!("limit of {} steps", limits.steps),
             "Shorten the script",
         ),
-        End::Journal => (
+        ScriptLimit::Journal => (
             format!("limit of {} bytes written", limits.journal_bytes),
             "Split the work over several scripts",
         ),
-        End::Room if lacks_files => return NO_FILES_FOR_SCRIPT,
-        End::Room => return NO_ROOM_FOR_SCRIPT,
+        ScriptLimit::Room if lacks_files => return NO_FILES_FOR_SCRIPT,
+        ScriptLimit::Room => return NO_ROOM_FOR_SCRIPT,
     };
     ErrorReply::new(format!(
         "ERR Script ended: {limit} reached, all its effects were undone. No lock was taken, \

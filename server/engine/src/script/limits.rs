@@ -46,7 +46,7 @@ impl Default for ScriptLimits {
 
 /// Which limit ended a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ScriptLimit {
     Time,
     Memory,
     Steps,
@@ -60,7 +60,7 @@ pub(crate) struct Budget {
     clock: RefCell<ScriptClock>,
     steps: Cell<u64>,
     started: Cell<Option<RawTime>>,
-    ended: Cell<Option<End>>,
+    ended: Cell<Option<ScriptLimit>>,
     /// When the clock was last read.
     last_reading: Cell<RawTime>,
     /// Each step is to look at the clock, or fails.
@@ -168,7 +168,7 @@ impl Budget {
 
     /// Counts a step. An error once a limit has been reached, and from then on every time.
     #[inline]
-    pub(crate) fn step(&self) -> Result<(), End> {
+    pub(crate) fn step(&self) -> Result<(), ScriptLimit> {
         let steps = self.steps.get().saturating_add(1);
         self.steps.set(steps);
         if !self.is_wary.get() && !steps.is_multiple_of(STEPS_PER_CLOCK_READING) {
@@ -187,12 +187,12 @@ impl Budget {
 
     /// Looks at the clock now; for the few operations that take long in one step.
     #[cold]
-    pub(crate) fn check(&self) -> Result<(), End> {
+    pub(crate) fn check(&self) -> Result<(), ScriptLimit> {
         if let Some(end) = self.ended.get() {
             return Err(end);
         }
         if self.steps.get() > self.limits.get().steps {
-            return Err(self.end(End::Steps));
+            return Err(self.end(ScriptLimit::Steps));
         }
         let now = (self.clock.borrow_mut())();
         let before = self.last_reading.replace(now);
@@ -203,7 +203,7 @@ impl Budget {
             return Ok(());
         };
         if now.saturating_since(started) >= self.limits.get().time {
-            return Err(self.end(End::Time));
+            return Err(self.end(ScriptLimit::Time));
         }
         if now.saturating_since(before) > SLOW_STEPS {
             self.is_wary.set(true);
@@ -240,14 +240,14 @@ impl Budget {
     }
 
     /// Ends the script; the first reason counts.
-    pub(crate) fn end(&self, end: End) -> End {
+    pub(crate) fn end(&self, end: ScriptLimit) -> ScriptLimit {
         let first = self.ended.get().unwrap_or(end);
         self.ended.set(Some(first));
         self.is_wary.set(true);
         first
     }
 
-    pub(crate) fn ended(&self) -> Option<End> {
+    pub(crate) fn ended(&self) -> Option<ScriptLimit> {
         self.ended.get()
     }
 }
@@ -262,13 +262,13 @@ impl fmt::Debug for Budget {
 }
 
 /// As the error that unwinds the interpreter. The reply is made from the [`Budget`].
-impl fmt::Display for End {
+impl fmt::Display for ScriptLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the script has reached a limit")
     }
 }
 
-impl std::error::Error for End {}
+impl std::error::Error for ScriptLimit {}
 
 const TIME_DEFAULT: Duration = Duration::from_millis(500);
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
@@ -327,10 +327,10 @@ mod tests {
             2 * 8 + 4 - 1,
             "the first reading starts the count; the steps before the second were slow, and each is looked at from then on"
         );
-        assert_eq!(budget.step(), Err(End::Time));
+        assert_eq!(budget.step(), Err(ScriptLimit::Time));
         assert_eq!(
-            budget.end(End::Memory),
-            End::Time,
+            budget.end(ScriptLimit::Memory),
+            ScriptLimit::Time,
             "the first reason counts"
         );
         budget.begin();
@@ -350,6 +350,6 @@ mod tests {
             .take_while(Result::is_ok)
             .count();
         assert_eq!(steps, 103, "noticed at the next reading of the clock");
-        assert_eq!(budget.ended(), Some(End::Steps));
+        assert_eq!(budget.ended(), Some(ScriptLimit::Steps));
     }
 }

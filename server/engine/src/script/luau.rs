@@ -28,11 +28,11 @@ use crate::reply::{Reply, ReplyBudget, ReplyTooLarge};
 use crate::script::cache::{Sha, text_of_sha};
 use crate::script::failure::NO_SCRIPT;
 use crate::script::invocation::{LogLine, ScriptArguments, Seeds};
-use crate::script::limits::{Budget, End};
-use crate::script::luau::fault::{Cause, cause_of, fault_text, raised_reply};
+use crate::script::limits::{Budget, ScriptLimit};
+use crate::script::luau::fault::{RootCause, cause_of, fault_text, raised_reply};
 use crate::script::luau::libraries::JsonSettings;
 use crate::script::luau::random::ScriptRandom;
-use crate::script::luau::redis_call::{Running, ScriptState};
+use crate::script::luau::redis_call::{RunningScript, ScriptState};
 use crate::script::luau::vm::Vm;
 use crate::time::Moment;
 
@@ -56,7 +56,7 @@ pub(super) struct Interpreter {
 
 impl Interpreter {
     pub(super) fn new(budget: &Rc<Budget>, seed: u64) -> Interpreter {
-        let running = Running {
+        let running = RunningScript {
             keyspace: Keyspace::placeholder(seed, NO_RULES),
             effects: Effects::default(),
             now: Moment::default(),
@@ -158,7 +158,7 @@ impl Interpreter {
 
     /// Gives back the memory of the script that has run. False where the interpreter was discarded for it.
     pub(super) fn clean(&mut self) -> bool {
-        let is_forced = self.shared.budget.ended() == Some(End::Memory);
+        let is_forced = self.shared.budget.ended() == Some(ScriptLimit::Memory);
         let is_clean = self.vm.as_mut().is_none_or(|vm| vm.clean(is_forced));
         if !is_clean {
             self.discard();
@@ -181,9 +181,9 @@ fn reply_of(
         Err(error) => error,
     };
     let end = match cause_of(&error) {
-        Cause::Ended(end) => end,
-        Cause::OutOfMemory => End::Memory,
-        Cause::Raised(_) | Cause::Fault(_) => {
+        RootCause::Ended(end) => end,
+        RootCause::OutOfMemory => ScriptLimit::Memory,
+        RootCause::Raised(_) | RootCause::Fault(_) => {
             return Ok(Reply::Error(raised_reply(&error, &text_of_sha(sha))));
         }
     };
@@ -193,7 +193,7 @@ fn reply_of(
 
 fn compile_error(error: mlua::Error) -> ErrorReply {
     let text = match cause_of(&error) {
-        Cause::Fault(text) => fault_text(text.as_bytes()),
+        RootCause::Fault(text) => fault_text(text.as_bytes()),
         _ => b"not enough memory".to_vec(),
     };
     ErrorReply::new([&b"ERR Error compiling script (new function): "[..], &text].concat())

@@ -9,7 +9,7 @@ pub(crate) type Slot = u32;
 /// Some slots, the one used last at the front.
 #[derive(Debug)]
 pub(crate) struct Recency {
-    links: Vec<Link>,
+    links: Vec<Neighbours>,
     newest: Slot,
     oldest: Slot,
     len: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Recency {
 
 /// The neighbours of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Neighbours {
     newer: Slot,
     older: Slot,
     is_listed: bool,
@@ -51,7 +51,7 @@ impl Recency {
         if self.links.len() <= slot as usize {
             self.links.resize((slot as usize).saturating_add(1), FREE);
         }
-        self.links[slot as usize] = Link {
+        self.links[slot as usize] = Neighbours {
             newer: NONE,
             older: self.newest,
             is_listed: true,
@@ -85,7 +85,7 @@ impl Recency {
 
 const NONE: Slot = Slot::MAX;
 
-const FREE: Link = Link {
+const FREE: Neighbours = Neighbours {
     newer: NONE,
     older: NONE,
     is_listed: false,

@@ -5,10 +5,10 @@
 
 use crate::channels::{ClientIds, Published};
 use crate::reply::Reply;
-use crate::tracking::Tracking;
+use crate::tracking::ClientTracking;
 use crate::tracking::table::Position;
 
-impl Tracking {
+impl ClientTracking {
     /// Whether keys are to be forgotten.
     pub(crate) fn is_over_limit(&self) -> bool {
         let is_over = self.keys_max > 0 && self.table.len() > self.keys_max;

@@ -19,14 +19,14 @@ pub(crate) struct TrackingTable {
     /// From hashes to positions: many tables, so that growing one is short. There are none before the first key.
     shards: Box<[Links]>,
     hasher: FixedState,
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Option<TrackedKey>>,
     free: BTreeSet<Position>,
     items: usize,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct TrackedKey {
     key: Arc<[u8]>,
     /// In their order. Most keys have one, for which a tree would take five times the memory.
     clients: ClientIds,
@@ -100,7 +100,7 @@ impl TrackingTable {
     }
 
     fn add(&mut self, hash: u64, key: &[u8]) -> Position {
-        let kept = Some(Kept {
+        let kept = Some(TrackedKey {
             key: key.into(),
             clients: ClientIds::new(),
         });
@@ -125,7 +125,7 @@ impl TrackingTable {
 
     /// Takes a key out, with those who keep it.
     pub(crate) fn remove(&mut self, position: Position) -> Option<(Arc<[u8]>, ClientIds)> {
-        let Kept { key, clients } = self.kept.get_mut(position as usize)?.take()?;
+        let TrackedKey { key, clients } = self.kept.get_mut(position as usize)?.take()?;
         let hash = self.hasher.hash_one(&*key);
         let was_there = self.shards[shard_of(hash)].remove(hash, position);
         debug_assert!(was_there, "a key that is kept has a link");

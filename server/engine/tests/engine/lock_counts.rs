@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use quorlock_engine::lock_counts::{ClassCounts, LockEnd, LockRefusal};
+use quorlock_engine::lock_counts::{ClassCounts, LockEndReason, LockRefusal};
 
 use crate::harness::Node;
 
 /// Grants, and then the ends, each by its word.
 fn counted(node: &Node) -> String {
     let counts = all(node);
-    let ends = LockEnd::ALL.map(|how| (how, counts.ended(how)));
+    let ends = LockEndReason::ALL.map(|how| (how, counts.ended(how)));
     let ends = ends.iter().filter(|(_, count)| *count > 0);
     let ends = ends.map(|(how, count)| format!(" {}:{count}", how.word()));
     format!("{}{}", counts.grants, ends.collect::<String>())
@@ -30,7 +30,10 @@ fn run_all(node: &mut Node, lines: &[&str]) {
 /// What has been granted and has not ended is held.
 fn assert_balanced(node: &Node) {
     let counts = all(node);
-    let ended: u64 = LockEnd::ALL.iter().map(|how| counts.ended(*how)).sum();
+    let ended: u64 = LockEndReason::ALL
+        .iter()
+        .map(|how| counts.ended(*how))
+        .sum();
     assert_eq!(counts.grants - ended, node.engine.held_locks().with_ttl);
 }
 
@@ -95,7 +98,7 @@ fn a_lock_whose_time_is_over_has_expired_whoever_notices_it() {
             line => run_all(&mut node, &[line]),
         }
         let counts = all(&node);
-        assert_eq!(counts.ended(LockEnd::Expired), 1, "{line}");
+        assert_eq!(counts.ended(LockEndReason::Expired), 1, "{line}");
         // It was held until its end, and not until that was noticed.
         assert_eq!(counts.holds.sum, Duration::from_millis(900), "{line}");
         assert_balanced(&node);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorlock_engine::channels::{Listener, Subscription};
+use quorlock_engine::channels::{Subscriber, Subscription};
 use quorlock_engine::{ClientDescription, Reply};
 
 use crate::harness::{Node, render};
@@ -439,7 +439,7 @@ fn who_waits_for_a_lock_of_redisson_is_woken() {
         ),
     ] {
         let mut node = node();
-        let listener = Listener {
+        let listener = Subscriber {
             worker: 0,
             connection: 1,
             client: 2,

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use quorlock_engine::control::{Boot, Ceiling, Durability, Mode, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, ControlRecord, Durability, Mode, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{History, Policy, RestartDelay, Seen, Stop};
 use quorlock_engine::{BootTime, LogPosition, NodeTime, RawTime};
@@ -169,14 +169,14 @@ impl State {
 
     fn history(&self, first: Durability, kept: u64, mutant: Mutant) -> History {
         let mut history = History::default();
-        let mut note = |record: &Record| history.record(NodeTime::from_nanos(1), record);
-        note(&Record::Start(start(first)));
-        note(&Record::Serving);
-        note(&Record::Promise(10_000_000_000));
+        let mut note = |record: &ControlRecord| history.record(NodeTime::from_nanos(1), record);
+        note(&ControlRecord::Start(start(first)));
+        note(&ControlRecord::Serving);
+        note(&ControlRecord::Promise(10_000_000_000));
         for frame in self.frames.iter().take(usize::try_from(kept).unwrap()) {
             match frame {
-                Frame::Write(..) => note(&Record::Tick),
-                Frame::Mode(mode) => note(&Record::Mode(*mode)),
+                Frame::Write(..) => note(&ControlRecord::Tick),
+                Frame::Mode(mode) => note(&ControlRecord::Mode(*mode)),
             }
         }
         if mutant == Mutant::ModeOfTodaysConfiguration {

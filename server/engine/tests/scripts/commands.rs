@@ -1,7 +1,7 @@
 //! EVAL, EVALSHA and SCRIPT: the cache, the arguments, and what a script is to the log.
 
 use super::{Node, eval, render, run, state_of};
-use quorlock_engine::channels::{Listener, Subscription};
+use quorlock_engine::channels::{Subscriber, Subscription};
 use quorlock_engine::notifications::Events;
 use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
 
@@ -10,7 +10,7 @@ use quorlock_engine::{EngineOptions, Reply, ScriptLimits};
 fn who_listens_to_more_events_than_a_script_may_cause_is_disconnected() {
     let mut node = Node::default();
     node.engine.set_events(Events::parse("KEm").unwrap());
-    let listener = |client| Listener {
+    let listener = |client| Subscriber {
         worker: 0,
         connection: 0,
         client,

@@ -8,7 +8,7 @@ use crate::acl::user::User;
 
 /// A request whose command is known. One whose arguments are not right in number is refused elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct CheckedRequest<'a> {
     pub(crate) spec: &'static Spec,
     /// Under which the command, or the subcommand, is counted.
     pub(crate) number: usize,
@@ -43,7 +43,7 @@ impl Denial {
 }
 
 /// What a request names, found once for all selectors.
-struct Named<'a> {
+struct RequestedAccess<'a> {
     keys: Vec<RequestKey<'a>>,
     channels: &'a [&'a [u8]],
     is_pattern: bool,
@@ -54,8 +54,8 @@ struct Named<'a> {
 
 impl User {
     /// Whether a request is allowed.
-    pub(crate) fn check(&self, asked: Asked<'_>) -> Result<(), Denial> {
-        let named = Named::of(asked);
+    pub(crate) fn check(&self, asked: CheckedRequest<'_>) -> Result<(), Denial> {
+        let named = RequestedAccess::of(asked);
         // The position among the keys or channels decides between two of the same rank.
         let mut denial = (Denial::Command, 0);
         for selector in self.selectors_all() {
@@ -73,7 +73,11 @@ impl User {
 }
 
 impl Selector {
-    fn check(&self, asked: Asked<'_>, named: &Named<'_>) -> Result<(), (Denial, usize)> {
+    fn check(
+        &self,
+        asked: CheckedRequest<'_>,
+        named: &RequestedAccess<'_>,
+    ) -> Result<(), (Denial, usize)> {
         let first = asked.arguments.get(1 + usize::from(asked.is_part)).copied();
         let is_free = asked.spec.flags.contains(Flags::NO_AUTH);
         if !is_free && !self.commands.allows(asked.number, first) {
@@ -100,15 +104,15 @@ impl Selector {
     }
 }
 
-impl<'a> Named<'a> {
-    fn of(asked: Asked<'a>) -> Self {
+impl<'a> RequestedAccess<'a> {
+    fn of(asked: CheckedRequest<'a>) -> Self {
         let (spec, arguments) = (asked.spec, asked.arguments);
         let (channels, is_pattern) = match (spec.node_command(), spec.name) {
             (Some(NodeCommand::Subscribe(to)), _) => (&arguments[1..], to == Subscription::Pattern),
             (None, "publish" | "spublish") => (arguments.get(1..2).unwrap_or_default(), false),
             _ => (&arguments[..0], false),
         };
-        Named {
+        RequestedAccess {
             // A command whose keys cannot be told refuses the request itself.
             keys: keys_of_request(spec.description(), arguments).unwrap_or_default(),
             channels,

@@ -21,7 +21,7 @@ pub(super) struct CommandRules {
 }
 
 /// What a rule names.
-enum Named {
+enum NamedCommand {
     Command(usize, &'static Spec),
     Part(usize, String),
     /// A command of Redis that a node does not have: nothing follows from the rule, and rules that were written for Redis
@@ -29,9 +29,9 @@ enum Named {
     Refused(&'static str),
 }
 
-impl Named {
+impl NamedCommand {
     /// A command, or a command and one of its subcommands.
-    fn of(name: &[u8]) -> Option<Named> {
+    fn of(name: &[u8]) -> Option<NamedCommand> {
         let mut words = name.split(|byte| *byte == b'|');
         let (command, part) = (words.next()?, words.next());
         if words.next().is_some() {
@@ -40,15 +40,15 @@ impl Named {
         let (number, spec) = numbered_spec(command)?;
         let Some(part) = part else {
             return Some(match spec.refusal() {
-                None => Named::Command(number, spec),
-                Some(_) => Named::Refused(spec.name),
+                None => NamedCommand::Command(number, spec),
+                Some(_) => NamedCommand::Refused(spec.name),
             });
         };
         let mut parts = spec.about.subcommands.iter();
         let place = parts.position(|it| it.name.as_bytes().eq_ignore_ascii_case(part))?;
         let name = spec.about.subcommands[place].name;
         let number = command_numbers::part(number, place);
-        Some(Named::Part(number, format!("{}|{name}", spec.name)))
+        Some(NamedCommand::Part(number, format!("{}|{name}", spec.name)))
     }
 }
 
@@ -77,16 +77,16 @@ impl CommandRules {
         let text = match name {
             [b'@', category @ ..] => self.set_category(category, is_allowed)?,
             _ if is_allowed && name.contains(&b'|') => self.allow_part(name)?,
-            _ => match Named::of(name).ok_or(RuleError::Unknown)? {
-                Named::Command(number, spec) => {
+            _ => match NamedCommand::of(name).ok_or(RuleError::Unknown)? {
+                NamedCommand::Command(number, spec) => {
                     self.set_command(number, spec, is_allowed);
                     spec.name.to_owned()
                 }
-                Named::Part(number, name) => {
+                NamedCommand::Part(number, name) => {
                     self.set(number, is_allowed);
                     name
                 }
-                Named::Refused(name) => name.to_owned(),
+                NamedCommand::Refused(name) => name.to_owned(),
             },
         };
         self.note(&text, is_allowed);
@@ -98,15 +98,15 @@ impl CommandRules {
         let end = name.iter().rposition(|byte| *byte == b'|');
         let (command, part) = name.split_at(end.unwrap_or_default());
         let part = &part[1..];
-        let named = Named::of(command).ok_or(RuleError::Unknown)?;
+        let named = NamedCommand::of(command).ok_or(RuleError::Unknown)?;
         let (number, spec) = match named {
-            Named::Part(..) => return Err(RuleError::ArgumentOfPart),
+            NamedCommand::Part(..) => return Err(RuleError::ArgumentOfPart),
             _ if part.is_empty() => return Err(RuleError::Syntax),
-            Named::Command(number, spec) => (number, spec),
-            Named::Refused(_) => return text_of(name),
+            NamedCommand::Command(number, spec) => (number, spec),
+            NamedCommand::Refused(_) => return text_of(name),
         };
         if !spec.about.subcommands.is_empty() {
-            let Some(Named::Part(number, name)) = Named::of(name) else {
+            let Some(NamedCommand::Part(number, name)) = NamedCommand::of(name) else {
                 return Err(RuleError::Unknown);
             };
             self.set(number, true);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Where a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Context {
+pub(crate) enum DenialContext {
     /// As it came.
     TopLevel,
     /// When it was queued, or by EXEC.
@@ -13,13 +13,13 @@ pub(crate) enum Context {
     Script,
 }
 
-impl Context {
+impl DenialContext {
     /// Redis's word.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Context::TopLevel => "toplevel",
-            Context::Multi => "multi",
-            Context::Script => "lua",
+            DenialContext::TopLevel => "toplevel",
+            DenialContext::Multi => "multi",
+            DenialContext::Script => "lua",
         }
     }
 }
@@ -29,7 +29,7 @@ impl Context {
 pub(crate) struct Denied {
     /// Redis's word: `command`, `key`, `channel` or `auth`.
     pub(crate) reason: &'static str,
-    pub(crate) context: Context,
+    pub(crate) context: DenialContext,
     /// The command, the key or the channel.
     pub(crate) object: Vec<u8>,
     pub(crate) user: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Denied {
 
 /// Refusals that are alike.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct AclLogEntry {
     pub(crate) denied: Denied,
     pub(crate) count: u64,
     pub(crate) id: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 /// The newest refusals, the last one first.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<AclLogEntry>,
     next_id: u64,
     /// All refusals, by the reason's place in [`REASONS`].
     counts: [u64; REASONS.len()],
@@ -73,7 +73,7 @@ impl Denials {
         }
         denied.object.truncate(OBJECT_BYTES_MAX);
         denied.user.truncate(OBJECT_BYTES_MAX);
-        let is_alike = |entry: &Entry| {
+        let is_alike = |entry: &AclLogEntry| {
             let since_ms = now_ms.abs_diff(entry.updated_ms);
             entry.denied == denied && since_ms <= GROUPED_MS
         };
@@ -85,7 +85,7 @@ impl Denials {
             self.entries.truncate(entries_max);
             return;
         }
-        self.entries.push_front(Entry {
+        self.entries.push_front(AclLogEntry {
             denied,
             count: 1,
             id: self.next_id,
@@ -98,7 +98,7 @@ impl Denials {
     }
 
     /// The newest, at most as many.
-    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = &AclLogEntry> {
         self.entries.iter().take(count)
     }
 

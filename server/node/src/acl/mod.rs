@@ -15,8 +15,8 @@ mod tests;
 mod user;
 mod users;
 
-pub(crate) use check::{Asked, Denial};
-pub(crate) use denials::{Context, Denials, Denied, Entry};
+pub(crate) use check::{CheckedRequest, Denial};
+pub(crate) use denials::{AclLogEntry, DenialContext, Denials, Denied};
 pub(crate) use rule_error::RuleError;
 pub(crate) use selector::Selector;
 pub(crate) use user::{DEFAULT, User};

@@ -46,7 +46,7 @@ fn check(rules: &str, request: &str) -> Result<(), Denial> {
         .subcommands
         .iter()
         .position(|part| named(part.name));
-    let asked = Asked {
+    let asked = CheckedRequest {
         spec,
         number: place.map_or(number, |place| command_numbers::part(number, place)),
         is_part: place.is_some(),
@@ -395,7 +395,7 @@ fn a_password_of_the_default_user_replaces_all() {
 fn refusals_that_are_alike_are_one_entry_for_a_minute() {
     let denied = |object: &str| Denied {
         reason: "key",
-        context: Context::TopLevel,
+        context: DenialContext::TopLevel,
         object: object.into(),
         user: b"x".to_vec(),
     };

@@ -64,9 +64,9 @@ impl OutputLimits {
                 soft: Duration::from_secs(integer::<u32>(seconds, 0, 2_147_483_647)?.into()),
             };
             match one_of(CLASSES, class)? {
-                Class::Normal => self.normal = limit,
-                Class::Replica => self.replica = limit,
-                Class::Pubsub => self.pubsub = limit,
+                ClientClass::Normal => self.normal = limit,
+                ClientClass::Replica => self.replica = limit,
+                ClientClass::Pubsub => self.pubsub = limit,
             }
         }
         Ok(self)
@@ -123,17 +123,17 @@ impl ClientMemory {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Class {
+enum ClientClass {
     Normal,
     Replica,
     Pubsub,
 }
 
-const CLASSES: &[(&str, Class)] = &[
-    ("normal", Class::Normal),
-    ("replica", Class::Replica),
-    ("slave", Class::Replica),
-    ("pubsub", Class::Pubsub),
+const CLASSES: &[(&str, ClientClass)] = &[
+    ("normal", ClientClass::Normal),
+    ("replica", ClientClass::Replica),
+    ("slave", ClientClass::Replica),
+    ("pubsub", ClientClass::Pubsub),
 ];
 
 /// One terabyte: nothing larger makes sense, and sums cannot overflow.

@@ -28,14 +28,14 @@ impl fmt::Display for Address {
 
 /// The two ends of a connection.
 #[derive(Clone, Debug)]
-pub struct Addresses {
+pub struct Endpoints {
     /// The client's.
     pub client: Address,
     /// The node's.
     pub node: Address,
 }
 
-impl Addresses {
+impl Endpoints {
     /// Of a client in the node's process.
     pub const IN_PROCESS: Self = Self {
         client: Address::InProcess,

@@ -8,21 +8,21 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::command_numbers::Counted;
+use crate::command_numbers::CountedCommand;
 
 /// The tables of all workers.
 #[derive(Debug)]
-pub struct Calls {
+pub struct CommandStatistics {
     /// Of the commands, by number.
     names: Vec<String>,
-    tables: Vec<Table>,
+    tables: Vec<WorkerCounts>,
     /// Counts CONFIG RESETSTAT: what a table has counted before the last one is void.
     resets: AtomicU64,
 }
 
 /// What one worker has counted, by the number of the command.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct WorkerCounts {
     rows: Box<[Row]>,
     resets: AtomicU64,
 }
@@ -61,13 +61,13 @@ pub struct Count {
     durations: Vec<u64>,
 }
 
-impl Calls {
-    pub(crate) fn new(workers: usize, commands: Vec<Counted>) -> Self {
-        let row = |command: &Counted| Row {
+impl CommandStatistics {
+    pub(crate) fn new(workers: usize, commands: Vec<CountedCommand>) -> Self {
+        let row = |command: &CountedCommand| Row {
             may_take_long: command.may_take_long,
             ..Row::default()
         };
-        let table = |_| Table {
+        let table = |_| WorkerCounts {
             rows: commands.iter().map(row).collect(),
             resets: AtomicU64::new(0),
         };
@@ -89,7 +89,7 @@ impl Calls {
     }
 
     /// The table of a worker, which alone may write to it.
-    pub(crate) fn table(&self, worker: usize) -> &Table {
+    pub(crate) fn table(&self, worker: usize) -> &WorkerCounts {
         let table = &self.tables[worker];
         let resets = self.resets.load(Ordering::Relaxed);
         if table.resets.load(Ordering::Relaxed) != resets {
@@ -117,7 +117,7 @@ impl Calls {
     }
 }
 
-impl Table {
+impl WorkerCounts {
     /// Whether the next call of a command is to be timed.
     #[inline]
     pub(crate) fn is_timed(&self, number: usize) -> bool {
@@ -306,7 +306,7 @@ mod tests {
 
     /// Calls of these durations, the n-th taking the n-th of them.
     fn counted(durations: impl Iterator<Item = u64>) -> (Count, usize) {
-        let calls = Calls::new(1, vec![Counted::default()]);
+        let calls = CommandStatistics::new(1, vec![CountedCommand::default()]);
         let mut timed = 0;
         for duration in durations {
             let table = calls.table(0);
@@ -376,11 +376,11 @@ mod tests {
 
     #[test]
     fn every_call_is_timed_of_a_command_that_may_take_long() {
-        let command = Counted {
+        let command = CountedCommand {
             may_take_long: true,
-            ..Counted::default()
+            ..CountedCommand::default()
         };
-        let calls = Calls::new(1, vec![command]);
+        let calls = CommandStatistics::new(1, vec![command]);
         for _ in 0..1_000 {
             assert!(calls.table(0).is_timed(0));
             calls.table(0).note(0, Some(400), false);
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn all_workers_count_together_and_anew_after_a_reset() {
-        let calls = Calls::new(2, vec![Counted::default(); 3]);
+        let calls = CommandStatistics::new(2, vec![CountedCommand::default(); 3]);
         calls.table(0).note(1, Some(50), false);
         calls.table(1).note(1, Some(150), true);
         calls.table(1).note_rejected(1);

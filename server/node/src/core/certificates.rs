@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::config::Config;
 
 /// What a node shows to clients that speak TLS, and what it asks of them.
-pub trait Certificates: Send + Sync + Debug {
+pub trait CertificateSource: Send + Sync + Debug {
     /// Reads the files that a configuration names, all of them, and changes nothing: connections are made with them once
     /// the result is called.
     ///

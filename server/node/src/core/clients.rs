@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorlock_engine::channels::Listener;
+use quorlock_engine::channels::Subscriber;
 use quorlock_engine::{ClientDescription, NodeTime, RawTime, WatchedKey};
 
-pub use crate::core::address::{Address, Addresses};
+pub use crate::core::address::{Address, Endpoints};
 pub(crate) use crate::core::clients::introduction::{Introduction, Listening, TrackingShown};
 use crate::core::departed::Departed;
 use crate::sync::Notify;
@@ -49,7 +49,7 @@ pub struct Client {
 
 /// What a client waits for with a request that has no reply yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitState {
     /// For nothing.
     None,
     /// For the end of a pause.
@@ -98,8 +98,8 @@ impl Client {
     }
 
     /// Where messages for it go.
-    pub(crate) fn listener(&self) -> Listener {
-        Listener {
+    pub(crate) fn listener(&self) -> Subscriber {
+        Subscriber {
             worker: self.worker,
             connection: self.connection(),
             client: self.id,
@@ -205,13 +205,13 @@ impl Client {
     }
 
     /// Notes what it waits for, if for anything.
-    pub(crate) fn note_waiting(&self, waiting: Waiting) {
+    pub(crate) fn note_waiting(&self, waiting: WaitState) {
         self.waiting.store(waiting as u8, Ordering::SeqCst);
     }
 
     /// Takes the end of a wait: only one of those who would end it may.
-    pub(crate) fn claim_wait(&self, then: Waiting) -> bool {
-        let (blocked, then) = (Waiting::Blocked as u8, then as u8);
+    pub(crate) fn claim_wait(&self, then: WaitState) -> bool {
+        let (blocked, then) = (WaitState::Blocked as u8, then as u8);
         self.waiting
             .compare_exchange(blocked, then, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
@@ -246,13 +246,13 @@ impl Client {
             shards,
         } = introduction.listening;
         let waiting = self.waiting.load(Ordering::SeqCst);
-        let is_unblocked = waiting == Waiting::Unblocked as u8;
+        let is_unblocked = waiting == WaitState::Unblocked as u8;
         let tracking = introduction.tracking;
         let flags = [
             ('O', introduction.is_monitor),
             ('P', introduction.listening.is_any()),
             ('x', introduction.queued.is_some()),
-            ('b', waiting != Waiting::None as u8 && !is_unblocked),
+            ('b', waiting != WaitState::None as u8 && !is_unblocked),
             ('t', tracking.is_on),
             ('R', tracking.is_broken),
             ('B', tracking.broadcasts),
@@ -321,7 +321,7 @@ pub struct Clients {
 
 impl Clients {
     /// A new client; ids count up from 1 and are never reused.
-    pub fn add(&self, addresses: Addresses, now_raw: RawTime, worker: usize) -> Arc<Client> {
+    pub fn add(&self, addresses: Endpoints, now_raw: RawTime, worker: usize) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             address: addresses.client,
@@ -338,7 +338,7 @@ impl Clients {
             may_be_told: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             may_hold_locks: AtomicBool::new(false),
-            waiting: AtomicU8::new(Waiting::None as u8),
+            waiting: AtomicU8::new(WaitState::None as u8),
             counts_as_blocked: AtomicBool::new(false),
             introduction: Mutex::new(Introduction::default()),
             watched: Mutex::default(),

@@ -19,7 +19,7 @@ use crate::core::durable_counts::{Counts, DurableCounts, Sample};
 use crate::core::executor::Executor;
 use crate::core::rewrites::LogSize;
 use crate::core::statistics::SyncDurations;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, Notify};
 use quorlock_engine::RawTime;
@@ -142,13 +142,13 @@ impl Commit {
     }
 
     /// Whether replies that wait for this may leave.
-    pub(crate) fn is_met(&self, wait: Wait) -> bool {
+    pub(crate) fn is_met(&self, wait: DurabilityWait) -> bool {
         wait.written <= self.written() && wait.synced <= self.synced()
     }
 
     /// How many keys each database holds, as far as it may be revealed now, by a reply that waits
     /// for `owed` anyway. It waits for no write and no sync.
-    pub fn counts_shown(&self, executor: &Executor, owed: Wait) -> Counts {
+    pub fn counts_shown(&self, executor: &Executor, owed: DurabilityWait) -> Counts {
         let live = executor.sample();
         if self.is_met(live.wait.beyond(owed)) {
             return live.counts;
@@ -167,12 +167,12 @@ impl Commit {
     }
 
     /// Whether a sync, not only a write, is what `wait` lacks.
-    pub(crate) fn lacks_sync(&self, wait: Wait) -> bool {
+    pub(crate) fn lacks_sync(&self, wait: DurabilityWait) -> bool {
         wait.synced > self.synced()
     }
 
     /// Whether what `wait` lacks must not be put off.
-    pub(crate) fn is_urgent(&self, wait: Wait) -> bool {
+    pub(crate) fn is_urgent(&self, wait: DurabilityWait) -> bool {
         wait.urgent > self.synced()
     }
 

@@ -11,23 +11,23 @@
 //!
 //! Requests that have no reply yet wait in a list of their own (`event_loop/pending.rs`; ADR 13 says why).
 //!
-//! Nothing here writes, syncs or wakes anybody: a [`Plan`] says what to do.
+//! Nothing here writes, syncs or wakes anybody: a [`CommitPlan`] says what to do.
 
 use quorlock_engine::RawTime;
 
 use crate::core::commit::{Commit, Failure};
 use crate::core::next_commit::CommitRequest;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 /// One worker's waiting replies.
 #[derive(Debug, Default)]
 pub struct CommitQueue {
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingRelease>,
 }
 
 /// What the queue needs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum CommitPlan {
     /// Nothing: nobody waits, or a sync is under way that all of them wait for.
     Nothing,
     /// Write what was appended.
@@ -42,9 +42,9 @@ pub enum Plan {
 
 /// A connection's replies, and how far the log must have come before they leave.
 #[derive(Debug)]
-struct Waiting {
+struct PendingRelease {
     connection: usize,
-    wait: Wait,
+    wait: DurabilityWait,
     is_new: bool,
     /// The log thread was asked for a commit with it.
     is_handed_over: bool,
@@ -52,8 +52,8 @@ struct Waiting {
 
 impl CommitQueue {
     /// Keeps the replies of a connection until `wait` is met.
-    pub fn push(&mut self, connection: usize, wait: Wait) {
-        self.waiting.push(Waiting {
+    pub fn push(&mut self, connection: usize, wait: DurabilityWait) {
+        self.waiting.push(PendingRelease {
             connection,
             wait,
             is_new: true,
@@ -105,14 +105,14 @@ impl CommitQueue {
 
     /// One write, and a sync where a reply needs one: on this thread while syncs are short, on the
     /// log thread when they are long. `may_linger` says that none of the replies must be kept waiting for others.
-    pub fn plan(&mut self, commit: &Commit, may_linger: bool, now_raw: RawTime) -> Plan {
-        let lacks_sync = |one: &Waiting| commit.lacks_sync(one.wait);
+    pub fn plan(&mut self, commit: &Commit, may_linger: bool, now_raw: RawTime) -> CommitPlan {
+        let lacks_sync = |one: &PendingRelease| commit.lacks_sync(one.wait);
         let only_write = !self.waiting.iter().all(lacks_sync);
         let otherwise = match only_write {
-            true => Plan::Write,
-            false => Plan::Nothing,
+            true => CommitPlan::Write,
+            false => CommitPlan::Nothing,
         };
-        let is_unasked = |one: &Waiting| !one.is_handed_over && lacks_sync(one);
+        let is_unasked = |one: &PendingRelease| !one.is_handed_over && lacks_sync(one);
         if !self.waiting.iter().any(is_unasked) {
             return otherwise;
         }
@@ -123,7 +123,7 @@ impl CommitQueue {
             }
             // Behind somebody else's sync this worker would be held as long as that takes.
             if !commit.is_syncing() {
-                return Plan::Commit;
+                return CommitPlan::Commit;
             }
         }
         let mut request = CommitRequest {
@@ -137,8 +137,8 @@ impl CommitQueue {
             request.is_urgent |= commit.is_urgent(one.wait);
         }
         match only_write {
-            true => Plan::WriteAndHandOver(request),
-            false => Plan::HandOver(request),
+            true => CommitPlan::WriteAndHandOver(request),
+            false => CommitPlan::HandOver(request),
         }
     }
 }
@@ -177,15 +177,15 @@ mod tests {
         Position::from_raw(position)
     }
 
-    fn until_written(position: u64) -> Wait {
-        Wait {
+    fn until_written(position: u64) -> DurabilityWait {
+        DurabilityWait {
             written: at(position),
-            ..Wait::default()
+            ..DurabilityWait::default()
         }
     }
 
-    fn until_synced(position: u64) -> Wait {
-        Wait::until_synced(at(position))
+    fn until_synced(position: u64) -> DurabilityWait {
+        DurabilityWait::until_synced(at(position))
     }
 
     /// A log that is written up to 3 and synced up to 1, by a sync that has taken so long.
@@ -211,7 +211,7 @@ mod tests {
     const LONG: u64 = 5_000_000;
 
     /// The replies of connections 0, 1 and so on.
-    fn queue(waits: &[Wait]) -> CommitQueue {
+    fn queue(waits: &[DurabilityWait]) -> CommitQueue {
         let mut queue = CommitQueue::default();
         for (connection, wait) in waits.iter().enumerate() {
             queue.push(connection, *wait);
@@ -219,7 +219,7 @@ mod tests {
         queue
     }
 
-    fn plan(queue: &mut CommitQueue, commit: &Commit) -> Plan {
+    fn plan(queue: &mut CommitQueue, commit: &Commit) -> CommitPlan {
         queue.plan(commit, true, NOW)
     }
 
@@ -264,15 +264,19 @@ mod tests {
     fn short_syncs_are_made_here_unless_one_is_under_way() {
         let commit = commit(SHORT);
         let mut queue = queue(&[until_synced(2), until_synced(3)]);
-        assert_eq!(plan(&mut queue, &commit), Plan::Commit);
+        assert_eq!(plan(&mut queue, &commit), CommitPlan::Commit);
         let running = commit.begin_sync();
-        assert_eq!(plan(&mut queue, &commit), Plan::HandOver(request(2)));
+        assert_eq!(plan(&mut queue, &commit), CommitPlan::HandOver(request(2)));
         drop(running);
-        assert_eq!(plan(&mut queue, &commit), Plan::Nothing, "it was asked for");
+        assert_eq!(
+            plan(&mut queue, &commit),
+            CommitPlan::Nothing,
+            "it was asked for"
+        );
         queue.push(2, until_synced(3));
         assert_eq!(
             plan(&mut queue, &commit),
-            Plan::Nothing,
+            CommitPlan::Nothing,
             "its end brings this worker back"
         );
     }
@@ -281,17 +285,17 @@ mod tests {
     fn long_syncs_are_asked_for_once_with_each_reply() {
         let commit = commit(LONG);
         let mut queue = queue(&[until_synced(2), until_synced(3)]);
-        assert_eq!(plan(&mut queue, &commit), Plan::HandOver(request(2)));
-        assert_eq!(plan(&mut queue, &commit), Plan::Nothing);
+        assert_eq!(plan(&mut queue, &commit), CommitPlan::HandOver(request(2)));
+        assert_eq!(plan(&mut queue, &commit), CommitPlan::Nothing);
         queue.push(2, until_synced(3));
-        assert_eq!(plan(&mut queue, &commit), Plan::HandOver(request(1)));
+        assert_eq!(plan(&mut queue, &commit), CommitPlan::HandOver(request(1)));
     }
 
     #[test]
     fn replies_that_need_a_write_alone_get_it_at_once() {
         let mut queue_of_one = queue(&[until_written(4)]);
-        assert_eq!(plan(&mut queue_of_one, &commit(SHORT)), Plan::Write);
-        assert_eq!(plan(&mut queue_of_one, &commit(LONG)), Plan::Write);
+        assert_eq!(plan(&mut queue_of_one, &commit(SHORT)), CommitPlan::Write);
+        assert_eq!(plan(&mut queue_of_one, &commit(LONG)), CommitPlan::Write);
         let mut both = queue(&[until_written(4), until_synced(3)]);
         let urgent = CommitRequest {
             is_urgent: true,
@@ -299,21 +303,21 @@ mod tests {
         };
         assert_eq!(
             plan(&mut both, &commit(LONG)),
-            Plan::WriteAndHandOver(urgent)
+            CommitPlan::WriteAndHandOver(urgent)
         );
-        assert_eq!(plan(&mut both, &commit(LONG)), Plan::Write);
+        assert_eq!(plan(&mut both, &commit(LONG)), CommitPlan::Write);
     }
 
     #[test]
     fn a_sync_is_urgent_where_a_reply_or_its_worker_must_not_be_kept_waiting() {
         let commit = commit(LONG);
         let urgent = |replies| {
-            Plan::HandOver(CommitRequest {
+            CommitPlan::HandOver(CommitRequest {
                 is_urgent: true,
                 ..request(replies)
             })
         };
-        let at_once = Wait::until_synced_at_once(at(3));
+        let at_once = DurabilityWait::until_synced_at_once(at(3));
         let mut of_a_record = queue(&[until_synced(2), at_once, until_synced(2)]);
         assert_eq!(plan(&mut of_a_record, &commit), urgent(3));
         let mut of_a_worker = queue(&[until_synced(2)]);

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorlock_engine::control::Record;
+use quorlock_engine::control::ControlRecord;
 use quorlock_engine::{Caller, Command};
 use quorlock_persistence::{FrameKind, MemoryDisk, Position, Preparer};
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::commit::{Failure, PollError};
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::start::for_tests;
 
 fn node(disk: &MemoryDisk, clock: &Arc<SettableClock>) -> (Arc<NodeState>, Preparer) {
@@ -27,12 +27,12 @@ fn node(disk: &MemoryDisk, clock: &Arc<SettableClock>) -> (Arc<NodeState>, Prepa
 
 /// Appends a frame and writes it; returns its position.
 fn write(node: &NodeState) -> Position {
-    let position = append(node, &Record::Tick);
+    let position = append(node, &ControlRecord::Tick);
     node.log_writer.write(&node.executor).unwrap();
     position
 }
 
-fn append(node: &NodeState, record: &Record) -> Position {
+fn append(node: &NodeState, record: &ControlRecord) -> Position {
     let mut executor = node.lock().unwrap();
     let now = executor.time.now(&*node.clock).node;
     executor.append(now, record)
@@ -45,9 +45,9 @@ fn a_wait_is_met_when_both_of_its_parts_are_and_lacks_a_sync_only_where_that_is_
     let position = write(&node);
     let synced = Position::from_raw(position.get() - 1);
     assert_eq!((commit.written(), commit.synced()), (position, synced));
-    let wait = |written, synced| Wait {
+    let wait = |written, synced| DurabilityWait {
         written,
-        ..Wait::until_synced(synced)
+        ..DurabilityWait::until_synced(synced)
     };
     assert!(commit.is_met(wait(position, synced)));
     assert!(!commit.is_met(wait(position.next(), synced)));
@@ -94,7 +94,7 @@ fn a_sync_is_seen_while_it_runs_and_its_duration_is_smoothed() {
 #[test]
 fn a_direct_write_counts_with_the_sync_behind_it() {
     let (node, _preparer, _) = for_tests::with_slow_direct_writes(Duration::from_nanos(4000));
-    append(&node, &Record::Tick);
+    append(&node, &ControlRecord::Tick);
     node.log_writer.write_and_sync(&node.executor).unwrap();
     assert_eq!(node.commit.sync_ns(), 4000);
 }
@@ -168,7 +168,7 @@ fn a_failure_keeps_what_the_system_answered() {
         let disk = MemoryDisk::new();
         let (node, _preparer) = node(&disk, &Arc::new(SettableClock::new()));
         disk.fail_sync_after(0, number);
-        append(&node, &Record::Tick);
+        append(&node, &ControlRecord::Tick);
         let failure = node.log_writer.write_and_sync(&node.executor).unwrap_err();
         let found = failure.io_error().and_then(io::Error::raw_os_error);
         assert_eq!(found, Some(number), "{failure}");
@@ -183,7 +183,7 @@ fn a_failure_keeps_what_the_system_answered() {
 #[test]
 fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyway() {
     let (node, _preparer) = node(&MemoryDisk::new(), &Arc::new(SettableClock::new()));
-    let mut wait = Wait::default();
+    let mut wait = DurabilityWait::default();
     {
         let mut executor = node.lock().unwrap();
         let now = executor.time.now(&*node.clock);
@@ -194,9 +194,13 @@ fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyw
         let executor = node.lock().unwrap();
         node.commit.counts_shown(&executor, owed)[0].keys
     };
-    assert_eq!((keys(Wait::default()), keys(wait)), (0, 1));
+    assert_eq!((keys(DurabilityWait::default()), keys(wait)), (0, 1));
     node.log_writer.write(&node.executor).unwrap();
-    assert_eq!(keys(Wait::default()), 0, "the bound on TTLs is not synced");
+    assert_eq!(
+        keys(DurabilityWait::default()),
+        0,
+        "the bound on TTLs is not synced"
+    );
     node.log_writer.write_and_sync(&node.executor).unwrap();
-    assert_eq!(keys(Wait::default()), 1);
+    assert_eq!(keys(DurabilityWait::default()), 1);
 }

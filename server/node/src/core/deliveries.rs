@@ -15,34 +15,34 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use quorlock_engine::channels::{ClientIds, Listener, Message, Published, Receivers};
+use quorlock_engine::channels::{ClientIds, Published, PushMessage, Receivers, Subscriber};
 use quorlock_engine::{Reply, Served};
 
-use crate::core::clients::{Client, Clients, Waiting};
+use crate::core::clients::{Client, Clients, WaitState};
 use crate::core::executor::{Executor, ServedBehind};
 use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
 use crate::core::upstream::LateReply;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::sync::Mutex;
 
 /// A message for connections of one worker.
 pub(crate) struct Post {
     pub(crate) message: Arc<SharedMessage>,
     /// What the publisher's reply waits for, and so the message.
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
     /// All whom it is for, in their order; those of other workers as well.
-    pub(crate) receivers: Arc<[Listener]>,
+    pub(crate) receivers: Arc<[Subscriber]>,
     /// Which of them are this worker's: one at least.
     pub(crate) here: Range<usize>,
 }
 
 /// What a client waited for.
-pub(crate) struct Answer {
+pub(crate) struct UnblockedReply {
     pub(crate) connection: usize,
     pub(crate) client_id: u64,
     pub(crate) reply: LateReply,
     /// What has to be on record before it leaves.
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
     /// How many posts of its worker come before it.
     pub(crate) behind: u64,
 }
@@ -68,17 +68,17 @@ pub(crate) enum What {
 
 /// A queue for each worker.
 pub struct Deliveries {
-    queues: Vec<Queue>,
+    queues: Vec<DeliveryQueue>,
     /// What all posts cost that workers have yet to hand out.
     cost: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Queue {
+struct DeliveryQueue {
     posts: Mutex<Vec<Post>>,
     /// How many were ever queued; it grows while the engine is locked.
     posted: AtomicU64,
-    answers: Mutex<Vec<Answer>>,
+    answers: Mutex<Vec<UnblockedReply>>,
     orders: Mutex<Vec<Order>>,
     /// Something was queued and the worker was not woken.
     is_unwoken: AtomicBool,
@@ -93,7 +93,7 @@ pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 impl Deliveries {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            queues: (0..workers).map(|_| Queue::default()).collect(),
+            queues: (0..workers).map(|_| DeliveryQueue::default()).collect(),
             cost: AtomicUsize::new(0),
         }
     }
@@ -134,15 +134,15 @@ impl Deliveries {
         !missed.is_empty()
     }
 
-    fn queue_answer(&self, served: Served, wait: Wait, clients: &Clients) {
+    fn queue_answer(&self, served: Served, wait: DurabilityWait, clients: &Clients) {
         let Some(client) = clients.with_ids_in(&[served.client]).pop() else {
             return;
         };
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };
-        client.note_waiting(Waiting::Unblocked);
-        let answer = Answer {
+        client.note_waiting(WaitState::Unblocked);
+        let answer = UnblockedReply {
             connection: client.connection(),
             client_id: client.id,
             reply: LateReply::Made(served.reply),
@@ -162,11 +162,11 @@ impl Deliveries {
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };
-        let answer = Answer {
+        let answer = UnblockedReply {
             connection: client.connection(),
             client_id: client.id,
             reply,
-            wait: Wait::default(),
+            wait: DurabilityWait::default(),
             behind: queue.posted.load(Ordering::Relaxed),
         };
         let mut answers = queue
@@ -183,7 +183,7 @@ impl Deliveries {
     }
 
     /// Takes the answers for a worker's connections.
-    pub(crate) fn take_answers(&self, worker: usize) -> Vec<Answer> {
+    pub(crate) fn take_answers(&self, worker: usize) -> Vec<UnblockedReply> {
         self.queues.get(worker).map_or_else(Vec::new, |queue| {
             let mut answers = queue
                 .answers
@@ -193,10 +193,14 @@ impl Deliveries {
         })
     }
 
-    fn queue(&self, published: impl Iterator<Item = (Published, Wait)>, clients: &Clients) {
+    fn queue(
+        &self,
+        published: impl Iterator<Item = (Published, DurabilityWait)>,
+        clients: &Clients,
+    ) {
         let shared = |message| SharedMessage::new(message, &clients.shared_bytes);
         // Messages in a row to the same clients share the list of them, so that they are handed out together.
-        let mut last: (ClientIds, Arc<[Listener]>) = Default::default();
+        let mut last: (ClientIds, Arc<[Subscriber]>) = Default::default();
         for (Published { message, receivers }, wait) in published {
             let receivers = match receivers {
                 Receivers::Listeners(listeners) => listeners,
@@ -209,7 +213,7 @@ impl Deliveries {
                 }
             };
             match message {
-                Message::Redirected { owner, .. } if receivers.is_empty() => {
+                PushMessage::Redirected { owner, .. } if receivers.is_empty() => {
                     self.post_that_it_is_broken(owner, last.0[0], wait, clients);
                 }
                 message => self.post(shared(message), wait, &receivers),
@@ -218,12 +222,18 @@ impl Deliveries {
     }
 
     /// Tells a client that the one who was to be told in its place, the target, has gone.
-    fn post_that_it_is_broken(&self, owner: u64, target: u64, wait: Wait, clients: &Clients) {
+    fn post_that_it_is_broken(
+        &self,
+        owner: u64,
+        target: u64,
+        wait: DurabilityWait,
+        clients: &Clients,
+    ) {
         let owners = clients.with_ids_in(&[owner]);
         for owner in &owners {
             owner.introduction().tracking.is_broken = true;
         }
-        let broken = Message::RedirectionBroken { target };
+        let broken = PushMessage::RedirectionBroken { target };
         let broken = SharedMessage::new(broken, &clients.shared_bytes);
         self.post(broken, wait, &listeners(&owners));
     }
@@ -232,17 +242,17 @@ impl Deliveries {
     pub(crate) fn post_monitored(
         &self,
         line: Vec<u8>,
-        monitors: &Arc<[Listener]>,
+        monitors: &Arc<[Subscriber]>,
         clients: &Clients,
     ) {
-        let message = Message::Monitored(Arc::new(Reply::Status(line.into())));
+        let message = PushMessage::Monitored(Arc::new(Reply::Status(line.into())));
         // It reveals no state of a key, so that it waits for no write.
         let message = SharedMessage::new(message, &clients.shared_bytes);
-        self.post(message, Wait::default(), monitors);
+        self.post(message, DurabilityWait::default(), monitors);
     }
 
     /// Queues a message for the workers of those whom it is for, who are in the order of these.
-    fn post(&self, message: SharedMessage, wait: Wait, receivers: &Arc<[Listener]>) {
+    fn post(&self, message: SharedMessage, wait: DurabilityWait, receivers: &Arc<[Subscriber]>) {
         let message = Arc::new(message);
         let mut here = 0..0;
         while let Some(first) = receivers.get(here.end) {
@@ -365,7 +375,7 @@ impl Deliveries {
     }
 }
 
-impl Queue {
+impl DeliveryQueue {
     fn lock(&self) -> crate::sync::MutexGuard<'_, Vec<Post>> {
         self.posts.lock().expect("no holder of a queue can panic")
     }
@@ -378,7 +388,7 @@ impl Post {
     }
 
     /// Whether it is for this connection of the worker.
-    pub(crate) fn is_for(&self, listener: Listener) -> bool {
+    pub(crate) fn is_for(&self, listener: Subscriber) -> bool {
         self.receivers[self.here.clone()]
             .binary_search(&listener)
             .is_ok()
@@ -394,8 +404,8 @@ fn is_little(cost: usize) -> bool {
 pub(crate) const PUBLISHED_COST_MAX: usize = 16 << 20;
 
 /// In the order that [`Deliveries::post`] asks for.
-fn listeners(clients: &[Arc<Client>]) -> Arc<[Listener]> {
-    let mut listeners: Vec<Listener> = clients.iter().map(|client| client.listener()).collect();
+fn listeners(clients: &[Arc<Client>]) -> Arc<[Subscriber]> {
+    let mut listeners: Vec<Subscriber> = clients.iter().map(|client| client.listener()).collect();
     listeners.sort_unstable();
     listeners.into()
 }

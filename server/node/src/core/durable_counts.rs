@@ -9,7 +9,7 @@
 use quorlock_engine::{DATABASES, DatabaseCount};
 use quorlock_persistence::Position;
 
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 /// The sizes of all databases.
 pub type Counts = [DatabaseCount; DATABASES as usize];
@@ -21,7 +21,7 @@ pub(crate) struct Sample {
     /// The last frame by then that changed a key.
     pub(crate) position: Position,
     /// What a reply would wait for that revealed it then.
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
 }
 
 /// The samples that may be shown.

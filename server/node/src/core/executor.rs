@@ -16,14 +16,14 @@ mod waking;
 
 use std::time::Duration;
 
-use quorlock_engine::control::{Durability, Record, kind};
+use quorlock_engine::control::{ControlRecord, Durability, kind};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::TtlBound;
 use quorlock_engine::{
-    Caller, Command, CommandGuard, DATABASES, Effects, Engine, Flags, Moment, NodeTime, Reply,
-    Served, Statistics, WaitLimit, incarnation,
+    Caller, Command, CommandGuard, DATABASES, Effects, Engine, Flags, KeyspaceStatistics, Moment,
+    NodeTime, Reply, Served, WaitLimit, incarnation,
 };
-use quorlock_persistence::{Appender, Batch, FrameKind, Position};
+use quorlock_persistence::{Appender, FrameBatch, FrameKind, Position};
 
 use crate::clock::saturated_nanos;
 use crate::core::clients::Client;
@@ -32,7 +32,7 @@ use crate::core::executor::room::GROUP_BYTES_MAX;
 pub(crate) use crate::core::executor::service::needs_service;
 use crate::core::outbox::Outbox;
 use crate::core::time::Timekeeper;
-use crate::core::wait::{Wait, position_of, to_engine};
+use crate::core::wait::{DurabilityWait, position_of, to_engine};
 
 /// Everything a command touches.
 pub struct Executor {
@@ -70,7 +70,7 @@ pub struct Executor {
     /// How many clients watch keys.
     pub(crate) watching: usize,
     /// What the engine had counted when all was counted anew.
-    pub(super) counted_before: Statistics,
+    pub(super) counted_before: KeyspaceStatistics,
     /// The last command found nothing and waits for at most so long.
     wait_limit: Option<WaitLimit>,
     /// What the reply of the last command has taken.
@@ -87,7 +87,7 @@ pub struct Executor {
 pub(crate) struct ServedBehind {
     pub(crate) served: Served,
     /// What has to be on record before it leaves.
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
     /// How much was published before its command was executed, and is not on its way yet.
     pub(crate) published: usize,
 }
@@ -156,7 +156,7 @@ impl Executor {
             served: Vec::new(),
             served_count: 0,
             watching: 0,
-            counted_before: Statistics::default(),
+            counted_before: KeyspaceStatistics::default(),
             wait_limit: None,
             reply_bytes: 0,
             was_refused: false,
@@ -185,7 +185,7 @@ impl Executor {
     }
 
     /// Takes what was appended, to be written, and the sizes of the databases behind it.
-    pub(crate) fn take(&mut self, spare: Batch) -> (Batch, Sample) {
+    pub(crate) fn take(&mut self, spare: FrameBatch) -> (FrameBatch, Sample) {
         (self.appender.take(spare), self.sample())
     }
 
@@ -202,8 +202,9 @@ impl Executor {
     }
 
     /// What a reply waits for that reveals all changes.
-    fn wait_for_all(&self) -> Wait {
-        let mut wait = Wait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
+    fn wait_for_all(&self) -> DurabilityWait {
+        let mut wait =
+            DurabilityWait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
         wait.raise(self.reach(self.changed_position));
         wait
     }
@@ -215,7 +216,7 @@ impl Executor {
         now: Moment,
         caller: &Caller,
         command: &Command<'_>,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
     ) -> Option<Reply> {
         // A refused command waits for nothing either.
         self.wait_limit = None;
@@ -267,7 +268,7 @@ impl Executor {
     }
 
     /// What a reply has to wait for that reveals effects up to this position.
-    pub(crate) fn reach(&self, revealed: Position) -> Wait {
+    pub(crate) fn reach(&self, revealed: Position) -> DurabilityWait {
         self.mode.reach(to_engine(revealed)).into()
     }
 
@@ -299,7 +300,7 @@ impl Executor {
     }
 
     /// Appends a control record; returns its position.
-    pub fn append(&mut self, now: NodeTime, record: &Record) -> Position {
+    pub fn append(&mut self, now: NodeTime, record: &ControlRecord) -> Position {
         self.record.clear();
         record.encode(&mut self.record);
         let kind = FrameKind::new(record.kind());
@@ -337,12 +338,12 @@ impl Executor {
     }
 
     /// Puts the command's effects on record, after the TTL bound that covers them.
-    pub(super) fn log(&mut self, now: NodeTime, wait: &mut Wait) {
+    pub(super) fn log(&mut self, now: NodeTime, wait: &mut DurabilityWait) {
         if let Some(ceiling) = self.effects.ceiling {
-            self.ceiling_position = self.append(now, &Record::Ceiling(ceiling));
+            self.ceiling_position = self.append(now, &ControlRecord::Ceiling(ceiling));
         }
         if self.effects.tells_fence {
-            wait.raise(Wait::until_synced_at_once(self.ceiling_position));
+            wait.raise(DurabilityWait::until_synced_at_once(self.ceiling_position));
         }
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
@@ -350,10 +351,12 @@ impl Executor {
         let depends = self.effects.depends;
         let revealed = position_of(depends.any);
         // What was written under a raise that is not synced yet is revealed only after it.
-        wait.raise(Wait::until_synced(self.ttl_bound_position.min(revealed)));
+        wait.raise(DurabilityWait::until_synced(
+            self.ttl_bound_position.min(revealed),
+        ));
         wait.raise(self.reach(revealed));
         if self.syncs_uncovered() {
-            wait.raise(Wait::until_synced(position_of(depends.synced)));
+            wait.raise(DurabilityWait::until_synced(position_of(depends.synced)));
         }
         if self.engine.has_lock_waiters() {
             self.hand_over(now);
@@ -404,7 +407,7 @@ impl Executor {
         self.rules.no_ttl_is_synced && self.mode.is_logged()
     }
 
-    fn log_group(&mut self, now: NodeTime, wait: &mut Wait) {
+    fn log_group(&mut self, now: NodeTime, wait: &mut DurabilityWait) {
         if let Some(deadline) = self.effects.longest_deadline {
             let ttl_ns = deadline.as_nanos().saturating_sub(now.as_nanos());
             let cap_ns = self.mode.cap_ns();
@@ -428,13 +431,15 @@ impl Executor {
                 covered_ns
             };
             if let Some(ttl_bound_ns) = self.ttl_bound.raise(raise_ns) {
-                self.ttl_bound_position = self.append(now, &Record::Promise(ttl_bound_ns));
+                self.ttl_bound_position = self.append(now, &ControlRecord::Promise(ttl_bound_ns));
                 // Grants of others wait for it as well.
-                wait.raise(Wait::until_synced_at_once(self.ttl_bound_position));
+                wait.raise(DurabilityWait::until_synced_at_once(
+                    self.ttl_bound_position,
+                ));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.
-            wait.raise(Wait::until_synced(self.ttl_bound_position));
+            wait.raise(DurabilityWait::until_synced(self.ttl_bound_position));
         }
         if !self.mode.is_logged() {
             return;
@@ -446,7 +451,7 @@ impl Executor {
         wait.raise(self.reach(position));
         if self.effects.uncovered && self.syncs_uncovered() {
             self.uncovered_position = position;
-            wait.raise(Wait::until_synced(position));
+            wait.raise(DurabilityWait::until_synced(position));
         }
         let rotations = self.appender.rotations();
         if rotations != self.rotations {
@@ -462,7 +467,7 @@ impl Executor {
     /// hold it still has the higher one.
     fn lower_ttl_bound(&mut self, now: NodeTime) {
         if let Some(ttl_bound_ns) = self.ttl_bound.lower() {
-            self.append(now, &Record::Promise(ttl_bound_ns));
+            self.append(now, &ControlRecord::Promise(ttl_bound_ns));
         }
     }
 
@@ -480,7 +485,7 @@ impl Executor {
         self.engine.set_restart_delay_max(cap);
         let is_direct = self.rules.writes_direct && durability == Durability::Always;
         self.appender.write_direct(is_direct);
-        self.append(now, &Record::Mode(record))
+        self.append(now, &ControlRecord::Mode(record))
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_engine::control::{Boot, Ceiling, Durability, Record, Start};
+use quorlock_engine::control::{Boot, Ceiling, ControlRecord, Durability, Start};
 use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::{Caller, Command, Engine, EngineOptions, NodeTime, Reply};
 use quorlock_persistence::{LogIdentity, LogOptions, MemoryDisk, Position, Preparer, Recovery};
@@ -14,7 +14,7 @@ use crate::clock::{Clock, SettableClock};
 use crate::core::executor::room::KEPT_BACK_BYTES;
 use crate::core::executor::{Executor, Phase, Rules, Unlogged};
 use crate::core::time::Timekeeper;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 pub(super) fn executor(durability: Durability) -> (Executor, SettableClock) {
     let (executor, clock, _) = core_with_log(durability, &LogOptions::default());
@@ -88,10 +88,14 @@ pub(super) const SMALL: LogOptions = LogOptions {
     expected_node: None,
 };
 
-pub(super) fn ask(executor: &mut Executor, clock: &SettableClock, words: &str) -> (Reply, Wait) {
+pub(super) fn ask(
+    executor: &mut Executor,
+    clock: &SettableClock,
+    words: &str,
+) -> (Reply, DurabilityWait) {
     let arguments: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
     let command = Command::parse(&arguments).unwrap();
-    let mut wait = Wait::default();
+    let mut wait = DurabilityWait::default();
     let now = executor.time.now(clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     let reply = reply.unwrap();
@@ -148,7 +152,7 @@ fn a_script_with_a_deadline_beyond_the_cap_raises_the_bound_for_its_shorter_ones
                   redis.call('set',KEYS[2],'t','px',3600000)";
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"2", b"short", b"long"];
     let command = Command::parse(&arguments).unwrap();
-    let mut wait = Wait::default();
+    let mut wait = DurabilityWait::default();
     let now = executor.time.now(&clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     let reply = reply.unwrap();
@@ -204,7 +208,11 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
         Durability::Volatile,
     ] {
         let (mut executor, clock) = executor(durability);
-        assert_eq!(executor.sample().wait, Wait::default(), "{durability:?}");
+        assert_eq!(
+            executor.sample().wait,
+            DurabilityWait::default(),
+            "{durability:?}"
+        );
         let mut keys = 0;
         for words in [
             "SET raises token NX PX 20000",
@@ -225,7 +233,7 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
         // A tick and a look change nothing that a count reveals.
         let before = executor.sample();
         let now = executor.time.now(&clock).node;
-        executor.append(now, &Record::Tick);
+        executor.append(now, &ControlRecord::Tick);
         ask(&mut executor, &clock, "GET covered");
         assert_eq!(executor.sample(), before, "{durability:?}");
     }
@@ -233,13 +241,13 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
 
 #[test]
 fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_ends() {
-    let until = |written, synced| Wait {
+    let until = |written, synced| DurabilityWait {
         written: Position::from_raw(written),
-        ..Wait::until_synced(Position::from_raw(synced))
+        ..DurabilityWait::until_synced(Position::from_raw(synced))
     };
     let wait = until(5, 3);
     assert_eq!(wait.beyond(until(4, 2)), wait);
-    assert_eq!(wait.beyond(until(5, 3)), Wait::default());
+    assert_eq!(wait.beyond(until(5, 3)), DurabilityWait::default());
     assert_eq!(wait.beyond(until(6, 2)), until(0, 3));
     assert_eq!(wait.position().get(), 5);
 }
@@ -310,7 +318,7 @@ fn keys_that_no_delay_covers_are_synced_only_where_they_are_logged_and_that_is_a
 
     let (mut executor, clock) = self::executor(Durability::Volatile);
     let (_, wait) = ask(&mut executor, &clock, "SET forever token");
-    assert_eq!(wait, Wait::default(), "nothing of it is logged");
+    assert_eq!(wait, DurabilityWait::default(), "nothing of it is logged");
     ask(&mut executor, &clock, "SET lock token PX 20000");
     assert_eq!(executor.ttl_bound.on_record_ns, 20_000_000_000);
 }
@@ -325,7 +333,12 @@ fn scripts_that_set_many_deadlines_free_as_many_as_they_set() {
         let words = [b"EVAL", body.as_bytes(), b"0", turn.as_bytes()];
         let command = Command::parse(&words).unwrap();
         let now = executor.time.now(&clock);
-        let reply = executor.execute(now, &Caller::default(), &command, &mut Wait::default());
+        let reply = executor.execute(
+            now,
+            &Caller::default(),
+            &command,
+            &mut DurabilityWait::default(),
+        );
         let reply = reply.unwrap();
         assert_eq!(reply, Reply::Nil);
         clock.advance(Duration::from_millis(10));
@@ -342,7 +355,7 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     while executor.appender.room() >= 1024 {
         assert_eq!(executor.ttl_bound.on_record_ns, 20_000_000_000);
         ask(&mut executor, &clock, "SET a token PX 20000");
-        executor.append(now, &Record::Tick);
+        executor.append(now, &ControlRecord::Tick);
     }
     ask(&mut executor, &clock, "SET a token PX 20000");
     assert_eq!(
@@ -356,7 +369,12 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", b"key"];
     let command = Command::parse(&arguments).unwrap();
     let moment = executor.time.now(&clock);
-    let reply = executor.execute(moment, &Caller::default(), &command, &mut Wait::default());
+    let reply = executor.execute(
+        moment,
+        &Caller::default(),
+        &command,
+        &mut DurabilityWait::default(),
+    );
     let reply = reply.unwrap();
     assert_eq!(reply, Reply::Integer(0));
 }

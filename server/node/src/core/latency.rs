@@ -9,12 +9,12 @@ use std::sync::Arc;
 use quorlock_engine::RawTime;
 use quorlock_engine::control::Durability;
 
-use crate::core::settings::Settings;
+use crate::core::settings::NodeSettings;
 use crate::sync::{Mutex, MutexGuard};
 
 /// What may take long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum LatencyEvent {
     SyncAlways,
     SyncEverysec,
     SyncNo,
@@ -27,7 +27,7 @@ pub(crate) enum Event {
 
 /// One moment at which something took long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct LatencySample {
     /// About when it ended.
     pub(crate) at_raw: RawTime,
     pub(crate) took_ms: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Sample {
 /// What was noted of one event, the oldest sample first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
-    samples: VecDeque<Sample>,
+    samples: VecDeque<LatencySample>,
     /// The longest that ever was.
     pub(crate) max_ms: u64,
 }
@@ -44,42 +44,42 @@ pub(crate) struct Series {
 /// The samples of all events, for all threads of a node.
 #[derive(Debug)]
 pub(crate) struct LatencyMonitor {
-    settings: Arc<Settings>,
-    all: Mutex<[Series; Event::ALL.len()]>,
+    settings: Arc<NodeSettings>,
+    all: Mutex<[Series; LatencyEvent::ALL.len()]>,
 }
 
-impl Event {
+impl LatencyEvent {
     /// In the order of their names.
-    pub(crate) const ALL: [Event; 6] = [
-        Event::SyncAlways,
-        Event::SyncEverysec,
-        Event::SyncNo,
-        Event::Write,
-        Event::Command,
-        Event::FastCommand,
+    pub(crate) const ALL: [LatencyEvent; 6] = [
+        LatencyEvent::SyncAlways,
+        LatencyEvent::SyncEverysec,
+        LatencyEvent::SyncNo,
+        LatencyEvent::Write,
+        LatencyEvent::Command,
+        LatencyEvent::FastCommand,
     ];
 
     /// Redis's name, where Redis has the event.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Event::SyncAlways => "aof-fsync-always",
-            Event::SyncEverysec => "aof-fsync-everysec",
-            Event::SyncNo => "aof-fsync-no",
-            Event::Write => "aof-write",
-            Event::Command => "command",
-            Event::FastCommand => "fast-command",
+            LatencyEvent::SyncAlways => "aof-fsync-always",
+            LatencyEvent::SyncEverysec => "aof-fsync-everysec",
+            LatencyEvent::SyncNo => "aof-fsync-no",
+            LatencyEvent::Write => "aof-write",
+            LatencyEvent::Command => "command",
+            LatencyEvent::FastCommand => "fast-command",
         }
     }
 
     /// The event of this name. As in Redis its case counts.
-    pub(crate) fn named(name: &[u8]) -> Option<Event> {
+    pub(crate) fn named(name: &[u8]) -> Option<LatencyEvent> {
         let mut all = Self::ALL.into_iter();
         all.find(|event| event.name().as_bytes() == name)
     }
 }
 
 impl LatencyMonitor {
-    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+    pub(crate) fn new(settings: Arc<NodeSettings>) -> Self {
         Self {
             settings,
             all: Mutex::default(),
@@ -87,9 +87,9 @@ impl LatencyMonitor {
     }
 
     /// Notes an event where it took long enough.
-    pub(crate) fn note(&self, event: Event, took_ns: u64, at_raw: RawTime) {
+    pub(crate) fn note(&self, event: LatencyEvent, took_ns: u64, at_raw: RawTime) {
         if took_ns >= self.settings.latency_from_ns() {
-            let sample = Sample {
+            let sample = LatencySample {
                 at_raw,
                 took_ms: took_ns / 1_000_000,
             };
@@ -100,32 +100,32 @@ impl LatencyMonitor {
     /// Notes a sync of the log.
     pub(crate) fn note_sync(&self, took_ns: u64, at_raw: RawTime) {
         let event = match self.settings.durability() {
-            Durability::Always => Event::SyncAlways,
-            Durability::Everysec => Event::SyncEverysec,
-            Durability::No | Durability::Volatile => Event::SyncNo,
+            Durability::Always => LatencyEvent::SyncAlways,
+            Durability::Everysec => LatencyEvent::SyncEverysec,
+            Durability::No | Durability::Volatile => LatencyEvent::SyncNo,
         };
         self.note(event, took_ns, at_raw);
     }
 
     /// What was noted of an event; none where nothing was.
-    pub(crate) fn noted(&self, event: Event) -> Option<Series> {
+    pub(crate) fn noted(&self, event: LatencyEvent) -> Option<Series> {
         let series = self.series()[event as usize].clone();
         (!series.samples.is_empty()).then_some(series)
     }
 
     /// Forgets an event; false where nothing was noted of it.
-    pub(crate) fn forget(&self, event: Event) -> bool {
+    pub(crate) fn forget(&self, event: LatencyEvent) -> bool {
         let forgotten = std::mem::take(&mut self.series()[event as usize]);
         !forgotten.samples.is_empty()
     }
 
-    fn series(&self) -> MutexGuard<'_, [Series; Event::ALL.len()]> {
+    fn series(&self) -> MutexGuard<'_, [Series; LatencyEvent::ALL.len()]> {
         let all = self.all.lock();
         all.expect("no holder of the samples can panic")
     }
 }
 
-impl Sample {
+impl LatencySample {
     /// How long ago it was.
     pub(crate) fn age_s(self, now_raw: RawTime) -> u64 {
         now_raw.nanos_since(self.at_raw) / SECOND_NS
@@ -144,7 +144,7 @@ impl Sample {
 
 impl Series {
     /// Of one second the longest is kept. Threads note what they measured shortly after, and in any order.
-    fn add(&mut self, sample: Sample) {
+    fn add(&mut self, sample: LatencySample) {
         self.max_ms = self.max_ms.max(sample.took_ms);
         if let Some(last) = self.samples.back_mut()
             && last.second() >= sample.second()
@@ -159,11 +159,11 @@ impl Series {
     }
 
     /// The oldest first.
-    pub(crate) fn samples(&self) -> impl ExactSizeIterator<Item = Sample> {
+    pub(crate) fn samples(&self) -> impl ExactSizeIterator<Item = LatencySample> {
         self.samples.iter().copied()
     }
 
-    pub(crate) fn latest(&self) -> Option<Sample> {
+    pub(crate) fn latest(&self) -> Option<LatencySample> {
         self.samples.back().copied()
     }
 
@@ -203,14 +203,14 @@ mod tests {
         for (name, value) in settings {
             config.set(name, &[value]).expect("it is a value of it");
         }
-        LatencyMonitor::new(Arc::new(Settings::new(&config)))
+        LatencyMonitor::new(Arc::new(NodeSettings::new(&config)))
     }
 
     fn at(second: u64) -> RawTime {
         RawTime::from_nanos(second * SECOND_NS + 5)
     }
 
-    fn noted(monitor: &LatencyMonitor, event: Event) -> Vec<[u64; 2]> {
+    fn noted(monitor: &LatencyMonitor, event: LatencyEvent) -> Vec<[u64; 2]> {
         let series = monitor.noted(event).unwrap_or_default();
         let samples = series.samples();
         samples.map(|it| [it.second(), it.took_ms]).collect()
@@ -227,18 +227,18 @@ mod tests {
             (2, 11_900_000),
         ];
         for (second, took_ns) in durations {
-            monitor.note(Event::Command, took_ns, at(second));
+            monitor.note(LatencyEvent::Command, took_ns, at(second));
         }
-        assert_eq!(noted(&monitor, Event::Command), [[1, 30], [2, 11]]);
-        let series = monitor.noted(Event::Command).expect("it was noted");
+        assert_eq!(noted(&monitor, LatencyEvent::Command), [[1, 30], [2, 11]]);
+        let series = monitor.noted(LatencyEvent::Command).expect("it was noted");
         assert_eq!(series.max_ms, 30);
         assert_eq!(
             series.summary(at(5)),
             "2 latency spikes (average 20ms, mean deviation 9ms, period 2.00 sec). Worst all time event 30ms."
         );
-        assert!(monitor.noted(Event::FastCommand).is_none());
-        assert!(monitor.forget(Event::Command) && !monitor.forget(Event::Command));
-        assert!(monitor.noted(Event::Command).is_none());
+        assert!(monitor.noted(LatencyEvent::FastCommand).is_none());
+        assert!(monitor.forget(LatencyEvent::Command) && !monitor.forget(LatencyEvent::Command));
+        assert!(monitor.noted(LatencyEvent::Command).is_none());
     }
 
     /// Two threads may note what they measured in the other order.
@@ -246,24 +246,24 @@ mod tests {
     fn samples_are_in_the_order_of_their_seconds() {
         let monitor = monitor("10", "always");
         for (second, took_ns) in [(2, 20_000_000), (1, 30_000_000), (3, 10_000_000)] {
-            monitor.note(Event::Command, took_ns, at(second));
+            monitor.note(LatencyEvent::Command, took_ns, at(second));
         }
-        assert_eq!(noted(&monitor, Event::Command), [[2, 30], [3, 10]]);
+        assert_eq!(noted(&monitor, LatencyEvent::Command), [[2, 30], [3, 10]]);
     }
 
     #[test]
     fn nothing_is_noted_where_it_is_off() {
         let monitor = monitor("0", "always");
-        monitor.note(Event::Command, u64::MAX - 1, at(1));
-        assert!(monitor.noted(Event::Command).is_none());
+        monitor.note(LatencyEvent::Command, u64::MAX - 1, at(1));
+        assert!(monitor.noted(LatencyEvent::Command).is_none());
     }
 
     #[test]
     fn a_sync_has_the_event_of_its_setting() {
         for (fsync, event) in [
-            ("always", Event::SyncAlways),
-            ("everysec", Event::SyncEverysec),
-            ("no", Event::SyncNo),
+            ("always", LatencyEvent::SyncAlways),
+            ("everysec", LatencyEvent::SyncEverysec),
+            ("no", LatencyEvent::SyncNo),
         ] {
             let monitor = monitor("1", fsync);
             monitor.note_sync(5_000_000, at(7));
@@ -276,9 +276,9 @@ mod tests {
     fn an_event_keeps_its_newest_samples() {
         let monitor = monitor("1", "always");
         for second in 1..=1_000 {
-            monitor.note(Event::Write, 1_000_000, at(second));
+            monitor.note(LatencyEvent::Write, 1_000_000, at(second));
         }
-        let kept = noted(&monitor, Event::Write);
+        let kept = noted(&monitor, LatencyEvent::Write);
         assert_eq!(
             (kept.len(), kept[0], kept[159]),
             (160, [841, 1], [1_000, 1])
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_dated_by_the_clocks_of_who_asks() {
-        let sample = Sample {
+        let sample = LatencySample {
             at_raw: at(10),
             took_ms: 1,
         };
@@ -302,11 +302,11 @@ mod tests {
 
     #[test]
     fn an_event_lies_at_its_place() {
-        for (place, event) in Event::ALL.into_iter().enumerate() {
+        for (place, event) in LatencyEvent::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, place);
-            assert_eq!(Event::named(event.name().as_bytes()), Some(event));
+            assert_eq!(LatencyEvent::named(event.name().as_bytes()), Some(event));
         }
-        assert!(Event::ALL.is_sorted_by_key(|event| event.name()));
-        assert_eq!(Event::named(b"Command"), None);
+        assert!(LatencyEvent::ALL.is_sorted_by_key(|event| event.name()));
+        assert_eq!(LatencyEvent::named(b"Command"), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::core::back_off::BackOff;
 /// What the log thread waits for before it begins the next commit, counted over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Linger {
-    wait: Option<Wait>,
+    wait: Option<LingerWindow>,
     /// From waiting for nothing.
     back_off: BackOff,
 }
@@ -29,7 +29,7 @@ pub(crate) struct AskedRaw {
 }
 
 #[derive(Debug)]
-struct Wait {
+struct LingerWindow {
     /// How many writers the last sync answered.
     answered: usize,
     /// How many waited for the next one before those.
@@ -41,7 +41,7 @@ struct Wait {
     sync_ns: u64,
 }
 
-impl Wait {
+impl LingerWindow {
     fn is_worthwhile(&self) -> bool {
         self.returned.saturating_mul(WORTHWHILE_PART) >= self.answered
     }
@@ -78,7 +78,7 @@ impl Linger {
         if answered < ANSWERED_MIN || self.back_off.passes_over() {
             return;
         }
-        self.wait = Some(Wait {
+        self.wait = Some(LingerWindow {
             answered,
             ahead,
             returned: 0,
@@ -116,7 +116,7 @@ impl Linger {
 
     /// When the next sync begins, whatever has come; `None` where it is not put off.
     pub(crate) fn latest_raw(&self) -> Option<RawTime> {
-        self.wait.as_ref().map(Wait::latest_raw)
+        self.wait.as_ref().map(LingerWindow::latest_raw)
     }
 
     /// How many writers wait for the next sync when it is time to look again: once the first of those who were answered

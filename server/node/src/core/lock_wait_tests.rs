@@ -13,7 +13,7 @@ use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
 use crate::core::executor::Executor;
 use crate::core::executor_tests::executor;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::simulation::{Client, Node, Setup, request_bytes};
 
 /// A node whose maintenance and log come as soon as there is something for them.
@@ -406,7 +406,7 @@ fn a_message_waits_until_what_it_tells_is_on_record() {
         };
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let command = Command::parse(&words).unwrap();
-        let mut wait = Wait::default();
+        let mut wait = DurabilityWait::default();
         executor.execute(now, &caller, &command, &mut wait).unwrap();
         wait
     };
@@ -414,13 +414,13 @@ fn a_message_waits_until_what_it_tells_is_on_record() {
         run(&mut executor, now, line);
     }
     let wait = run(&mut executor, now, "DEL job");
-    let told: Vec<Wait> = executor.take_published().iter().map(|it| it.1).collect();
+    let told: Vec<DurabilityWait> = executor.take_published().iter().map(|it| it.1).collect();
     assert!(wait.synced > Position::ZERO);
     assert_eq!(told, [wait]);
     let wait = run(&mut executor, now, "SET job held PX 100");
     now.node = now.node.saturating_add(Duration::from_millis(100));
     executor.hand_over_due(now.node);
-    let told: Vec<Wait> = executor.take_published().iter().map(|it| it.1).collect();
+    let told: Vec<DurabilityWait> = executor.take_published().iter().map(|it| it.1).collect();
     assert_eq!(told.len(), 1);
     assert!(told[0].synced >= wait.synced, "it tells of that lock");
 }

@@ -225,8 +225,8 @@ mod tests {
     use std::sync::mpsc::{TryRecvError, channel};
     use std::time::Duration;
 
-    use quorlock_engine::control::{Record, kind};
-    use quorlock_persistence::{Fault, FrameKind, MemoryDisk, Operation, Position};
+    use quorlock_engine::control::{ControlRecord, kind};
+    use quorlock_persistence::{DiskFault, DiskOperation, FrameKind, MemoryDisk, Position};
 
     use super::*;
     use crate::clock::SettableClock;
@@ -256,7 +256,7 @@ mod tests {
     fn append(node: &NodeState) -> Position {
         let mut executor = node.lock().unwrap();
         let now = executor.time.now(&*node.clock).node;
-        executor.append(now, &Record::Tick)
+        executor.append(now, &ControlRecord::Tick)
     }
 
     fn written_on(
@@ -293,7 +293,7 @@ mod tests {
     fn who_asked_for_a_sync_that_fails_is_told_when_the_node_has_failed() {
         let disk = MemoryDisk::new();
         let (node, (mut work, _events), _) = written(&disk);
-        disk.plan_fault(&[Operation::Sync], 0, Fault::Error(5));
+        disk.plan_fault(&[DiskOperation::Sync], 0, DiskFault::Error(5));
         let (told, hears) = channel();
         let seen = Arc::clone(&node);
         let done = move || told.send(seen.signals.stop.is_set()).unwrap();

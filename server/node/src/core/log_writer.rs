@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use quorlock_persistence::{Batch, Position, SyncTicket, Writer};
+use quorlock_persistence::{FrameBatch, Position, SyncTicket, Writer};
 
 use crate::clock::Clock;
 use crate::core::commit::{Commit, Failure, Synced};
 use crate::core::durable_counts::Sample;
 use crate::core::executor::Executor;
-use crate::core::latency::{Event, LatencyMonitor};
+use crate::core::latency::{LatencyEvent, LatencyMonitor};
 use crate::core::rewrites::LogSize;
 use crate::past::Belongings;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub struct LogWriter {
 
 struct Writing {
     writer: Writer,
-    spare: Batch,
+    spare: FrameBatch,
     /// The databases behind the last batch that was written.
     newest: Sample,
     /// How long the last write for a commit has taken, if it waited for the device and no sync was begun since.
@@ -80,7 +80,7 @@ impl LogWriter {
             latency,
             writing: Mutex::new(Writing {
                 writer,
-                spare: Batch::default(),
+                spare: FrameBatch::default(),
                 newest: Sample::default(),
                 write_ns: 0,
             }),
@@ -136,7 +136,7 @@ impl LogWriter {
                 let (result, began_raw, ended_raw) = self.on_device(work);
                 let took_ns = ended_raw.nanos_since(began_raw);
                 if has_frames {
-                    self.latency.note(Event::Write, took_ns, ended_raw);
+                    self.latency.note(LatencyEvent::Write, took_ns, ended_raw);
                 }
                 (result, has_frames.then_some(took_ns))
             }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use quorlock_engine::control::{Pending, Record, Start};
+use quorlock_engine::control::{ControlRecord, Pending, Start};
 use quorlock_engine::{NodeTime, RawTime, incarnation};
 use quorlock_persistence::Position;
 
@@ -16,7 +16,7 @@ use crate::clock::saturated_nanos;
 use crate::core::compaction::{self, Compaction};
 use crate::core::executor::{Executor, Phase, Unlogged};
 use crate::core::rewrites::{LogSize, Rewrites};
-use crate::core::settings::Settings;
+use crate::core::settings::NodeSettings;
 use crate::core::wait::to_engine;
 
 /// Decides what the node does next beside its clients.
@@ -31,7 +31,7 @@ pub struct Maintenance {
     kept_up_raw: RawTime,
     /// So many steps more that free keys come one right after the other.
     steps_until_rest: u32,
-    compaction: Option<Running>,
+    compaction: Option<RunningCheckpoint>,
     /// Bytes of one part of a checkpoint at most.
     part_bytes: usize,
 }
@@ -49,7 +49,7 @@ enum Stage {
 
 /// A checkpoint that is being written.
 #[derive(Debug)]
-struct Running {
+struct RunningCheckpoint {
     compaction: Compaction,
     began_raw: RawTime,
     /// When the sync was asked for that the next step comes after.
@@ -61,7 +61,7 @@ struct Running {
 pub(crate) struct View<'a> {
     /// Read behind the engine's lock.
     pub(crate) now: NodeTime,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a NodeSettings,
     pub(crate) rewrites: &'a Rewrites,
     pub(crate) log: LogSize,
     /// Position up to which the log is synced.
@@ -75,7 +75,7 @@ pub struct Step {
     pub work: Work,
     /// Have a segment made ahead, or old ones removed, while the node goes on.
     pub(crate) prepares: bool,
-    pub(crate) announcement: Option<Announcement>,
+    pub(crate) announcement: Option<MaintenanceNotice>,
     /// When the next step is due.
     pub wake: Wake,
 }
@@ -114,7 +114,7 @@ pub enum Wake {
 
 /// What people, and those who wait for the node, are told once the engine is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announcement {
+pub(crate) enum MaintenanceNotice {
     /// The node serves since this moment. Keys that it has recovered and does not log cost a crash this
     /// many nanoseconds, and so many of them have no TTL.
     Serves { now: NodeTime, unlogged: Unlogged },
@@ -226,7 +226,7 @@ impl Maintenance {
             self.begin_compaction(view, executor.time.raw, u64::MAX);
         }
         Step {
-            announcement: Some(Announcement::Serves { now, unlogged }),
+            announcement: Some(MaintenanceNotice::Serves { now, unlogged }),
             ..Step::work(Work::None)
         }
     }
@@ -299,7 +299,8 @@ impl Maintenance {
                 Work::None
             },
             prepares,
-            announcement: wall_step_us.map(|off_by_us| Announcement::WallClockSet { off_by_us }),
+            announcement: wall_step_us
+                .map(|off_by_us| MaintenanceNotice::WallClockSet { off_by_us }),
             wake: if frees_more {
                 self.rest()
             } else {
@@ -325,7 +326,7 @@ impl Maintenance {
 
     fn begin_compaction(&mut self, view: View<'_>, now_raw: RawTime, bytes_max: u64) {
         view.rewrites.begin();
-        self.compaction = Some(Running {
+        self.compaction = Some(RunningCheckpoint {
             compaction: Compaction::new(self.part_bytes, bytes_max),
             began_raw: now_raw,
             sync_asked_raw: None,
@@ -383,7 +384,7 @@ impl Maintenance {
                 self.compaction = None;
                 view.rewrites.give_up(now_raw);
                 Step {
-                    announcement: has_begun.then_some(Announcement::NoRoomForCheckpoint),
+                    announcement: has_begun.then_some(MaintenanceNotice::NoRoomForCheckpoint),
                     ..Step::work(Work::None)
                 }
             }
@@ -424,7 +425,7 @@ fn complete_mode(executor: &mut Executor, synced: Position, now: NodeTime) -> bo
     let Some(mode) = executor.mode.complete(to_engine(synced)) else {
         return false;
     };
-    executor.append(now, &Record::Mode(mode));
+    executor.append(now, &ControlRecord::Mode(mode));
     true
 }
 
@@ -454,7 +455,7 @@ impl Ticks {
         }
         (self.had_deadlines, self.expired) = (has_deadlines, expired);
         self.last = now;
-        executor.append(now, &Record::Tick);
+        executor.append(now, &ControlRecord::Tick);
         true
     }
 

@@ -16,15 +16,15 @@ use crate::config::Config;
 use crate::core::executor::room::KEPT_BACK_BYTES;
 use crate::core::executor::{Executor, Phase};
 use crate::core::executor_tests::{SMALL, core_on, executor};
-use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
+use crate::core::maintenance::{Maintenance, MaintenanceNotice, Step, View, Wake, Work};
 use crate::core::rewrites::{LogSize, Rewrites};
-use crate::core::settings::Settings;
-use crate::core::wait::Wait;
+use crate::core::settings::NodeSettings;
+use crate::core::wait::DurabilityWait;
 
 struct Node {
     executor: Executor,
     clock: SettableClock,
-    settings: Settings,
+    settings: NodeSettings,
     rewrites: Rewrites,
     maintenance: Maintenance,
     /// What a driver would have synced.
@@ -65,7 +65,7 @@ impl Node {
         Node {
             executor,
             clock,
-            settings: Settings::new(&Config::default()),
+            settings: NodeSettings::new(&Config::default()),
             rewrites: Rewrites::default(),
             maintenance: Maintenance::new(start, 64 * 1024),
             synced: Position::ZERO,
@@ -107,7 +107,7 @@ impl Node {
         assert!(node.maintenance.is_about_to_serve());
         assert!(matches!(
             node.next().announcement,
-            Some(Announcement::Serves { .. })
+            Some(MaintenanceNotice::Serves { .. })
         ));
         assert_eq!(node.executor.phase, Phase::Serving);
         self
@@ -135,7 +135,7 @@ impl Node {
     fn execute(&mut self, words: &[&[u8]]) {
         let now = self.executor.time.now(&self.clock);
         let command = Command::parse(words).unwrap();
-        let mut wait = Wait::default();
+        let mut wait = DurabilityWait::default();
         let caller = Caller::default();
         let reply = self.executor.execute(now, &caller, &command, &mut wait);
         assert!(!reply.unwrap().is_error());
@@ -176,7 +176,7 @@ fn the_restart_delay_is_waited_out_in_slices_and_ends_with_a_synced_record() {
     assert!(matches!(node.executor.phase, Phase::Waiting(..)));
     assert!(matches!(
         node.next().announcement,
-        Some(Announcement::Serves { .. })
+        Some(MaintenanceNotice::Serves { .. })
     ));
     assert_eq!(node.executor.phase, Phase::Serving);
 }
@@ -310,8 +310,8 @@ fn a_checkpoint_that_finds_no_room_once_it_has_begun_is_announced() {
     let begun = (0..10).find(|_| node.next().work == Work::MakeSegment);
     assert!(begun.is_some());
     fill(&node);
-    let told: Vec<Announcement> = (0..10).filter_map(|_| node.next().announcement).collect();
-    assert_eq!(told, [Announcement::NoRoomForCheckpoint]);
+    let told: Vec<MaintenanceNotice> = (0..10).filter_map(|_| node.next().announcement).collect();
+    assert_eq!(told, [MaintenanceNotice::NoRoomForCheckpoint]);
     assert!(!node.rewrites.is_running.load(Ordering::Relaxed));
     assert_eq!(node.rewrites.completed.load(Ordering::Relaxed), 0);
 }

@@ -6,7 +6,7 @@ use quorlock_engine::{Discarded, RawTime};
 
 use crate::core::commit::Failure;
 use crate::core::log_queue::LogEvent;
-use crate::core::maintenance::{Announcement, Maintenance, Step, View, Wake, Work};
+use crate::core::maintenance::{Maintenance, MaintenanceNotice, Step, View, Wake, Work};
 use crate::core::report::StartReport;
 use crate::core::state::NodeState;
 
@@ -115,18 +115,18 @@ impl NodeState {
         }
     }
 
-    fn tell(&self, announcement: Announcement) {
+    fn tell(&self, announcement: MaintenanceNotice) {
         match announcement {
-            Announcement::Serves { now, unlogged } => {
+            MaintenanceNotice::Serves { now, unlogged } => {
                 let id = self.shown_id();
                 StartReport::tell_of_unlogged(&id, unlogged.left_ns, unlogged.without_ttl);
                 self.facts.report.served(&id, now);
                 self.signals.serving.set();
             }
-            Announcement::WallClockSet { off_by_us } => {
+            MaintenanceNotice::WallClockSet { off_by_us } => {
                 tell_of_wall(off_by_us, self.config.clock_drift_millionths);
             }
-            Announcement::NoRoomForCheckpoint => {
+            MaintenanceNotice::NoRoomForCheckpoint => {
                 tracing::warn!("compaction was given up: the log has no room for it");
             }
         }

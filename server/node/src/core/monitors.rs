@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorlock_engine::channels::{ClientId, Listener};
+use quorlock_engine::channels::{ClientId, Subscriber};
 
 /// See above.
 #[derive(Debug, Default)]
@@ -16,9 +16,9 @@ pub(crate) struct Monitors {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
     /// Those that are shown short values.
-    pub(crate) short: Arc<[Listener]>,
+    pub(crate) short: Arc<[Subscriber]>,
     /// Those that are shown all.
-    pub(crate) full: Arc<[Listener]>,
+    pub(crate) full: Arc<[Subscriber]>,
 }
 
 impl Monitors {
@@ -34,14 +34,14 @@ impl Monitors {
     }
 
     /// Adds a client, or changes what it is shown.
-    pub(crate) fn add(&self, listener: Listener, is_full: bool) {
+    pub(crate) fn add(&self, listener: Subscriber, is_full: bool) {
         let mut lists = self.lock();
         lists.remove(listener.client);
         let list = match is_full {
             true => &mut lists.full,
             false => &mut lists.short,
         };
-        let mut all: Vec<Listener> = list.iter().copied().chain([listener]).collect();
+        let mut all: Vec<Subscriber> = list.iter().copied().chain([listener]).collect();
         all.sort_unstable();
         *list = all.into();
         self.note(&lists);

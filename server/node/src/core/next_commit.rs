@@ -44,7 +44,7 @@ pub struct NextCommit {
 }
 
 /// Somebody who is told of the end of the commit.
-struct Told {
+struct CommitWaiter {
     /// `None` where it is no worker.
     worker: Option<usize>,
     done: Done,
@@ -56,7 +56,7 @@ pub struct Requests {
     /// How many replies wait for it.
     pub replies: usize,
     /// Who is told; each worker once.
-    told: Vec<Told>,
+    told: Vec<CommitWaiter>,
     is_urgent: bool,
     /// When the replies were made that came since the last commit ended.
     asked: Option<AskedRaw>,
@@ -128,9 +128,9 @@ impl NextCommit {
             drop(done());
             return false;
         }
-        let is_told = |other: &Told| worker.is_some() && other.worker == worker;
+        let is_told = |other: &CommitWaiter| worker.is_some() && other.worker == worker;
         if !requests.told.iter().any(is_told) {
-            requests.told.push(Told {
+            requests.told.push(CommitWaiter {
                 worker,
                 done: done(),
             });

@@ -5,14 +5,14 @@ use quorlock_engine::Engine;
 use quorlock_engine::channels::Published;
 
 use crate::core::shared_message::{MESSAGE_BYTES, RECEIVER_COST};
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 /// In the order in which it was published.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    published: Vec<(Published, Wait)>,
+    published: Vec<(Published, DurabilityWait)>,
     /// The same for what clients are told of prefixes, which the engine puts together.
-    broadcasts: Wait,
+    broadcasts: DurabilityWait,
     /// About what it costs to hand out what is here, as [`Deliveries`](crate::core::deliveries::Deliveries) counts it.
     cost: usize,
     has_new: bool,
@@ -24,7 +24,7 @@ impl Outbox {
         &mut self,
         engine: &mut Engine,
         published: impl Iterator<Item = Published>,
-        wait: Wait,
+        wait: DurabilityWait,
     ) {
         let cost = &mut self.cost;
         let with_wait = published.map(|one| {
@@ -39,7 +39,7 @@ impl Outbox {
     }
 
     /// Takes all that is here.
-    pub(crate) fn take(&mut self, engine: &mut Engine) -> Vec<(Published, Wait)> {
+    pub(crate) fn take(&mut self, engine: &mut Engine) -> Vec<(Published, DurabilityWait)> {
         if engine.tracking().has_broadcasts() {
             let wait = std::mem::take(&mut self.broadcasts);
             let mut broadcasts = Vec::new();

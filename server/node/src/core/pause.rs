@@ -18,13 +18,13 @@ use crate::sync::{Mutex, MutexGuard};
 pub(crate) struct Pause {
     /// So that requests of a node that is not paused read one word.
     is_on: AtomicBool,
-    current: Mutex<Option<Current>>,
-    queue: Mutex<Queue>,
+    current: Mutex<Option<ActivePause>>,
+    queue: Mutex<PauseQueue>,
 }
 
 /// The connections that wait, in the order in which they came.
 #[derive(Default)]
-struct Queue {
+struct PauseQueue {
     /// Whose worker each is.
     workers: BTreeMap<Ticket, usize>,
     last: u64,
@@ -42,7 +42,7 @@ impl Ticket {
 }
 
 #[derive(Clone, Copy)]
-struct Current {
+struct ActivePause {
     until_raw: RawTime,
     holds_up: HeldUp,
 }
@@ -61,7 +61,7 @@ impl Pause {
     pub(crate) fn begin(&self, now_raw: RawTime, until_raw: RawTime, holds_up: HeldUp) {
         let mut current = self.lock();
         let before = current.filter(|before| before.until_raw > now_raw);
-        *current = Some(Current {
+        *current = Some(ActivePause {
             until_raw: before.map_or(until_raw, |before| before.until_raw.max(until_raw)),
             holds_up: before.map_or(holds_up, |before| before.holds_up.max(holds_up)),
         });
@@ -119,11 +119,11 @@ impl Pause {
         queue.workers.first_key_value().map(|(_, worker)| *worker)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ActivePause>> {
         self.current.lock().expect("no holder of a pause can panic")
     }
 
-    fn lock_queue(&self) -> MutexGuard<'_, Queue> {
+    fn lock_queue(&self) -> MutexGuard<'_, PauseQueue> {
         self.queue.lock().expect("no holder of a queue can panic")
     }
 }

@@ -21,7 +21,7 @@ pub struct Process {
     /// All memory that the machine has.
     pub machine_bytes: fn() -> u64,
     /// What a node with this directory shares with others.
-    pub machine: fn(&Path) -> Machine,
+    pub machine: fn(&Path) -> FailureDomain,
     /// How many of so many clients of a node that runs it may have files for. Where the process is the node's alone, its limit
     /// is raised first as far as it may.
     pub clients_max: fn(usize) -> usize,
@@ -41,14 +41,14 @@ impl Process {
         },
         executable: String::new,
         machine_bytes: || 8 << 30,
-        machine: |_| Machine::default(),
+        machine: |_| FailureDomain::default(),
         clients_max: |wanted| wanted,
     };
 }
 
 /// What may fail for several nodes at once. Each is empty where the system does not say it.
 #[derive(Clone, Debug, Default)]
-pub struct Machine {
+pub struct FailureDomain {
     /// The boot id of its kernel, which containers share.
     pub boot_id: String,
     /// The number of the file system of the directory.

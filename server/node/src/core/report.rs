@@ -306,7 +306,7 @@ fn show_nanos(ns: u64) -> String {
 mod tests {
     use quorlock_engine::RawTime;
     use quorlock_engine::control::Ceiling;
-    use quorlock_engine::restart::{History, Seen, Verdict};
+    use quorlock_engine::restart::{History, RestartVerdict, Seen};
     use quorlock_persistence::{LogOptions, MemoryDisk, Recovery};
     use std::sync::Arc;
 
@@ -325,7 +325,7 @@ mod tests {
             has_identity: true,
             has_marker: true,
         };
-        let verdict = Verdict {
+        let verdict = RestartVerdict {
             stop,
             delay: pending,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quorlock_engine::RawTime;
 
-use crate::core::settings::Settings;
+use crate::core::settings::NodeSettings;
 
 /// Compactions so far.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Rewrites {
     /// is measured.
     pub(crate) fn may_make_room(
         &self,
-        settings: &Settings,
+        settings: &NodeSettings,
         log: LogSize,
         now_raw: RawTime,
     ) -> bool {
@@ -76,7 +76,7 @@ impl Rewrites {
     }
 
     /// Whether one is due: asked for, or the log has grown enough for it to pay.
-    pub(crate) fn are_due(&self, settings: &Settings, log: LogSize, now_raw: RawTime) -> bool {
+    pub(crate) fn are_due(&self, settings: &NodeSettings, log: LogSize, now_raw: RawTime) -> bool {
         if self.is_asked.load(Ordering::Acquire) {
             return true;
         }
@@ -130,7 +130,7 @@ mod tests {
     /// Forty starts, each killed, had filled a disk of 40 MiB with 4 KB of frames.
     #[test]
     fn files_that_hold_little_are_compacted_however_short_the_log_is() {
-        let settings = Settings::new(&Config::default());
+        let settings = NodeSettings::new(&Config::default());
         let due = |older_mib: u64, frames_kib: u64| {
             let log = LogSize {
                 since_checkpoint_bytes: frames_kib << 10,

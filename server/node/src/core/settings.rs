@@ -15,7 +15,7 @@ use crate::config::{AppendFsync, Config};
 
 /// The settings in force.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct NodeSettings {
     config: Mutex<Config>,
     durability: AtomicU8,
     rewrite_min_bytes: AtomicU64,
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     version: AtomicU64,
 }
 
-impl Settings {
+impl NodeSettings {
     /// What the node starts with.
     pub(crate) fn new(config: &Config) -> Self {
         let settings = Self {

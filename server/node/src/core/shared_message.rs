@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use quorlock_engine::Protocol;
-use quorlock_engine::channels::Message;
+use quorlock_engine::channels::PushMessage;
 
 use crate::protocol::{Charge, Output, reply};
 
 /// See above.
 pub(crate) struct SharedMessage {
-    pub(crate) message: Message,
+    pub(crate) message: PushMessage,
     bytes: usize,
     charge: Arc<Charge>,
     resp2: OnceLock<Output>,
@@ -20,7 +20,7 @@ pub(crate) struct SharedMessage {
 
 impl SharedMessage {
     /// It is counted in `sum` until the last connection has sent it.
-    pub(crate) fn new(message: Message, sum: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(message: PushMessage, sum: &Arc<AtomicUsize>) -> Self {
         let bytes = message.bytes() + MESSAGE_BYTES;
         Self {
             bytes,

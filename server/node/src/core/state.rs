@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_engine::control::{Durability, Start};
-use quorlock_engine::restart::Verdict;
+use quorlock_engine::restart::RestartVerdict;
 
 use crate::clock::Clock;
 use crate::config::{Config, Files, RestartDelayReply};
 use crate::core::access::Access;
-use crate::core::calls::Calls;
-use crate::core::certificates::Certificates;
+use crate::core::calls::CommandStatistics;
+use crate::core::certificates::CertificateSource;
 use crate::core::clients::Clients;
 use crate::core::commit::{Commit, Failure};
-use crate::core::commit_queue::Plan;
+use crate::core::commit_queue::CommitPlan;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::Executor;
 use crate::core::latency::LatencyMonitor;
@@ -26,14 +26,14 @@ use crate::core::log_writer::LogWriter;
 use crate::core::monitors::Monitors;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
-use crate::core::process::{LogFilter, Machine, Process};
+use crate::core::process::{FailureDomain, LogFilter, Process};
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
-use crate::core::settings::Settings;
+use crate::core::settings::NodeSettings;
 use crate::core::slow_log::SlowLog;
-use crate::core::statistics::Statistics;
+use crate::core::statistics::ServerStatistics;
 use crate::core::upstream::Upstream;
-use crate::past::Identity;
+use crate::past::NodeIdentity;
 use crate::sync::{Latch, Mutex, MutexGuard, Notify};
 use quorlock_engine::{Moment, RawTime};
 
@@ -44,7 +44,7 @@ pub struct NodeState {
     /// What executes commands on keys instead, if anything does.
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
-    pub certificates: Option<Arc<dyn Certificates>>,
+    pub certificates: Option<Arc<dyn CertificateSource>>,
     /// Where CONFIG REWRITE reads and writes, if anywhere.
     pub(crate) files: Option<Arc<dyn Files + Send + Sync>>,
     /// What `loglevel` is set by, where the node may.
@@ -60,7 +60,7 @@ pub struct NodeState {
     /// What can be asked of its process.
     pub process: Process,
     /// What it shares with other nodes. Asked once: a disk that hangs holds up no INFO.
-    pub(crate) machine: Machine,
+    pub(crate) machine: FailureDomain,
     /// What was configured at the start. What is in force now: [`NodeState::configured`].
     pub config: Config,
     /// What its start has found.
@@ -74,11 +74,11 @@ pub struct NodeState {
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
     /// What is counted for INFO and the metrics.
-    pub statistics: Statistics,
+    pub statistics: ServerStatistics,
     /// How often and how long each command ran.
-    pub calls: Calls,
+    pub calls: CommandStatistics,
     /// What an operator may change while the node runs.
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<NodeSettings>,
     pub(crate) slow_log: Mutex<SlowLog>,
     pub(crate) latency: Arc<LatencyMonitor>,
     pub(crate) monitors: Monitors,
@@ -91,11 +91,11 @@ pub struct NodeState {
 #[derive(Debug)]
 pub struct StartFacts {
     /// Who it is.
-    pub identity: Identity,
+    pub identity: NodeIdentity,
     /// What START has put on record.
     pub start: Start,
     /// What the past comes to.
-    pub verdict: Verdict,
+    pub verdict: RestartVerdict,
     /// The same for people.
     pub report: StartReport,
     /// The first port it listens on; 0 where there is none.
@@ -200,13 +200,13 @@ impl NodeState {
     }
 
     /// Does what a worker's queue asks of this thread. What it hands over is left to the caller.
-    pub fn carry_out(&self, plan: Plan, now_raw: RawTime) {
+    pub fn carry_out(&self, plan: CommitPlan, now_raw: RawTime) {
         let done = match plan {
-            Plan::Write | Plan::WriteAndHandOver(_) => {
+            CommitPlan::Write | CommitPlan::WriteAndHandOver(_) => {
                 self.log_writer.write_for_commit(&self.executor)
             }
-            Plan::Commit => self.log_writer.write_and_sync(&self.executor),
-            Plan::Nothing | Plan::HandOver(_) => Ok(()),
+            CommitPlan::Commit => self.log_writer.write_and_sync(&self.executor),
+            CommitPlan::Nothing | CommitPlan::HandOver(_) => Ok(()),
         };
         if let Err(failure) = done {
             self.fail(&failure);

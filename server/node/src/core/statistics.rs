@@ -12,7 +12,7 @@ use crate::core::line_rate::LineRate;
 
 /// What the node counted since it started.
 #[derive(Debug, Default)]
-pub struct Statistics {
+pub struct ServerStatistics {
     /// Commands executed.
     pub commands: AtomicU64,
     /// Bytes received from clients.
@@ -37,7 +37,7 @@ pub struct Statistics {
     rate_due_raw_ns: AtomicU64,
 }
 
-impl Statistics {
+impl ServerStatistics {
     /// Commands per second now. Reading it changes nothing for other readers.
     pub(crate) fn commands_per_second(&self, now_raw: RawTime) -> u64 {
         self.sample_rate(now_raw);
@@ -90,12 +90,12 @@ impl Statistics {
 #[derive(Debug, Default)]
 struct Rate {
     /// Oldest first.
-    samples: VecDeque<Sample>,
+    samples: VecDeque<CounterSample>,
 }
 
 /// The counter at one reading of the raw clock.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct CounterSample {
     raw: RawTime,
     count: u64,
 }
@@ -105,7 +105,7 @@ impl Rate {
         if self.samples.len() > SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample {
+        self.samples.push_back(CounterSample {
             raw: now_raw,
             count,
         });
@@ -114,8 +114,8 @@ impl Rate {
     /// Compared with the newest sample that is old enough. Where the node was idle that may be long
     /// ago, and says so: nothing has happened since.
     fn per_second(&self, now_raw: RawTime, count: u64) -> u64 {
-        let age_ns = |sample: &Sample| now_raw.nanos_since(sample.raw);
-        let is_old = |sample: &&Sample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
+        let age_ns = |sample: &CounterSample| now_raw.nanos_since(sample.raw);
+        let is_old = |sample: &&CounterSample| age_ns(sample) >= SAMPLE_NS * SAMPLES as u64;
         let base = self.samples.iter().rev().find(is_old);
         let Some(base) = base.or(self.samples.front()) else {
             return 0;
@@ -210,7 +210,7 @@ mod tests {
 
     /// A node that executes one command per millisecond from `from_ms` to `to_ms`, and takes a
     /// sample at the end of each.
-    fn busy(statistics: &Statistics, from_ms: u64, to_ms: u64) {
+    fn busy(statistics: &ServerStatistics, from_ms: u64, to_ms: u64) {
         for at_ms in from_ms..to_ms {
             statistics.commands.fetch_add(1, Ordering::Relaxed);
             statistics.sample_rate(ms(at_ms));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_that_of_the_last_seconds_however_often_it_is_read() {
-        let statistics = Statistics::default();
+        let statistics = ServerStatistics::default();
         assert_eq!(statistics.commands_per_second(ms(5_000)), 0, "the first");
         busy(&statistics, 5_000, 10_000);
         for at_us in (10_000_000..10_050_000).step_by(100) {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn two_who_read_a_node_without_samples_of_its_own_see_the_same() {
-        let statistics = Statistics::default();
+        let statistics = ServerStatistics::default();
         for at_ms in (0..100_000).step_by(10_000) {
             statistics.commands.fetch_add(5_000, Ordering::Relaxed);
             let first = statistics.commands_per_second(ms(at_ms));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_rate_begins_anew_with_its_counter() {
-        let statistics = Statistics::default();
+        let statistics = ServerStatistics::default();
         busy(&statistics, 0, 5_000);
         statistics.reset(7);
         assert_eq!(statistics.commands_per_second(ms(5_000)), 0);

@@ -9,7 +9,7 @@
 
 mod wall;
 
-use quorlock_engine::control::{Record, Start};
+use quorlock_engine::control::{ControlRecord, Start};
 use quorlock_engine::{Moment, NodeTime, RawTime, restart};
 
 use crate::clock::Clock;
@@ -80,7 +80,7 @@ impl Timekeeper {
 
     /// The record of where the anchored wall clock stands, if the log would have a restarted node
     /// go on elsewhere. Due after a step of the real one, while it is followed.
-    pub(crate) fn wall_off_record(&mut self) -> Option<Record> {
+    pub(crate) fn wall_off_record(&mut self) -> Option<ControlRecord> {
         self.wall.off_record()
     }
 

@@ -1,12 +1,12 @@
 //! What a reply waits for, and positions of the log as log and engine name them.
 
 use quorlock_engine::LogPosition;
-use quorlock_engine::live_mode::Reach;
+use quorlock_engine::live_mode::DurabilityNeed;
 use quorlock_persistence::Position;
 
 /// How far the log must have come before a reply may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wait {
+pub struct DurabilityWait {
     /// What must be written.
     pub written: Position,
     /// What must be synced.
@@ -15,7 +15,7 @@ pub struct Wait {
     pub urgent: Position,
 }
 
-impl Wait {
+impl DurabilityWait {
     /// Until the log is synced up to this position.
     pub(crate) fn until_synced(synced: Position) -> Self {
         Self {
@@ -34,19 +34,19 @@ impl Wait {
     }
 
     /// Waits for this as well.
-    pub(crate) fn raise(&mut self, other: Wait) {
+    pub(crate) fn raise(&mut self, other: DurabilityWait) {
         self.written = self.written.max(other.written);
         self.synced = self.synced.max(other.synced);
         self.urgent = self.urgent.max(other.urgent);
     }
 
     /// What of this a reply has to wait for that waits for `owed` anyway.
-    pub(crate) fn beyond(self, owed: Wait) -> Wait {
+    pub(crate) fn beyond(self, owed: DurabilityWait) -> DurabilityWait {
         let beyond = |position, owed| match position > owed {
             true => position,
             false => Position::ZERO,
         };
-        Wait {
+        DurabilityWait {
             written: beyond(self.written, owed.written),
             synced: beyond(self.synced, owed.synced),
             urgent: Position::ZERO,
@@ -59,8 +59,8 @@ impl Wait {
     }
 }
 
-impl From<Reach> for Wait {
-    fn from(reach: Reach) -> Self {
+impl From<DurabilityNeed> for DurabilityWait {
+    fn from(reach: DurabilityNeed) -> Self {
         Self {
             written: position_of(reach.written),
             synced: position_of(reach.synced),

@@ -33,7 +33,7 @@ pub struct WakeUpCoalescing {
 
 /// When a connection last took part in an iteration.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served(u64);
+pub(crate) struct LastIteration(u64);
 
 impl Default for WakeUpCoalescing {
     fn default() -> Self {
@@ -50,12 +50,12 @@ impl Default for WakeUpCoalescing {
 
 impl WakeUpCoalescing {
     /// Notes that a connection is served in an iteration.
-    pub(crate) fn note(&mut self, connection: &mut Served) {
+    pub(crate) fn note(&mut self, connection: &mut LastIteration) {
         self.served += 1;
         if self.served - connection.0 < THRESHOLD {
             self.returned_at = self.served;
         }
-        *connection = Served(self.served);
+        *connection = LastIteration(self.served);
     }
 
     /// Measures the pace, once for every `THRESHOLD` connections that were served.
@@ -108,7 +108,7 @@ mod tests {
 
     /// Serves these connections one after the other, with so much time from one to the next.
     struct Load {
-        connections: Vec<Served>,
+        connections: Vec<LastIteration>,
         next: usize,
         now: RawTime,
     }
@@ -116,7 +116,7 @@ mod tests {
     impl Load {
         fn of(count: usize) -> Load {
             Load {
-                connections: vec![Served::default(); count],
+                connections: vec![LastIteration::default(); count],
                 next: 0,
                 now: RawTime::from_nanos(1_000_000_000),
             }
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn one_that_comes_back_all_the_time_is_not_kept_waiting_by_many() {
         let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(100));
-        let mut busy = Served::default();
+        let mut busy = LastIteration::default();
         for _ in 0..100 {
             coalescing.note(&mut busy);
             load.run(&mut coalescing, 30, 1_000);

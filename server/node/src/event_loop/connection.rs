@@ -10,15 +10,15 @@ mod told;
 
 use std::collections::VecDeque;
 
-use crate::core::clients::Waiting;
+use crate::core::clients::WaitState;
 use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
-use crate::event_loop::coalescing::Served;
+use crate::core::wait::DurabilityWait;
+use crate::event_loop::coalescing::LastIteration;
 use crate::event_loop::limits::OverSoftLimit;
 use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
-use crate::event_loop::posts::Looked;
+use crate::event_loop::posts::PostCursor;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
 use crate::protocol::{Output, ProtocolError, Request, RequestParser};
 use crate::session::{Next, Pending, Session};
@@ -32,7 +32,7 @@ pub(crate) struct Connection<S> {
     /// What comes once the replies have left.
     pub(crate) then: Next,
     /// What the replies of this iteration depend on.
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
     /// It is among those that take part in the next iteration.
     pub(crate) is_queued: bool,
     /// It is among those that are sent more in the next iterations.
@@ -42,7 +42,7 @@ pub(crate) struct Connection<S> {
     /// A request was executed since it got that.
     pub(crate) has_had_turn: bool,
     /// When it last took part in an iteration.
-    pub(crate) served: Served,
+    pub(crate) served: LastIteration,
     parser: RequestParser,
     /// Bytes of requests that have not been executed or not arrived whole.
     received: Vec<u8>,
@@ -72,7 +72,7 @@ pub(crate) struct Connection<S> {
     /// Messages that were published for it and come behind its replies, with what they wait for.
     pub(super) messages: Messages,
     /// How far it has looked for others.
-    looked: Looked,
+    looked: PostCursor,
     /// What it waits for has come before its replies had left.
     pub(crate) early_answer: Option<EarlyAnswer>,
     /// When the first byte of the request came that is not complete.
@@ -87,7 +87,7 @@ pub(crate) struct Connection<S> {
 /// An answer that comes before the replies to earlier requests have left.
 pub(crate) struct EarlyAnswer {
     pub(crate) reply: Reply,
-    pub(crate) wait: Wait,
+    pub(crate) wait: DurabilityWait,
     /// So many of the messages come before it.
     pub(crate) messages_before: usize,
 }
@@ -140,12 +140,12 @@ impl<S: Stream> Connection<S> {
             session,
             stage: Stage::Reading,
             then: Next::Read,
-            wait: Wait::default(),
+            wait: DurabilityWait::default(),
             is_queued: false,
             is_to_be_sent_more: false,
             ticket: None,
             has_had_turn: false,
-            served: Served::default(),
+            served: LastIteration::default(),
             received: Vec::new(),
             backlog: VecDeque::new(),
             broken: None,
@@ -159,7 +159,7 @@ impl<S: Stream> Connection<S> {
             is_half_closed: false,
             replies: Output::default(),
             messages: Messages::default(),
-            looked: Looked::default(),
+            looked: PostCursor::default(),
             early_answer: None,
             request_began: None,
             sending_since: RawTime::ZERO,
@@ -284,7 +284,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers what the client waited for.
-    pub(crate) fn answer(&mut self, answer: &Reply, wait: Wait) {
+    pub(crate) fn answer(&mut self, answer: &Reply, wait: DurabilityWait) {
         self.session.write(&mut self.replies, answer);
         self.session.note_answered();
         self.wait.raise(wait);
@@ -298,12 +298,12 @@ impl<S: Stream> Connection<S> {
     /// Its request waits no longer, or not until it was told something.
     pub(crate) fn note_waited(&self, node: &NodeState) {
         let client = &self.session.client;
-        client.note_waiting(Waiting::None);
+        client.note_waiting(WaitState::None);
         client.discount_as_blocked(&node.statistics.blocked);
     }
 
     /// Keeps an answer that comes before the replies to earlier requests have left.
-    pub(crate) fn answer_early(&mut self, reply: Reply, wait: Wait) {
+    pub(crate) fn answer_early(&mut self, reply: Reply, wait: DurabilityWait) {
         self.early_answer = Some(EarlyAnswer {
             reply,
             wait,
@@ -346,7 +346,7 @@ impl<S: Stream> Connection<S> {
             }
         }
         self.replies.clear(IDLE_BYTES_MAX);
-        self.wait = Wait::default();
+        self.wait = DurabilityWait::default();
         Sent::All
     }
 

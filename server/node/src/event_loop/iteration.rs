@@ -23,7 +23,7 @@ pub(crate) struct Iteration {
     buffer: Vec<u8>,
     requests: Vec<Request>,
     /// Which of the requests are each connection's.
-    shares: Vec<Share>,
+    shares: Vec<ConnectionShare>,
 }
 
 impl Iteration {
@@ -211,7 +211,7 @@ impl Iteration {
             connection.follow_settings(node);
             let are_new = connection.collect(&mut self.requests);
             let count = self.requests.len() - before;
-            self.shares.push(Share { count, are_new });
+            self.shares.push(ConnectionShare { count, are_new });
         }
     }
 
@@ -237,7 +237,7 @@ impl Iteration {
 }
 
 /// The part of one connection in the requests of an iteration.
-struct Share {
+struct ConnectionShare {
     count: usize,
     /// None was left by an earlier iteration.
     are_new: bool,

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quorlock_engine::channels::Message;
+use quorlock_engine::channels::PushMessage;
 use quorlock_engine::{Protocol, Reply};
 
 use crate::core::deliveries::Post;
 use crate::core::shared_message::{MESSAGE_BYTES, SHARED_ONCE_BYTES, SharedMessage};
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::{Output, reply};
 use crate::session::Session;
 
 /// In the order in which they were published.
 #[derive(Default)]
 pub(crate) struct Messages {
-    kept: VecDeque<(Arc<SharedMessage>, Wait)>,
+    kept: VecDeque<(Arc<SharedMessage>, DurabilityWait)>,
     bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Messages {
     pub(crate) fn append_to(
         &mut self,
         replies: &mut Output,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
         understood: Understood,
         at_most: usize,
         bytes_max: usize,
@@ -103,9 +103,9 @@ impl Understood {
     pub(crate) fn append(
         self,
         message: &SharedMessage,
-        its_wait: Wait,
+        its_wait: DurabilityWait,
         replies: &mut Output,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
     ) {
         let before = replies.len();
         self.write(message, replies);
@@ -123,15 +123,15 @@ impl Understood {
             is_monitor,
         } = self;
         match (&message.message, protocol) {
-            (Message::Published(_), _)
-            | (Message::Invalidated(_) | Message::LockFree(_), Protocol::Resp3)
-            | (Message::Redirected { .. }, Protocol::Resp3) => {
+            (PushMessage::Published(_), _)
+            | (PushMessage::Invalidated(_) | PushMessage::LockFree(_), Protocol::Resp3)
+            | (PushMessage::Redirected { .. }, Protocol::Resp3) => {
                 replies.append(message.rendered(protocol));
             }
-            (Message::Monitored(_), _) if is_monitor => {
+            (PushMessage::Monitored(_), _) if is_monitor => {
                 replies.append(message.rendered(protocol));
             }
-            (Message::Redirected { push, .. }, _) if is_listening => {
+            (PushMessage::Redirected { push, .. }, _) if is_listening => {
                 let keys = match &**push {
                     Reply::Push(parts) => parts.last().cloned(),
                     _ => None,
@@ -140,7 +140,7 @@ impl Understood {
                 let message = Reply::Push(parts.into_iter().chain(keys).collect());
                 reply::write(replies, &message, protocol);
             }
-            (Message::RedirectionBroken { target }, Protocol::Resp3) => {
+            (PushMessage::RedirectionBroken { target }, Protocol::Resp3) => {
                 let target = i64::try_from(*target).expect("clients are counted from 1");
                 let parts = [Reply::bulk("tracking-redir-broken"), Reply::Integer(target)];
                 reply::write(replies, &Reply::Push(parts.into()), protocol);

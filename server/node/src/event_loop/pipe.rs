@@ -43,7 +43,7 @@ struct State {
     /// Woken when the node has taken what the client has sent.
     writer: Option<Waker>,
     /// Where those are put that are to be woken; without it they are woken at once.
-    woken: Option<Arc<Woken>>,
+    woken: Option<Arc<PendingWakers>>,
     /// The number of the node's end in its event loop.
     slot: usize,
     /// It is on the list of those whose changes the event loop has not seen.
@@ -59,7 +59,7 @@ struct State {
 
 /// Whom changes of connections wake, until the event loop is released: they may run any code.
 #[derive(Default)]
-pub struct Woken(Mutex<Vec<Waker>>);
+pub struct PendingWakers(Mutex<Vec<Waker>>);
 
 /// What the poll would tell.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl Pipe {
     }
 
     /// Those whom its changes wake are put there.
-    pub fn wake_later(&self, woken: &Arc<Woken>) {
+    pub fn wake_later(&self, woken: &Arc<PendingWakers>) {
         self.state().woken = Some(Arc::clone(woken));
     }
 
@@ -332,7 +332,7 @@ impl Drop for PipeStream {
     }
 }
 
-impl Woken {
+impl PendingWakers {
     /// Wakes all that are here, where no lock is held.
     pub fn wake(&self) {
         let wakers = std::mem::take(&mut *self.list());
@@ -345,7 +345,7 @@ impl Woken {
 }
 
 /// Wakes them, or leaves that to who has the list.
-fn wake(wakers: impl Iterator<Item = Waker>, woken: Option<&Woken>) {
+fn wake(wakers: impl Iterator<Item = Waker>, woken: Option<&PendingWakers>) {
     match woken {
         Some(woken) => woken.list().extend(wakers),
         None => wakers.for_each(Waker::wake),

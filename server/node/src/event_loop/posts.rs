@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quorlock_engine::channels::Listener;
+use quorlock_engine::channels::Subscriber;
 
 use crate::core::deliveries::{Deliveries, Post};
 
@@ -25,11 +25,11 @@ pub(crate) struct Posts {
 
 /// The number of the first post that a connection has not looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Looked(u64);
+pub(crate) struct PostCursor(u64);
 
 /// A part of the receivers of the first posts.
-pub(crate) struct Part {
-    pub(crate) receivers: Arc<[Listener]>,
+pub(crate) struct ReceiverGroup {
+    pub(crate) receivers: Arc<[Subscriber]>,
     pub(crate) range: Range<usize>,
 }
 
@@ -45,7 +45,7 @@ impl Posts {
 
     /// Those to be handed out next: one, or several to the same receivers. `budget` is what handing out may cost now;
     /// what does not fit is for later, but at least one receiver has its turn.
-    pub(crate) fn next_part(&mut self, budget: &mut usize) -> Option<Part> {
+    pub(crate) fn next_part(&mut self, budget: &mut usize) -> Option<ReceiverGroup> {
         let first = self.queue.front()?;
         if *budget == 0 {
             return None;
@@ -59,7 +59,7 @@ impl Posts {
         let start = first.here.start + self.reached;
         let count = (first.here.end - start).min((*budget / cost).max(1));
         *budget = budget.saturating_sub(count * cost);
-        Some(Part {
+        Some(ReceiverGroup {
             receivers: Arc::clone(&first.receivers),
             range: start..start + count,
         })
@@ -81,15 +81,15 @@ impl Posts {
     }
 
     /// Those of the part for a connection that has looked at others before.
-    pub(crate) fn of_part(&self, looked: &mut Looked) -> impl Iterator<Item = &Post> {
+    pub(crate) fn of_part(&self, looked: &mut PostCursor) -> impl Iterator<Item = &Post> {
         self.since(looked, self.group)
     }
 
     /// All for a connection since it last looked.
     pub(crate) fn of_listener(
         &self,
-        looked: &mut Looked,
-        listener: Listener,
+        looked: &mut PostCursor,
+        listener: Subscriber,
     ) -> impl Iterator<Item = &Post> {
         self.since(looked, self.queue.len())
             .filter(move |post| post.is_for(listener))
@@ -98,8 +98,8 @@ impl Posts {
     /// The same of those before the one of this number.
     pub(crate) fn of_listener_before(
         &self,
-        looked: &mut Looked,
-        listener: Listener,
+        looked: &mut PostCursor,
+        listener: Subscriber,
         number: u64,
     ) -> impl Iterator<Item = &Post> {
         let (before, here) = (number.saturating_sub(self.first), self.queue.len());
@@ -109,7 +109,7 @@ impl Posts {
             .filter(move |post| post.is_for(listener))
     }
 
-    fn since(&self, looked: &mut Looked, end: usize) -> impl Iterator<Item = &Post> {
+    fn since(&self, looked: &mut PostCursor, end: usize) -> impl Iterator<Item = &Post> {
         let skipped = looked.0.saturating_sub(self.first);
         let skipped = usize::try_from(skipped).expect("it has looked at what was here");
         looked.0 = looked.0.max(self.first + end as u64);
@@ -117,7 +117,7 @@ impl Posts {
     }
 
     /// Notes that the receivers of a part have been handed what it is made of.
-    pub(crate) fn note_handed_out(&mut self, part: &Part, deliveries: &Deliveries) {
+    pub(crate) fn note_handed_out(&mut self, part: &ReceiverGroup, deliveries: &Deliveries) {
         self.reached += part.range.len();
         let is_over = |first: &Post| self.reached == first.here.len();
         if self.queue.front().is_some_and(is_over) {

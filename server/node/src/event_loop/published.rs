@@ -2,9 +2,9 @@
 //! and answers for clients that wait.
 
 use quorlock_engine::RawTime;
-use quorlock_engine::channels::Listener;
+use quorlock_engine::channels::Subscriber;
 
-use crate::core::deliveries::Answer;
+use crate::core::deliveries::UnblockedReply;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::Stage;
 use crate::event_loop::posts::{BYTES_PER_ITERATION, Posts};
@@ -47,7 +47,7 @@ impl<S: Stream> EventLoop<S> {
 
     /// A client that waited has its answer behind what was published before it was served, and before what its own
     /// command has published.
-    fn deliver_answer(&mut self, answer: Answer, posts: &Posts, now_raw: RawTime) {
+    fn deliver_answer(&mut self, answer: UnblockedReply, posts: &Posts, now_raw: RawTime) {
         let slot = answer.connection;
         let is_here = self.connections.get(slot).is_some_and(|connection| {
             connection.session.client.id == answer.client_id
@@ -59,7 +59,7 @@ impl<S: Stream> EventLoop<S> {
         }
     }
 
-    fn deliver_part(&mut self, listener: Listener, posts: &Posts, now_raw: RawTime) {
+    fn deliver_part(&mut self, listener: Subscriber, posts: &Posts, now_raw: RawTime) {
         let slot = listener.connection;
         let Some(connection) = self.connections.get_mut(slot) else {
             return;

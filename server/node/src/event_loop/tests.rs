@@ -9,7 +9,7 @@ use super::pipe::{Pipe, PipeStream};
 use super::*;
 use crate::clock::{Clock, SettableClock};
 use crate::config::{ClientMemory, Config};
-use crate::core::clients::Addresses;
+use crate::core::clients::Endpoints;
 use crate::core::log_queue::LogEvents;
 use crate::start::for_tests;
 
@@ -38,7 +38,7 @@ impl Stepped {
     /// A client that the event loop has just learned of.
     fn connect(&mut self) -> (Pipe, Arc<Client>) {
         let node = &self.event_loop.node;
-        let client = node.clients.add(Addresses::NONE, RawTime::ZERO, 0);
+        let client = node.clients.add(Endpoints::NONE, RawTime::ZERO, 0);
         if node.config.requirepass.is_some() {
             node.clients.note_unauthenticated(&client);
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use quorlock_engine::{ErrorReply, RawTime, Reply};
 
-use crate::core::clients::Waiting;
+use crate::core::clients::WaitState;
 use crate::core::deliveries::What;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::event_loop::EventLoop;
 use crate::event_loop::connection::{Connection, Received, Stage};
 use crate::event_loop::limits::Reason;
@@ -176,14 +176,14 @@ impl<S: Stream> EventLoop<S> {
     fn end_wait(&mut self, slot: usize, pending: Pending, now_raw: RawTime) {
         let client = &self.connections[slot].session.client;
         let client_id = client.id;
-        let mut wait = Wait::default();
+        let mut wait = DurabilityWait::default();
         let is_ended_here = match pending.condition {
             // A node whose lock is poisoned stops.
             Condition::Element => self.node.lock().is_ok_and(|mut executor| {
                 wait = executor.sample().wait;
                 executor.engine.stop_waiting(client_id)
             }),
-            _ => client.claim_wait(Waiting::None),
+            _ => client.claim_wait(WaitState::None),
         };
         if is_ended_here {
             self.answer(slot, &pending.reply(&self.node), wait, now_raw);
@@ -191,7 +191,7 @@ impl<S: Stream> EventLoop<S> {
     }
 
     /// Answers a pending request.
-    fn answer(&mut self, slot: usize, reply: &Reply, wait: Wait, now_raw: RawTime) {
+    fn answer(&mut self, slot: usize, reply: &Reply, wait: DurabilityWait, now_raw: RawTime) {
         self.pending.remove(slot);
         let connection = &mut self.connections[slot];
         connection.note_waited(&self.node);
@@ -222,7 +222,7 @@ impl<S: Stream> EventLoop<S> {
         &mut self,
         slot: usize,
         reply: Reply,
-        wait: Wait,
+        wait: DurabilityWait,
         now_raw: RawTime,
     ) {
         let connection = &mut self.connections[slot];
@@ -269,7 +269,7 @@ impl<S: Stream> EventLoop<S> {
         match connection.stage {
             Stage::Pending(pending) => {
                 let reply = error.unwrap_or_else(|| pending.reply(&self.node));
-                self.answer(slot, &reply, Wait::default(), now_raw);
+                self.answer(slot, &reply, DurabilityWait::default(), now_raw);
             }
             // It is about to wait: the engine's list had it already, or it is told something in between.
             _ => {
@@ -277,7 +277,7 @@ impl<S: Stream> EventLoop<S> {
                     Next::Wait(pending) => pending.reply(&self.node),
                     _ => Reply::NilArray,
                 });
-                connection.answer_early(reply, Wait::default());
+                connection.answer_early(reply, DurabilityWait::default());
             }
         }
     }

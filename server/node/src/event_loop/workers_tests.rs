@@ -15,10 +15,10 @@ use super::pipe::{Pipe, PipeStream};
 use super::tests::request;
 use crate::clock::{Clock, SettableClock};
 use crate::config::Config;
-use crate::core::clients::{Addresses, Client};
+use crate::core::clients::{Client, Endpoints};
 use crate::core::log_queue::LogEvents;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::{Batch, Next, Session};
 use crate::start::for_tests;
@@ -60,7 +60,7 @@ impl Workers {
         let client = self
             .node
             .clients
-            .add(Addresses::NONE, RawTime::ZERO, worker);
+            .add(Endpoints::NONE, RawTime::ZERO, worker);
         let pipe = Pipe::new(usize::MAX, None);
         let slot = self.loops[worker].next_slot();
         let now_raw = self.clock.raw();
@@ -176,13 +176,13 @@ fn a_client_that_was_killed_executes_nothing_more() {
     let workers = Workers::new(2);
     let node = &workers.node;
     let victim = |node: &NodeState| {
-        let client = node.clients.add(Addresses::NONE, RawTime::ZERO, 1);
+        let client = node.clients.add(Endpoints::NONE, RawTime::ZERO, 1);
         Session::new(client, node)
     };
     let kill = |id: u64| {
         let mut killer = for_tests::session(node);
         let mut batch = Batch::of_worker(node, 0, RawTime::ZERO);
-        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
         let id = id.to_string();
         let arguments: [&[u8]; 4] = [b"CLIENT", b"KILL", b"ID", id.as_bytes()];
         batch.execute(&mut killer, &arguments, &mut wait, &mut replies);
@@ -201,7 +201,7 @@ fn a_client_that_was_killed_executes_nothing_more() {
         kill(session.client.id);
         // A request that is under way does not get the engine.
         assert!(batch.executor().is_err());
-        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
         let next = batch.execute(&mut session, request, &mut wait, &mut replies);
         assert_eq!(next, Next::Close, "{request:?}");
         assert!(replies.is_empty(), "{request:?}");

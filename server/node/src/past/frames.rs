@@ -1,6 +1,6 @@
 //! The frames of a log as a start reads them, no matter who has opened it.
 
-use quorlock_engine::control::{Record, kind};
+use quorlock_engine::control::{ControlRecord, kind};
 use quorlock_engine::restart::History;
 use quorlock_engine::{NodeTime, PayloadError};
 use quorlock_persistence::{Frame, Inspection, Judgement, LogSummary, Position, Recovery};
@@ -69,7 +69,7 @@ fn note(
             replay(frame.position, frame.payload)?;
         }
         kind::END => history.frame(time),
-        code => history.record(time, &Record::decode(code, frame.payload)?),
+        code => history.record(time, &ControlRecord::decode(code, frame.payload)?),
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ impl fmt::Debug for NodeId {
 
 /// What `node.id` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct NodeIdentity {
     /// The node's id, made once.
     pub id: NodeId,
     pub(crate) cluster_id: Option<String>,
@@ -56,7 +56,7 @@ pub struct Identity {
     pub(crate) cluster_size: u8,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// A node with this id in the cluster that a configuration names.
     pub fn known(bytes: [u8; 20], config: &Config) -> Self {
         Self {
@@ -161,12 +161,12 @@ mod tests {
 
     use super::*;
 
-    fn identity(cluster: Option<&str>, size: u8) -> Identity {
+    fn identity(cluster: Option<&str>, size: u8) -> NodeIdentity {
         let mut config = Config::default();
         config.set("cluster-id", &[cluster.unwrap_or("")]).unwrap();
         config.cluster_size = size;
         let bytes = std::array::from_fn(|at| u8::try_from(at * 13).unwrap());
-        Identity::known(bytes, &config)
+        NodeIdentity::known(bytes, &config)
     }
 
     const HEX: &str = "000d1a2734414e5b6875828f9ca9b6c3d0ddeaf7";
@@ -175,10 +175,10 @@ mod tests {
     fn an_identity_is_read_as_it_was_written() {
         for (cluster, size) in [(None, 0), (Some("blue"), 0), (Some("blue"), 5), (None, 64)] {
             let (disk, written) = (MemoryDisk::new(), identity(cluster, size));
-            assert_eq!(Identity::read(&disk).unwrap(), None);
+            assert_eq!(NodeIdentity::read(&disk).unwrap(), None);
             disk.create(FILE_NEW).unwrap();
             written.write(&disk).unwrap();
-            assert_eq!(Identity::read(&disk).unwrap(), Some(written));
+            assert_eq!(NodeIdentity::read(&disk).unwrap(), Some(written));
             let names: Vec<String> = disk.list().unwrap().into_iter().map(|it| it.name).collect();
             assert_eq!(names, [FILE]);
         }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn only_what_was_written_is_an_identity() {
         let whole = format!("{HEADER}\nid {HEX}\ncluster \n");
-        assert_eq!(Identity::parse(&whole), Some(identity(None, 0)));
+        assert_eq!(NodeIdentity::parse(&whole), Some(identity(None, 0)));
         let short = &HEX[..39];
         for id in [
             short,
@@ -195,12 +195,19 @@ mod tests {
             &format!("{short}g"),
             &format!("+{}", &HEX[1..]),
         ] {
-            assert_eq!(Identity::parse(&whole.replace(HEX, id)), None, "{id}");
+            assert_eq!(NodeIdentity::parse(&whole.replace(HEX, id)), None, "{id}");
         }
-        assert_eq!(Identity::parse(&whole.replace("node 1", "node 2")), None);
-        assert_eq!(Identity::parse(&whole.replace("cluster ", "")), None);
+        assert_eq!(
+            NodeIdentity::parse(&whole.replace("node 1", "node 2")),
+            None
+        );
+        assert_eq!(NodeIdentity::parse(&whole.replace("cluster ", "")), None);
         for size in ["size", "size ", "size -1", "size 256", "size five"] {
-            assert_eq!(Identity::parse(&format!("{whole}{size}\n")), None, "{size}");
+            assert_eq!(
+                NodeIdentity::parse(&format!("{whole}{size}\n")),
+                None,
+                "{size}"
+            );
         }
     }
 

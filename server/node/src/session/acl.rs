@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::{Categories, ErrorReply, Reply, all_specs, parse_integer};
 
-use crate::acl::{DEFAULT, Denial, Entry, Selector, User, Users, line_of};
+use crate::acl::{AclLogEntry, DEFAULT, Denial, Selector, User, Users, line_of};
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::session::Session;
@@ -275,7 +275,7 @@ fn log(batch: &mut Batch<'_>, count: &[&[u8]]) -> Result<Reply, Failure> {
     Ok(Reply::Array(entries.collect()))
 }
 
-fn shown(entry: &Entry, now_ms: u64) -> Reply {
+fn shown(entry: &AclLogEntry, now_ms: u64) -> Reply {
     let number = |number: u64| {
         let number = i64::try_from(number);
         Reply::Integer(number.expect("it is a count, or a thousandth of a time"))

@@ -12,7 +12,7 @@ use quorlock_persistence::Position;
 use smallvec::SmallVec;
 
 use crate::clock::saturated_nanos;
-use crate::core::calls::Table;
+use crate::core::calls::WorkerCounts;
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::core::deliveries::Post;
@@ -20,7 +20,7 @@ use crate::core::durable_counts::Counts;
 use crate::core::executor::Executor;
 use crate::core::slow_log::ALL_MEASURED_BELOW_NS;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::session::Session;
 use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
@@ -58,7 +58,7 @@ pub(crate) struct Batch<'a> {
     /// How many clients that waited the node had served when the engine was last released.
     served: u64,
     /// What the connection's earlier replies wait for, and so those of later requests.
-    pub(super) owed: Wait,
+    pub(super) owed: DurabilityWait,
     /// For the node's log, once the engine is released.
     lines: Vec<Line>,
     /// The keys to prefetch.
@@ -70,7 +70,7 @@ pub(crate) struct Batch<'a> {
     has_published: bool,
     pub(super) commands: u64,
     pub(super) errors: u64,
-    calls: &'a Table,
+    calls: &'a WorkerCounts,
     /// The request that is being dealt with.
     call: Call,
     /// From how long on a command is slow, and whether each is timed for that.
@@ -135,7 +135,7 @@ pub(crate) enum Answer {
     /// This reply, once the log is synced up to this position.
     Durable(Reply, Position),
     /// This reply, which depends on what it waits for.
-    After(Reply, Wait),
+    After(Reply, DurabilityWait),
     /// The replies to the commands of a transaction.
     Executed(Executed),
     /// No reply yet.
@@ -159,7 +159,7 @@ impl<'a> Batch<'a> {
             executor: None,
             raw: now_raw,
             served: 0,
-            owed: Wait::default(),
+            owed: DurabilityWait::default(),
             lines: Vec::new(),
             keys: SmallVec::new(),
             under_lock: 0,

@@ -10,7 +10,7 @@ use quorlock_persistence::MemoryDisk;
 use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::Batch;
 use crate::start::for_tests;
@@ -34,7 +34,7 @@ fn a_command_that_needs_no_engine_and_is_not_brief_lets_go_of_it() {
         let is_brief = spec.flags.contains(Flags::BRIEF);
         let mut session = for_tests::session(&node);
         let mut batch = Batch::new(&node, node.clock.raw());
-        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
         batch.execute(&mut session, &[b"GET", b"a"], &mut wait, &mut replies);
         assert!(batch.holds_engine(), "a batch executes under one lock");
         let words = usize::from(spec.arity.unsigned_abs());
@@ -57,7 +57,7 @@ fn a_script_that_says_something_lets_go_of_the_engine_and_another_does_not() {
     let node = node();
     let mut session = for_tests::session(&node);
     let mut batch = Batch::new(&node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     for (script, holds) in [
         ("return 1", true),
         ("redis.log(redis.LOG_WARNING, 'x') return 1", false),
@@ -75,7 +75,7 @@ fn the_requests_of_a_pipeline_add_to_what_its_replies_wait_for() {
     let node = node();
     let mut session = for_tests::session(&node);
     let mut batch = Batch::new(&node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     let set: [&[u8]; 5] = [b"SET", b"a", b"token", b"PX", b"30000"];
     batch.execute(&mut session, &set, &mut wait, &mut replies);
     let after_set = wait;

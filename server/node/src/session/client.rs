@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
 
-use crate::core::clients::Waiting;
+use crate::core::clients::WaitState;
 use crate::core::commit::Failure;
 use crate::core::deliveries::What;
 use crate::core::pause::HeldUp;
@@ -231,8 +231,8 @@ fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: &[&[u8]]) -> Result<Reply, 
     };
     let (executor, _) = batch.executor()?;
     if executor.engine.stop_waiting(client.id) {
-        client.note_waiting(Waiting::Unblocked);
-    } else if !client.claim_wait(Waiting::Unblocked) {
+        client.note_waiting(WaitState::Unblocked);
+    } else if !client.claim_wait(WaitState::Unblocked) {
         return Ok(Reply::Integer(0));
     }
     let deliveries = &batch.node.deliveries;

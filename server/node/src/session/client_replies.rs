@@ -5,19 +5,19 @@ use quorlock_engine::{ErrorReply, Reply};
 use crate::protocol::{Output, reply};
 use crate::session::Session;
 use crate::session::batch::Answer;
-use crate::session::executed::{Content, Executed};
+use crate::session::executed::{Executed, ReplyContent};
 use crate::session::made_once::MadeOnce;
 
 /// The replies that a connection wants.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
-    wanted: Wanted,
+pub(super) struct ReplyMode {
+    wanted: WantedReplies,
     /// One was not sent since this was last asked.
     has_suppressed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Wanted {
+enum WantedReplies {
     #[default]
     All,
     None,
@@ -30,7 +30,10 @@ enum Wanted {
 impl Session {
     /// Whether the client wants the reply to the present request.
     pub(crate) fn wants_replies(&self) -> bool {
-        matches!(self.replies.wanted, Wanted::All | Wanted::AllButNext)
+        matches!(
+            self.replies.wanted,
+            WantedReplies::All | WantedReplies::AllButNext
+        )
     }
 
     /// Appends a reply, if the client wants it.
@@ -68,7 +71,7 @@ impl Session {
                 }
             }
             match &part.content {
-                Content::Made(made) if part.is_wanted => {
+                ReplyContent::Made(made) if part.is_wanted => {
                     replies.push_shared(made.rendered(part.protocol));
                 }
                 _ => {}
@@ -83,8 +86,8 @@ impl Session {
     /// Notes that a request has had its reply, sent or not.
     pub(crate) fn note_answered(&mut self) {
         self.replies.wanted = match self.replies.wanted {
-            Wanted::AllButNext => Wanted::AllButThis,
-            Wanted::AllButThis => Wanted::All,
+            WantedReplies::AllButNext => WantedReplies::AllButThis,
+            WantedReplies::AllButThis => WantedReplies::All,
             other => other,
         };
     }
@@ -92,8 +95,8 @@ impl Session {
     /// RESET: all replies are wanted again, as in Redis behind its own where CLIENT REPLY SKIP came before it.
     pub(super) fn reset_replies(&mut self) {
         self.replies.wanted = match self.replies.wanted {
-            Wanted::AllButThis => Wanted::AllButThis,
-            _ => Wanted::All,
+            WantedReplies::AllButThis => WantedReplies::AllButThis,
+            _ => WantedReplies::All,
         };
     }
 
@@ -105,15 +108,15 @@ impl Session {
     pub(super) fn set_replies(&mut self, mode: &[u8]) -> Answer {
         let is = |word: &[u8]| mode.eq_ignore_ascii_case(word);
         let wanted = match self.replies.wanted {
-            _ if is(b"on") => Wanted::All,
-            _ if is(b"off") => Wanted::None,
-            Wanted::None if is(b"skip") => Wanted::None,
-            _ if is(b"skip") => Wanted::AllButNext,
+            _ if is(b"on") => WantedReplies::All,
+            _ if is(b"off") => WantedReplies::None,
+            WantedReplies::None if is(b"skip") => WantedReplies::None,
+            _ if is(b"skip") => WantedReplies::AllButNext,
             _ => return Answer::Reply(Reply::Error(ErrorReply::SYNTAX)),
         };
         self.replies.wanted = wanted;
         match wanted {
-            Wanted::All => Answer::Reply(Reply::Ok),
+            WantedReplies::All => Answer::Reply(Reply::Ok),
             _ => Answer::Nothing,
         }
     }

@@ -209,7 +209,7 @@ fn within_what_the_process_has(
 }
 
 /// Files of TLS that were read, and the directives that named them.
-struct Certificates {
+struct CertificateFiles {
     tls: Tls,
     install: Installation,
 }
@@ -219,7 +219,7 @@ struct Certificates {
 fn certificates(
     batch: &mut Batch<'_>,
     words: &[&[u8]],
-) -> Result<Option<Certificates>, ErrorReply> {
+) -> Result<Option<CertificateFiles>, ErrorReply> {
     let is_of_tls = |name: &&[u8]| std::str::from_utf8(name).is_ok_and(is_of_tls);
     let node = batch.node;
     let (Some(files), Some(name)) = (
@@ -233,7 +233,7 @@ fn certificates(
     let after = changed(&before, words)?.after;
     let name = String::from_utf8_lossy(name);
     let install = files.read(&after).map_err(|why| failed(&name, &why))?;
-    Ok(Some(Certificates {
+    Ok(Some(CertificateFiles {
         tls: after.tls,
         install,
     }))

@@ -13,7 +13,7 @@ use crate::config::DebugCommand;
 use crate::core::clients::Address;
 use crate::core::commit::Failure;
 use crate::core::pause::HeldUp;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::session::batch::{Answer, Batch};
 use crate::session::{Condition, Pending, Session};
 
@@ -58,7 +58,7 @@ fn object(
         spec: DEBUG_OBJECT,
         arguments,
     };
-    let mut wait = Wait::default();
+    let mut wait = DurabilityWait::default();
     let reply = executor.execute(now, &session.caller, &command, &mut wait);
     Ok(match reply {
         Some(reply) => Answer::After(reply, wait),

@@ -5,7 +5,7 @@ use quorlock_engine::{Command, ErrorReply, Flags, NodeCommand, Reply, Spec, Wait
 use crate::clock::saturated_nanos;
 use crate::core::commit::Failure;
 use crate::core::deliveries::PUBLISHED_COST_MAX;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::batch::{Answer, Batch, Next};
 use crate::session::named_request::NamedRequest;
@@ -19,7 +19,7 @@ impl Batch<'_> {
         &mut self,
         session: &mut Session,
         arguments: &[&[u8]],
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
         replies: &mut Output,
     ) -> Next {
         if session.client.is_killed() {
@@ -52,7 +52,7 @@ impl Batch<'_> {
         &mut self,
         session: &mut Session,
         answer: Result<Answer, Failure>,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
         replies: &mut Output,
     ) -> Next {
         // Most requests end here. The reply is not moved: a wide load of what was just stored in halves waits for all
@@ -66,7 +66,7 @@ impl Batch<'_> {
         let (answer, next) = match answer {
             Ok(Answer::Reply(reply)) => (reply, Next::Read),
             Ok(Answer::Durable(reply, position)) => {
-                wait.raise(Wait::until_synced_at_once(position));
+                wait.raise(DurabilityWait::until_synced_at_once(position));
                 (reply, Next::Read)
             }
             Ok(Answer::Made(made)) => {
@@ -139,7 +139,7 @@ impl Batch<'_> {
         &mut self,
         session: &mut Session,
         request: NamedRequest<'_>,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
     ) -> Result<Answer, Failure> {
         if session.refuses_while_listening(request) && request.check().is_ok() {
             session.note_command(request);
@@ -195,7 +195,7 @@ impl Batch<'_> {
         request: NamedRequest<'_>,
         spec: &'static Spec,
         command: NodeCommand,
-        wait: &Wait,
+        wait: &DurabilityWait,
     ) -> Result<Answer, Failure> {
         let arguments = request.arguments;
         if !is_arity(spec.arity, arguments.len()) {
@@ -229,7 +229,7 @@ impl Batch<'_> {
         session: &mut Session,
         spec: &'static Spec,
         arguments: &[&[u8]],
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
     ) -> Result<Answer, Failure> {
         // Not by way of a result, which would be moved right after it was stored.
         if !is_arity(spec.arity, arguments.len()) {

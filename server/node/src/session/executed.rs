@@ -5,7 +5,7 @@
 
 use quorlock_engine::{Protocol, Reply};
 
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::session::made_once::MadeOnce;
 
 /// The replies to the commands of a transaction.
@@ -14,14 +14,14 @@ pub(crate) struct Executed {
     pub(super) is_wanted: bool,
     pub(super) parts: Vec<Part>,
     /// What all of it waits for.
-    pub(super) wait: Wait,
+    pub(super) wait: DurabilityWait,
     /// A command closes the connection.
     pub(super) closes: bool,
 }
 
 /// What one command answers.
 pub(super) struct Part {
-    pub(super) content: Content,
+    pub(super) content: ReplyContent,
     /// In which protocol.
     pub(super) protocol: Protocol,
     pub(super) is_wanted: bool,
@@ -29,14 +29,14 @@ pub(super) struct Part {
     pub(super) is_last: bool,
 }
 
-pub(super) enum Content {
+pub(super) enum ReplyContent {
     None,
     One(Reply),
     Many(Vec<Reply>),
     Made(&'static MadeOnce),
 }
 
-impl Content {
+impl ReplyContent {
     /// The replies, those that are made for this client.
     pub(super) fn replies(&self) -> &[Reply] {
         match self {
@@ -47,7 +47,7 @@ impl Content {
     }
 }
 
-impl From<Option<Reply>> for Content {
+impl From<Option<Reply>> for ReplyContent {
     fn from(reply: Option<Reply>) -> Self {
         reply.map_or(Self::None, Self::One)
     }

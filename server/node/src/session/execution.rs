@@ -10,11 +10,11 @@ use quorlock_engine::channels::Subscription;
 use quorlock_engine::{Command, ErrorReply, Flags, Moment, NodeCommand, Reply};
 
 use crate::core::commit::Failure;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::client::{self, Reach};
-use crate::session::executed::{Content, Executed, Part};
+use crate::session::executed::{Executed, Part, ReplyContent};
 use crate::session::transaction::{Queued, Transaction, aborted};
 
 impl Transaction {
@@ -50,7 +50,7 @@ impl Transaction {
             has_later |= is_later;
             has_changed_connection |= queued.reach() == Reach::Connection;
             let content = match is_later {
-                true => Some(Content::None),
+                true => Some(ReplyContent::None),
                 false => queued.execute(session, batch, now, &mut executed)?,
             };
             // Without one it has reached a limit, and its end takes it back.
@@ -115,9 +115,9 @@ impl Transaction {
             let took_ns = now_raw.nanos_since(*began_raw.get_or_insert(now_raw));
             let content = match budget.charge(0) {
                 _ if u128::from(took_ns) > limit.as_nanos() => {
-                    Content::One(Reply::Error(took_too_long(limit.as_millis())))
+                    ReplyContent::One(Reply::Error(took_too_long(limit.as_millis())))
                 }
-                Err(error) => Content::One(Reply::Error(error.of_command())),
+                Err(error) => ReplyContent::One(Reply::Error(error.of_command())),
                 Ok(()) => {
                     let content = queued.run(session, batch, executed, index)?;
                     batch.release();
@@ -126,7 +126,7 @@ impl Transaction {
                     let mut replies = content.replies().iter();
                     match replies.try_for_each(|reply| budget.charge_reply(reply)) {
                         Ok(()) => content,
-                        Err(error) => Content::One(Reply::Error(error.of_command())),
+                        Err(error) => ReplyContent::One(Reply::Error(error.of_command())),
                     }
                 }
             };
@@ -157,7 +157,7 @@ impl Queued {
         batch: &mut Batch<'_>,
         now: Moment,
         executed: &mut Executed,
-    ) -> Result<Option<Content>, Failure> {
+    ) -> Result<Option<ReplyContent>, Failure> {
         let spec = self.step.spec;
         if self.step.node_command.is_some() {
             let index = executed.parts.len();
@@ -176,7 +176,7 @@ impl Queued {
             batch.note_refused();
             batch.end_queued(around, Some(&reply));
             batch.slow = None;
-            return Ok(may_go_on.then_some(Content::One(reply)));
+            return Ok(may_go_on.then_some(ReplyContent::One(reply)));
         }
         if spec.flags.contains(Flags::SCRIPT) {
             executor.guard_scripts(guard);
@@ -186,7 +186,7 @@ impl Queued {
         batch.show_queued(session, arguments);
         batch.end_queued(around, reply.as_ref());
         batch.note_if_slow(session, arguments);
-        Ok(reply.map(Content::One))
+        Ok(reply.map(ReplyContent::One))
     }
 
     /// Runs a command of the node, as the part of this index.
@@ -196,9 +196,9 @@ impl Queued {
         batch: &mut Batch<'_>,
         executed: &mut Executed,
         index: usize,
-    ) -> Result<Content, Failure> {
+    ) -> Result<ReplyContent, Failure> {
         let Some(command) = self.step.node_command else {
-            return Ok(Content::None);
+            return Ok(ReplyContent::None);
         };
         let around = batch.begin_queued(self.step.number);
         let denied = batch.denied_since(session, &self.arguments())?;
@@ -208,27 +208,29 @@ impl Queued {
             _ => batch.execute_of_node(session, command, &self.arguments())?,
         };
         let content = match answer {
-            Answer::Reply(reply) => Content::One(reply),
-            Answer::Made(made) => Content::Made(made),
-            Answer::Many(replies) => Content::Many(replies),
+            Answer::Reply(reply) => ReplyContent::One(reply),
+            Answer::Made(made) => ReplyContent::Made(made),
+            Answer::Many(replies) => ReplyContent::Many(replies),
             Answer::Durable(reply, position) => {
-                executed.wait.raise(Wait::until_synced_at_once(position));
-                Content::One(reply)
+                executed
+                    .wait
+                    .raise(DurabilityWait::until_synced_at_once(position));
+                ReplyContent::One(reply)
             }
             Answer::After(reply, after) => {
                 executed.wait.raise(after);
-                Content::One(reply)
+                ReplyContent::One(reply)
             }
             // As in Redis nothing waits within a transaction.
-            Answer::Wait(pending) => Content::One(pending.reply(batch.node)),
+            Answer::Wait(pending) => ReplyContent::One(pending.reply(batch.node)),
             Answer::Last(reply) => {
                 executed.closes = true;
                 if let Some(part) = executed.parts.get_mut(index) {
                     part.is_last = true;
                 }
-                Content::One(reply)
+                ReplyContent::One(reply)
             }
-            _ => Content::None,
+            _ => ReplyContent::None,
         };
         batch.show_queued(session, &self.arguments());
         batch.end_queued(around, content.replies().first());

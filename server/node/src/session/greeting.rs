@@ -2,7 +2,7 @@
 
 use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
-use crate::acl::{Context, DEFAULT, Denied};
+use crate::acl::{DEFAULT, DenialContext, Denied};
 use crate::core::commit::Failure;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -148,8 +148,8 @@ fn log_in(
 /// Notes it in ACL LOG. `word`: the command, as it was sent.
 fn note_denied_login(session: &Session, batch: &mut Batch<'_>, user: &[u8], word: &[u8]) {
     let context = match session.transaction {
-        Some(_) => Context::Multi,
-        None => Context::TopLevel,
+        Some(_) => DenialContext::Multi,
+        None => DenialContext::TopLevel,
     };
     let denied = Denied {
         reason: "auth",

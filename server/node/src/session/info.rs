@@ -46,7 +46,7 @@ pub(crate) fn info(
         has_word(&[name, "all", "everything"])
             || (!is_own && (wanted.is_empty() || has_word(&["default"])))
     };
-    let mut page = Page {
+    let mut page = InfoText {
         text: String::new(),
         node,
         engine: EngineFacts::read(batch)?,
@@ -75,7 +75,7 @@ pub(crate) fn info(
     Ok(Answer::Reply(Reply::Verbatim(*b"txt", text)))
 }
 
-type Section = fn(&mut Page<'_>);
+type Section = fn(&mut InfoText<'_>);
 
 const SECTIONS: &[(&str, Section)] = &[
     ("server", server),
@@ -112,13 +112,13 @@ const SECTIONS: &[(&str, Section)] = &[
 const RESTART: &str = "restart";
 const NOT_BY_DEFAULT: &[&str] = &[RESTART, "commandstats", "latencystats"];
 
-struct Page<'a> {
+struct InfoText<'a> {
     text: String,
     node: &'a NodeState,
     engine: EngineFacts,
 }
 
-impl Page<'_> {
+impl InfoText<'_> {
     fn title(&mut self, name: &str) {
         // Writing to a String cannot fail, here and below.
         let _ = write!(self.text, "# {name}\r\n");
@@ -144,7 +144,7 @@ impl Page<'_> {
 }
 
 /// Who the node is, for clients that count its vote: one with an upstream has none.
-fn identity(page: &mut Page<'_>) {
+fn identity(page: &mut InfoText<'_>) {
     let node = page.node;
     page.field("quorlock_node_id", node.facts.identity.id);
     let name = node.config.node_name.as_deref();
@@ -164,7 +164,7 @@ fn identity(page: &mut Page<'_>) {
     );
 }
 
-fn server(page: &mut Page<'_>) {
+fn server(page: &mut InfoText<'_>) {
     let node = page.node;
     let (now, phase) = (page.engine.now, page.engine.phase.clone());
     let uptime_ns = node.uptime_ns(page.engine.raw);
@@ -217,7 +217,7 @@ fn server(page: &mut Page<'_>) {
 }
 
 /// Which nodes fail together: those of one machine, and of one file system there.
-fn machine(page: &mut Page<'_>) {
+fn machine(page: &mut InfoText<'_>) {
     let node = page.node;
     let machine = &node.machine;
     // Equal for equal machines, and of no other use to whoever may see INFO.
@@ -230,7 +230,7 @@ fn machine(page: &mut Page<'_>) {
 }
 
 /// How this start was judged, and what follows from it: everything the log line says.
-fn restart(page: &mut Page<'_>) {
+fn restart(page: &mut InfoText<'_>) {
     let node = page.node;
     let report = &node.facts.report;
     let EngineFacts {
@@ -282,7 +282,7 @@ fn restart(page: &mut Page<'_>) {
     page.field("fence_ceiling", ceiling.value());
 }
 
-fn clients(page: &mut Page<'_>) {
+fn clients(page: &mut InfoText<'_>) {
     page.title("Clients");
     page.field("connected_clients", page.node.clients.count());
     let maxclients = page.node.configured(|it| it.maxclients);
@@ -301,7 +301,7 @@ fn clients(page: &mut Page<'_>) {
     page.constants(info_constants::CLIENTS);
 }
 
-fn memory(page: &mut Page<'_>) {
+fn memory(page: &mut InfoText<'_>) {
     page.title("Memory");
     // As in Redis it is what maxmemory is compared with.
     let resident = (page.node.process.resident_bytes)();
@@ -339,7 +339,7 @@ fn memory(page: &mut Page<'_>) {
     page.constants(info_constants::MEMORY);
 }
 
-fn persistence(page: &mut Page<'_>) {
+fn persistence(page: &mut InfoText<'_>) {
     let node = page.node;
     let is_full = page.engine.is_full;
     let bytes = node.commit.size().total_bytes;
@@ -361,7 +361,7 @@ fn persistence(page: &mut Page<'_>) {
     page.field("quorlock_sync_usec", node.commit.sync_ns() / 1_000);
 }
 
-fn compaction(page: &mut Page<'_>) {
+fn compaction(page: &mut InfoText<'_>) {
     let node = page.node;
     let rewrites = &node.rewrites;
     // In this order: one that begins now is running before it is no longer asked for.
@@ -390,7 +390,7 @@ fn compaction(page: &mut Page<'_>) {
     page.field("quorlock_compaction_part_usec_max", longest_ns / 1_000);
 }
 
-fn stats(page: &mut Page<'_>) {
+fn stats(page: &mut InfoText<'_>) {
     let statistics = &page.node.statistics;
     page.title("Stats");
     page.field(
@@ -438,7 +438,7 @@ fn stats(page: &mut Page<'_>) {
     page.constants(info_constants::STATS);
 }
 
-fn replication(page: &mut Page<'_>) {
+fn replication(page: &mut InfoText<'_>) {
     page.title("Replication");
     page.field("role", "master");
     page.field("connected_slaves", 0);
@@ -447,7 +447,7 @@ fn replication(page: &mut Page<'_>) {
     page.constants(info_constants::REPLICATION);
 }
 
-fn cpu(page: &mut Page<'_>) {
+fn cpu(page: &mut InfoText<'_>) {
     let CpuSeconds { user, system } = (page.node.process.cpu_seconds)();
     page.title("CPU");
     page.field("used_cpu_sys", format_args!("{system:.2}"));
@@ -455,7 +455,7 @@ fn cpu(page: &mut Page<'_>) {
     page.constants(info_constants::CPU);
 }
 
-fn keyspace(page: &mut Page<'_>) {
+fn keyspace(page: &mut InfoText<'_>) {
     page.title("Keyspace");
     for (database, counts) in page.engine.counts.into_iter().enumerate() {
         // As in Redis, an empty database has no line: tools divide by its count.

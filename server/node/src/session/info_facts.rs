@@ -2,7 +2,7 @@
 
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::control::Ceiling;
-use quorlock_engine::{Moment, RawTime, ScriptCounts, Statistics};
+use quorlock_engine::{KeyspaceStatistics, Moment, RawTime, ScriptCounts};
 
 use crate::core::commit::Failure;
 use crate::core::durable_counts::Counts;
@@ -26,7 +26,7 @@ pub(super) struct EngineFacts {
     pub(super) is_full: bool,
     pub(super) script_memory: usize,
     pub(super) script_count: usize,
-    pub(super) statistics: Statistics,
+    pub(super) statistics: KeyspaceStatistics,
     pub(super) counts: Counts,
     /// Channels, patterns and sharded channels that somebody listens to.
     pub(super) listened: [usize; 3],

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use quorlock_engine::{ErrorReply, Flags, RawTime, Reply};
 
 use crate::core::commit::Failure;
-use crate::core::latency::{Event, Sample, Series};
+use crate::core::latency::{LatencyEvent, LatencySample, Series};
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
@@ -16,10 +16,10 @@ use crate::session::latency_graph::graph;
 use crate::session::named_request::NamedRequest;
 
 /// The event of a command that took long.
-pub(super) fn event_of(request: NamedRequest<'_>) -> Event {
+pub(super) fn event_of(request: NamedRequest<'_>) -> LatencyEvent {
     match request.flags().contains(Flags::FAST) {
-        true => Event::FastCommand,
-        false => Event::Command,
+        true => LatencyEvent::FastCommand,
+        false => LatencyEvent::Command,
     }
 }
 
@@ -37,22 +37,22 @@ pub(super) fn latency(
     let monitor = &node.latency;
     let reply = match (request.names().1, &arguments[2..]) {
         ("latest", _) => {
-            let noted = Event::ALL.into_iter();
+            let noted = LatencyEvent::ALL.into_iter();
             let noted = noted.filter_map(|event| latest(event, &monitor.noted(event)?, now));
             Reply::Array(noted.collect())
         }
         ("history", [name]) => {
-            let noted = Event::named(name).and_then(|event| monitor.noted(event));
+            let noted = LatencyEvent::named(name).and_then(|event| monitor.noted(event));
             let noted = noted.unwrap_or_default();
             Reply::Array(noted.samples().map(|it| sample(it, now)).collect())
         }
         ("reset", names) => {
             let is_named =
-                |event: &Event| names.is_empty() || names.contains(&event.name().as_bytes());
-            let forgotten = Event::ALL.into_iter().filter(is_named);
+                |event: &LatencyEvent| names.is_empty() || names.contains(&event.name().as_bytes());
+            let forgotten = LatencyEvent::ALL.into_iter().filter(is_named);
             Reply::count(forgotten.filter(|event| monitor.forget(*event)).count())
         }
-        ("graph", [name]) => match Event::named(name).and_then(|event| {
+        ("graph", [name]) => match LatencyEvent::named(name).and_then(|event| {
             let noted = monitor.noted(event)?;
             Some((event, noted))
         }) {
@@ -91,12 +91,12 @@ fn number(number: u64) -> Reply {
     Reply::Integer(number.expect("it is a count of calls, or a time in a unit above nanoseconds"))
 }
 
-fn sample(sample: Sample, now: Now) -> Reply {
+fn sample(sample: LatencySample, now: Now) -> Reply {
     let unix_s = sample.unix_s(now.raw, now.wall_us);
     Reply::Array(vec![number(unix_s), number(sample.took_ms)])
 }
 
-fn latest(event: Event, noted: &Series, now: Now) -> Option<Reply> {
+fn latest(event: LatencyEvent, noted: &Series, now: Now) -> Option<Reply> {
     let latest = noted.latest()?;
     Some(Reply::Array(vec![
         Reply::bulk(event.name()),
@@ -115,7 +115,7 @@ fn no_samples(name: &[u8]) -> ErrorReply {
 /// What LATENCY DOCTOR says: a line of each event, and where to look.
 fn report(node: &NodeState, now_raw: RawTime) -> String {
     let mut events = Vec::new();
-    for event in Event::ALL {
+    for event in LatencyEvent::ALL {
         if let Some(noted) = node.latency.noted(event) {
             events.push((event, noted.summary(now_raw)));
         }
@@ -133,19 +133,25 @@ fn report(node: &NodeState, now_raw: RawTime) -> String {
         report.push_str(&format!("{}. {}: {summary}\n", place + 1, event.name()));
     }
     report.push_str("\nWhere to look:\n\n");
-    let has = |wanted: &[Event]| events.iter().any(|(event, _)| wanted.contains(event));
+    let has = |wanted: &[LatencyEvent]| events.iter().any(|(event, _)| wanted.contains(event));
     let mut advise = |is_wanted: bool, advice: &str| {
         if is_wanted {
             report.push_str(&format!("- {advice}\n"));
         }
     };
-    let of_commands = has(&[Event::Command, Event::FastCommand]);
+    let of_commands = has(&[LatencyEvent::Command, LatencyEvent::FastCommand]);
     let logs_slow = node.settings.slow_from_ns() <= node.settings.latency_from_ns();
     advise(of_commands && logs_slow, SLOWLOG);
     advise(of_commands && !logs_slow, SLOWLOG_LATER);
-    advise(has(&[Event::FastCommand]), FAST);
-    advise(has(&[Event::SyncAlways, Event::Write]), DISK_OF_REPLIES);
-    advise(has(&[Event::SyncEverysec, Event::SyncNo]), DISK);
+    advise(has(&[LatencyEvent::FastCommand]), FAST);
+    advise(
+        has(&[LatencyEvent::SyncAlways, LatencyEvent::Write]),
+        DISK_OF_REPLIES,
+    );
+    advise(
+        has(&[LatencyEvent::SyncEverysec, LatencyEvent::SyncNo]),
+        DISK,
+    );
     advise(!is_on, IS_OFF_NOW);
     report
 }

@@ -10,9 +10,9 @@ use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
 use crate::config::Config;
-use crate::core::latency::Event;
+use crate::core::latency::LatencyEvent;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::batch::SlowCall;
 use crate::session::{Batch, Session};
@@ -33,7 +33,7 @@ fn node(threshold_ms: &str) -> Arc<NodeState> {
 /// The last reply of those to some requests.
 fn ask(node: &Arc<NodeState>, session: &mut Session, request: &str) -> String {
     let mut batch = Batch::new(node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     batch.execute(session, &words, &mut wait, &mut replies);
     let reply = replies.single_run().map(<[u8]>::to_vec).unwrap_or_default();
@@ -41,7 +41,7 @@ fn ask(node: &Arc<NodeState>, session: &mut Session, request: &str) -> String {
 }
 
 /// Notes samples of an event, each this many seconds before the node's clock, so many milliseconds long.
-fn note(node: &NodeState, event: Event, samples: &[(u64, u64)]) {
+fn note(node: &NodeState, event: LatencyEvent, samples: &[(u64, u64)]) {
     let now_ns = node.clock.raw().as_nanos();
     for (ago_s, took_ms) in samples {
         let at_raw = RawTime::from_nanos(now_ns - ago_s * 1_000_000_000);
@@ -54,8 +54,8 @@ fn samples_are_shown_by_event_and_forgotten_by_name() {
     let node = node("10");
     let mut session = for_tests::session(&node);
     let now_s = node.clock.wall_us() / 1_000_000;
-    note(&node, Event::Command, &[(30, 50), (3, 20)]);
-    note(&node, Event::SyncAlways, &[(1, 11), (1, 9)]);
+    note(&node, LatencyEvent::Command, &[(30, 50), (3, 20)]);
+    note(&node, LatencyEvent::SyncAlways, &[(1, 11), (1, 9)]);
     let mut ask = |request: &str| ask(&node, &mut session, request).replace("\r\n", " ");
     let (old, new, sync) = (now_s - 30, now_s - 3, now_s - 1);
     assert_eq!(
@@ -103,7 +103,7 @@ fn a_graph_is_that_of_redis() {
         (70, 250),
         (4, 121),
     ];
-    note(&node, Event::Command, &samples);
+    note(&node, LatencyEvent::Command, &samples);
     let reply = ask(&node, &mut session, "LATENCY GRAPH command");
     let (_, graph) = reply.split_once("\r\n").unwrap();
     let expected = [
@@ -154,11 +154,11 @@ fn commands_are_noted_by_the_flags_of_their_rows() {
     let node = node("0");
     let mut session = for_tests::session(&node);
     // No command takes any time here, so one that is noted was measured as longer.
-    let requests: [(&[&[u8]], Event); 4] = [
-        (&[b"GET", b"a"], Event::FastCommand),
-        (&[b"KEYS", b"*"], Event::Command),
-        (&[b"EXEC"], Event::Command),
-        (&[b"CONFIG", b"GET", b"a"], Event::Command),
+    let requests: [(&[&[u8]], LatencyEvent); 4] = [
+        (&[b"GET", b"a"], LatencyEvent::FastCommand),
+        (&[b"KEYS", b"*"], LatencyEvent::Command),
+        (&[b"EXEC"], LatencyEvent::Command),
+        (&[b"CONFIG", b"GET", b"a"], LatencyEvent::Command),
     ];
     ask(
         &node,

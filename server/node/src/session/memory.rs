@@ -26,11 +26,14 @@ pub(super) fn memory(
         "malloc-stats" => text("Stats not supported for the current allocator"),
         "stats" => {
             let node = batch.node;
-            stats(&Figures::read(node, &EngineFacts::read(batch)?))
+            stats(&MemoryFigures::read(node, &EngineFacts::read(batch)?))
         }
         _ => {
             let node = batch.node;
-            text(&report(&Figures::read(node, &EngineFacts::read(batch)?)))
+            text(&report(&MemoryFigures::read(
+                node,
+                &EngineFacts::read(batch)?,
+            )))
         }
     }))
 }
@@ -40,7 +43,7 @@ fn text(text: &str) -> Reply {
 }
 
 /// What is measured, in bytes where no other unit is said.
-struct Figures {
+struct MemoryFigures {
     /// As `used_memory` of INFO.
     used: u64,
     peak: u64,
@@ -58,7 +61,7 @@ struct Figures {
     maxmemory: u64,
 }
 
-impl Figures {
+impl MemoryFigures {
     fn read(node: &NodeState, engine: &EngineFacts) -> Self {
         let resident = (node.process.resident_bytes)();
         let (used, peak) = match node.upstream {
@@ -83,7 +86,7 @@ impl Figures {
 }
 
 /// Redis's fields in Redis's order.
-fn stats(figures: &Figures) -> Reply {
+fn stats(figures: &MemoryFigures) -> Reply {
     let count = |number: u64| {
         let number = i64::try_from(number);
         Reply::Integer(number.expect("no machine has as much memory"))
@@ -127,8 +130,8 @@ fn stats(figures: &Figures) -> Reply {
 }
 
 /// What MEMORY DOCTOR says.
-fn report(figures: &Figures) -> String {
-    let Figures {
+fn report(figures: &MemoryFigures) -> String {
+    let MemoryFigures {
         used,
         peak,
         keys,
@@ -206,7 +209,7 @@ const SCRIPTS_MAX: u64 = 1_000;
 mod tests {
     use super::*;
 
-    const FIGURES: Figures = Figures {
+    const FIGURES: MemoryFigures = MemoryFigures {
         used: 10 << 20,
         peak: 10 << 20,
         keys: 10 << 20,
@@ -226,7 +229,7 @@ mod tests {
         let fine = report(&FIGURES);
         let first = "10 keys take 10.00M, with no limit (maxmemory 0). 2 clients take 4.00K, 1 scripts 100B. The process takes 20.00M.\n";
         assert_eq!(fine, format!("{first}No memory problem was found.\n"));
-        let wrong = Figures {
+        let wrong = MemoryFigures {
             used: 10 << 20,
             peak: 16 << 20,
             clients: 500 << 10,
@@ -237,7 +240,7 @@ mod tests {
         };
         let findings = report(&wrong);
         assert_eq!(findings.lines().count(), 6, "{findings}");
-        let at_the_bounds = Figures {
+        let at_the_bounds = MemoryFigures {
             peak: 15 << 20,
             clients: 400 << 10,
             script_count: 1_000,

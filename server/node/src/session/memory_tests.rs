@@ -9,7 +9,7 @@ use quorlock_persistence::MemoryDisk;
 use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::{Batch, Session};
 use crate::start::for_tests;
@@ -25,9 +25,9 @@ fn node() -> Arc<NodeState> {
 }
 
 /// The last reply of those to one request, and what it waits for.
-fn ask(node: &Arc<NodeState>, session: &mut Session, request: &str) -> (String, Wait) {
+fn ask(node: &Arc<NodeState>, session: &mut Session, request: &str) -> (String, DurabilityWait) {
     let mut batch = Batch::new(node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     batch.execute(session, &words, &mut wait, &mut replies);
     let reply = replies.single_run().map(<[u8]>::to_vec).unwrap_or_default();

@@ -103,7 +103,7 @@ pub(crate) struct Session {
     listening_bytes: usize,
     /// Memory of the command with which it waits for an element, if it does.
     waiting_bytes: Option<usize>,
-    replies: client_replies::Replies,
+    replies: client_replies::ReplyMode,
     /// How often AUTH has failed since the last one that has not.
     failed_logins: u32,
     /// It has published something, and since then not found that little is to be handed out.
@@ -141,7 +141,7 @@ impl Session {
             script_calls: Arc::default(),
             listening_bytes: 0,
             waiting_bytes: None,
-            replies: client_replies::Replies::default(),
+            replies: client_replies::ReplyMode::default(),
             failed_logins: 0,
             has_published: false,
             tracking: None,

@@ -10,7 +10,7 @@ use quorlock_persistence::MemoryDisk;
 use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::{Batch, Session};
 use crate::start::for_tests;
@@ -25,7 +25,7 @@ fn node() -> Arc<NodeState> {
 
 fn ask(node: &Arc<NodeState>, session: &mut Session, requests: &[&str]) {
     let mut batch = Batch::new(node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     for request in requests {
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         batch.execute(session, &words, &mut wait, &mut replies);

@@ -2,7 +2,7 @@
 
 use quorlock_engine::{Description, ErrorReply, Flags, NodeCommand, Spec, is_arity, numbered_spec};
 
-use crate::acl::Asked;
+use crate::acl::CheckedRequest;
 use crate::command_numbers as numbers;
 
 /// A request, and the command and the subcommand that it names. Handed on by value: most of it stays in registers, and in
@@ -85,8 +85,8 @@ impl<'a> NamedRequest<'a> {
     }
 
     /// What a user is checked for; none where the command or the subcommand is unknown.
-    pub(super) fn asked(self) -> Option<Asked<'a>> {
-        Some(Asked {
+    pub(super) fn asked(self) -> Option<CheckedRequest<'a>> {
+        Some(CheckedRequest {
             spec: self.spec?,
             number: self.counted_as()?,
             is_part: self.part.is_some(),

@@ -12,7 +12,7 @@
 use quorlock_engine::{ErrorReply, RawTime, Reply};
 use quorlock_persistence::Position;
 
-use crate::core::clients::Waiting;
+use crate::core::clients::WaitState;
 use crate::core::state::NodeState;
 use crate::core::upstream::UNANSWERED;
 
@@ -65,12 +65,12 @@ impl Condition {
     }
 
     /// What other clients see of it, and may end; nothing where the node alone is to blame for the wait.
-    pub(crate) fn shown_as(self) -> Option<Waiting> {
+    pub(crate) fn shown_as(self) -> Option<WaitState> {
         match self {
             // Who waits for an element is on the engine's list: only who takes it off ends the wait.
-            Self::Element => Some(Waiting::Element),
-            Self::Synced(_) | Self::Time => Some(Waiting::Blocked),
-            Self::PauseOver => Some(Waiting::Paused),
+            Self::Element => Some(WaitState::Element),
+            Self::Synced(_) | Self::Time => Some(WaitState::Blocked),
+            Self::PauseOver => Some(WaitState::Paused),
             Self::Segment | Self::BacklogBelow => None,
             // It is being executed: nobody may end that.
             Self::Upstream | Self::UpstreamWait => None,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose};
 
-use crate::acl::{Context, DEFAULT, Denial, Denied, User};
+use crate::acl::{DEFAULT, Denial, DenialContext, Denied, User};
 use crate::core::access::Access;
 use crate::core::commit::Failure;
 use crate::session::Session;
@@ -82,7 +82,7 @@ fn guard(user: Arc<User>, refused: Arc<Mutex<Vec<Denied>>>) -> CommandGuard {
         let denial = user.check(asked).err()?;
         let mut refused = lock(&refused);
         if purpose == Purpose::Call && refused.len() < SCRIPT_DENIALS_MAX {
-            refused.push(denied(&denial, request, &user, Context::Script));
+            refused.push(denied(&denial, request, &user, DenialContext::Script));
         }
         Some(match denial {
             Denial::Command => NOT_IN_SCRIPT,
@@ -93,7 +93,12 @@ fn guard(user: Arc<User>, refused: Arc<Mutex<Vec<Denied>>>) -> CommandGuard {
     })
 }
 
-fn denied(denial: &Denial, request: NamedRequest<'_>, user: &User, context: Context) -> Denied {
+fn denied(
+    denial: &Denial,
+    request: NamedRequest<'_>,
+    user: &User,
+    context: DenialContext,
+) -> Denied {
     let (reason, object) = match denial {
         Denial::Command => ("command", request.full_name().into_bytes()),
         Denial::Key(key) => ("key", key.clone()),
@@ -195,7 +200,7 @@ impl Batch<'_> {
         &mut self,
         session: &Session,
         request: NamedRequest<'_>,
-        context: Context,
+        context: DenialContext,
     ) -> Result<Option<Denial>, Failure> {
         let Some(asked) = request.asked() else {
             return Ok(Some(Denial::Command));
@@ -227,7 +232,7 @@ impl Batch<'_> {
         let denial = match session.follow_user(access) {
             false => Some(Denial::Command),
             true if !session.rights.checks_scripts() => None,
-            true => self.denial(session, NamedRequest::of(arguments), Context::Multi)?,
+            true => self.denial(session, NamedRequest::of(arguments), DenialContext::Multi)?,
         };
         let why = denial.map(|denial| match denial {
             Denial::Command => "no permission to execute the command or subcommand",
@@ -266,10 +271,10 @@ impl Batch<'_> {
 }
 
 /// Where a request is that is refused as it comes.
-fn context(session: &Session) -> Context {
+fn context(session: &Session) -> DenialContext {
     match session.transaction {
-        Some(_) => Context::Multi,
-        None => Context::TopLevel,
+        Some(_) => DenialContext::Multi,
+        None => DenialContext::TopLevel,
     }
 }
 

@@ -9,7 +9,7 @@ use quorlock_persistence::MemoryDisk;
 use crate::clock::SettableClock;
 use crate::config::Config;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::{Batch, Next, Session};
 use crate::start::for_tests;
@@ -40,7 +40,7 @@ fn delete(node: &NodeState) {
 /// Executes a request, and returns its reply.
 fn ask(node: &Arc<NodeState>, session: &mut Session, request: &[&str]) -> (String, Next) {
     let mut batch = Batch::new(node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     let words: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
     let next = batch.execute(session, &words, &mut wait, &mut replies);
     let reply = replies.single_run().map(<[u8]>::to_vec).unwrap_or_default();

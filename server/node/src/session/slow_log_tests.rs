@@ -9,9 +9,9 @@ use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
 use crate::config::Config;
-use crate::core::latency::Event;
+use crate::core::latency::LatencyEvent;
 use crate::core::state::NodeState;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::named_request::NamedRequest;
 use crate::session::{Batch, Session};
@@ -31,7 +31,7 @@ fn node(slower_than: &str) -> Arc<NodeState> {
 /// Executes requests in one batch.
 fn ask(node: &Arc<NodeState>, session: &mut Session, requests: &[&str]) -> String {
     let mut batch = Batch::new(node, node.clock.raw());
-    let (mut wait, mut replies) = (Wait::default(), Output::default());
+    let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     for request in requests {
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         batch.execute(session, &words, &mut wait, &mut replies);
@@ -121,7 +121,7 @@ fn a_sleep_is_as_slow_as_it_is_long() {
     ask(&node, &mut session, &["DEBUG SLEEP 0.25"]);
     let took_us = node.slow_log().newest(9).map(|one| one.took_us).next();
     assert_eq!(took_us, Some(250_000));
-    let noted = node.latency.noted(Event::Command).unwrap();
+    let noted = node.latency.noted(LatencyEvent::Command).unwrap();
     assert_eq!(noted.max_ms, 250);
 }
 
@@ -158,7 +158,10 @@ fn each_slow_command_has_the_time_of_its_own_end() {
     let log = node.slow_log();
     let ended_s: Vec<u64> = log.newest(9).map(|one| one.unix_s - began_s).collect();
     assert_eq!(ended_s, [8, 7, 5], "the newest first, and none of EXEC");
-    for (event, ends) in [(Event::Command, &[5, 7, 8][..]), (Event::FastCommand, &[8])] {
+    for (event, ends) in [
+        (LatencyEvent::Command, &[5, 7, 8][..]),
+        (LatencyEvent::FastCommand, &[8]),
+    ] {
         let noted = node.latency.noted(event).unwrap();
         let ended_ns = noted.samples().map(|it| it.at_raw.nanos_since(began_raw));
         let ended_s: Vec<u64> = ended_ns.map(|ns| ns / 1_000_000_000).collect();

@@ -38,7 +38,7 @@ pub(crate) fn document(syntax: &str) -> Option<Reply> {
 
 /// The tree; none where a line is garbled.
 pub(crate) fn parse(syntax: &str) -> Option<Vec<Argument>> {
-    let mut parser = Parser {
+    let mut parser = SyntaxReader {
         rest: syntax,
         depth: 0,
     };
@@ -187,13 +187,13 @@ impl Group {
     }
 }
 
-struct Parser<'a> {
+struct SyntaxReader<'a> {
     rest: &'a str,
     /// How many brackets are open.
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SyntaxReader<'a> {
     /// The next word or bracket; empty at the end.
     fn symbol(&mut self) -> &'a str {
         let rest = self.rest.trim_start_matches(' ');

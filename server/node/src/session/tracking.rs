@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use quorlock_engine::tracking::{Tracking, TrackingOptions};
+use quorlock_engine::tracking::{ClientTracking, TrackingOptions};
 use quorlock_engine::{ErrorReply, NodeCommand, Reply, parse_integer};
 
 use crate::core::clients::TrackingShown;
@@ -93,7 +93,7 @@ pub(super) fn tracking(
     switch: &[u8],
     options: &[&[u8]],
 ) -> Result<Reply, Failure> {
-    let asked = match Asked::parse(batch.node, options) {
+    let asked = match TrackingRequest::parse(batch.node, options) {
         Ok(asked) => asked,
         Err(error) => return Ok(Reply::Error(error)),
     };
@@ -155,7 +155,7 @@ pub(super) fn tracking(
 
 /// The options of CLIENT TRACKING.
 #[derive(Default)]
-struct Asked<'a> {
+struct TrackingRequest<'a> {
     broadcasts: bool,
     prefixes: Vec<&'a [u8]>,
     redirect: Option<u64>,
@@ -164,7 +164,7 @@ struct Asked<'a> {
     opts_out: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TrackingRequest<'a> {
     fn parse(node: &NodeState, options: &[&'a [u8]]) -> Result<Self, ErrorReply> {
         let mut asked = Self::default();
         let mut options = options.iter();
@@ -221,7 +221,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TrackingRequest<'a> {
     fn options(&self) -> TrackingOptions {
         TrackingOptions {
             redirect: self.redirect,
@@ -242,7 +242,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Why these prefixes cannot be added: one begins with another one.
-    fn overlap(&self, tracking: &Tracking, id: u64) -> Option<ErrorReply> {
+    fn overlap(&self, tracking: &ClientTracking, id: u64) -> Option<ErrorReply> {
         let mut sorted: BTreeSet<&[u8]> = BTreeSet::new();
         let mut overlapping = None;
         let known: BTreeSet<&[u8]> = tracking.prefixes_of(id).collect();

@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::core::compaction::PART_BYTES;
 use crate::core::process::Process;
 use crate::core::upstream::Upstream;
-use crate::past::Identity;
-use crate::start::{self, Begun, Plan, Reach, StartError, begin};
+use crate::past::NodeIdentity;
+use crate::start::{self, Begun, ListenInfo, StartError, StartPlan, begin};
 
 /// What a simulated node starts from.
 #[derive(Clone, Debug)]
@@ -45,15 +45,15 @@ impl Setup {
     /// # Errors
     /// As a real node, except for those of sockets and threads.
     pub fn begin(&self, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Result<Begun, StartError> {
-        begin(self.plan(disk, clock), Reach::NOWHERE)
+        begin(self.plan(disk, clock), ListenInfo::NOWHERE)
     }
 
     /// What its start begins from, on this disk.
-    pub(crate) fn plan(&self, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> Plan {
+    pub(crate) fn plan(&self, disk: Arc<dyn Disk>, clock: Arc<dyn Clock>) -> StartPlan {
         let random = AtomicU64::new(self.seed);
         let mut config = self.config.clone();
         config.workers = config.workers.max(1);
-        Plan {
+        StartPlan {
             config,
             clock,
             process: Process::SIMULATED,
@@ -80,7 +80,7 @@ impl Setup {
 pub fn init(disk: Arc<dyn Disk>, setup: &Setup) -> Result<(), StartError> {
     let recovery = Recovery::read(Arc::clone(&disk), &setup.sizes).map_err(StartError::Log)?;
     let seed = AtomicU64::new(setup.seed);
-    let identity = Identity::known(
+    let identity = NodeIdentity::known(
         std::array::from_fn(|_| next_byte(&seed)),
         &Config::default(),
     );

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::core::clients::Addresses;
+use crate::core::clients::Endpoints;
 use crate::core::state::NodeState;
 use crate::event_loop::EventLoop;
 use crate::event_loop::message::{Mailbox, Message};
@@ -39,7 +39,7 @@ impl Worker {
     pub(crate) fn open(&mut self, pipe: &Pipe) {
         let now_raw = self.node.clock.raw();
         let clients = &self.node.clients;
-        let client = clients.add(Addresses::NONE, now_raw, self.number);
+        let client = clients.add(Endpoints::NONE, now_raw, self.number);
         if !self.node.access.is_open() {
             clients.note_unauthenticated(&client);
         }

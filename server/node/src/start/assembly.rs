@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use quorlock_engine::live_mode::LiveMode;
-use quorlock_engine::restart::Verdict;
+use quorlock_engine::restart::RestartVerdict;
 use quorlock_engine::{Engine, NodeTime};
 use quorlock_persistence::Preparer;
 
 use crate::command_numbers;
 use crate::config::{Config, NoTtlDurability, RestartDelayReply};
 use crate::core::access::{Access, UserFile};
-use crate::core::calls::Calls;
+use crate::core::calls::CommandStatistics;
 use crate::core::clients::Clients;
 use crate::core::deliveries::Deliveries;
 use crate::core::executor::{Executor, Phase, Rules};
@@ -21,12 +21,12 @@ use crate::core::monitors::Monitors;
 use crate::core::pause::Pause;
 use crate::core::report::StartReport;
 use crate::core::rewrites::Rewrites;
-use crate::core::settings::Settings;
+use crate::core::settings::NodeSettings;
 use crate::core::state::{NodeState, Signals, StartFacts};
-use crate::core::statistics::Statistics;
+use crate::core::statistics::ServerStatistics;
 use crate::core::time::Timekeeper;
-use crate::past::{Identity, Past};
-use crate::start::{Plan, Reach, advice};
+use crate::past::{NodeIdentity, Past};
+use crate::start::{ListenInfo, StartPlan, advice};
 use crate::sync::Mutex;
 use quorlock_engine::control::Start;
 
@@ -47,12 +47,12 @@ pub(super) struct Assembled {
 }
 
 pub(super) fn assemble(
-    plan: &Plan,
-    identity: Identity,
+    plan: &StartPlan,
+    identity: NodeIdentity,
     engine: Engine,
     log: quorlock_persistence::Log,
     judged: Judged<'_>,
-    reach: Reach,
+    reach: ListenInfo,
 ) -> Assembled {
     #[rustfmt::skip]
     let Judged { start, past, report } = judged;
@@ -72,7 +72,7 @@ pub(super) fn assemble(
         workers: workers(plan.config.workers, plan.cores),
         started_raw: plan.clock.raw(),
     };
-    let settings = Arc::new(Settings::new(&plan.config));
+    let settings = Arc::new(NodeSettings::new(&plan.config));
     let latency = Arc::new(LatencyMonitor::new(Arc::clone(&settings)));
     let clock = (plan.clock.clone(), facts.started_raw);
     let (log_writer, commit) = LogWriter::new(log.writer, clock, Arc::clone(&latency));
@@ -101,8 +101,8 @@ pub(super) fn assemble(
         latency,
         monitors: Monitors::default(),
         config: plan.config.clone(),
-        statistics: Statistics::default(),
-        calls: Calls::new(facts.workers + IN_PROCESS, command_numbers::counted()),
+        statistics: ServerStatistics::default(),
+        calls: CommandStatistics::new(facts.workers + IN_PROCESS, command_numbers::counted()),
         facts,
         rewrites: Rewrites::default(),
         signals: Signals::default(),
@@ -115,7 +115,7 @@ pub(super) fn assemble(
 }
 
 /// What the executor goes by beside the engine's own rules.
-fn rules(config: &Config, identity: &Identity, verdict: &Verdict) -> Rules {
+fn rules(config: &Config, identity: &NodeIdentity, verdict: &RestartVerdict) -> Rules {
     Rules {
         writes_direct: config.log_direct_io,
         no_ttl_is_synced: config.no_ttl_durability == NoTtlDurability::Sync,
@@ -126,7 +126,7 @@ fn rules(config: &Config, identity: &Identity, verdict: &Verdict) -> Rules {
 }
 
 /// The users that are configured.
-fn access(plan: &Plan) -> Access {
+fn access(plan: &StartPlan) -> Access {
     let random = Arc::clone(&plan.random);
     let file = plan.config.users_file().zip(plan.files.clone());
     let file = file.map(|(path, files)| UserFile::new(path, files));
@@ -136,7 +136,7 @@ fn access(plan: &Plan) -> Access {
 }
 
 /// What a node waits for that has just started.
-fn first_phase(verdict: Verdict) -> Phase {
+fn first_phase(verdict: RestartVerdict) -> Phase {
     let reason = verdict
         .delay
         .map_or(verdict.stop, |delay| delay.cause)

@@ -1,16 +1,20 @@
 //! Making a node: its identity, and a log that says it has never run.
 
-use quorlock_engine::control::{Boot, Record, kind};
-use quorlock_persistence::{Batch, Disk, FrameKind, LogIdentity, Recovery};
+use quorlock_engine::control::{Boot, ControlRecord, kind};
+use quorlock_persistence::{Disk, FrameBatch, FrameKind, LogIdentity, Recovery};
 
-use crate::past::Identity;
+use crate::past::NodeIdentity;
 use crate::start::StartError;
 
 /// Writes identity and INIT record into an empty directory.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn create(disk: &dyn Disk, identity: &Identity, recovery: Recovery) -> Result<(), StartError> {
+pub fn create(
+    disk: &dyn Disk,
+    identity: &NodeIdentity,
+    recovery: Recovery,
+) -> Result<(), StartError> {
     let log_identity = LogIdentity {
         node_id: identity.id.bytes(),
         boot_id: Boot::default().0,
@@ -18,9 +22,9 @@ pub fn create(disk: &dyn Disk, identity: &Identity, recovery: Recovery) -> Resul
     };
     let mut log = recovery.into_log(log_identity).map_err(StartError::Write)?;
     let mut payload = Vec::new();
-    Record::Init.encode(&mut payload);
+    ControlRecord::Init.encode(&mut payload);
     log.appender.append(FrameKind::new(kind::INIT), 0, &payload);
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).map_err(StartError::Write)?;
     log.writer.sync().map_err(StartError::Sync)?;
     // The identity comes last: without it, a half-made directory is an unknown past.

@@ -10,12 +10,12 @@ use quorlock_persistence::{Disk, MemoryDisk, Preparer};
 
 use crate::clock::{Clock, SettableClock};
 use crate::config::{Config, FirstStart};
-use crate::core::clients::Addresses;
+use crate::core::clients::Endpoints;
 use crate::core::log_queue::LogEvents;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::simulation::Setup;
-use crate::start::{Reach, begin};
+use crate::start::{ListenInfo, begin};
 
 /// A node that serves; the test does the work of its log thread.
 pub(crate) fn started(
@@ -25,7 +25,7 @@ pub(crate) fn started(
 ) -> (Arc<NodeState>, Preparer, LogEvents) {
     config.first_start = FirstStart::Serve;
     let plan = Setup::new(config).plan(disk, clock);
-    let begun = begin(plan, Reach::NOWHERE).unwrap();
+    let begun = begin(plan, ListenInfo::NOWHERE).unwrap();
     (begun.node, begun.preparer, begun.log_events)
 }
 
@@ -42,5 +42,5 @@ pub(crate) fn with_slow_direct_writes(write: Duration) -> (Arc<NodeState>, Prepa
 
 /// A client's session with it.
 pub(crate) fn session(node: &NodeState) -> Session {
-    Session::new(node.clients.add(Addresses::NONE, RawTime::ZERO, 0), node)
+    Session::new(node.clients.add(Endpoints::NONE, RawTime::ZERO, 0), node)
 }

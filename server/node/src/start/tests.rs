@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::control::Boot;
-use quorlock_engine::restart::{Stop, Verdict};
+use quorlock_engine::restart::{RestartVerdict, Stop};
 use quorlock_engine::{BootTime, NodeTime, RawTime};
 use quorlock_persistence::MemoryDisk;
 
 use super::assembly::workers;
 use super::*;
 use crate::clock::{ClientInstant, SettableClock};
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
 use crate::session::Batch;
 use crate::simulation::Setup;
@@ -65,7 +65,7 @@ fn refuses(directives: &[(&str, &[&str])], commands: &[&[&str]]) -> bool {
     let mut last = None;
     for words in commands {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let (mut wait, mut replies) = (Wait::default(), Output::default());
+        let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
         batch.execute(&mut session, &words, &mut wait, &mut replies);
         last = replies.single_run().map(|reply| reply[0]);
     }
@@ -137,17 +137,17 @@ fn what_is_executed_follows_the_configuration() {
 fn the_log_of_another_node_is_refused_when_it_is_read() {
     let (disk, clock) = (MemoryDisk::new(), Arc::new(SettableClock::new()));
     for_tests::started(Config::default(), Arc::new(disk.clone()), clock.clone());
-    Identity::known([9; 20], &Config::default())
+    NodeIdentity::known([9; 20], &Config::default())
         .write(&disk)
         .unwrap();
     let plan = Setup::new(Config::default()).plan(Arc::new(disk), clock);
-    let refused = begin(plan, Reach::NOWHERE).err();
+    let refused = begin(plan, ListenInfo::NOWHERE).err();
     assert!(matches!(refused, Some(StartError::Log(_))), "{refused:?}");
 }
 
 #[test]
 fn only_an_unknown_past_has_advice_for_its_operator() {
-    let verdict = |cause| Verdict {
+    let verdict = |cause| RestartVerdict {
         stop: cause,
         delay: Some(quorlock_engine::control::Pending {
             until: NodeTime::ZERO,

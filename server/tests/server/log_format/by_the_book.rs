@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_engine::control::{Boot, Pending, Record, Start, kind};
+use quorlock_engine::control::{Boot, ControlRecord, Pending, Start, kind};
 use quorlock_engine::control::{Ceiling, Durability};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{BootTime, NodeTime, RawTime};
@@ -218,7 +218,7 @@ fn causes_have_the_chapters_numbers() {
             ceiling: Ceiling::Uncertain(9),
         };
         let mut payload = Vec::new();
-        Record::Start(start).encode(&mut payload);
+        ControlRecord::Start(start).encode(&mut payload);
         let frame = Frame {
             kind: kind::START,
             checkpoint: 0,

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quorlock_engine::control::{Record, kind};
+use quorlock_engine::control::{ControlRecord, kind};
 use quorlock_engine::{Engine, EngineOptions, LogPosition};
 use quorlock_persistence::{
-    Batch, Disk, FrameKind, Inspection, Log, LogIdentity, MemoryDisk, Recovery, SegmentFile,
+    Disk, FrameBatch, FrameKind, Inspection, Log, LogIdentity, MemoryDisk, Recovery, SegmentFile,
 };
 
 use quorlock_server::Node;
@@ -114,7 +114,7 @@ fn logs_of_every_version_are_read_and_replayed() {
                 }
                 kind::END => {}
                 code => {
-                    Record::decode(code, &frame.payload).unwrap();
+                    ControlRecord::decode(code, &frame.payload).unwrap();
                 }
             }
         }
@@ -262,7 +262,7 @@ fn identity() -> LogIdentity {
 
 fn append(log: &mut Log, kind: FrameKind, payload: &[u8]) {
     log.appender.append(kind, 0, payload);
-    let mut batch = log.appender.take(Batch::default());
+    let mut batch = log.appender.take(FrameBatch::default());
     log.writer.write(&mut batch).unwrap();
     log.writer.sync().unwrap();
 }

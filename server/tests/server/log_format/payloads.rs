@@ -1,7 +1,7 @@
 //! What a frame's payload says, as a line of words: read by the rules of the book's chapter, and, to compare,
 //! by the program.
 
-use quorlock_engine::control::{Ceiling, Durability, Pending, Record, Start};
+use quorlock_engine::control::{Ceiling, ControlRecord, Durability, Pending, Start};
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{Change, Collection, Deadline, End, Mutation, Mutations, NewValue, NodeTime};
 
@@ -243,7 +243,7 @@ pub(crate) fn by_the_program(kind: u8, payload: &[u8]) -> String {
             all.join("; ")
         }
         11 => "end".to_owned(),
-        kind => of_record(&Record::decode(kind, payload).unwrap()),
+        kind => of_record(&ControlRecord::decode(kind, payload).unwrap()),
     }
 }
 
@@ -319,7 +319,9 @@ fn of_collection(collection: &Collection) -> String {
 }
 
 fn of_change(place: &str, change: &Change<'_>) -> String {
-    let side = |end: End| if end == End::Left { "left" } else { "right" };
+    let side = |end: End| {
+        if end == End::Left { "left" } else { "right" }
+    };
     match *change {
         Change::HashSet { field, value } => {
             format!("hash-set {place} {} {}", quoted(field), quoted(value))
@@ -358,29 +360,31 @@ fn of_change(place: &str, change: &Change<'_>) -> String {
     }
 }
 
-fn of_record(record: &Record) -> String {
+fn of_record(record: &ControlRecord) -> String {
     match record {
-        Record::Init => "init".to_owned(),
-        Record::Start(start) => format!("start {}", of_start(start)),
-        Record::Serving => "serving".to_owned(),
-        Record::Mode(mode) => {
+        ControlRecord::Init => "init".to_owned(),
+        ControlRecord::Start(start) => format!("start {}", of_start(start)),
+        ControlRecord::Serving => "serving".to_owned(),
+        ControlRecord::Mode(mode) => {
             let (durability, cap) = (of_durability(mode.durability), mode.cap_ns);
             format!("mode {durability} cap {cap} complete {}", mode.is_complete)
         }
-        Record::Promise(ttl_ns) => format!("promise {ttl_ns}"),
-        Record::Shutdown(pending) => format!("shutdown {}", of_pending(pending.as_ref())),
-        Record::Tick => "tick".to_owned(),
-        Record::Control(control) => format!(
+        ControlRecord::Promise(ttl_ns) => format!("promise {ttl_ns}"),
+        ControlRecord::Shutdown(pending) => format!("shutdown {}", of_pending(pending.as_ref())),
+        ControlRecord::Tick => "tick".to_owned(),
+        ControlRecord::Control(control) => format!(
             "control {} serving {} weakest {} promise {}",
             of_start(&control.start),
             control.serving,
             of_durability(control.weakest),
             control.ttl_bound_ns
         ),
-        Record::Lost(ttl_ns) => format!("lost {ttl_ns}"),
-        Record::Wall { wall_us, boottime } => format!("wall {wall_us} at {}", boottime.as_nanos()),
-        Record::Owed(until) => format!("owed until {}", until.as_nanos()),
-        Record::Ceiling(ceiling) => format!("ceiling{}", of_ceiling(*ceiling)),
+        ControlRecord::Lost(ttl_ns) => format!("lost {ttl_ns}"),
+        ControlRecord::Wall { wall_us, boottime } => {
+            format!("wall {wall_us} at {}", boottime.as_nanos())
+        }
+        ControlRecord::Owed(until) => format!("owed until {}", until.as_nanos()),
+        ControlRecord::Ceiling(ceiling) => format!("ceiling{}", of_ceiling(*ceiling)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_engine::control::{
-    Boot, Ceiling, Control, Durability, Mode, Pending, Record, Start, kind,
+    Boot, Ceiling, Control, ControlRecord, Durability, Mode, Pending, Start, kind,
 };
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{
@@ -16,7 +16,7 @@ use quorlock_engine::{
     RawTime,
 };
 use quorlock_persistence::{
-    Batch, DirectoryEntry, Disk, File, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk,
+    DirectoryEntry, Disk, File, FrameBatch, FrameKind, Log, LogIdentity, LogOptions, MemoryDisk,
     Recovery, Repair,
 };
 
@@ -66,24 +66,24 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
     });
     let mut engine = Engine::new(EngineOptions::default());
     let mut writing = Writing::open(&disk, 0);
-    writing.record(&Record::Init);
+    writing.record(&ControlRecord::Init);
     writing.sync();
 
     writing = Writing::open(&disk, 1);
-    writing.record(&Record::Start(start(1, None)));
-    writing.record(&Record::Promise(0));
-    writing.record(&Record::Serving);
+    writing.record(&ControlRecord::Start(start(1, None)));
+    writing.record(&ControlRecord::Promise(0));
+    writing.record(&ControlRecord::Serving);
     writing.sync();
-    writing.record(&Record::Promise(30_000_000_000));
+    writing.record(&ControlRecord::Promise(30_000_000_000));
     for line in COMMANDS {
         writing.command(&mut engine, line);
     }
-    writing.record(&Record::Mode(Mode {
+    writing.record(&ControlRecord::Mode(Mode {
         durability: Durability::Always,
         cap_ns: 45_000_000_000,
         is_complete: true,
     }));
-    writing.record(&Record::Tick);
+    writing.record(&ControlRecord::Tick);
     writing.sync();
     let lines: &[&str] = match name {
         "collections" => &COLLECTIONS,
@@ -106,7 +106,7 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
         writing.checkpoint_of_pieces(&mut engine);
     }
     writing.command(&mut engine, "0 set after:checkpoint 1");
-    writing.record(&Record::Shutdown(None));
+    writing.record(&ControlRecord::Shutdown(None));
     writing.sync();
 
     writing = Writing::open(&disk, 2);
@@ -115,10 +115,10 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
         length_ns: 30_610_000_000,
         cause: Stop::Moved,
     });
-    writing.record(&Record::Start(start(2, pending)));
-    writing.record(&Record::Promise(0));
-    writing.record(&Record::Shutdown(pending));
-    writing.record(&Record::Lost(61_000_000_000));
+    writing.record(&ControlRecord::Start(start(2, pending)));
+    writing.record(&ControlRecord::Promise(0));
+    writing.record(&ControlRecord::Shutdown(pending));
+    writing.record(&ControlRecord::Lost(61_000_000_000));
     writing.sync();
     match name {
         "repaired" => repair(&memory, disk),
@@ -131,13 +131,13 @@ pub(crate) fn write(name: &str) -> MemoryDisk {
 /// A run that logs no keys, and serves with those that it has recovered.
 fn run_without_log(disk: &Arc<dyn Disk>) {
     let mut writing = Writing::open(disk, 3);
-    writing.record(&Record::Start(Start {
+    writing.record(&ControlRecord::Start(Start {
         durability: Durability::Volatile,
         ..start(3, None)
     }));
-    writing.record(&Record::Promise(0));
-    writing.record(&Record::Serving);
-    writing.record(&Record::Owed(NodeTime::from_nanos(OWED_UNTIL_NS)));
+    writing.record(&ControlRecord::Promise(0));
+    writing.record(&ControlRecord::Serving);
+    writing.record(&ControlRecord::Owed(NodeTime::from_nanos(OWED_UNTIL_NS)));
     writing.sync();
 }
 
@@ -157,7 +157,7 @@ fn repair(memory: &MemoryDisk, disk: Arc<dyn Disk>) {
         ..repair.newest_identity().unwrap()
     };
     let mut payload = Vec::new();
-    Record::Lost(61_000_000_000).encode(&mut payload);
+    ControlRecord::Lost(61_000_000_000).encode(&mut payload);
     let time_ns = repair.newest_node_time_ns();
     let kind = FrameKind::new(kind::LOST);
     repair.commit(identity, kind, time_ns, &payload).unwrap();
@@ -304,7 +304,7 @@ impl Writing {
         self.log.appender.append(kind, time_ns, payload);
     }
 
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &ControlRecord) {
         let mut payload = Vec::new();
         record.encode(&mut payload);
         self.append(FrameKind::new(record.kind()), &payload);
@@ -343,7 +343,7 @@ impl Writing {
             ttl_bound_ns: 30_000_000_000,
         };
         let mut payload = Vec::new();
-        Record::Control(control).encode(&mut payload);
+        ControlRecord::Control(control).encode(&mut payload);
         self.append(FrameKind::checkpoint_begin(kind::CONTROL), &payload);
         self.sync();
     }
@@ -406,7 +406,7 @@ impl Writing {
     }
 
     fn sync(&mut self) {
-        let mut batch = self.log.appender.take(Batch::default());
+        let mut batch = self.log.appender.take(FrameBatch::default());
         self.log.writer.write(&mut batch).unwrap();
         self.log.writer.sync().unwrap();
     }

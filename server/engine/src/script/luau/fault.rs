@@ -7,7 +7,7 @@ use mlua::{Error, Lua, Value};
 use crate::error::ErrorReply;
 use crate::number::truncated;
 use crate::script::failure::{CHUNK_NAME, reply_with_place};
-use crate::script::limits::End;
+use crate::script::limits::ScriptLimit;
 
 /// An error raised by `redis.call` or by `error`, on its way through the interpreter.
 #[derive(Debug)]
@@ -90,35 +90,35 @@ pub(crate) fn location_of(lua: &Lua, level: f64) -> Vec<u8> {
 }
 
 /// What is found at the bottom of an error of the interpreter.
-pub(crate) enum Cause<'a> {
+pub(crate) enum RootCause<'a> {
     Raised(&'a Raised),
-    Ended(End),
+    Ended(ScriptLimit),
     OutOfMemory,
     /// A fault that the interpreter itself noticed.
     Fault(String),
 }
 
 /// Looks through the layers that the interpreter has put around an error.
-pub(crate) fn cause_of(error: &Error) -> Cause<'_> {
+pub(crate) fn cause_of(error: &Error) -> RootCause<'_> {
     let mut inner = error;
     loop {
         match inner {
             Error::CallbackError { cause, .. }
             | Error::WithContext { cause, .. }
             | Error::BadArgument { cause, .. } => inner = cause,
-            Error::MemoryError(_) => return Cause::OutOfMemory,
+            Error::MemoryError(_) => return RootCause::OutOfMemory,
             Error::ExternalError(external) => {
                 if let Some(raised) = external.downcast_ref::<Raised>() {
-                    return Cause::Raised(raised);
+                    return RootCause::Raised(raised);
                 }
-                if let Some(&end) = external.downcast_ref::<End>() {
-                    return Cause::Ended(end);
+                if let Some(&end) = external.downcast_ref::<ScriptLimit>() {
+                    return RootCause::Ended(end);
                 }
-                return Cause::Fault(external.to_string());
+                return RootCause::Fault(external.to_string());
             }
-            Error::RuntimeError(text) => return Cause::Fault(text.clone()),
-            Error::SyntaxError { message, .. } => return Cause::Fault(message.clone()),
-            other => return Cause::Fault(other.to_string()),
+            Error::RuntimeError(text) => return RootCause::Fault(text.clone()),
+            Error::SyntaxError { message, .. } => return RootCause::Fault(message.clone()),
+            other => return RootCause::Fault(other.to_string()),
         }
     }
 }
@@ -199,8 +199,8 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
     let line = line_of(error);
     let text = match cause_of(error) {
-        Cause::Raised(raised) => raised.text.clone(),
-        Cause::Fault(fault) => {
+        RootCause::Raised(raised) => raised.text.clone(),
+        RootCause::Fault(fault) => {
             let fault = fault_text(fault.as_bytes());
             let is_placed = fault.starts_with(CHUNK_NAME.as_bytes());
             let place = match line {
@@ -211,7 +211,7 @@ pub(crate) fn raised_reply(error: &Error, sha: &str) -> ErrorReply {
             };
             [b"ERR ", place.as_bytes(), &fault].concat()
         }
-        Cause::Ended(_) | Cause::OutOfMemory => b"ERR Script ended".to_vec(),
+        RootCause::Ended(_) | RootCause::OutOfMemory => b"ERR Script ended".to_vec(),
     };
     reply_with_place(text, sha, line)
 }

@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table};
 
-pub(crate) use json_settings::Settings as JsonSettings;
+pub(crate) use json_settings::JsonSettings;
 
 use crate::script::limits::Budget;
 use crate::script::luau::libraries::native::Library;

@@ -6,9 +6,11 @@ use std::rc::Rc;
 
 use mlua::{Error, Function, Lua, LuaString, Table, Value};
 
-use crate::script::limits::End;
+use crate::script::limits::ScriptLimit;
 use crate::script::luau::convert::{Names, text_of};
-use crate::script::luau::fault::{Cause, Raised, cause_of, fault_text, located, moved_to_caller};
+use crate::script::luau::fault::{
+    Raised, RootCause, cause_of, fault_text, located, moved_to_caller,
+};
 use crate::script::luau::libraries::{self, Host};
 use crate::script::luau::redis_call::ScriptState;
 use crate::script::luau::redis_library::redis;
@@ -88,22 +90,22 @@ fn caught(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua:
 fn handled(lua: &Lua, shared: &ScriptState, names: &Names, value: Value) -> mlua::Result<Value> {
     match &value {
         Value::Error(error) => match cause_of(error) {
-            Cause::Ended(end) => Err(Error::external(shared.budget.end(end))),
-            Cause::OutOfMemory => Err(Error::external(shared.budget.end(End::Memory))),
-            Cause::Raised(raised) => match &raised.value {
+            RootCause::Ended(end) => Err(Error::external(shared.budget.end(end))),
+            RootCause::OutOfMemory => Err(Error::external(shared.budget.end(ScriptLimit::Memory))),
+            RootCause::Raised(raised) => match &raised.value {
                 Some(value) => Ok(value.clone()),
                 None if raised.is_by_command => names
                     .command_error_table(lua, &raised.text)
                     .map(Value::Table),
                 None => names.error_table(lua, &raised.text).map(Value::Table),
             },
-            Cause::Fault(text) => {
+            RootCause::Fault(text) => {
                 let text = fault_text(text.as_bytes());
                 Ok(Value::String(lua.create_string(text)?))
             }
         },
         Value::String(text) if &*text.as_bytes() == OUT_OF_MEMORY => {
-            Err(Error::external(shared.budget.end(End::Memory)))
+            Err(Error::external(shared.budget.end(ScriptLimit::Memory)))
         }
         Value::String(text) => {
             let text = fault_text(&text.as_bytes());

@@ -23,7 +23,7 @@ use crate::script::call::{
     INLINE_ARGUMENTS, NOT_ALLOWED, WRONG_ARGUMENT, WRONG_ARITY, check_limits, execute, of_script,
 };
 use crate::script::invocation::LogLine;
-use crate::script::limits::{Budget, End};
+use crate::script::limits::{Budget, ScriptLimit};
 use crate::script::luau::convert::Names;
 use crate::script::luau::fault::Raised;
 use crate::script::luau::libraries::JsonSettings;
@@ -34,7 +34,7 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(crate) struct ScriptState {
     pub(crate) budget: Rc<Budget>,
-    pub(crate) running: RefCell<Running>,
+    pub(crate) running: RefCell<RunningScript>,
     pub(crate) random: Rc<ScriptRandom>,
     pub(crate) log: RefCell<Vec<LogLine>>,
     /// What the script has set of `cjson`.
@@ -49,7 +49,7 @@ impl ScriptState {
 
 /// What the running script works on: moved in when it begins and out when it ends.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningScript {
     pub(crate) keyspace: Keyspace,
     pub(crate) effects: Effects,
     pub(crate) now: Moment,
@@ -60,7 +60,7 @@ pub(crate) struct Running {
     pub(crate) journal_bytes_before: usize,
 }
 
-impl Running {
+impl RunningScript {
     /// Takes over what the script works on.
     pub(super) fn enter(&mut self, context: &mut CommandContext<'_>, is_read_only: bool) {
         std::mem::swap(&mut self.keyspace, context.keyspace);
@@ -128,14 +128,16 @@ fn small_text(lua: &Lua, shared: &ScriptState, bytes: &[u8]) -> mlua::Result<Val
     let text = lua.create_string(bytes)?;
     lua.set_memory_limit(limit)?;
     if limit != 0 && lua.used_memory() > limit {
-        return Err(mlua::Error::external(shared.budget.end(End::Memory)));
+        return Err(mlua::Error::external(
+            shared.budget.end(ScriptLimit::Memory),
+        ));
     }
     Ok(Value::String(text))
 }
 
 /// The reply, and whether the command may have taken long.
 fn run(
-    running: &mut Running,
+    running: &mut RunningScript,
     values: &MultiValue,
     budget: &Budget,
 ) -> Result<(Reply, bool), ErrorReply> {
@@ -176,7 +178,11 @@ pub(crate) fn is_command(name: &[u8]) -> bool {
 }
 
 /// Commands that are not the engine's: some make sense to a script.
-fn run_other(running: &mut Running, spec: &Spec, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+fn run_other(
+    running: &mut RunningScript,
+    spec: &Spec,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
     use NodeCommand::{Echo, Ping, Select};
     if let Some(Select | Ping | Echo) = spec.node_command()
         && spec.accepts(arguments.len())

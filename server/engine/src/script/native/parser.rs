@@ -11,7 +11,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<NativeScript> {
     if body.len() > BYTES_MAX {
         return None;
     }
-    let mut parser = Parser {
+    let mut parser = NativeParser {
         words: words(body)?,
         next: 0,
         scope: Vec::new(),
@@ -29,7 +29,7 @@ pub(in crate::script) fn parse(body: &[u8]) -> Option<NativeScript> {
     })
 }
 
-struct Parser<'a> {
+struct NativeParser<'a> {
     words: Vec<PlacedWord<'a>>,
     next: usize,
     /// The names of the locals that can be seen, the newest at the end.
@@ -39,7 +39,7 @@ struct Parser<'a> {
     is_in_loop: bool,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> NativeParser<'a> {
     fn peek(&self) -> Option<Word<'a>> {
         self.words.get(self.next).map(|placed| placed.word)
     }

@@ -108,23 +108,23 @@ impl Pace {
     }
 
     /// A part of the text begins that may be left out.
-    pub(super) fn begin_part(&mut self) -> Part {
+    pub(super) fn begin_part(&mut self) -> TextPart {
         let outer = self.peak;
         self.peak = self.now;
-        Part {
+        TextPart {
             outer,
             before: self.now,
             marks: self.marks,
         }
     }
 
-    pub(super) fn end_part(&mut self, part: &Part) {
+    pub(super) fn end_part(&mut self, part: &TextPart) {
         self.now = self.peak;
         self.peak = part.outer.most(self.peak);
     }
 
     /// A loop begins: its end is a step. Before its first round there is one where [`Pace::end_loop`] says so.
-    pub(super) fn begin_loop(&mut self) -> Part {
+    pub(super) fn begin_loop(&mut self) -> TextPart {
         let part = self.begin_part();
         self.now = Since::default();
         self.peak = self.now;
@@ -133,7 +133,7 @@ impl Pace {
 
     /// The step that a loop needs in front, if any; `from` is where it begins. One without marks and with few operators
     /// needs none.
-    pub(super) fn end_loop(&mut self, part: &Part, from: usize) -> Option<Edit> {
+    pub(super) fn end_loop(&mut self, part: &TextPart, from: usize) -> Option<Edit> {
         let before = part.before;
         let is_clean = before.mark == 0 && !before.is_unseen;
         let in_a_row = before.mark.saturating_add(self.peak.mark);
@@ -148,7 +148,7 @@ impl Pace {
     }
 
     /// A function begins. An operator may call it, which is no step.
-    pub(super) fn begin_function(&mut self) -> Part {
+    pub(super) fn begin_function(&mut self) -> TextPart {
         let part = self.begin_part();
         self.now = Since {
             is_unseen: true,
@@ -159,14 +159,14 @@ impl Pace {
     }
 
     /// Its end is a step, and to write it down does nothing.
-    pub(super) fn end_function(&mut self, part: &Part) {
+    pub(super) fn end_function(&mut self, part: &TextPart) {
         self.now = part.before;
         self.peak = part.outer.most(part.before);
     }
 }
 
 /// What was before a part of the text.
-pub(super) struct Part {
+pub(super) struct TextPart {
     outer: Since,
     before: Since,
     marks: usize,

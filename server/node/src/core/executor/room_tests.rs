@@ -10,7 +10,7 @@ use crate::clock::SettableClock;
 use crate::core::executor::Executor;
 use crate::core::executor::room::{CHECKPOINT_BYTES, KEPT_BACK_BYTES};
 use crate::core::executor_tests::{SMALL, ask, core_on, core_with_log};
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 /// The longest value of SET that a log of this room takes, and HSET's.
 #[test]
@@ -49,7 +49,12 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
 fn run(executor: &mut Executor, clock: &SettableClock, words: &[&[u8]]) -> Option<Reply> {
     let command = Command::parse(words).unwrap();
     let now = executor.time.now(clock);
-    executor.execute(now, &Caller::default(), &command, &mut Wait::default())
+    executor.execute(
+        now,
+        &Caller::default(),
+        &command,
+        &mut DurabilityWait::default(),
+    )
 }
 
 /// One that holds one value of 70,000 bytes, and has no room to log it twice.
@@ -154,7 +159,7 @@ fn a_client_that_waits_for_what_is_large_is_served_once_there_is_room() {
         ..Caller::default()
     };
     let now = executor.time.now(&clock);
-    executor.execute(now, &caller, &command, &mut Wait::default());
+    executor.execute(now, &caller, &command, &mut DurabilityWait::default());
     assert!(executor.wait_limit().is_some());
     let value = "x".repeat(2_000);
     ask(&mut executor, &clock, &format!("SET pad {value}"));

@@ -4,7 +4,7 @@ use quorlock_engine::Moment;
 
 use crate::core::executor::room::GROUP_BYTES_MAX;
 use crate::core::executor::{Executor, Phase, ServedBehind};
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 impl Executor {
     /// Serves the clients that wait and can have what they wait for, each with a group of its own. Those
@@ -18,7 +18,7 @@ impl Executor {
                 self.has_unserved = self.effects.lacks_room();
                 break;
             };
-            let mut wait = Wait::default();
+            let mut wait = DurabilityWait::default();
             let published = self.outbox.len();
             self.log(now.node, &mut wait);
             self.served.push(ServedBehind {

@@ -1,14 +1,14 @@
 //! What execution leaves behind for others: messages that are to be sent, and what is counted.
 
 use quorlock_engine::channels::Published;
-use quorlock_engine::{ScriptCounts, Statistics};
+use quorlock_engine::{KeyspaceStatistics, ScriptCounts};
 
 use crate::core::executor::Executor;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 impl Executor {
     /// Takes what was published since the last call.
-    pub(crate) fn take_published(&mut self) -> Vec<(Published, Wait)> {
+    pub(crate) fn take_published(&mut self) -> Vec<(Published, DurabilityWait)> {
         self.outbox.take(&mut self.engine)
     }
 
@@ -37,9 +37,9 @@ impl Executor {
     }
 
     /// What the engine has counted since then.
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> KeyspaceStatistics {
         let (now, before) = (self.engine.statistics(), self.counted_before);
-        Statistics {
+        KeyspaceStatistics {
             expired: now.expired - before.expired,
             hits: now.hits - before.hits,
             misses: now.misses - before.misses,

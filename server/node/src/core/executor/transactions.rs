@@ -3,7 +3,7 @@
 use quorlock_engine::{Caller, Command, ErrorReply, Moment, Reply, RunningTransaction};
 
 use crate::core::executor::Executor;
-use crate::core::wait::Wait;
+use crate::core::wait::DurabilityWait;
 
 impl Executor {
     /// Begins a transaction, which must end before anything else is executed.
@@ -36,7 +36,7 @@ impl Executor {
         &mut self,
         now: Moment,
         transaction: RunningTransaction,
-        wait: &mut Wait,
+        wait: &mut DurabilityWait,
     ) -> Result<(), ErrorReply> {
         let effects = &mut self.effects;
         let ended = self.engine.end_transaction(now, transaction, effects);

@@ -127,7 +127,7 @@ fn a_small_drift_bound_slews_too_also_when_read_often() {
     assert_eq!(time.now(&clock).wall_us - before, 1_000_100, "100 ppm");
 }
 
-fn wall_off_record(time: &mut Timekeeper, clock: &SettableClock) -> Option<Record> {
+fn wall_off_record(time: &mut Timekeeper, clock: &SettableClock) -> Option<ControlRecord> {
     time.now(clock);
     time.wall_off_record()
 }

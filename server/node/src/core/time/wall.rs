@@ -5,7 +5,7 @@
 //! restarts from where the log left it.
 
 use quorlock_engine::BootTime;
-use quorlock_engine::control::{Record, Start};
+use quorlock_engine::control::{ControlRecord, Start};
 
 use crate::clock::saturated;
 
@@ -89,7 +89,7 @@ impl AnchoredWall {
     }
 
     /// A record of where it stands, if the last one would have it elsewhere.
-    pub(super) fn off_record(&mut self) -> Option<Record> {
+    pub(super) fn off_record(&mut self) -> Option<ControlRecord> {
         let since_us = self.boottime.nanos_since(self.recorded.boottime) / 1_000;
         let expected_us = self.recorded.wall_us.saturating_add(since_us);
         // One record for a second of slewing, and none for the noise of two readings.
@@ -99,7 +99,7 @@ impl AnchoredWall {
             return None;
         }
         self.recorded = self.anchor();
-        Some(Record::Wall {
+        Some(ControlRecord::Wall {
             wall_us: self.now_us,
             boottime: self.boottime,
         })

@@ -9,10 +9,10 @@ use mlua::{Table, Value};
 
 use crate::script::luau::libraries::json_decode::decode;
 use crate::script::luau::libraries::json_encode::encode;
-use crate::script::luau::libraries::json_settings::{SETTERS, Settings, encode_sparse_array};
+use crate::script::luau::libraries::json_settings::{JsonSettings, SETTERS, encode_sparse_array};
 use crate::script::luau::libraries::native::Library;
 
-pub(super) fn table(library: &Library<'_>, shared: &Rc<Cell<Settings>>) -> mlua::Result<Table> {
+pub(super) fn table(library: &Library<'_>, shared: &Rc<Cell<JsonSettings>>) -> mlua::Result<Table> {
     let table = library.lua.create_table()?;
     let settings = Rc::clone(shared);
     library.add(&table, "encode", move |call| encode(call, settings.get()))?;

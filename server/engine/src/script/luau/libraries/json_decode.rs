@@ -3,10 +3,10 @@
 use mlua::{IntoLua, LuaString, Table, Value};
 
 use crate::script::luau::libraries::json_scanner::{JsonToken, Scanner};
-use crate::script::luau::libraries::json_settings::Settings;
+use crate::script::luau::libraries::json_settings::JsonSettings;
 use crate::script::luau::libraries::native::{NativeCall, STACK_SLOTS};
 
-pub(super) fn decode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<Value> {
+pub(super) fn decode(call: &NativeCall<'_>, settings: JsonSettings) -> mlua::Result<Value> {
     if call.count() != 1 {
         return Err(call.refuse(1, "expected 1 argument"));
     }

@@ -3,12 +3,12 @@
 use mlua::{LuaString, Table, Value};
 
 use crate::script::luau::libraries::json_number::general;
-use crate::script::luau::libraries::json_settings::{InvalidNumbers, Settings};
+use crate::script::luau::libraries::json_settings::{InvalidNumbers, JsonSettings};
 use crate::script::luau::libraries::native::{
     BoundedOutput, NativeCall, STACK_SLOTS, number_of, type_name,
 };
 
-pub(super) fn encode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<LuaString> {
+pub(super) fn encode(call: &NativeCall<'_>, settings: JsonSettings) -> mlua::Result<LuaString> {
     if call.count() != 1 {
         return Err(call.refuse(1, "expected 1 argument"));
     }
@@ -26,7 +26,7 @@ pub(super) fn encode(call: &NativeCall<'_>, settings: Settings) -> mlua::Result<
 
 struct Encoder<'a> {
     call: &'a NativeCall<'a>,
-    settings: Settings,
+    settings: JsonSettings,
     output: BoundedOutput<'a>,
     open: Vec<Open>,
     /// What Lua would have on its stack.

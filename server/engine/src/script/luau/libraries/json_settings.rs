@@ -9,7 +9,7 @@ use crate::script::luau::libraries::native::NativeCall;
 
 /// The settings of one `cjson`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct JsonSettings {
     pub(super) converts_sparse: bool,
     pub(super) sparse_ratio: i32,
     pub(super) sparse_safe: i32,
@@ -31,9 +31,9 @@ pub(super) enum InvalidNumbers {
     Null,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for JsonSettings {
+    fn default() -> JsonSettings {
+        JsonSettings {
             converts_sparse: false,
             sparse_ratio: 2,
             sparse_safe: 10,
@@ -47,10 +47,10 @@ impl Default for Settings {
     }
 }
 
-type Shared = Rc<Cell<Settings>>;
+type Shared = Rc<Cell<JsonSettings>>;
 
 /// The functions that show and change the settings, by name.
-pub(super) type Setter = fn(&NativeCall<'_>, &Cell<Settings>) -> mlua::Result<Value>;
+pub(super) type Setter = fn(&NativeCall<'_>, &Cell<JsonSettings>) -> mlua::Result<Value>;
 
 pub(super) const SETTERS: [(&str, Setter); 6] = [
     ("encode_max_depth", |call, shared| {
@@ -85,8 +85,8 @@ pub(super) const SETTERS: [(&str, Setter); 6] = [
 
 fn number(
     call: &NativeCall<'_>,
-    shared: &Cell<Settings>,
-    field: fn(&mut Settings) -> &mut i32,
+    shared: &Cell<JsonSettings>,
+    field: fn(&mut JsonSettings) -> &mut i32,
     low: i32,
     high: i32,
 ) -> mlua::Result<Value> {
@@ -99,8 +99,8 @@ fn number(
 
 fn flag(
     call: &NativeCall<'_>,
-    shared: &Cell<Settings>,
-    field: fn(&mut Settings) -> &mut bool,
+    shared: &Cell<JsonSettings>,
+    field: fn(&mut JsonSettings) -> &mut bool,
 ) -> mlua::Result<Value> {
     arguments_max(call, 1)?;
     let mut settings = shared.get();
@@ -125,7 +125,10 @@ pub(super) fn encode_sparse_array(
     Ok((convert, ratio, safe))
 }
 
-fn encode_invalid_numbers(call: &NativeCall<'_>, shared: &Cell<Settings>) -> mlua::Result<Value> {
+fn encode_invalid_numbers(
+    call: &NativeCall<'_>,
+    shared: &Cell<JsonSettings>,
+) -> mlua::Result<Value> {
     arguments_max(call, 1)?;
     let mut settings = shared.get();
     if !call.is_nil(1) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use mlua::{Error, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::number::truncated;
-use crate::script::limits::{Budget, End};
+use crate::script::limits::{Budget, ScriptLimit};
 use crate::script::luau::fault::{located, location_of};
 
 /// What the functions of a library are made with.
@@ -148,7 +148,7 @@ impl NativeCall<'_> {
         self.budget.check().map_err(Error::external)?;
         let used = self.lua.used_memory().saturating_add(bytes);
         if used > self.budget.memory_end() {
-            return Err(Error::external(self.budget.end(End::Memory)));
+            return Err(Error::external(self.budget.end(ScriptLimit::Memory)));
         }
         Ok(())
     }

@@ -14,11 +14,9 @@ const DECIDES: [&str; 4] = [
 ];
 
 /// The files that read a clock all the same, and how often. The list only gets shorter.
-const KNOWN: [(&str, usize); 6] = [
+const KNOWN: [(&str, usize); 5] = [
     // How long a write or a sync has kept the device, which who asked for it cannot see: it has waited for locks too.
     ("server/node/src/core/log_writer.rs", 2),
-    // How long a part of a checkpoint has held the engine: read before the lock ends.
-    ("server/node/src/core/maintenance_work.rs", 1),
     // Behind the engine's lock.
     ("server/node/src/core/state.rs", 1),
     // The function that this calls. The wall clock and boot time are read once a millisecond.

@@ -318,6 +318,8 @@ impl Node {
         let now_raw = self.node.clock.raw();
         let step = self.node.next_step(&mut self.maintenance, now_raw);
         let (step, _) = self.noted(step)?;
+        let ended_raw = self.node.clock.raw();
+        self.node.note_part(&mut self.maintenance, ended_raw);
         match step.work {
             // There is no thread to wait for: the segment is made here.
             Work::MakeSegment => {

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use quorlock_node::core::commit::Failure;
 use quorlock_node::core::log_queue::LogEvent;
 use quorlock_node::core::maintenance::{Maintenance, Wake, Work};
+use quorlock_node::core::next_commit::Done;
 use quorlock_node::core::state::NodeState;
 
 /// Runs until the node is asked to stop.
@@ -22,17 +23,23 @@ pub(crate) async fn run(node: &NodeState, maintenance: &mut Maintenance) -> Resu
 }
 
 async fn live(node: &NodeState, maintenance: &mut Maintenance) -> Result<(), Failure> {
+    let log_queue = &node.log_queue;
     loop {
         let (progress, activity) = (node.commit.progress(), node.signals.activity.listen());
         let now_raw = node.clock.raw();
         let (step, discarded) = node.next_step(maintenance, now_raw)?;
+        if maintenance.has_made_part() {
+            node.note_part(maintenance, node.clock.raw());
+        }
         if !discarded.is_empty() {
             // To free millions of elements takes a second: this thread accepts connections meanwhile.
             tokio::task::spawn_blocking(move || drop(discarded));
         }
         match step.work {
-            Work::Sync => synced(node).await?,
-            Work::MakeSegment => segment_made(node).await?,
+            Work::Sync => done(node, |done| log_queue.commit(done)).await?,
+            Work::MakeSegment => {
+                done(node, |done| log_queue.send(LogEvent::Prepare(Some(done)))).await?;
+            }
             work @ (Work::None | Work::Write | Work::Commit) => node.perform(work, now_raw)?,
         }
         node.conclude(&step);
@@ -60,36 +67,17 @@ async fn pause_until(clock: &dyn Clock, raw: RawTime) {
     }
 }
 
-/// Waits until everything appended so far is written and synced, without holding up this thread.
+/// Has the log thread do something, and waits until it is done, or is known to be impossible, without holding up this
+/// thread.
 ///
 /// # Errors
 /// When the log failed.
-async fn synced(node: &NodeState) -> Result<(), Failure> {
+async fn done(node: &NodeState, ask: impl FnOnce(Done)) -> Result<(), Failure> {
     let (done, finished) = oneshot::channel();
-    // A receiver that is gone needs no answer.
-    let done = move || {
+    ask(Box::new(move || {
+        // A receiver that is gone needs no answer.
         let _ = done.send(());
-    };
-    node.log_queue.commit(Box::new(done));
-    ended(node, finished).await
-}
-
-/// Waits until the log thread has made the segment ahead, or found that it cannot, without
-/// holding up this thread.
-///
-/// # Errors
-/// When the log failed.
-async fn segment_made(node: &NodeState) -> Result<(), Failure> {
-    let (done, finished) = oneshot::channel();
-    // A receiver that is gone needs no answer.
-    let done = move || {
-        let _ = done.send(());
-    };
-    node.log_queue.send(LogEvent::Prepare(Some(Box::new(done))));
-    ended(node, finished).await
-}
-
-async fn ended(node: &NodeState, finished: oneshot::Receiver<()>) -> Result<(), Failure> {
+    }));
     match (finished.await, node.commit.failure()) {
         (Ok(()), None) => Ok(()),
         (_, Some(failure)) => Err(failure.clone()),

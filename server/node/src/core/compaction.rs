@@ -85,6 +85,11 @@ impl Compaction {
         }
     }
 
+    /// Whether the last step has made a part whose length is not noted.
+    pub(crate) fn has_made_part(&self) -> bool {
+        self.part_began_raw.is_some()
+    }
+
     /// Since when the last step has held the engine, if it has made a part; the answer is given once. How long that was,
     /// to the end of the lock, is for [`Compaction::pace`].
     pub(crate) fn take_part(&mut self) -> Option<RawTime> {

@@ -333,15 +333,19 @@ impl Maintenance {
         });
     }
 
-    /// Since when the step that was just done has held the engine, if it has made a part of a checkpoint. Its end is for
-    /// [`Maintenance::note_part`].
-    pub(crate) fn take_part(&mut self) -> Option<RawTime> {
-        self.compaction.as_mut()?.compaction.take_part()
+    /// Whether the last step has made a part of a checkpoint, whose end is for
+    /// [`NodeState::note_part`](crate::core::state::NodeState::note_part).
+    pub fn has_made_part(&self) -> bool {
+        matches!(&self.compaction, Some(running) if running.compaction.has_made_part())
     }
 
-    /// The part of a checkpoint that was just made has held the engine for so long, in nanoseconds.
-    pub(crate) fn note_part(&mut self, took_ns: u64, rewrites: &Rewrites) {
-        if let Some(running) = &mut self.compaction {
+    /// The part of a checkpoint that the last step has made has held the engine until now.
+    pub(crate) fn note_part(&mut self, now_raw: RawTime, rewrites: &Rewrites) {
+        let Some(running) = &mut self.compaction else {
+            return;
+        };
+        if let Some(began_raw) = running.compaction.take_part() {
+            let took_ns = now_raw.nanos_since(began_raw);
             rewrites.note_part(running.compaction.pace(took_ns));
         }
     }

@@ -11,7 +11,8 @@ use crate::core::report::StartReport;
 use crate::core::state::NodeState;
 
 impl NodeState {
-    /// Takes the next step of the maintenance. What is to be freed besides is better dropped elsewhere.
+    /// Takes the next step of the maintenance. What is to be freed besides is better dropped elsewhere. Where the step has
+    /// made a part of a checkpoint, [`NodeState::note_part`] is to be called at once.
     ///
     /// # Errors
     /// When the log failed.
@@ -30,10 +31,6 @@ impl NodeState {
             synced: self.commit.synced(),
         };
         let mut step = maintenance.next(&mut executor, view);
-        if let Some(began_raw) = maintenance.take_part() {
-            let took_ns = self.clock.raw().nanos_since(began_raw);
-            maintenance.note_part(took_ns, &self.rewrites);
-        }
         executor.serve_postponed(now);
         // Who waited for the expiry may have set a deadline before the next one.
         if executor.take_wake_request() {
@@ -49,6 +46,11 @@ impl NodeState {
             self.deliveries.wake();
         }
         Ok((step, discarded))
+    }
+
+    /// The part of a checkpoint that the last step has made has held the engine until now.
+    pub fn note_part(&self, maintenance: &mut Maintenance, now_raw: RawTime) {
+        maintenance.note_part(now_raw, &self.rewrites);
     }
 
     /// Puts START on record, and SERVING where there is nothing to wait for.

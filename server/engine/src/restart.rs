@@ -8,9 +8,11 @@
 //!
 //! [`TtlBound`] is the other half: it bounds the TTLs of locks that the log might forget.
 
+use std::time::Duration;
+
 use crate::control::{Boot, Ceiling, ControlRecord, Durability, Pending, Start};
 pub use crate::stop::Stop;
-use crate::time::{BootTime, NodeTime, RawTime, saturated};
+use crate::time::{BootTime, NodeTime, RawTime, saturated, saturated_nanos};
 
 /// What the recovered log says about the node's past.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,7 +177,7 @@ impl History {
             (Stop::Clean | Stop::NeverServed | Stop::NeverRan, _) => 0,
             (Stop::Unknown, _) if policy.first_start_waits => policy.stretch(policy.cap_ns),
             (Stop::Unknown, _) => 0,
-            (_, RestartDelay::Fixed(ns)) => ns,
+            (_, RestartDelay::Fixed(delay)) => saturated_nanos(delay),
             (Stop::Complete, RestartDelay::Auto) => 0,
             (Stop::PowerLoss, RestartDelay::Auto) if policy.trusts_fsync => 0,
             (Stop::Moved | Stop::Emptied | Stop::Lost, _) => policy
@@ -334,17 +336,17 @@ pub struct Seen {
     pub has_marker: bool,
 }
 
-/// `restart-delay`.
+/// Whether a node stays out after an unclean stop until what it forgot has expired (`restart-delay`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RestartDelay {
-    /// Wait unless it is provably not needed.
+    /// As long as needed, and not at all where the log proves that nothing was lost.
     Auto,
-    /// Wait after every unclean stop.
+    /// After every unclean stop.
     Always,
-    /// Never wait. For experiments.
+    /// Never. For experiments: a crash can grant one lock twice.
     Off,
-    /// Wait this many nanoseconds after an unclean stop. For experiments.
-    Fixed(u64),
+    /// A fixed time after every unclean stop. For experiments.
+    Fixed(Duration),
 }
 
 /// The operator's choices.

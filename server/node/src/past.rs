@@ -26,7 +26,7 @@ pub use frames::Log;
 pub use identity::NodeIdentity;
 
 use crate::clock::{Reading, saturated_nanos};
-use crate::config::{Config, FirstStart, RestartDelay};
+use crate::config::{Config, FirstStart};
 
 /// A directory as it was found: who it says it is, its log, and what surrounds that.
 pub struct Directory<'a> {
@@ -114,12 +114,7 @@ fn newest_incarnation(history: &History, summary: &LogSummary) -> u64 {
 /// The operator's choices, resolved.
 pub fn policy(config: &Config) -> Policy {
     Policy {
-        restart_delay: match config.restart_delay {
-            RestartDelay::Auto => restart::RestartDelay::Auto,
-            RestartDelay::Always => restart::RestartDelay::Always,
-            RestartDelay::Off => restart::RestartDelay::Off,
-            RestartDelay::Fixed(delay) => restart::RestartDelay::Fixed(saturated_nanos(delay)),
-        },
+        restart_delay: config.restart_delay,
         trusts_fsync: config.trust_fsync,
         cap_ns: saturated_nanos(config.restart_delay_max),
         drift_ppm: u64::from(config.clock_drift_millionths),

@@ -1,6 +1,6 @@
 //! The values that have names: each enum lists its spellings once, for reading and for showing.
 
-use std::time::Duration;
+pub use quorlock_engine::restart::RestartDelay;
 
 /// When the log is made to survive a power loss (`appendfsync`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,26 +81,11 @@ impl FirstStart {
     ];
 }
 
-/// Whether a node stays out after an unclean stop until what it forgot has expired (`restart-delay`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestartDelay {
-    /// As long as needed, and not at all where the log proves that nothing was lost.
-    Auto,
-    /// After every unclean stop.
-    Always,
-    /// Never. For experiments: a crash can grant one lock twice.
-    Off,
-    /// A fixed time after every unclean stop. For experiments.
-    Fixed(Duration),
-}
-
-impl RestartDelay {
-    pub(super) const NAMES: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("always", Self::Always),
-        ("off", Self::Off),
-    ];
-}
+pub(super) const RESTART_DELAYS: &[(&str, RestartDelay)] = &[
+    ("auto", RestartDelay::Auto),
+    ("always", RestartDelay::Always),
+    ("off", RestartDelay::Off),
+];
 
 /// From where DEBUG may be called (`enable-debug-command`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

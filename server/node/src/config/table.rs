@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clients::ClientMemory;
 use super::directive::Directive;
 use super::settings::{
-    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
+    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RESTART_DELAYS, RestartDelay,
     RestartDelayReply, Supervised,
 };
 use super::times::{
@@ -389,7 +389,7 @@ pub(super) const USED: &[Directive] = &[
         |c, v| restart_delay(one(v)?).map(|delay| c.restart_delay = delay),
         |c| match c.restart_delay {
             RestartDelay::Fixed(time) => show_milliseconds(time),
-            named => name_of(RestartDelay::NAMES, &named).to_owned(),
+            named => name_of(RESTART_DELAYS, &named).to_owned(),
         },
     ),
     Directive::used(

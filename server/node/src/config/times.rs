@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Problem;
-use super::settings::RestartDelay;
+use super::settings::{RESTART_DELAYS, RestartDelay};
 use super::value::{duration, integer, one_of, text};
 
 pub(super) fn restart_delay(value: &str) -> Result<RestartDelay, Problem> {
     if value.starts_with(|c: char| c.is_ascii_digit()) {
         time(value, DAY).map(RestartDelay::Fixed)
     } else {
-        one_of(RestartDelay::NAMES, value)
+        one_of(RESTART_DELAYS, value)
             .map_err(|problem| Problem::new(format!("{problem}, or a time in milliseconds")))
     }
 }

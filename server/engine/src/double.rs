@@ -48,7 +48,8 @@ fn hexadecimal(text: &[u8]) -> Option<f64> {
     has_digit.then(|| mantissa.times_two_to(exponent.saturating_add(shift)))
 }
 
-fn exponent(text: &[u8]) -> Option<i64> {
+/// A whole number with or without a sign.
+pub(crate) fn exponent(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

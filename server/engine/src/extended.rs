@@ -12,6 +12,8 @@
 
 use std::cmp::Ordering;
 
+use crate::double::exponent;
+
 /// A finite number: `mantissa` times 2^`exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtendedNumber {
@@ -119,7 +121,7 @@ struct Numeral {
 }
 
 /// Splits a text without a sign. `None` where it does not end with the number.
-fn written(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) -> Option<Numeral> {
+fn numeral(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) -> Option<Numeral> {
     let count = text.iter().take_while(|byte| is_digit(byte)).count();
     let (whole, rest) = text.split_at(count);
     let (fraction, rest) = match rest {
@@ -132,30 +134,21 @@ fn written(text: &[u8], is_digit: fn(&u8) -> bool, mark: u8, point_step: i32) ->
     }
     let given = match rest {
         [] => 0,
-        [first, rest @ ..] if first.eq_ignore_ascii_case(&mark) => exponent_of(rest)?,
+        [first, rest @ ..] if first.eq_ignore_ascii_case(&mark) => bounded(exponent(rest)?),
         _ => return None,
     };
     let exponent = given - point_step * i32::try_from(fraction.len()).ok()?;
     Some(Numeral { digits, exponent })
 }
 
-fn exponent_of(text: &[u8]) -> Option<i32> {
-    let (is_negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        _ => (false, text),
-    };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let number = digits.iter().fold(0, |number: i32, digit| {
-        (number * 10 + i32::from(digit - b'0')).min(EXPONENT_MAX)
-    });
-    Some(if is_negative { -number } else { number })
+/// An exponent that is beyond the range anyway if it is any larger.
+fn bounded(exponent: i64) -> i32 {
+    let exponent = exponent.clamp(-EXPONENT_MAX, EXPONENT_MAX);
+    i32::try_from(exponent).expect("the bound is far below 2^31")
 }
 
 fn decimal(text: &[u8]) -> Option<ExtendedNumber> {
-    let Numeral { digits, exponent } = written(text, u8::is_ascii_digit, b'e', 1)?;
+    let Numeral { digits, exponent } = numeral(text, u8::is_ascii_digit, b'e', 1)?;
     let mut big = Big::of_digits(&digits, 10);
     if big.is_zero() {
         return Some(ExtendedNumber::ZERO);
@@ -179,7 +172,7 @@ fn decimal(text: &[u8]) -> Option<ExtendedNumber> {
 }
 
 fn hexadecimal(text: &[u8]) -> Option<ExtendedNumber> {
-    let Numeral { digits, exponent } = written(text, u8::is_ascii_hexdigit, b'p', 4)?;
+    let Numeral { digits, exponent } = numeral(text, u8::is_ascii_hexdigit, b'p', 4)?;
     let big = Big::of_digits(&digits, 16);
     if big.is_zero() {
         return Some(ExtendedNumber::ZERO);
@@ -385,7 +378,7 @@ const DECIMAL_EXPONENT_MAX: i32 = 5_000;
 /// Two bits more than are kept.
 const QUOTIENT_BITS: u32 = 66;
 /// An exponent beyond this is as good as this one.
-const EXPONENT_MAX: i32 = 1_000_000;
+const EXPONENT_MAX: i64 = 1_000_000;
 /// Digits after the point that are printed.
 const DECIMALS: usize = 17;
 /// Redis reads no longer ones.

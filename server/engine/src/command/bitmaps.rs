@@ -295,16 +295,12 @@ fn bitop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
         )));
     }
     let result = operation.result(context, &found, longest)?;
-    let to = context.peek(key);
     if longest > 0 {
+        let to = context.peek(key);
         context.put_string(&to, key, &result, Deadline::NEVER)?;
         context.notify(Class::String, "set", key);
     } else {
-        // The reply says that there is no such key now.
-        context.reveal(&to);
-        if context.delete(&to, key)? {
-            context.notify(Class::Generic, "del", key);
-        }
+        context.delete_all(&[key])?;
     }
     Ok(Reply::count(longest))
 }

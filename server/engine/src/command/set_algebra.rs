@@ -16,7 +16,6 @@ use crate::keyspace::members::Members;
 use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
-use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[
     &SINTER,
@@ -130,18 +129,7 @@ fn store(
     for member in operation(&sets)? {
         result.add(Arc::clone(member), seed);
     }
-    let (to, count) = (context.peek(key), result.len());
-    if count > 0 {
-        context.put_collection(&to, key, result, Deadline::NEVER)?;
-        context.notify(Class::Set, event, key);
-    } else {
-        // The reply says that there is no such key now.
-        context.reveal(&to);
-        if context.delete(&to, key)? {
-            context.notify(Class::Generic, "del", key);
-        }
-    }
-    Ok(Reply::count(count))
+    context.store_result(key, result, (Class::Set, event))
 }
 
 const SINTERCARD: Spec = Spec {

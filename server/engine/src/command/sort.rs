@@ -19,7 +19,6 @@ use crate::keyspace::entry::ValueRef;
 use crate::keyspace::list::{End, List};
 use crate::notifications::Class;
 use crate::reply::Reply;
-use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[&SORT, &SORT_RO];
 
@@ -444,18 +443,7 @@ fn store(
     if context.is_anybody_told() {
         context.tell_if_expired(key);
     }
-    let (to, count) = (context.peek(key), list.len());
-    if count > 0 {
-        context.put_collection(&to, key, list, Deadline::NEVER)?;
-        context.notify(Class::List, "sortstore", key);
-    } else {
-        // The reply says that there is no such key now.
-        context.reveal(&to);
-        if context.delete(&to, key)? {
-            context.notify(Class::Generic, "del", key);
-        }
-    }
-    Ok(Reply::count(count))
+    context.store_result(key, list, (Class::List, "sortstore"))
 }
 
 /// What one command looks at: about a fifth of a second of work.

@@ -13,7 +13,7 @@ use crate::command::about::{Categories, Docs, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::weight;
 use crate::command::set_algebra::admit_sizes;
-use crate::command::sorted_set_ranges::{set_of, store};
+use crate::command::sorted_set_ranges::set_of;
 use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
 use crate::context::CommandContext;
@@ -23,6 +23,7 @@ use crate::keyspace::collection::Collection;
 use crate::keyspace::entry::ValueRef;
 use crate::keyspace::members::Members;
 use crate::keyspace::sorted_set::SortedSet;
+use crate::notifications::Class;
 use crate::number::parse_integer;
 use crate::reply::Reply;
 
@@ -166,7 +167,7 @@ fn keep(
     let members = request.members(context, operation)?;
     let members = members.iter().map(|(member, score)| (&**member, *score));
     let set = set_of(context, members)?;
-    store(context, arguments[1], set, event)
+    context.store_result(arguments[1], set, (Class::SortedSet, event))
 }
 
 fn zintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

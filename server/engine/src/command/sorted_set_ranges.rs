@@ -12,7 +12,6 @@ use crate::error::ErrorReply;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::notifications::Class;
 use crate::reply::Reply;
-use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[
     &ZRANGE,
@@ -249,30 +248,7 @@ fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
             stored.set(member, score, context.keyspace.seed());
         }
     }
-    store(context, arguments[1], stored, "zrangestore")
-}
-
-/// Writes what a command has made of others, over whatever there is; nothing at all deletes the key.
-/// Returns the number of members.
-pub(super) fn store(
-    context: &mut CommandContext<'_>,
-    key: &[u8],
-    set: SortedSet,
-    event: &'static str,
-) -> Result<Reply, ErrorReply> {
-    let found = context.peek(key);
-    let count = set.len();
-    if count == 0 {
-        // The reply tells that the key is not there.
-        context.reveal(&found);
-        if context.delete(&found, key)? {
-            context.notify(Class::Generic, "del", key);
-        }
-    } else {
-        context.put_collection(&found, key, set, Deadline::NEVER)?;
-        context.notify(Class::SortedSet, event, key);
-    }
-    Ok(Reply::count(count))
+    context.store_result(arguments[1], stored, (Class::SortedSet, "zrangestore"))
 }
 
 /// A sorted set of members that all differ. Refused where it is more than may be written at once.

@@ -9,6 +9,8 @@ use crate::keyspace::collection::{Collection, Kind};
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::lock_counts::LockEndReason;
 use crate::mutation;
+use crate::notifications::Class;
+use crate::reply::Reply;
 use crate::time::Deadline;
 
 impl CommandContext<'_> {
@@ -60,6 +62,26 @@ impl CommandContext<'_> {
         let value = ValueRef::Collection(&collection);
         mutation::encode_replace(journal, found.database, key, value, deadline);
         self.store(found, Body::collection(key, collection), deadline)
+    }
+
+    /// Makes a collection the value of a key, whatever was there before, and reports this event; without an element the key is
+    /// deleted. Replies with the number of elements.
+    pub(crate) fn store_result(
+        &mut self,
+        key: &[u8],
+        result: impl Into<Collection>,
+        (class, event): (Class, &'static str),
+    ) -> Result<Reply, ErrorReply> {
+        let result = result.into();
+        let count = result.len();
+        if count > 0 {
+            let found = self.peek(key);
+            self.put_collection(&found, key, result, Deadline::NEVER)?;
+            self.notify(class, event, key);
+        } else {
+            self.delete_all(&[key])?;
+        }
+        Ok(Reply::count(count))
     }
 
     /// Makes changes to the collection of a key that exists, in their order, and deletes the key

@@ -421,7 +421,11 @@ impl CommandContext<'_> {
                 "ERR this changes more than {limit} bytes at once"
             )));
         }
-        if self.effects.room().is_some_and(|room| group > room) {
+        if self
+            .effects
+            .journal_bytes_max()
+            .is_some_and(|room| group > room)
+        {
             self.effects.ran_out_of_room = true;
             return Err(self.effects.no_room());
         }
@@ -431,7 +435,7 @@ impl CommandContext<'_> {
     /// Whether so many bytes more would be refused.
     fn is_beyond_room(&self, bytes: usize) -> bool {
         let limit = self.keyspace.rules.journal_bytes_max;
-        let room = self.effects.room();
+        let room = self.effects.journal_bytes_max();
         self.group_with(bytes) > room.map_or(limit, |room| room.min(limit))
     }
 

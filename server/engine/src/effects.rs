@@ -36,6 +36,20 @@ impl Dependency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitLimit(pub Option<Duration>);
 
+/// What the log has room for, as the node says before each command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogRoom {
+    /// What the journal may hold, if the log has prepared space for less than a whole group. A
+    /// script's writes cannot be foreseen: the one that no longer fits is refused.
+    pub bytes: Option<usize>,
+    /// So much of it is kept back from commands that grow what keys hold, for those that remove.
+    pub kept_back_bytes: usize,
+    /// It is bounded for want of file descriptors, and not of space.
+    pub lacks_files: bool,
+    /// There will be more soon, and the command is then run again: what runs out of room is taken back first.
+    pub is_retried: bool,
+}
+
 /// The effects of one command, script or transaction. The node owns it and uses it again for the next one.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -56,19 +70,12 @@ pub struct Effects {
     pub ceiling: Option<Ceiling>,
     /// The reply tells of a fence: it waits until the ceiling is synced, in every mode.
     pub tells_fence: bool,
-    /// What the journal may hold, if the log has prepared space for less than a whole group. A
-    /// script's writes cannot be foreseen: the one that no longer fits is refused.
-    pub room_bytes: Option<usize>,
-    /// The log will have more room soon, and the command is then run again: what runs out of room is taken back first.
-    pub is_retried: bool,
-    /// So much of it is kept back from commands that grow what keys hold, for those that remove.
-    pub kept_back_bytes: usize,
+    /// What the log has room for.
+    pub room: LogRoom,
     /// The command grows what keys hold.
     pub(crate) grows: bool,
     /// Keys took more than they may when the script began: what it calls may not add to them before it has written.
     pub(crate) denies_growth: bool,
-    /// The log's room is bounded for want of file descriptors, and not of space.
-    pub lacks_files: bool,
     /// A write was refused because the log has no room for it.
     pub ran_out_of_room: bool,
     /// A write was refused because the group would have been too large for a frame.
@@ -116,12 +123,9 @@ impl Effects {
         self.uncovered = false;
         self.ceiling = None;
         self.tells_fence = false;
-        self.room_bytes = None;
-        self.is_retried = false;
-        self.kept_back_bytes = 0;
+        self.room = LogRoom::default();
         self.grows = false;
         self.denies_growth = false;
-        self.lacks_files = false;
         self.ran_out_of_room = false;
         self.was_too_large = false;
         self.ended = None;
@@ -134,19 +138,23 @@ impl Effects {
     }
 
     /// What the journal may hold while the command runs that was called last, if the log's room bounds it.
-    pub(crate) fn room(&self) -> Option<usize> {
-        let kept_back = if self.grows { self.kept_back_bytes } else { 0 };
-        Some(self.room_bytes?.saturating_sub(kept_back))
+    pub(crate) fn journal_bytes_max(&self) -> Option<usize> {
+        let kept_back = if self.grows {
+            self.room.kept_back_bytes
+        } else {
+            0
+        };
+        Some(self.room.bytes?.saturating_sub(kept_back))
     }
 
     /// Whether the command is to be run again, with more room. Nothing of it has stayed.
     pub fn lacks_room(&self) -> bool {
-        self.is_retried && self.ran_out_of_room && self.journal.is_empty()
+        self.room.is_retried && self.ran_out_of_room && self.journal.is_empty()
     }
 
     /// The refusal of a write that the log has no room for.
     pub(crate) fn no_room(&self) -> ErrorReply {
-        match self.lacks_files {
+        match self.room.lacks_files {
             true => NO_FILES,
             false => NO_ROOM,
         }

@@ -64,7 +64,7 @@ pub use command::{
     numbered_spec, refused_specs, spec_named,
 };
 pub use command_guard::{CommandGuard, Purpose};
-pub use effects::{Dependency, Effects, NO_FILES, NO_ROOM, WaitLimit};
+pub use effects::{Dependency, Effects, LogRoom, NO_FILES, NO_ROOM, WaitLimit};
 pub use engine::{Engine, EngineOptions, KeyHash, key_to_prefetch};
 pub use error::ErrorReply;
 #[doc(hidden)]

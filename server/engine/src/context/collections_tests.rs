@@ -230,9 +230,9 @@ fn changes_are_made_whole_within_the_room_that_there_is_or_not_at_all() {
     let mut accepted = 0;
     for room in 0..1000 {
         let (mut keyspace, mut effects, _) = with_list(short());
-        effects.room_bytes = Some(room);
+        effects.room.bytes = Some(room);
         let count = at(&mut keyspace, &mut effects, 2, |context| {
-            context.effects.room_bytes = Some(room);
+            context.effects.room.bytes = Some(room);
             change(context, &changes)
         });
         match count {

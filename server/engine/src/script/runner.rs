@@ -314,7 +314,11 @@ impl Runner {
         self.budget.begin();
         let mark = context.begin_undo();
         // Where no segment of the log is ahead. Outside transactions nothing is counted yet, and the copy costs nothing.
-        let counted = context.effects.is_retried.then(|| Counted::of(context));
+        let counted = context
+            .effects
+            .room
+            .is_retried
+            .then(|| Counted::of(context));
         let reply = match &script.executable.program {
             Some(program) => self.run_natively(context, program, call, &script.sha),
             None => self.interpret(context, &script.executable.function, call, &script.sha),
@@ -332,7 +336,7 @@ impl Runner {
             return Reply::Error(ended_reply(
                 end,
                 &budget.limits(),
-                context.effects.lacks_files,
+                context.effects.room.lacks_files,
             ));
         }
         if let Err(error) = context.commit_undo(mark) {

@@ -61,7 +61,7 @@ impl Node {
     pub(crate) fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
         let position = LogPosition::from_raw(self.log.len() as u64 + 1);
         self.effects.begin(position);
-        self.effects.room_bytes = self.room_bytes;
+        self.effects.room.bytes = self.room_bytes;
         let command = match Command::parse(arguments) {
             Ok(command) => command,
             Err(error) => return Reply::Error(error),

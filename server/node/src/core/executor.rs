@@ -51,15 +51,7 @@ pub struct Executor {
     /// Until when a crash has to be waited out for keys that were recovered and are not logged.
     pub(crate) owed_until: NodeTime,
     pub(super) effects: Effects,
-    /// Position of the last raise of the TTL bound: what follows it may only be revealed once it
-    /// is synced.
-    ttl_bound_position: Position,
-    /// Position of the last ceiling of fences: no reply tells of a fence before it is synced.
-    ceiling_position: Position,
-    /// Position of the last frame that changed a key.
-    changed_position: Position,
-    /// Position of the last one that touched a key which no delay covers and which is synced for that.
-    uncovered_position: Position,
+    last: LastPositions,
     /// Rotations of the log that the TTL bound has followed.
     rotations: u64,
     record: Vec<u8>,
@@ -81,6 +73,19 @@ pub struct Executor {
     /// When the maintenance comes back by itself, where it sleeps until then.
     maintained_at: Option<NodeTime>,
     memory_peak: usize,
+}
+
+/// Where in the log the last frames are that replies wait for.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastPositions {
+    /// The last raise of the TTL bound: what follows it may only be revealed once it is synced.
+    ttl_bound: Position,
+    /// The last ceiling of fences: no reply tells of a fence before it is synced.
+    ceiling: Position,
+    /// The last frame that changed a key.
+    changed: Position,
+    /// The last one that touched a key which no delay covers and which is synced for that.
+    uncovered: Position,
 }
 
 /// An answer to a client that waited.
@@ -146,10 +151,7 @@ impl Executor {
             ttl_bound: TtlBound::default(),
             owed_until: NodeTime::ZERO,
             effects: Effects::default(),
-            ttl_bound_position: Position::ZERO,
-            ceiling_position: Position::ZERO,
-            changed_position: Position::ZERO,
-            uncovered_position: Position::ZERO,
+            last: LastPositions::default(),
             rotations: 0,
             record: Vec::new(),
             outbox: Outbox::default(),
@@ -196,16 +198,15 @@ impl Executor {
                 let database = u8::try_from(database).expect("there are as many databases");
                 self.engine.count(database)
             }),
-            position: self.changed_position,
+            position: self.last.changed,
             wait: self.wait_for_all(),
         }
     }
 
     /// What a reply waits for that reveals all changes.
     fn wait_for_all(&self) -> DurabilityWait {
-        let mut wait =
-            DurabilityWait::until_synced(self.ttl_bound_position.max(self.uncovered_position));
-        wait.raise(self.reach(self.changed_position));
+        let mut wait = DurabilityWait::until_synced(self.last.ttl_bound.max(self.last.uncovered));
+        wait.raise(self.reach(self.last.changed));
         wait
     }
 
@@ -234,7 +235,7 @@ impl Executor {
             return Some(Reply::Error(self.no_room()));
         }
         self.begin(is_bounded);
-        self.effects.is_retried = self.is_segment_late();
+        self.effects.room.is_retried = self.is_segment_late();
         self.effects.may_wait = !runs_script;
         let reply = self.engine.execute(now, caller, command, &mut self.effects);
         let lacks_room = self.effects.lacks_room();
@@ -340,10 +341,10 @@ impl Executor {
     /// Puts the command's effects on record, after the TTL bound that covers them.
     pub(super) fn log(&mut self, now: NodeTime, wait: &mut DurabilityWait) {
         if let Some(ceiling) = self.effects.ceiling {
-            self.ceiling_position = self.append(now, &ControlRecord::Ceiling(ceiling));
+            self.last.ceiling = self.append(now, &ControlRecord::Ceiling(ceiling));
         }
         if self.effects.tells_fence {
-            wait.raise(DurabilityWait::until_synced_at_once(self.ceiling_position));
+            wait.raise(DurabilityWait::until_synced_at_once(self.last.ceiling));
         }
         if !self.effects.journal.is_empty() {
             self.log_group(now, wait);
@@ -352,7 +353,7 @@ impl Executor {
         let revealed = position_of(depends.any);
         // What was written under a raise that is not synced yet is revealed only after it.
         wait.raise(DurabilityWait::until_synced(
-            self.ttl_bound_position.min(revealed),
+            self.last.ttl_bound.min(revealed),
         ));
         wait.raise(self.reach(revealed));
         if self.syncs_uncovered() {
@@ -431,15 +432,13 @@ impl Executor {
                 covered_ns
             };
             if let Some(ttl_bound_ns) = self.ttl_bound.raise(raise_ns) {
-                self.ttl_bound_position = self.append(now, &ControlRecord::Promise(ttl_bound_ns));
+                self.last.ttl_bound = self.append(now, &ControlRecord::Promise(ttl_bound_ns));
                 // Grants of others wait for it as well.
-                wait.raise(DurabilityWait::until_synced_at_once(
-                    self.ttl_bound_position,
-                ));
+                wait.raise(DurabilityWait::until_synced_at_once(self.last.ttl_bound));
             }
             // Also a grant under a raise that somebody else made waits until that is synced: a
             // power loss would take both.
-            wait.raise(DurabilityWait::until_synced(self.ttl_bound_position));
+            wait.raise(DurabilityWait::until_synced(self.last.ttl_bound));
         }
         if !self.mode.is_logged() {
             return;
@@ -447,10 +446,10 @@ impl Executor {
         let journal = &self.effects.journal;
         let kind = FrameKind::new(kind::GROUP);
         let position = self.appender.append(kind, now.as_nanos(), journal);
-        self.changed_position = position;
+        self.last.changed = position;
         wait.raise(self.reach(position));
         if self.effects.uncovered && self.syncs_uncovered() {
-            self.uncovered_position = position;
+            self.last.uncovered = position;
             wait.raise(DurabilityWait::until_synced(position));
         }
         let rotations = self.appender.rotations();

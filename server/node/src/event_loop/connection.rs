@@ -5,22 +5,22 @@
 //! that replies keep their order and a client that does not read costs one iteration's replies.
 
 mod facts;
+mod query_buffer;
 mod requests;
 mod told;
-
-use std::collections::VecDeque;
 
 use crate::core::clients::WaitState;
 use crate::core::pause::Ticket;
 use crate::core::state::NodeState;
 use crate::core::wait::DurabilityWait;
 use crate::event_loop::coalescing::LastIteration;
+use crate::event_loop::connection::query_buffer::{IDLE_BYTES_MAX, QueryBuffer};
 use crate::event_loop::limits::OverSoftLimit;
 use crate::event_loop::memory::Held;
 use crate::event_loop::messages::Messages;
 use crate::event_loop::posts::PostCursor;
 use crate::event_loop::stream::{Stream, StreamError, send_once};
-use crate::protocol::{Output, ProtocolError, Request, RequestParser};
+use crate::protocol::{Output, ProtocolError};
 use crate::session::{Next, Pending, Session};
 use quorlock_engine::{RawTime, Reply};
 
@@ -43,19 +43,9 @@ pub(crate) struct Connection<S> {
     pub(crate) has_had_turn: bool,
     /// When it last took part in an iteration.
     pub(crate) served: LastIteration,
-    parser: RequestParser,
-    /// Bytes of requests that have not been executed or not arrived whole.
-    received: Vec<u8>,
-    /// Requests of `received` that an earlier iteration left behind.
-    backlog: VecDeque<Request>,
-    /// What is wrong with the bytes behind the backlog.
-    broken: Option<ProtocolError>,
-    /// The same once the client has been told.
+    query: QueryBuffer,
+    /// What was wrong with its bytes, once the client has been told.
     told_error: Option<ProtocolError>,
-    /// `received` may hold complete requests that have not been looked at.
-    may_hold_requests: bool,
-    /// A request was found whose bytes are still here.
-    has_completed: bool,
     /// Bytes have come since this was last asked.
     was_heard: bool,
     /// The stream may hold bytes.
@@ -75,8 +65,6 @@ pub(crate) struct Connection<S> {
     looked: PostCursor,
     /// What it waits for has come before its replies had left.
     pub(crate) early_answer: Option<EarlyAnswer>,
-    /// When the first byte of the request came that is not complete.
-    request_began: Option<RawTime>,
     /// When the stream last took a byte of replies that it did not take whole.
     sending_since: RawTime,
     pub(crate) over_soft_limit: OverSoftLimit,
@@ -136,7 +124,7 @@ impl<S: Stream> Connection<S> {
         Self {
             is_handshaking: stream.is_handshaking(),
             stream,
-            parser: RequestParser::new(session.limits()),
+            query: QueryBuffer::new(session.limits()),
             session,
             stage: Stage::Reading,
             then: Next::Read,
@@ -146,12 +134,7 @@ impl<S: Stream> Connection<S> {
             ticket: None,
             has_had_turn: false,
             served: LastIteration::default(),
-            received: Vec::new(),
-            backlog: VecDeque::new(),
-            broken: None,
             told_error: None,
-            may_hold_requests: false,
-            has_completed: false,
             was_heard: false,
             is_readable: false,
             is_ending: false,
@@ -161,7 +144,6 @@ impl<S: Stream> Connection<S> {
             messages: Messages::default(),
             looked: PostCursor::default(),
             early_answer: None,
-            request_began: None,
             sending_since: RawTime::ZERO,
             over_soft_limit: OverSoftLimit::default(),
             counted: Held::default(),
@@ -186,7 +168,7 @@ impl<S: Stream> Connection<S> {
 
     /// Whether bytes that are here already have to be dealt with.
     pub(crate) fn has_received(&self) -> bool {
-        self.may_hold_requests || !self.backlog.is_empty() || self.broken.is_some()
+        self.query.has_received()
     }
 
     /// Takes in what has arrived, at most what fits into `buffer`. Requests that are here already
@@ -198,7 +180,7 @@ impl<S: Stream> Connection<S> {
         if self.is_trusted() {
             return self.read(buffer);
         }
-        let room = UNAUTHENTICATED_BYTES_MAX.saturating_sub(self.received.len());
+        let room = UNAUTHENTICATED_BYTES_MAX.saturating_sub(self.query.received.len());
         if room == 0 {
             return Received::Bytes(0);
         }
@@ -209,9 +191,9 @@ impl<S: Stream> Connection<S> {
     /// The same while the client waits for something: only to notice that it goes. One that only sends no more is
     /// answered; its end is read again afterwards.
     pub(crate) fn receive_waiting(&mut self, buffer: &mut [u8]) -> Received {
-        let room = WAITING_BYTES_MAX.saturating_sub(self.received.len());
+        let room = WAITING_BYTES_MAX.saturating_sub(self.query.received.len());
         let room = room.min(buffer.len());
-        self.may_hold_requests = true;
+        self.query.may_hold_requests = true;
         let mut count = 0;
         while self.is_readable && count < room {
             match self.read(&mut buffer[count..room]) {
@@ -236,10 +218,10 @@ impl<S: Stream> Connection<S> {
                     self.is_ending || count == buffer.len() || self.stream.has_more();
                 if !self.is_trusted() {
                     // A buffer that doubles would take more than such a client may cost.
-                    self.received.reserve_exact(count);
+                    self.query.received.reserve_exact(count);
                 }
-                self.received.extend_from_slice(&buffer[..count]);
-                (self.may_hold_requests, self.was_heard) = (true, true);
+                self.query.received.extend_from_slice(&buffer[..count]);
+                (self.query.may_hold_requests, self.was_heard) = (true, true);
                 Received::Bytes(count)
             }
             Err(StreamError::WouldBlock) => {
@@ -366,6 +348,3 @@ const UNAUTHENTICATED_BYTES_MAX: usize = 11 * 1024;
 
 /// One iteration sends at most so much to one client.
 const SEND_BYTES_PER_ITERATION: usize = 1024 * 1024;
-
-/// What a connection may keep between iterations.
-const IDLE_BYTES_MAX: usize = 1024;

@@ -65,7 +65,7 @@ impl Both {
         let command = Command::parse(arguments).unwrap();
         let (engine, effects) = (&mut self.engines[which], &mut self.effects[which]);
         effects.begin(LogPosition::from_raw(self.position));
-        effects.room_bytes = self.room_bytes;
+        effects.room.bytes = self.room_bytes;
         let reply = on_the_wire(engine.execute(self.now, &self.caller, &command, effects));
         let statistics = &engine.keyspace.statistics;
         let shown = (&reply, &effects.journal, effects.depends, effects.uncovered);

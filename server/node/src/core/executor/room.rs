@@ -1,6 +1,8 @@
 //! What the log has room for: what it has prepared bounds what commands, scripts and transactions may write.
 
-use quorlock_engine::{Command, ErrorReply, Flags, JOURNAL_BYTES_MAX, NO_FILES, NO_ROOM, Spec};
+use quorlock_engine::{
+    Command, ErrorReply, Flags, JOURNAL_BYTES_MAX, LogRoom, NO_FILES, NO_ROOM, Spec,
+};
 
 use crate::core::executor::Executor;
 
@@ -33,9 +35,12 @@ impl Executor {
         };
         let taken = GROUP_BYTES_MAX.saturating_add(for_checkpoint);
         // Room for more than memory can address is no limit.
-        self.effects.room_bytes = usize::try_from(self.appender.room().saturating_sub(taken)).ok();
-        self.effects.kept_back_bytes = for_removals;
-        self.effects.lacks_files = for_removals > 0 && self.appender.is_out_of_files();
+        self.effects.room = LogRoom {
+            bytes: usize::try_from(self.appender.room().saturating_sub(taken)).ok(),
+            kept_back_bytes: for_removals,
+            lacks_files: for_removals > 0 && self.appender.is_out_of_files(),
+            is_retried: false,
+        };
     }
 
     /// The refusal of a write that the log has no room for, with what it lacks.

@@ -13,7 +13,7 @@ impl Executor {
         self.has_unserved = false;
         while self.engine.has_ready() && !self.has_postponed() {
             self.begin(true);
-            self.effects.is_retried = self.is_segment_late();
+            self.effects.room.is_retried = self.is_segment_late();
             let Some(served) = self.engine.serve_next(now, &mut self.effects) else {
                 self.has_unserved = self.effects.lacks_room();
                 break;

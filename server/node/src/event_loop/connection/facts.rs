@@ -6,7 +6,6 @@ use crate::event_loop::connection::{Connection, Stage};
 use crate::event_loop::limits::{Activity, Facts};
 use crate::event_loop::memory::Held;
 use crate::event_loop::stream::Stream;
-use crate::protocol::Request;
 use quorlock_engine::RawTime;
 
 impl<S: Stream> Connection<S> {
@@ -25,7 +24,7 @@ impl<S: Stream> Connection<S> {
             unauthenticated_since: self.unauthenticated_since(),
             is_handshaking: self.is_handshaking,
             active_at: self.session.client.active_raw(),
-            request_began: self.request_began,
+            request_began: self.query.request_began,
             has_work: self.has_work(),
             output_bytes: self.output_bytes(),
             is_listening: self.session.is_listening(),
@@ -60,25 +59,16 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// How many bytes of requests are here, and how many more their buffer takes.
-    pub(super) fn query(&self) -> (usize, usize) {
-        let bytes = self.received.len();
-        (bytes, self.received.capacity() - bytes)
-    }
-
     /// What it holds now, to be counted. What an idle connection keeps does not.
     pub(crate) fn held(&self) -> Held {
-        let is_empty = self.received.is_empty() && self.backlog.is_empty();
-        let is_idle = is_empty && !self.has_replies() && !self.parser.is_discarding();
+        let is_idle = self.query.is_idle() && !self.has_replies();
         let (mut input_bytes, mut output_bytes) = (0, 0);
         let (mut query_bytes, mut query_free_bytes) = (0, 0);
         let mut shared_bytes = self.messages.shared_bytes();
         let mut charged_bytes = self.messages.charged_bytes();
         if !is_idle {
-            let requests = self.backlog.iter().map(Request::memory).sum::<usize>()
-                + self.backlog.capacity() * size_of::<Request>();
-            (query_bytes, query_free_bytes) = self.query();
-            input_bytes = self.received.capacity() + self.parser.memory() + requests;
+            (query_bytes, query_free_bytes) = self.query.bytes();
+            input_bytes = self.query.memory();
             if self.has_replies() {
                 output_bytes = self.replies.memory();
                 shared_bytes += self.replies.charged();
@@ -90,7 +80,7 @@ impl<S: Stream> Connection<S> {
         output_bytes += self.messages.bytes();
         let mut unauthenticated_bytes = 0;
         if !self.is_trusted() {
-            let buffers = self.received.capacity() + self.replies.memory() + self.parser.memory();
+            let buffers = self.query.buffer_memory() + self.replies.memory();
             unauthenticated_bytes = CLIENT_BYTES + buffers + self.stream.memory();
         }
         Held {

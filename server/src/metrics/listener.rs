@@ -69,7 +69,13 @@ impl ConnectionSlots {
 
 /// Answers connections, so many at a time, as long as it is polled. Each may send one request, and has bounded time for it.
 pub async fn serve_http(listener: TcpListener, connections_max: usize, router: Router) {
-    serve(listener, Places::new(connections_max), None, router).await;
+    serve(
+        listener,
+        ConnectionSlots::new(connections_max),
+        None,
+        router,
+    )
+    .await;
 }
 
 /// Answers connections as long as it is polled.

@@ -5,22 +5,26 @@
 //!
 //! Invariant: what the rules want done is done in their order, under the lock. Replies are sent behind it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 
 use bytes::Bytes;
 use quorlock_agent_rules::{
     Action, Agent, Commands, Event, Expiring, RequestId, Step, waits_for_lock,
 };
-use quorlock_client::{LockWatch, Redlock};
+use quorlock_client::{Hearing, LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
+use quorlock_client_rules::channels::Topic;
 use quorlock_client_rules::owner_text;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
-use quorlock_server::{PendingAnswer, Upstream, UpstreamCaller, UpstreamReport, UpstreamRequest};
+use quorlock_server::{
+    PendingAnswer, Publish, Upstream, UpstreamCaller, UpstreamReport, UpstreamRequest,
+    UpstreamSubscription,
+};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -40,6 +44,9 @@ struct Shared {
     host: String,
     monitor: Arc<Monitor>,
     state: Mutex<State>,
+    /// The way to callers who listen, and who uses it: one at a time, so that messages keep their order. It is taken before the state.
+    publish: OnceLock<Publish>,
+    handing_out: Mutex<()>,
     /// The thread that tells the rules the time.
     timer: thread::Thread,
 }
@@ -48,7 +55,15 @@ struct State {
     agent: Agent,
     /// Requests without a reply, each with the last call that was made for it.
     requests: HashMap<RequestId, Pending>,
+    /// Callers who wait until they listen to something.
+    subscribing: HashMap<RequestId, PendingAnswer>,
     watches: HashMap<Bytes, LockWatch>,
+    /// What listens on the nodes, once a caller has listened to something.
+    hearing: Option<Hearing>,
+    /// Those that wait no longer.
+    answers: Vec<(PendingAnswer, Reply)>,
+    /// Messages on their way to callers, in their order.
+    messages: VecDeque<(Bytes, Bytes)>,
     count: u64,
     /// When the timer's thread comes by itself.
     wakes_at: Option<ClientInstant>,
@@ -77,7 +92,9 @@ struct Granted {
 impl Bridge {
     pub(crate) fn new(redlock: Redlock, options: &Options) -> Self {
         let random = Box::new(StdRng::from_rng(&mut rand::rng()));
-        let agent = Agent::new(redlock.drift(), random).holding_back(options.hold_back);
+        let agent = Agent::new(redlock.drift(), random)
+            .holding_back(options.hold_back)
+            .of_nodes(redlock.nodes().to_vec(), redlock.quorum());
         let agent = match options.releases_on_disconnect {
             true => agent.with_sessions(),
             false => agent,
@@ -100,10 +117,16 @@ impl Bridge {
                 .nodename()
                 .to_string_lossy()
                 .into_owned(),
+            publish: OnceLock::new(),
+            handing_out: Mutex::new(()),
             state: Mutex::new(State {
                 agent,
                 requests: HashMap::new(),
+                subscribing: HashMap::new(),
                 watches: HashMap::new(),
+                hearing: None,
+                answers: Vec::new(),
+                messages: VecDeque::new(),
                 count: 0,
                 wakes_at: None,
             }),
@@ -149,6 +172,32 @@ impl Upstream for Bridge {
         waits || is_in_session
     }
 
+    fn begin(&self, publish: Publish) {
+        // A second one would be another node's.
+        let _ = self.shared.publish.set(publish);
+    }
+
+    fn listen(&self, subscription: UpstreamSubscription) {
+        let UpstreamSubscription {
+            client,
+            is_pattern,
+            names,
+            answer,
+        } = subscription;
+        let topics = topics(is_pattern, names);
+        let mut state = self.shared.lock();
+        state.count += 1;
+        let id = RequestId(state.count);
+        state.subscribing.insert(id, answer);
+        self.shared
+            .happens(state, Event::Listen(id, client, topics));
+    }
+
+    fn unlisten(&self, client: u64, is_pattern: bool, names: Vec<Bytes>) {
+        let event = Event::Unlisten(client, topics(is_pattern, names));
+        self.shared.happens(self.shared.lock(), event);
+    }
+
     fn report(&self) -> UpstreamReport {
         let under_way = self.shared.lock().requests.len();
         self.shared.monitor.report(under_way)
@@ -177,9 +226,17 @@ impl Shared {
         let next = state.agent.next_time();
         let is_sooner = next.is_some() && next != state.wakes_at;
         state.wakes_at = next;
+        let has_messages = !state.messages.is_empty();
+        let answers = std::mem::take(&mut state.answers);
         drop(state);
         if is_sooner {
             self.timer.unpark();
+        }
+        for (answer, reply) in answers {
+            answer.send(reply);
+        }
+        if has_messages {
+            self.hand_out();
         }
         for (pending, reply, expiring) in replies {
             let Pending {
@@ -221,6 +278,23 @@ impl Shared {
         }
     }
 
+    /// Sends what there is for callers who listen. No lock is held that a caller's thread may wait for while it has the node's.
+    fn hand_out(&self) {
+        let Some(publish) = self.publish.get() else {
+            return;
+        };
+        let _one = (self.handing_out.lock()).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let messages = std::mem::take(&mut self.lock().messages);
+            if messages.is_empty() {
+                return;
+            }
+            for (channel, payload) in messages {
+                publish.send(&channel, &payload);
+            }
+        }
+    }
+
     fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
         match action {
             Action::Ask(id, mut call) => {
@@ -250,7 +324,21 @@ impl Shared {
                     self.redlock.submit(Call::Detach { held }, drop);
                 }
             }
+            Action::ListenTo(add, remove) => {
+                let shared = Arc::downgrade(self);
+                let hearing = state.hearing.get_or_insert_with(|| {
+                    self.redlock.listen(move |heard| {
+                        if let Some(shared) = shared.upgrade() {
+                            shared.happens(shared.lock(), Event::Heard(heard));
+                        }
+                    })
+                });
+                hearing.listen_to(add, remove);
+            }
+            Action::Deliver(channel, payload) => state.messages.push_back((channel, payload)),
             Action::Cancel(id) => {
+                // Its client has gone.
+                state.subscribing.remove(&id);
                 if let Some(pending) = state.requests.remove(&id) {
                     if let Some(operation) = pending.operation {
                         self.redlock.cancel(operation);
@@ -275,6 +363,10 @@ impl Shared {
                 state.watches.remove(&name);
             }
             Action::Reply(id, reply) => {
+                if let Some(answer) = state.subscribing.remove(&id) {
+                    state.answers.push((answer, reply));
+                    return;
+                }
                 if let Some(pending) = state.requests.remove(&id) {
                     replies.push((pending, Some(reply), None));
                 }
@@ -307,11 +399,16 @@ impl Drop for Granted {
     }
 }
 
+fn topics(is_pattern: bool, names: Vec<Bytes>) -> Vec<Topic> {
+    let topic = |name| Topic { is_pattern, name };
+    names.into_iter().map(topic).collect()
+}
+
 /// Tells the rules the time when they want to know it, until their agent is gone.
 fn keep_time(shared: &Weak<Shared>) {
     while let Some(running) = shared.upgrade() {
         let wait = {
-            let state = running.lock();
+            let mut state = running.lock();
             let now = running.redlock.now();
             state.agent.next_time().map(|at| now.until(at))
         };

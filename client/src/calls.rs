@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::channels::{Heard, Topic};
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 
 use crate::redlock::Redlock;
-use crate::runtime::handle::{Pending, ReplyTo, WatchReport, Whole};
+use crate::runtime::handle::{HearingReport, Pending, ReplyTo, WatchReport, Whole};
 
 impl Redlock {
     /// Makes a call, which nothing undoes, and returns its number. `told` is called with its outcome on the client's thread, so it
@@ -31,6 +32,16 @@ impl Redlock {
         let reply = ReplyTo::Watch(WatchReport(Box::new(report)));
         LockWatch {
             _pending: self.shared().handle.call(Call::Watch { name }, reply),
+        }
+    }
+
+    /// Listens to what [`Hearing::listen_to`] names until what this returns is dropped. `report` is called on the client's thread, so it
+    /// must be brief. A client has one listener.
+    #[doc(hidden)]
+    pub fn listen(&self, report: impl Fn(Heard) + Send + 'static) -> Hearing {
+        let reply = ReplyTo::Listen(HearingReport(Box::new(report)));
+        Hearing {
+            pending: self.shared().handle.call(Call::Listen, reply),
         }
     }
 
@@ -68,4 +79,19 @@ impl Redlock {
 #[derive(Debug)]
 pub struct LockWatch {
     _pending: Pending,
+}
+
+/// What listens to channels. It ends when this is dropped.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Hearing {
+    pending: Pending,
+}
+
+impl Hearing {
+    /// Begins to listen to these, and ends to listen to those.
+    pub fn listen_to(&self, add: Vec<Topic>, remove: Vec<Topic>) {
+        let call = Call::ListenTo { add, remove };
+        self.pending.handle().call(call, ReplyTo::Nobody).done();
+    }
 }

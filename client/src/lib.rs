@@ -63,7 +63,7 @@ mod shared;
 mod tls_options;
 
 #[doc(hidden)]
-pub use calls::LockWatch;
+pub use calls::{Hearing, LockWatch};
 pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use lease::Lease;

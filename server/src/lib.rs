@@ -36,8 +36,8 @@ pub use node::{
 };
 pub use quorlock_engine::{ErrorReply, REDIS_VERSION, Reply};
 pub use quorlock_node::core::upstream::{
-    PendingAnswer, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
-    UpstreamRequest,
+    PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
+    UpstreamRequest, UpstreamSubscription,
 };
 pub use quorlock_node::past::{FrameError, NodeId, is_node_file};
 pub use quorlock_node::{Date, show_duration};

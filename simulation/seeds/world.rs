@@ -222,7 +222,7 @@ impl World {
                 }
                 ClusterEvent::Lost(client, held, loss) => self.lost(client, held, &loss),
                 ClusterEvent::Failed(node) => self.failed(node),
-                ClusterEvent::Serving(_) | ClusterEvent::Watched(..) => {}
+                ClusterEvent::Serving(_) | ClusterEvent::Watched(..) | ClusterEvent::Heard(..) => {}
                 ClusterEvent::Ticked(node) => self.ticked(node),
                 ClusterEvent::Connected(wire) => self.listener_connected(wire),
                 ClusterEvent::Received(wire, bytes) => self.listener_received(wire, &bytes),

@@ -16,6 +16,7 @@ use quorlock_client::{ClientInstant, Loss, Observed, Token, Waiting};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::action::{Action, Event};
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::channels::Heard;
 use quorlock_client_rules::client::Client;
 
 pub use self::layout::{Layout, client_rules, drift_ppm};
@@ -65,6 +66,8 @@ pub enum ClusterEvent<Step> {
     Observed(usize, OperationId, Observed),
     /// A watch has this to say: who has the lock for certain.
     Watched(usize, OperationId, Option<Token>),
+    /// A listener of a client is told this.
+    Heard(usize, OperationId, Heard),
     /// A client's lock is valid for longer.
     Renewed(usize, OperationId, ClientInstant),
     /// A client has lost a lock.
@@ -324,6 +327,7 @@ impl<Step> Cluster<Step> {
                 ClusterEvent::Observed(number, operation, observed)
             }
             Action::Watched(operation, holder) => ClusterEvent::Watched(number, operation, holder),
+            Action::Heard(operation, heard) => ClusterEvent::Heard(number, operation, heard),
             Action::Tell(operation, outcome) => ClusterEvent::Outcome(number, operation, outcome),
             Action::Renewed { held, valid_until } => {
                 ClusterEvent::Renewed(number, held, valid_until)

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::channels::{Heard, Topic};
 use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::settings::Drift;
 use quorlock_client_rules::token::Token;
@@ -14,12 +16,15 @@ use quorlock_engine::{Caller, Reply};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng as _};
 
+use crate::channels::{Changes, Channels, ToDo};
 use crate::commands::Commands;
 use crate::known_holders::KnownHolders;
+use crate::listing;
 use crate::lock_command::LockCommand;
 use crate::locking::Locking;
 use crate::looking::Looking;
 use crate::next::{Expiring, Next};
+use crate::publishing::Publishing;
 use crate::refusal;
 use crate::request::Request;
 use crate::request_id::RequestId;
@@ -37,6 +42,12 @@ pub enum Event {
     Outcome(RequestId, Outcome),
     /// The watch on this lock says who has it, as a majority said and as it is still; or none, where that is not certain.
     Watched(Bytes, Option<Token>),
+    /// A client wants to listen to these; the request is answered with an OK once that stands.
+    Listen(RequestId, u64, Vec<Topic>),
+    /// A client does not listen to these any more.
+    Unlisten(u64, Vec<Topic>),
+    /// What nodes have said to the listener.
+    Heard(Heard),
     /// A client has gone, by its number: it sends nothing more, and has no use for a reply.
     Left(u64),
     /// The time that was named has come, or any other time.
@@ -59,6 +70,10 @@ pub enum Action {
     Watch(Bytes),
     /// Watch it no more.
     Unwatch(Bytes),
+    /// Listen to these on the nodes, and to those no more, and tell what is heard.
+    ListenTo(Vec<Topic>, Vec<Topic>),
+    /// Send this message to those of the agent's clients who listen to this channel.
+    Deliver(Bytes, Bytes),
     /// Answer the request: it is over.
     Reply(RequestId, Reply),
     /// The same. Whether its time is over is looked at when the reply leaves.
@@ -81,6 +96,10 @@ enum Running {
     Lock(Locking),
     /// LOCK.INFO.
     Look(Looking),
+    /// LOCK.LIST.
+    List,
+    /// PUBLISH.
+    Publish(Publishing),
 }
 
 /// An agent without threads and sockets.
@@ -91,6 +110,7 @@ pub struct Agent {
     watched: WatchedNames,
     hold_back: Duration,
     sessions: Sessions,
+    channels: Channels,
     requests: HashMap<RequestId, UnderWay>,
     /// Requests that end when their clients go, by the numbers of these. A client has one under way at most.
     of_clients: HashMap<u64, RequestId>,
@@ -111,6 +131,7 @@ impl Agent {
             watched: WatchedNames::default(),
             hold_back: Duration::ZERO,
             sessions: Sessions::default(),
+            channels: Channels::new(&mut *random),
             requests: HashMap::new(),
             of_clients: HashMap::new(),
             pausing: Vec::new(),
@@ -128,6 +149,13 @@ impl Agent {
     #[must_use]
     pub fn with_sessions(mut self) -> Self {
         self.sessions.begin();
+        self
+    }
+
+    /// Subscribes on these nodes, by the names under which they are shown: so many have to confirm what a client listens to.
+    #[must_use]
+    pub fn of_nodes(mut self, labels: Vec<Arc<str>>, quorum: usize) -> Self {
+        self.channels = self.channels.of(labels, quorum);
         self
     }
 
@@ -164,6 +192,7 @@ impl Agent {
                     }
                     actions.push(Action::Cancel(id));
                 }
+                actions.extend(self.channels.left(client).map(Action::Cancel));
                 for (name, release) in self.sessions.end(client) {
                     self.forget(&name);
                     actions.push(Action::Undo(release));
@@ -178,8 +207,15 @@ impl Agent {
                 self.follow(id, Some(request), next, actions);
             }
             Event::Watched(name, holder) => self.watched.observed(now, &name, holder),
-            Event::Timer => self.watched.end_idle(now),
+            Event::Listen(id, client, topics) => self.channels.listen(now, id, client, topics),
+            Event::Unlisten(client, topics) => self.channels.unlisten(client, &topics),
+            Event::Heard(heard) => self.channels.heard(now, heard),
+            Event::Timer => {
+                self.watched.end_idle(now);
+                self.channels.tick(now);
+            }
         }
+        self.act_for_channels(actions);
         for (at, id) in self.watched.take_woken() {
             let pause = self.pausing.iter_mut().find(|(_, other)| *other == id);
             if let Some(pause) = pause {
@@ -194,6 +230,23 @@ impl Agent {
         }));
     }
 
+    fn act_for_channels(&mut self, actions: &mut Vec<Action>) {
+        let ToDo {
+            ended,
+            deliveries,
+            changes: Changes { add, remove },
+        } = self.channels.take_to_do();
+        if !add.is_empty() || !remove.is_empty() {
+            actions.push(Action::ListenTo(add, remove));
+        }
+        for (id, result) in ended {
+            let reply = result.map_or_else(Reply::Error, |()| Reply::Ok);
+            actions.push(Action::Reply(id, reply));
+        }
+        let deliver = |(channel, payload)| Action::Deliver(channel, payload);
+        actions.extend(deliveries.into_iter().map(deliver));
+    }
+
     /// A lock that was granted is released, since its caller has not got the reply in time.
     pub fn forget(&mut self, name: &LockName) {
         for name in name.parts() {
@@ -203,9 +256,10 @@ impl Agent {
 
     /// When [`Event::Timer`] is to be told.
     #[must_use]
-    pub fn next_time(&self) -> Option<ClientInstant> {
+    pub fn next_time(&mut self) -> Option<ClientInstant> {
         let pauses = self.pausing.iter().map(|(at, _)| *at);
         let times = pauses.chain(self.watched.next_time());
+        let times = times.chain(self.channels.next_time());
         times.reduce(ClientInstant::earlier)
     }
 
@@ -232,6 +286,7 @@ impl Agent {
             known: &mut self.known,
             watched: &mut self.watched,
             sessions: &mut self.sessions,
+            channels: &mut self.channels,
             client,
             hold_back: Some(self.hold_back).filter(|time| may_hold_back && !time.is_zero()),
             random: &mut *self.random,
@@ -303,6 +358,10 @@ fn begin(
     commands: Commands,
     world: &mut Surroundings<'_>,
 ) -> (Option<Running>, Next) {
+    if let Some((channel, payload)) = Publishing::of(&commands) {
+        let (publishing, next) = Publishing::begin(channel, payload, world);
+        return (publishing.map(Running::Publish), next);
+    }
     let command = match LockCommand::of(&commands) {
         Ok(Some(command)) => command,
         Ok(None) => {
@@ -316,6 +375,7 @@ fn begin(
             let (looking, next) = Looking::begin(name);
             return (Some(Running::Look(looking)), next);
         }
+        LockCommand::List(terms) => return (Some(Running::List), terms.begin()),
         LockCommand::Session(choice) => {
             let chosen = world.sessions.choose(world.client, choice);
             let reply = chosen.map_or_else(Reply::Error, |()| Reply::Ok);
@@ -333,6 +393,8 @@ impl Running {
             Self::Executed(request) => request.handle(outcome, world),
             Self::Lock(locking) => locking.handle(outcome, world),
             Self::Look(looking) => looking.handle(outcome, world),
+            Self::List => listing::handle(outcome, world),
+            Self::Publish(_) => Publishing::handle(outcome),
         }
     }
 
@@ -341,6 +403,8 @@ impl Running {
             Self::Executed(request) => request.go_on(world),
             Self::Lock(locking) => locking.go_on(),
             Self::Look(looking) => looking.go_on(),
+            // They do not pause.
+            Self::List | Self::Publish(_) => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
         }
     }
 
@@ -350,13 +414,14 @@ impl Running {
             Self::Executed(request) => request.name(),
             Self::Lock(locking) => Some(&locking.name),
             Self::Look(looking) => Some(&looking.name),
+            Self::List | Self::Publish(_) => None,
         }
     }
 
     fn ends_with_client(&self) -> bool {
         match self {
             Self::Executed(request) => request.is_held_back(),
-            Self::Look(_) => false,
+            Self::Look(_) | Self::List | Self::Publish(_) => false,
             Self::Lock(locking) => locking.ends_with_client(),
         }
     }

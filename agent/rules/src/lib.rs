@@ -9,15 +9,18 @@
 
 mod agent;
 mod change;
+mod channels;
 mod commands;
 mod counts;
 mod known_holders;
+mod listing;
 mod lock_command;
 mod lock_name;
 mod locking;
 mod looking;
 mod next;
 mod pauses;
+mod publishing;
 mod refusal;
 mod refusal_log;
 mod request;

@@ -13,6 +13,7 @@ use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token, check_token};
 use quorlock_engine::{ErrorReply, parse_integer, spec_named};
 
 use crate::commands::Commands;
+use crate::listing::ListTerms;
 use crate::refusal::not_a_lock;
 use crate::terms::TTL_MAX;
 
@@ -27,6 +28,8 @@ pub(crate) enum LockCommand {
     },
     /// Who has the lock.
     Look(Bytes),
+    /// Which locks are held.
+    List(ListTerms),
     /// What the locks end with that the client takes from now on.
     Session(SessionChoice),
 }
@@ -101,6 +104,7 @@ impl LockCommand {
                 token: held_token(token)?,
                 step: HolderCall::Release,
             },
+            ("lock.list", words) => Self::List(ListTerms::of(words)?),
             ("lock.info", [name]) => Self::Look(lock_name(name)?),
             ("lock.session", choice) => Self::Session(session_choice(choice)?),
             // The number of their words was looked at before.
@@ -246,7 +250,6 @@ fn refused(command: &str) -> ErrorReply {
         "lock.wait" | "lock.unwait" => {
             "an agent stands in line for its callers. Use LOCK.ACQUIRE name token ttl WAIT milliseconds"
         }
-        "lock.list" => "an agent does not list locks. Ask a node, or use quorlock locks",
         "lock.ceiling" | "lock.adopt" => {
             "the ceiling of its fences is each node's own. Ask the node, or use quorlock node sync"
         }

@@ -63,7 +63,7 @@ pub(crate) fn not_released(release: &Release) -> ErrorReply {
     )
 }
 
-fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
+pub(crate) fn no_quorum(what: &str, meaning: &str) -> ErrorReply {
     // Replies are lines.
     let what = what.replace('\n', "; ");
     ErrorReply::new(format!("NOQUORUM {what}. {meaning}"))

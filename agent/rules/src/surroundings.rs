@@ -6,6 +6,7 @@ use quorlock_client_rules::settings::Drift;
 use quorlock_clock::ClientInstant;
 use rand::Rng;
 
+use crate::channels::Channels;
 use crate::known_holders::KnownHolders;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
@@ -20,6 +21,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) known: &'a mut KnownHolders,
     pub(crate) watched: &'a mut WatchedNames,
     pub(crate) sessions: &'a mut Sessions,
+    pub(crate) channels: &'a mut Channels,
     /// Whose request it is.
     pub(crate) client: u64,
     /// How long a try may be held back now, if it may.

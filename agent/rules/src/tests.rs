@@ -55,7 +55,6 @@ fn what_is_no_lock_is_refused_by_name_before_any_node_is_asked() {
         &["DBSIZE"],
         &["KEYS", "*"],
         &["SCAN", "0"],
-        &["PUBLISH", "channel", "message"],
         &["EVAL", "return redis.call('get', 'a')", "0"],
         &["BLPOP", "a", "5"],
         &["LLEN", "a"],

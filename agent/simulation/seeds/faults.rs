@@ -47,6 +47,7 @@ impl World {
         match kind {
             Fault::AgentKilled => {
                 self.agents.kill(agent);
+                self.end_listeners(agent);
                 self.well_ns[agent] = until_ns;
                 self.plan_at(until_ns, Planned::End(End::Agent(agent)));
             }

@@ -20,6 +20,7 @@ mod caller;
 mod checks;
 mod faults;
 mod library;
+mod listeners;
 mod open;
 mod plan;
 mod session;

@@ -22,6 +22,9 @@ pub(crate) struct Plan {
     pub(crate) faults: &'static [Fault],
     /// How long agents hold a try back, in milliseconds.
     pub(crate) hold_back_ms: u64,
+    /// How many callers listen to channels, and how many publish.
+    pub(crate) listeners: usize,
+    pub(crate) publishers: usize,
     /// How long things go wrong, in seconds.
     pub(crate) length_s: u64,
 }
@@ -58,7 +61,14 @@ impl Plan {
     pub(crate) fn of(seed: u64) -> Plan {
         let mut random = Random::of(&[seed, 1]);
         let ttl_ms = random.pick(&[1_000, 2_000, 5_000]);
+        let mut of_messages = Random::of(&[seed, 3]);
+        let listeners = of_messages.pick(&[0, 0, 3, 6]);
         Plan {
+            listeners,
+            publishers: match listeners {
+                0 => 0,
+                _ => of_messages.pick(&[1, 2, 4]),
+            },
             seed,
             nodes: random.pick(&[3, 5, 5, 5]),
             agents: random.pick(&[2, 3]),

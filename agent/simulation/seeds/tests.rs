@@ -16,6 +16,10 @@ fn no_lock_of_an_agent_has_two_holders_or_is_lost_while_a_majority_keeps_it() {
     assert!(all.acquired > SEEDS * 5, "{all:?}");
     assert!(all.extended > SEEDS * 2, "{all:?}");
     assert!(all.fences > SEEDS / 3, "{all:?}");
+    assert!(
+        all.published > SEEDS * 20 && all.delivered > all.published,
+        "{all:?}"
+    );
     assert!(all.died > SEEDS / 2, "{all:?}");
     assert!(all.faults.len() >= 11, "{all:?}");
 }

@@ -10,6 +10,7 @@ use quorlock_simulation::Random;
 use super::caller::Caller;
 use super::checks::Hold;
 use super::faults::End;
+use super::listeners::{Messages, OVER_MS, Sent};
 use super::open::Open;
 use super::plan::{Fault, Plan};
 
@@ -30,6 +31,9 @@ pub(crate) struct Report {
     pub(crate) answered: u64,
     /// Answers that said nothing of the lock, and connections that ended.
     pub(crate) errors: u64,
+    /// Messages that a majority has taken, and those that have reached somebody.
+    pub(crate) published: u64,
+    pub(crate) delivered: u64,
     /// The longest time without an answer.
     pub(crate) longest_ms: u64,
     /// When the last caller had its lock, from when all was well.
@@ -49,6 +53,14 @@ pub(super) enum Planned {
     Gone(String),
     Fault,
     End(End),
+    /// A listener wants to listen.
+    Listen(usize),
+    /// A publisher publishes.
+    Publish(usize),
+    /// A message has had its time.
+    Arrived(Sent),
+    /// All connections to a node end.
+    Close(usize),
     /// All is well from now on.
     Heal,
     /// It is looked whether every request is answered in time.
@@ -66,6 +78,7 @@ pub(super) struct World {
     pub(super) holds: Vec<Hold>,
     /// How many connections of sessions were made.
     pub(super) clients: u64,
+    pub(super) messages: Messages,
     /// The last fence of each lock that a caller was told.
     pub(super) fences: BTreeMap<usize, i64>,
     /// Until when each agent is away.
@@ -124,6 +137,7 @@ impl World {
             open: BTreeMap::new(),
             holds: Vec::new(),
             clients: 0,
+            messages: Messages::default(),
             fences: BTreeMap::new(),
             well_ns: vec![0; plan.agents],
             healed_ns: plan.length_s * 1_000 * MS,
@@ -144,11 +158,13 @@ impl World {
         world.plan_at(1_000 * MS, Planned::Fault);
         world.plan_at(1_000 * MS, Planned::Look);
         world.plan_at(world.healed_ns, Planned::Heal);
+        world.begin_messages();
         world
     }
 
     /// Takes every event that there is.
     fn take(&mut self) {
+        self.deliver();
         while let Some((id, answer)) = self.agents.take_answer() {
             let at_ns = self.now() + self.loopback_ns();
             self.plan_at(at_ns, Planned::Answer(id, answer));
@@ -162,12 +178,18 @@ impl World {
                 Planned::Answer(id, answer) => {
                     if let Some(open) = self.open.remove(&id) {
                         self.answered(&open, &answer);
+                    } else {
+                        self.answered_about_channel(id, &answer);
                     }
                 }
                 Planned::Left(client, agent) => self.agents.leave(client, agent),
                 Planned::Gone(token) => self.check_gone(&token),
                 Planned::Fault => self.fault(),
                 Planned::End(end) => self.end(end),
+                Planned::Listen(number) => self.listen(number),
+                Planned::Publish(number) => self.publish(number),
+                Planned::Arrived(sent) => self.check_arrived(&sent),
+                Planned::Close(node) => self.agents.cluster.disconnect(node, true),
                 Planned::Heal => {
                     self.note(|| "all is well".to_owned());
                     self.is_over = true;
@@ -206,7 +228,10 @@ impl World {
     /// The last caller may have had its lock.
     pub(super) fn done(&mut self) {
         if self.is_done() {
-            let at_ns = self.now() + self.left_ns();
+            let mut at_ns = self.now() + self.left_ns();
+            if self.plan.listeners > 0 {
+                at_ns = at_ns.max(self.healed_ns + OVER_MS * MS);
+            }
             self.plan_at(at_ns, Planned::Last);
         }
     }
@@ -254,6 +279,8 @@ impl Report {
         self.sessions += other.sessions;
         self.answered += other.answered;
         self.errors += other.errors;
+        self.published += other.published;
+        self.delivered += other.delivered;
         self.longest_ms = self.longest_ms.max(other.longest_ms);
         self.done_ms = self.done_ms.max(other.done_ms);
         self.simulated_ms += other.simulated_ms;

@@ -2,7 +2,9 @@
 //!
 //! Each agent has a client of its own. Callers send it the commands of lock libraries.
 
+mod nodes;
 mod running;
+mod setting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,13 +13,15 @@ use bytes::Bytes;
 use quorlock_agent_rules::{Action, Commands, Event, RequestId};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::channels::Topic;
 use quorlock_client_rules::token::Token;
 use quorlock_clock::saturated_nanos;
-use quorlock_engine::{Caller, Reply, StoredValue};
+use quorlock_engine::{Caller, Reply};
 use quorlock_persistence::LogOptions;
 use quorlock_simulation::{Cluster, ClusterEvent, Layout, Random, client_rules, drift_ppm};
 
 use running::Running;
+pub use setting::Setting;
 
 /// What is planned beside what the cluster does.
 #[derive(Clone, Copy, Debug)]
@@ -30,29 +34,6 @@ pub enum Step {
     Arrival(RequestId),
     /// Something that the driver has planned, by a number of its own.
     Planned(u64),
-}
-
-/// What an agent's nodes and machine are like, beside those that tests use.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Where all random numbers come from.
-    pub seed: u64,
-    /// How many nodes there are.
-    pub nodes: usize,
-    /// How many agents.
-    pub agents: usize,
-    /// The way from an agent to a node.
-    pub way: Duration,
-    /// `appendfsync` of all nodes.
-    pub fsync: &'static str,
-    /// How long a node waits at most that does not know what it has forgotten.
-    pub restart_delay_max: &'static str,
-    /// How long agents hold a try back.
-    pub hold_back: Duration,
-    /// Whether each clock has a rate of its own.
-    pub has_rates: bool,
-    /// Whether what happens is written down.
-    pub traces: bool,
 }
 
 /// How a request ended, for who has sent it.
@@ -68,6 +49,8 @@ pub enum Answer {
 pub struct Agents {
     /// The nodes, and the client of each agent.
     pub cluster: Cluster<Step>,
+    /// Messages for the clients of an agent, by their channels, in their order.
+    pub delivered: VecDeque<(usize, Bytes, Bytes)>,
     /// What agents have asked the nodes for, one after the other.
     pub asked: Vec<&'static str>,
     setting: Setting,
@@ -139,10 +122,10 @@ impl Agents {
             is_silent_without_power: false,
             traces: setting.traces,
         };
-        let agents =
-            (0..setting.agents).map(|number| Running::new(seed, number, number, setting.hold_back));
+        let agents = (0..setting.agents).map(|number| Running::new(&setting, seed, number, number));
         Self {
             cluster: layout.build(),
+            delivered: VecDeque::new(),
             asked: Vec::new(),
             agents: agents.collect(),
             setting,
@@ -173,7 +156,7 @@ impl Agents {
         let jitter = Random::of(&[seed, 1, self.lives as u64]);
         let client = self.cluster.replace_client(running.client, rules, jitter);
         let seed = seed + self.lives as u64;
-        *running = Running::new(seed, number, client, self.setting.hold_back);
+        *running = Running::new(&self.setting, seed, number, client);
         running.is_alive = false;
         let of_it = self.open.extract_if(.., |_, agent| *agent == number);
         for (id, _) in of_it {
@@ -276,6 +259,26 @@ impl Agents {
         id
     }
 
+    /// A client with this number wants to listen. The [reply](Self::reply) is an OK, or an error.
+    pub fn listen(&mut self, client: u64, agent: usize, topics: Vec<Topic>) -> RequestId {
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        if self.agents[agent].is_alive {
+            self.open.insert(id, agent);
+            self.tell(agent, Event::Listen(id, client, topics));
+        } else {
+            self.replies.insert(id, Answer::Disconnected);
+        }
+        id
+    }
+
+    /// A client does not listen to these any more.
+    pub fn unlisten(&mut self, client: u64, agent: usize, topics: Vec<Topic>) {
+        if self.agents[agent].is_alive {
+            self.tell(agent, Event::Unlisten(client, topics));
+        }
+    }
+
     /// A client of an agent goes away, if that runs.
     pub fn leave(&mut self, client: u64, agent: usize) {
         if self.agents[agent].is_alive {
@@ -307,37 +310,6 @@ impl Agents {
         while self.cluster.now_ns < until_ns && self.advance() {}
     }
 
-    /// Kills a node's process, or starts it again.
-    pub fn run_node(&mut self, node: usize, runs: bool) {
-        match runs {
-            true => {
-                self.cluster.servers[node].start();
-            }
-            false => {
-                self.cluster.servers[node].kill();
-                self.cluster.disconnect(node, true);
-            }
-        }
-    }
-
-    /// What most nodes keep under a name.
-    #[must_use]
-    pub fn stored(&self, name: &str) -> Option<Vec<u8>> {
-        let mut said: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        for server in &self.cluster.servers {
-            let keys = server.keys().into_iter();
-            for (_, value) in keys.filter(|(key, _)| key == name.as_bytes()) {
-                if let StoredValue::String(token) = value {
-                    *said.entry(token.to_vec()).or_default() += 1;
-                }
-            }
-        }
-        let majority = self.cluster.servers.len() / 2 + 1;
-        said.into_iter()
-            .find(|(_, nodes)| *nodes >= majority)
-            .map(|(token, _)| token)
-    }
-
     /// The next moment happens. Returns whether there was one.
     pub fn advance(&mut self) -> bool {
         if !self.cluster.advance() {
@@ -356,6 +328,12 @@ impl Agents {
                     let of_client = |running: &Running| running.client == client;
                     if let Some(agent) = self.agents.iter().position(of_client) {
                         self.watched(agent, operation, holder);
+                    }
+                }
+                ClusterEvent::Heard(client, _, heard) => {
+                    let of_client = |running: &Running| running.client == client;
+                    if let Some(agent) = self.agents.iter().position(of_client) {
+                        self.tell(agent, Event::Heard(heard));
                     }
                 }
                 _ => {}
@@ -446,6 +424,8 @@ impl Agents {
                     Call::Extend { .. } => "extend",
                     Call::SetEnd { .. } => "set end",
                     Call::Release { .. } => "release",
+                    Call::Publish { .. } => "publish",
+                    Call::List { .. } => "list",
                     _ => "something else",
                 });
                 let operation = self.cluster.next_operation(client);
@@ -468,6 +448,17 @@ impl Agents {
             }
             Action::Undo(call) => {
                 self.cluster.call(client, call);
+            }
+            Action::ListenTo(add, remove) => {
+                self.asked.push("listen");
+                if self.agents[number].hearing.is_none() {
+                    let hearing = self.cluster.call(client, Call::Listen);
+                    self.agents[number].hearing = Some(hearing);
+                }
+                self.cluster.call(client, Call::ListenTo { add, remove });
+            }
+            Action::Deliver(channel, payload) => {
+                self.delivered.push_back((number, channel, payload));
             }
             Action::Watch(name) => {
                 self.asked.push("watch");

@@ -1,7 +1,7 @@
 //! The process of one agent.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quorlock_agent_rules::{Agent, RequestId};
@@ -10,6 +10,8 @@ use quorlock_client_rules::settings::Drift;
 use quorlock_simulation::Random;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+
+use crate::setting::Setting;
 
 /// An agent that runs.
 pub(crate) struct Running {
@@ -26,14 +28,22 @@ pub(crate) struct Running {
     /// The last call of each request.
     pub(crate) last: HashMap<RequestId, OperationId>,
     pub(crate) watches: HashMap<Bytes, OperationId>,
+    /// What listens on the nodes.
+    pub(crate) hearing: Option<OperationId>,
 }
 
 impl Running {
-    pub(crate) fn new(seed: u64, number: usize, client: usize, hold_back: Duration) -> Self {
+    pub(crate) fn new(setting: &Setting, seed: u64, number: usize, client: usize) -> Self {
+        let Setting {
+            nodes, hold_back, ..
+        } = *setting;
         let seed = Random::of(&[seed, 9, number as u64]).number();
         let random = Box::new(StdRng::seed_from_u64(seed));
+        let labels = (0..nodes).map(|node| Arc::from(format!("node {node}")));
         Self {
-            agent: Agent::new(Drift::default(), random).holding_back(hold_back),
+            agent: Agent::new(Drift::default(), random)
+                .holding_back(hold_back)
+                .of_nodes(labels.collect(), nodes / 2 + 1),
             client,
             is_alive: true,
             stopped_ns: 0,
@@ -41,6 +51,7 @@ impl Running {
             calls: HashMap::new(),
             last: HashMap::new(),
             watches: HashMap::new(),
+            hearing: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::OperationId;
 use crate::call::{Call, Outcome};
+use crate::channels::Heard;
 use crate::clock::ClientInstant;
 use crate::leader::Observed;
 use crate::link::ConnectionId;
@@ -54,6 +55,8 @@ pub enum Action {
     /// A watch has this to say: a majority said that the lock is held under this token, and it is still. None where that may have
     /// changed, or the lock is not held.
     Watched(OperationId, Option<Token>),
+    /// A listener is to be told this.
+    Heard(OperationId, Heard),
     /// A lock's validity has moved on.
     Renewed {
         /// The call that acquired it.

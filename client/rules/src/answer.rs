@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::outcome::{Cause, NodeRelease};
 use crate::register::{LogState, Membership};
 use crate::token::Token;
@@ -66,6 +68,14 @@ pub(crate) struct NodeCeiling {
     pub(crate) ceiling: u64,
     /// Whether there is none that it does not know of.
     pub(crate) is_certain: bool,
+}
+
+/// Some of the locks that a node keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodePage {
+    /// With which the node goes on; 0 at the end.
+    pub(crate) cursor: u64,
+    pub(crate) names: Vec<Bytes>,
 }
 
 /// One node's answer to an extension.
@@ -134,6 +144,11 @@ pub(crate) enum Content {
     Tracking(bool),
     Info(Result<Told, Cause>),
     Ceiling(Result<NodeCeiling, Cause>),
+    /// How many the node has sent a message to.
+    Published(Result<(Identity, u64), Cause>),
+    Page(Result<NodePage, Cause>),
+    /// Under which token the node keeps each of the locks that it was asked about, and how long.
+    Compared(Result<(Identity, Vec<Option<(Token, Duration)>>), Cause>),
     /// The connection that was being made: whether the node may vote on it.
     Connected(bool),
 }

@@ -6,9 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::OperationId;
+use crate::channels::{Topic, pattern_behind};
 use crate::clock::ClientInstant;
 use crate::name::{LockName, behind};
-use crate::outcome::{AcquireError, ExtendError, Looked, NodeFences, ReadError, Reading, Release};
+use crate::outcome::{
+    AcquireError, ExtendError, LockPage, Looked, NodeFences, PublishError, ReadError, Reading,
+    Release,
+};
 use crate::probe::NodeStatus;
 use crate::statistics::Statistics;
 use crate::token::Token;
@@ -145,6 +149,29 @@ pub enum Call {
         /// The lock's name.
         name: Bytes,
     },
+    /// Sends a message to those who listen to a channel, on all nodes.
+    Publish {
+        /// The channel.
+        channel: Bytes,
+        /// The message.
+        payload: Bytes,
+    },
+    /// Asks for some of the locks that a majority holds.
+    List {
+        /// Which names.
+        pattern: Bytes,
+        /// Where to go on, as the last page has told it; 0 at the beginning.
+        cursor: u128,
+    },
+    /// Wants to be told of messages, until nobody is interested any more. A client has one listener.
+    Listen,
+    /// The listener is told of these as well, and of those no more. There is no outcome.
+    ListenTo {
+        /// What begins.
+        add: Vec<Topic>,
+        /// What ends.
+        remove: Vec<Topic>,
+    },
     /// Asks for what was counted.
     Statistics,
     /// Waits until what is owed to nodes that can be reached has been paid.
@@ -168,10 +195,18 @@ impl Call {
             | Self::Look { name }
             | Self::Observe { name }
             | Self::Watch { name } => *name = behind(prefix, name),
+            Self::Publish { channel, .. } => *channel = behind(prefix, channel),
+            Self::List { pattern, .. } => *pattern = pattern_behind(prefix, pattern),
+            Self::ListenTo { add, remove } => {
+                for topic in add.iter_mut().chain(remove) {
+                    *topic = topic.behind(prefix);
+                }
+            }
             Self::Renew { .. }
             | Self::Detach { .. }
             | Self::Probe
             | Self::SyncFences { .. }
+            | Self::Listen
             | Self::Statistics
             | Self::Settle => {}
         }
@@ -212,6 +247,10 @@ pub enum Outcome {
     Looked(Result<Looked, ReadError>),
     /// What each node did with a release.
     Released(Release),
+    /// A majority has taken the message, and so many listeners one of them has counted; or too few have taken it.
+    Published(Result<u64, PublishError>),
+    /// Some of the locks that a majority holds.
+    Listed(Result<LockPage, ReadError>),
     /// How the nodes do.
     Probed(Vec<NodeStatus>),
     /// Whether the nodes take fences.

@@ -5,6 +5,7 @@
 //! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
 //! ends, if the client is called in time.
 
+mod asking;
 #[cfg(test)]
 mod busy_tests;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod extensions;
 mod fence_tests;
 #[cfg(test)]
 mod line_tests;
+mod listening;
 #[cfg(test)]
 mod observer_tests;
 mod observers;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rand::Rng;
 
+use self::listening::Listening;
 use crate::OperationId;
 use crate::action::{Action, Event};
 use crate::address::NodeAddress;
@@ -55,14 +58,11 @@ use crate::operation::{Next, Operation};
 use crate::outcome::Release;
 use crate::overlaps::Overlaps;
 use crate::owners::Owners;
-use crate::probing::Probing;
-use crate::reading::Reading;
 use crate::refusals::Refusals;
 use crate::register::Register;
 use crate::releasing::WaitsFor;
 use crate::settings::Settings;
 use crate::step::Input;
-use crate::syncing_fences::SyncingFences;
 use crate::token::Token;
 use crate::votes::NodeIndex;
 use crate::waiters::Waiters;
@@ -104,12 +104,14 @@ pub struct Client {
     known: VecDeque<NodeReply>,
     counting: Counting,
     random: Box<dyn Rng>,
+    listening: Listening,
 }
 
 impl Client {
     /// A client of these nodes. No connection is made yet.
     #[must_use]
     pub fn new(addresses: Vec<NodeAddress>, settings: Settings, random: Box<dyn Rng>) -> Self {
+        let addresses_of_streams = addresses.clone();
         let links: Vec<Link> = addresses
             .into_iter()
             .enumerate()
@@ -118,6 +120,7 @@ impl Client {
         let register = Register::new(links.len(), settings.cluster_id.clone());
         let labels: Arc<[Arc<str>]> = links.iter().map(|link| Arc::clone(&link.label)).collect();
         Self {
+            listening: Listening::new(&addresses_of_streams, &settings),
             counting: Counting::of(&labels),
             labels,
             settings,
@@ -157,6 +160,7 @@ impl Client {
                 }
             }
             Event::Gone(operation) => self.gone(now, operation, actions),
+            event if listening::is_of_stream(&event) => self.of_stream(now, event),
             Event::Connected(id, peer) => {
                 if let Some(link) = self.links.get_mut(id.node) {
                     link.connected(id, peer, now);
@@ -183,12 +187,16 @@ impl Client {
         let all = links.chain(settling).chain(self.timers.next());
         let all = all.chain(self.watchdogs.next());
         let all = all.chain(self.waiters.next_time());
+        let all = all.chain(self.listening.next_time());
         all.reduce(ClientInstant::earlier)
     }
 
     /// What is to be sent on a connection; whoever sends it takes it out.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
-        self.links.get_mut(id.node)?.output(id)
+        match listening::is_stream(id) {
+            true => self.listening.output(id),
+            false => self.links.get_mut(id.node)?.output(id),
+        }
     }
 
     /// Whether nothing is under way, held, or owed to a node. What was handed over is nobody's concern here.
@@ -233,6 +241,12 @@ impl Client {
             Call::Watch { name } => {
                 return self.observe(now, operation, name, Listener::Watch(None), actions);
             }
+            Call::Listen => return self.listening.begin(operation),
+            Call::ListenTo { add, remove } => return self.listen_to(now, &add, &remove),
+            Call::Publish { channel, payload } => {
+                self.publish(now, operation, channel, payload, actions);
+            }
+            Call::List { pattern, cursor } => self.list(now, operation, pattern, cursor, actions),
             Call::Statistics => return actions.push(Action::Tell(operation, self.statistics())),
             Call::Extend { .. } | Call::SetEnd { .. } => self.extend(now, operation, call, actions),
             Call::Read { name } => self.read(now, operation, name, false, actions),
@@ -259,32 +273,11 @@ impl Client {
                 return self.pass_on(now, &subject, actions);
             }
             Call::SyncFences { trusts_disks } => {
-                let mut context = self.context(now, operation, actions);
-                let syncing = SyncingFences::start(trusts_disks, &mut context);
-                let syncing = Operation::SyncingFences(Box::new(syncing));
-                self.operations.insert(operation, syncing);
+                self.sync_fences(now, operation, trusts_disks, actions);
             }
-            Call::Probe => {
-                let probing = Probing::start(&mut self.context(now, operation, actions));
-                self.operations
-                    .insert(operation, Operation::Probing(Box::new(probing)));
-            }
+            Call::Probe => self.probe(now, operation, actions),
         }
         self.arm(operation);
-    }
-
-    fn read(
-        &mut self,
-        now: ClientInstant,
-        operation: OperationId,
-        name: Bytes,
-        is_full: bool,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut context = self.context(now, operation, actions);
-        let reading = Reading::start(name, is_full, &mut context);
-        let reading = Operation::Reading(Box::new(reading));
-        self.operations.insert(operation, reading);
     }
 
     /// A lock that is held is its token's from now on.
@@ -353,6 +346,7 @@ impl Client {
                 LinkAction::Log(line) => Action::Log(line),
             }));
         }
+        self.settle_streams(now, is_time, actions);
         self.end_settling(now, actions);
     }
 

@@ -94,6 +94,9 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         | Content::Released(NodeRelease::Not(_))
         | Content::Holder(Err(_))
         | Content::Seen(Err(_))
+        | Content::Published(Err(_))
+        | Content::Page(Err(_))
+        | Content::Compared(Err(_))
         | Content::Info(Err(_)) => node.failures += 1,
         // That a key has no end, or is gone, is an answer, and is not told from none.
         Content::TimeLeft(None) | Content::Exists(None) => {}

@@ -5,8 +5,10 @@ use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::extending::Extending;
 use crate::held::Held;
+use crate::listing::Listing;
 use crate::observing::Observing;
 use crate::probing::Probing;
+use crate::publishing::Publishing;
 use crate::reading::Reading;
 use crate::releasing::Releasing;
 use crate::step::{Input, Step};
@@ -23,6 +25,8 @@ pub(super) enum Operation {
     Probing(Box<Probing>),
     SyncingFences(Box<SyncingFences>),
     Observing(Box<Observing>),
+    Publishing(Box<Publishing>),
+    Listing(Box<Listing>),
     /// A lock that was handed over to its token: requests on their way are still carried out.
     Detached {
         token: Token,
@@ -62,6 +66,8 @@ impl Operation {
             Self::Probing(probing) => probing.handle(input, context),
             Self::SyncingFences(syncing) => syncing.handle(input, context),
             Self::Observing(observing) => observing.handle(input, context),
+            Self::Publishing(publishing) => publishing.handle(input, context),
+            Self::Listing(listing) => listing.handle(input, context),
             Self::Detached { until, .. } if context.now.has_reached(*until) => Step::Ended,
             Self::Detached { .. } => Step::GoesOn,
         };
@@ -79,6 +85,8 @@ impl Operation {
             Self::Probing(probing) => Some(probing.round.deadline),
             Self::SyncingFences(syncing) => Some(syncing.round.deadline),
             Self::Observing(observing) => Some(observing.next_time()),
+            Self::Publishing(publishing) => Some(publishing.round.deadline),
+            Self::Listing(listing) => Some(listing.next_time()),
             Self::Detached { until, .. } => Some(*until),
         }
     }

@@ -11,6 +11,7 @@ mod duration;
 mod loss;
 mod node_fences;
 mod permanent;
+mod publish_error;
 mod reading;
 mod release;
 
@@ -21,5 +22,6 @@ pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
 pub use loss::{ExtendError, Loss};
 pub use node_fences::{FenceState, NodeFences};
-pub use reading::{Looked, ReadError, Reading};
+pub use publish_error::PublishError;
+pub use reading::{ListedLock, LockPage, Looked, ReadError, Reading};
 pub use release::{NodeRelease, Release};

@@ -203,6 +203,7 @@ impl ClientIo {
                 Command::Call(operation, call, reply) => {
                     match &call {
                         Call::Detach { held } => drop(self.leases.remove(held)),
+                        Call::ListenTo { .. } => {}
                         _ => drop(self.replies.insert(operation, reply)),
                     }
                     Event::Call(operation, call)
@@ -367,6 +368,11 @@ impl ClientIo {
                 Action::Watched(operation, holder) => {
                     if let Some(ReplyTo::Watch(report)) = self.replies.get(&operation) {
                         (report.0)(holder);
+                    }
+                }
+                Action::Heard(operation, heard) => {
+                    if let Some(ReplyTo::Listen(report)) = self.replies.get(&operation) {
+                        (report.0)(heard);
                     }
                 }
                 Action::Renewed { held, valid_until } => {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Extended, Outcome};
+use quorlock_client_rules::channels::Heard;
 use quorlock_client_rules::leader::Observed;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Loss, NodeFences, Release};
 use quorlock_client_rules::probe::NodeStatus;
@@ -50,6 +51,8 @@ pub(crate) enum ReplyTo {
     Observe(watch::Sender<Option<Observed>>),
     /// Who has a lock for certain.
     Watch(WatchReport),
+    /// What nodes say of channels.
+    Listen(HearingReport),
     Nobody,
 }
 
@@ -58,6 +61,15 @@ pub(crate) struct Whole(pub(crate) Box<dyn FnOnce(Outcome) + Send>);
 
 /// What is called with what a watch has to say, on the client's thread.
 pub(crate) struct WatchReport(pub(crate) Box<dyn Fn(Option<Token>) + Send>);
+
+/// What is called with what nodes say of channels, on the client's thread.
+pub(crate) struct HearingReport(pub(crate) Box<dyn Fn(Heard) + Send>);
+
+impl fmt::Debug for HearingReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HearingReport")
+    }
+}
 
 impl fmt::Debug for WatchReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -226,7 +226,7 @@ impl Channels {
     }
 
     /// Another command, script or transaction begins, or work that belongs to none.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.budget = GlobBudget::default();
     }
 
@@ -237,12 +237,7 @@ impl Channels {
 
     /// The messages for all who listen to this channel: one for its subscribers, one for each pattern it matches. Where
     /// the command has no steps left to match a pattern with, those who listen to it are missed.
-    pub(crate) fn publish(
-        &mut self,
-        to: Subscription,
-        channel: &[u8],
-        payload: &[u8],
-    ) -> Vec<Published> {
+    pub fn publish(&mut self, to: Subscription, channel: &[u8], payload: &[u8]) -> Vec<Published> {
         let mut published = Vec::new();
         let text = |text: &[u8]| Reply::Shared(Arc::from(text));
         if let Some(listeners) = self.names[to as usize].get(channel) {
@@ -304,7 +299,7 @@ impl Channels {
     }
 
     /// Messages for these are not made: they are subscribed to nothing from now on.
-    pub(crate) fn miss(&mut self, listeners: &[Subscriber]) {
+    pub fn miss(&mut self, listeners: &[Subscriber]) {
         for listener in listeners {
             self.leave(listener.client);
         }
@@ -376,7 +371,7 @@ impl Receivers {
     }
 
     /// Those who are subscribed.
-    pub(crate) fn listeners(&self) -> &[Subscriber] {
+    pub fn listeners(&self) -> &[Subscriber] {
         match self {
             Self::Listeners(listeners) => listeners,
             Self::Clients(_) => &[],

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.core.cache import caches
 from redbeat.schedulers import RedBeatSchedulerEntry, acquire_distributed_beat_lock, ensure_conf
 
+from agent_channels import run as run_channels
 from locks import fresh
 from report import Report, between, equal
 
@@ -189,6 +190,7 @@ def run(report):
         report.check(f"{client}: extends", extends, library)
         report.check(f"{client}: expires, and a lost lock is not released", expires, library)
         report.check(f"{client}: eight callers, no overlap", excludes, library)
+    run_channels(report, AGENTS)
     client = "python-redis-lock" + SUFFIX
     report.version(client, "python-redis-lock")
     report.check(f"{client}: its list of signals is refused by name", wakes_no_waiter)

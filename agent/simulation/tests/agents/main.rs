@@ -1,5 +1,7 @@
 //! Requests of lock libraries to agents in front of a simulated cluster.
 
+mod channels;
+mod listing;
 mod lock_commands;
 mod nodes_away;
 mod polling;
@@ -46,3 +48,19 @@ fn token(agents: &Agents, name: &str) -> Option<String> {
 }
 
 const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+
+/// Sends a command to a node as a client without an agent does, and returns the beginning of what it answers.
+fn ask_node(agents: &mut Agents, number: usize, words: &[&str]) -> String {
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    let server = &mut agents.cluster.servers[number];
+    let node = server.node.as_mut().expect("it runs");
+    let client = node.connect(usize::MAX, None);
+    node.send(client, request.as_bytes());
+    agents.cluster.work(number);
+    let server = &mut agents.cluster.servers[number];
+    let node = server.node.as_mut().expect("it runs");
+    String::from_utf8_lossy(&node.take_received(client)).into_owned()
+}

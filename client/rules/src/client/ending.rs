@@ -93,6 +93,7 @@ impl Client {
             actions.push(Action::Tell(undoing, Outcome::Settled));
             return;
         }
+        self.end_listening(operation, actions);
         let operation = self.owners.lock_of(operation);
         match self.operations.get(&operation) {
             Some(Operation::Held(_)) => {
@@ -122,6 +123,8 @@ impl Client {
                 Operation::Extending(_)
                 | Operation::Reading(_)
                 | Operation::Probing(_)
+                | Operation::Publishing(_)
+                | Operation::Listing(_)
                 | Operation::SyncingFences(_),
             ) => {
                 // What was sent has its effect.

@@ -17,7 +17,7 @@ use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::push::Push;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{holder, line, looking, meaning, several, shared};
+use crate::protocol::{holder, line, listing, looking, meaning, several, shared};
 use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -338,6 +338,10 @@ impl Connection {
             (Kind::Ceiling, Ok(by)) => Content::Ceiling(meaning::ceiling(reply, by)),
             (Kind::Adopt(_), Ok(by)) => Content::Ceiling(meaning::adopted(reply, by)),
             (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
+            (Kind::Publish, Ok(by)) => Content::Published(listing::published(reply, by)),
+            (Kind::Page, Ok(_)) => Content::Page(listing::page(reply)),
+            (Kind::Compare, Ok(by)) => Content::Compared(listing::compared(reply, by)),
+            (Kind::Publish | Kind::Page | Kind::Compare, Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
             (Kind::Exists, _) => Content::Exists(meaning::exists(reply)),
             (Kind::Resp3 | Kind::Wait { .. } | Kind::Unwait, _) => {

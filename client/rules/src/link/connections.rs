@@ -389,7 +389,7 @@ impl Link {
 }
 
 /// Doubling with every failure, spread so that a node that comes back is not stormed.
-fn rest(failures: u32, random: &mut dyn Rng) -> Duration {
+pub(crate) fn rest(failures: u32, random: &mut dyn Rng) -> Duration {
     let most = REST_FIRST
         .saturating_mul(1 << failures.min(10))
         .min(REST_MAX);

@@ -7,7 +7,7 @@
 //! belongs to the connection on which it said so.
 
 mod connection;
-mod connections;
+pub(crate) mod connections;
 mod entry;
 #[cfg(test)]
 mod entry_tests;
@@ -54,7 +54,7 @@ use crate::votes::NodeIndex;
 pub struct ConnectionId {
     /// The node it leads to.
     pub node: NodeIndex,
-    /// Counts the node's connections.
+    /// Counts the node's connections; those of its stream of messages are counted apart, from a number of their own on.
     pub number: u32,
 }
 

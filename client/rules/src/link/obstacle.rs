@@ -81,6 +81,10 @@ impl Link {
             self.doubt_login(request.subject.ttl, now);
             return Some(cause);
         }
+        if request.kind == Kind::Publish {
+            // Nodes send messages in their restart delay as well.
+            return self.silence();
+        }
         if let Some(cause) = self.entry.obstacle(request, now) {
             return Some(cause);
         }

@@ -66,6 +66,12 @@ pub(crate) enum Kind {
     Ceiling,
     /// Take over this ceiling.
     Adopt(u64),
+    /// Send a message to those who listen.
+    Publish,
+    /// Some of the locks that it keeps.
+    Page,
+    /// Under which tokens it keeps these locks.
+    Compare,
 }
 
 impl Kind {
@@ -79,7 +85,13 @@ impl Kind {
         self.takes()
             || matches!(
                 self,
-                Self::Holder | Self::Ceiling | Self::Adopt(_) | Self::Look { .. }
+                Self::Holder
+                    | Self::Ceiling
+                    | Self::Adopt(_)
+                    | Self::Look { .. }
+                    | Self::Publish
+                    | Self::Page
+                    | Self::Compare
             )
     }
 
@@ -109,6 +121,9 @@ impl Kind {
             Self::Track | Self::Untrack => Content::Tracking(false),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),
+            Self::Publish => Content::Published(Err(cause)),
+            Self::Page => Content::Page(Err(cause)),
+            Self::Compare => Content::Compared(Err(cause)),
         }
     }
 }
@@ -181,6 +196,9 @@ impl Request {
 
     /// Encodes it for a node.
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
+        if matches!(self.kind, Kind::Publish | Kind::Page | Kind::Compare) {
+            return request::write_words(out, &self.subject.words);
+        }
         let mut digits = [0; 20];
         let kept = decimal(&mut digits, self.subject.kept.as_millis());
         let Some(name) = self.subject.name.single() else {
@@ -247,6 +265,7 @@ impl Request {
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
             }
+            Kind::Publish | Kind::Page | Kind::Compare => {}
         }
     }
 
@@ -331,6 +350,7 @@ impl Request {
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
             }
+            Kind::Publish | Kind::Page | Kind::Compare => {}
         }
     }
 

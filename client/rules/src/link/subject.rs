@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::name::LockName;
 use crate::outcome::NodeRelease;
 use crate::token::{Token, is_of_reader};
@@ -27,6 +29,8 @@ pub(crate) struct Subject {
     is_shared: bool,
     /// What its holder says about itself.
     pub(super) text: Option<Arc<str>>,
+    /// All words of a request that is about no lock of one holder.
+    pub(super) words: Box<[Bytes]>,
     may_hold: RefCell<Vec<Holder>>,
 }
 
@@ -54,8 +58,18 @@ impl Subject {
             kept: ttl,
             is_shared: false,
             text: None,
+            words: Box::default(),
             may_hold: RefCell::default(),
         }
+    }
+
+    /// What a request of these words is about, whose silence is judged as upon one about a lease of `ttl`.
+    pub(crate) fn of_words(words: Vec<Bytes>, ttl: Duration) -> Rc<Self> {
+        let nothing = Token::from_bytes(Bytes::new());
+        Rc::new(Self {
+            words: words.into(),
+            ..Self::plain(Bytes::new().into(), nothing, ttl)
+        })
     }
 
     /// The same for a lock that is held beside others who read, if it is.

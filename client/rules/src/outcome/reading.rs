@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 use super::cause::Cause;
@@ -49,6 +50,28 @@ pub struct Looked {
     pub fence: Option<u64>,
 }
 
+/// Some of the locks that a majority of the nodes holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockPage {
+    /// Where to go on; 0 at the end.
+    pub cursor: u128,
+    /// Each of them.
+    pub locks: Vec<ListedLock>,
+}
+
+/// A lock that a majority of the nodes holds under one token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedLock {
+    /// Its name.
+    pub name: Bytes,
+    /// That token.
+    pub token: Token,
+    /// The shortest time that one of those nodes still keeps it.
+    pub left: Duration,
+    /// How many nodes hold it so, as far as they had answered.
+    pub nodes: usize,
+}
+
 /// Too few nodes have answered to say who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
@@ -63,7 +86,7 @@ pub struct ReadError {
     pub nodes: Vec<(Arc<str>, Option<Cause>)>,
 }
 
-struct Lines<'a>(&'a [(Arc<str>, Option<Cause>)]);
+pub(super) struct Lines<'a>(pub(super) &'a [(Arc<str>, Option<Cause>)]);
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

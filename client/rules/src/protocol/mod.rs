@@ -4,6 +4,7 @@
 
 pub(crate) mod holder;
 pub(crate) mod line;
+pub(crate) mod listing;
 pub(crate) mod looking;
 pub(crate) mod meaning;
 pub(crate) mod push;

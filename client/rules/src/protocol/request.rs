@@ -60,6 +60,12 @@ pub(crate) fn write(out: &mut Vec<u8>, arguments: &[&[u8]]) {
     arguments.iter().for_each(|one| argument(out, one));
 }
 
+/// Writes a request of these words.
+pub(crate) fn write_words(out: &mut Vec<u8>, words: &[Bytes]) {
+    header(out, b'*', words.len());
+    words.iter().for_each(|one| argument(out, one));
+}
+
 /// Takes the lock if it is free. With `tells_holder` the reply is nil, or the holder's token.
 pub(crate) fn take(out: &mut Vec<u8>, name: &[u8], token: &[u8], ttl: &[u8], tells_holder: bool) {
     let arguments: [&[u8]; 7] = [b"SET", name, token, b"NX", b"PX", ttl, b"GET"];

@@ -124,6 +124,18 @@ impl Deliveries {
         has_any | self.disconnect_missed(executor, clients)
     }
 
+    /// Queues what was published by no command of the engine.
+    pub(crate) fn publish_now(
+        &self,
+        executor: &mut Executor,
+        published: Vec<Published>,
+        clients: &Clients,
+    ) {
+        let published = published.into_iter();
+        self.queue(published.map(|one| (one, Wait::default())), clients);
+        self.disconnect_missed(executor, clients);
+    }
+
     /// Whom messages have missed must learn of it: its connection ends.
     fn disconnect_missed(&self, executor: &mut Executor, clients: &Clients) -> bool {
         let missed = executor.engine.channels().take_missed();
@@ -279,6 +291,11 @@ impl Deliveries {
     /// What the posts cost that are not handed out.
     pub(crate) fn cost(&self) -> usize {
         self.cost.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much is not handed out that what comes from elsewhere is not taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.cost() > 4 * PUBLISHED_COST_MAX
     }
 
     /// Notes that a worker has handed out a post. Those who wait for less are woken when half of what may be there is

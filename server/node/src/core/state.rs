@@ -35,6 +35,7 @@ use crate::core::statistics::ServerStatistics;
 use crate::core::upstream::Upstream;
 use crate::past::NodeIdentity;
 use crate::sync::{Latch, Mutex, MutexGuard, Notify};
+use quorlock_engine::channels::Subscription;
 use quorlock_engine::{Moment, RawTime};
 
 /// One node's state, behind one `Arc`.
@@ -140,6 +141,27 @@ impl NodeState {
         }
         install();
         Ok(true)
+    }
+
+    /// Sends a message to the clients that listen, which waits for nothing. Where workers have too much left to hand out, those whom it is
+    /// for are disconnected: nobody misses a message without notice.
+    pub(crate) fn publish_here(&self, channel: &[u8], payload: &[u8]) {
+        // A node whose lock is poisoned stops.
+        let Ok(mut executor) = self.lock() else {
+            return;
+        };
+        let channels = executor.engine.channels();
+        channels.begin();
+        let mut published = channels.publish(Subscription::Channel, channel, payload);
+        if self.deliveries.is_full() {
+            for one in published.drain(..) {
+                channels.miss(one.receivers.listeners());
+            }
+        }
+        self.deliveries
+            .publish_now(&mut executor, published, &self.clients);
+        drop(executor);
+        self.deliveries.wake();
     }
 
     /// Something of the configuration in force, which CONFIG SET may have changed.

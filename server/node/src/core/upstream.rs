@@ -28,6 +28,22 @@ pub trait Upstream: Send + Sync + Debug {
     /// has gone: of one that waits for anything else the connection may be closed in one direction, and it is answered.
     fn execute(&self, request: UpstreamRequest) -> bool;
 
+    /// The node runs, and sends messages through this to those of its clients who listen. It is called once, before any request.
+    fn begin(&self, publish: Publish) {
+        let _ = publish;
+    }
+
+    /// A client wants to listen to channels. It does once the answer is one that is no error, and sends nothing else that is executed
+    /// until then. A client that sends no more has gone.
+    fn listen(&self, subscription: UpstreamSubscription) {
+        drop(subscription);
+    }
+
+    /// A client does not listen to these any more. One that has [left](Self::left) listens to nothing.
+    fn unlisten(&self, client: u64, is_pattern: bool, names: Vec<Bytes>) {
+        let _ = (client, is_pattern, names);
+    }
+
     /// A client has gone. Nothing of it comes afterwards, and an answer to it is dropped. This is called once for every
     /// client, also for one that has asked for nothing, and while the node stops.
     fn left(&self, client: u64) {
@@ -38,6 +54,41 @@ pub trait Upstream: Send + Sync + Debug {
     fn report(&self) -> UpstreamReport {
         UpstreamReport::default()
     }
+}
+
+/// Sends messages to the clients of a node.
+pub struct Publish(Box<dyn Fn(&[u8], &[u8]) + Send + Sync>);
+
+impl Publish {
+    /// Messages go to `send`, by their channel. Tests of an upstream need no node for it.
+    pub fn new(send: impl Fn(&[u8], &[u8]) + Send + Sync + 'static) -> Self {
+        Self(Box::new(send))
+    }
+
+    /// Sends a message to those who listen to this channel, or to a pattern that matches it. It locks the node, so it must not be called
+    /// under a lock that is taken within a method of [`Upstream`].
+    pub fn send(&self, channel: &[u8], payload: &[u8]) {
+        (self.0)(channel, payload);
+    }
+}
+
+impl Debug for Publish {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Publish")
+    }
+}
+
+/// What a client wants to listen to.
+#[derive(Debug)]
+pub struct UpstreamSubscription {
+    /// The client's number.
+    pub client: u64,
+    /// Whether these are patterns, or the names of channels.
+    pub is_pattern: bool,
+    /// At least one.
+    pub names: Vec<Bytes>,
+    /// Any reply but an error says that it listens from now on.
+    pub answer: PendingAnswer,
 }
 
 /// What an upstream says of itself.

@@ -267,6 +267,9 @@ impl<S: Stream> Connection<S> {
 
     /// Answers what the client waited for.
     pub(crate) fn answer(&mut self, answer: &Reply, wait: DurabilityWait) {
+        for before in self.session.take_confirmations() {
+            self.session.write(&mut self.replies, &before);
+        }
         self.session.write(&mut self.replies, answer);
         self.session.note_answered();
         self.wait.raise(wait);

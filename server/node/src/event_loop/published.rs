@@ -55,7 +55,9 @@ impl<S: Stream> EventLoop<S> {
         });
         if is_here {
             self.connections[slot].catch_up_to(posts, answer.behind);
-            self.answer_with_element(slot, answer.reply.make(), answer.wait, now_raw);
+            let session = &mut self.connections[slot].session;
+            let reply = session.finish_subscription(&self.node, answer.reply.make());
+            self.answer_with_element(slot, reply, answer.wait, now_raw);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Saying hello and goodbye: HELLO, AUTH, PING, ECHO, SELECT, RESET, QUIT.
 
+use quorlock_engine::channels::Subscription;
 use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
 use crate::acl::{DEFAULT, DenialContext, Denied};
@@ -244,11 +245,15 @@ pub(crate) fn reset(
 ) -> Result<Answer, Failure> {
     let (executor, _) = batch.executor()?;
     session.end_transaction(executor);
+    let [channels, patterns] =
+        [Subscription::Channel, Subscription::Pattern].map(|to| session.heard_names(executor, to));
     session.stop_listening(executor);
     session.stop_tracking(executor);
     executor.engine.leave_lock_queues(session.client.id);
     session.stop_watching(batch.node);
     session.reset(batch.node, batch.raw());
+    batch.unlisten_upstream(session, Subscription::Channel, channels);
+    batch.unlisten_upstream(session, Subscription::Pattern, patterns);
     Ok(Answer::Reply(Reply::status("RESET")))
 }
 

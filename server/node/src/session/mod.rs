@@ -58,7 +58,9 @@ mod waitaof;
 
 use std::sync::Arc;
 
-use quorlock_engine::{Caller, Protocol, RawTime};
+use bytes::Bytes;
+use quorlock_engine::channels::Subscription;
+use quorlock_engine::{Caller, Protocol, RawTime, Reply};
 use quorlock_persistence::Position;
 
 pub(crate) use batch::{Batch, Next};
@@ -99,6 +101,9 @@ pub(crate) struct Session {
     is_monitor: bool,
     /// What its scripts have called while there were monitors.
     script_calls: Arc<ScriptCalls>,
+    /// What it waits to listen to, and replies that come before the one to that.
+    subscribing: Option<(Subscription, Vec<Bytes>)>,
+    confirmations: Vec<Reply>,
     /// Memory of the names it listens to.
     listening_bytes: usize,
     /// Memory of the command with which it waits for an element, if it does.
@@ -139,6 +144,8 @@ impl Session {
             listening: Listening::default(),
             is_monitor: false,
             script_calls: Arc::default(),
+            subscribing: None,
+            confirmations: Vec::new(),
             listening_bytes: 0,
             waiting_bytes: None,
             replies: client_replies::ReplyMode::default(),

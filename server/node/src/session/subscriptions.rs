@@ -8,9 +8,13 @@ use quorlock_engine::{
     Protocol, Reply,
 };
 
+use bytes::Bytes;
+
 use crate::core::clients::Listening;
 use crate::core::commit::Failure;
 use crate::core::executor::Executor;
+use crate::core::state::NodeState;
+use crate::core::upstream::UNANSWERED;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
@@ -37,9 +41,8 @@ impl Session {
         }
     }
 
-    fn note_listening(&mut self, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    fn note_listening(&mut self, executor: &mut Executor) {
         let id = self.client.id;
-        let (executor, _) = batch.executor()?;
         let channels = executor.engine.channels();
         let [in_channels, in_patterns, in_shards] =
             Subscription::ALL.map(|to| channels.count_of(id, to));
@@ -49,7 +52,61 @@ impl Session {
             shards: in_shards,
         };
         self.client.introduction().listening = self.listening;
-        Ok(())
+    }
+
+    /// What it listens to of this kind, for the node's upstream.
+    pub(super) fn heard_names(&self, executor: &mut Executor, to: Subscription) -> Vec<Bytes> {
+        let names = executor.engine.channels().names_of(self.client.id, to);
+        names
+            .iter()
+            .map(|name| Bytes::copy_from_slice(name))
+            .collect()
+    }
+
+    /// The upstream has answered what this connection waits for: if that is a subscription, it listens from now on. The last of
+    /// the replies is returned, and the others come before it.
+    pub(crate) fn finish_subscription(&mut self, node: &NodeState, reply: Reply) -> Reply {
+        let Some((to, names)) = self.subscribing.take() else {
+            return reply;
+        };
+        if reply.is_error() {
+            return reply;
+        }
+        // A node whose lock is poisoned stops.
+        let Ok(mut executor) = node.lock() else {
+            return Reply::Error(UNANSWERED);
+        };
+        let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        let mut replies = self.register(&mut executor, to, &names);
+        let last = replies.pop();
+        self.confirmations = replies;
+        last.unwrap_or(reply)
+    }
+
+    /// Replies that come before the one that a request waits for.
+    pub(crate) fn take_confirmations(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.confirmations)
+    }
+
+    /// From now on it is sent these messages.
+    fn register(
+        &mut self,
+        executor: &mut Executor,
+        to: Subscription,
+        names: &[&[u8]],
+    ) -> Vec<Reply> {
+        let listener = self.client.listener();
+        let channels = executor.engine.channels();
+        let mut replies = Vec::with_capacity(names.len());
+        for name in names {
+            if channels.subscribe(listener, to, name) {
+                self.listening_bytes += name.len() + NAME_BYTES;
+            }
+            let count = Self::count_shown(channels, listener.client, to);
+            replies.push(told(words(to).0, Some(name), count));
+        }
+        self.note_listening(executor);
+        replies
     }
 
     /// What replies to SUBSCRIBE count: sharded channels apart from the others.
@@ -86,20 +143,11 @@ pub(super) fn subscribe(
     if session.listening_bytes + bytes > LISTENING_BYTES_MAX {
         return Ok(Answer::Reply(Reply::Error(TOO_MANY)));
     }
-    let listener = session.client.listener();
-    let id = listener.client;
-    let (executor, _) = batch.executor()?;
-    let channels = executor.engine.channels();
-    let mut replies = Vec::with_capacity(names.len());
-    for name in names {
-        if channels.subscribe(listener, to, name) {
-            session.listening_bytes += name.len() + NAME_BYTES;
-        }
-        let count = Session::count_shown(channels, id, to);
-        replies.push(told(words(to).0, Some(name), count));
+    if batch.has_upstream() {
+        return batch.listen_upstream(session, to, names);
     }
-    session.note_listening(batch)?;
-    Ok(Answer::Many(replies))
+    let (executor, _) = batch.executor()?;
+    Ok(Answer::Many(session.register(executor, to, names)))
 }
 
 pub(super) fn unsubscribe(
@@ -117,9 +165,11 @@ pub(super) fn unsubscribe(
         named => named.to_vec(),
     };
     let mut replies = Vec::with_capacity(names.len().max(1));
+    let mut ended = Vec::new();
     for name in &names {
         if channels.unsubscribe(id, to, name) {
             session.listening_bytes -= name.len() + NAME_BYTES;
+            ended.push(Bytes::copy_from_slice(name));
         }
         let count = Session::count_shown(channels, id, to);
         replies.push(told(words(to).1, Some(name), count));
@@ -128,7 +178,8 @@ pub(super) fn unsubscribe(
         let count = Session::count_shown(channels, id, to);
         replies.push(told(words(to).1, None, count));
     }
-    session.note_listening(batch)?;
+    session.note_listening(executor);
+    batch.unlisten_upstream(session, to, ended);
     Ok(Answer::Many(replies))
 }
 

@@ -12,10 +12,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorlock_engine::channels::Subscription;
 use quorlock_engine::{ErrorReply, Reply, Spec};
 
 use crate::core::commit::Failure;
-use crate::core::upstream::{PendingAnswer, UpstreamCaller, UpstreamRequest};
+use crate::core::upstream::{PendingAnswer, UpstreamCaller, UpstreamRequest, UpstreamSubscription};
 use crate::session::batch::{Answer, Batch};
 use crate::session::transaction::{Transaction, aborted};
 use crate::session::{Condition, Pending, Session};
@@ -80,6 +81,61 @@ impl Batch<'_> {
     }
 }
 
+impl Batch<'_> {
+    /// Asks for what a client wants to listen to. It is told of nothing before that stands.
+    pub(super) fn listen_upstream(
+        &mut self,
+        session: &mut Session,
+        to: Subscription,
+        names: &[&[u8]],
+    ) -> Result<Answer, Failure> {
+        if to == Subscription::Shard {
+            return Ok(Answer::Reply(Reply::Error(NO_SHARDS)));
+        }
+        let (executor, now) = self.executor()?;
+        if let Some(error) = executor.refuses_transaction(now.node, true) {
+            self.note_refused();
+            return Ok(Answer::Reply(Reply::Error(error)));
+        }
+        self.release();
+        let Some(upstream) = &self.node.upstream else {
+            return Ok(Answer::Close);
+        };
+        let names = words(names);
+        session.waiting_bytes = Some(names.iter().map(|name| name.len() + WORD_BYTES).sum());
+        session.subscribing = Some((to, names.clone()));
+        let (node, client) = (Arc::downgrade(self.node), Arc::clone(&session.client));
+        let answer = PendingAnswer::new(move |reply| {
+            if let Some(node) = node.upgrade() {
+                node.deliveries.answer(&client, reply);
+            }
+        });
+        upstream.listen(UpstreamSubscription {
+            client: session.client.id,
+            is_pattern: to == Subscription::Pattern,
+            names,
+            answer,
+        });
+        Ok(Answer::Wait(Pending::on(Condition::UpstreamWait)))
+    }
+
+    /// A client does not listen to these any more. The engine is released: messages are sent to its clients under locks of the upstream.
+    pub(super) fn unlisten_upstream(
+        &mut self,
+        session: &Session,
+        to: Subscription,
+        names: Vec<Bytes>,
+    ) {
+        if names.is_empty() || !self.has_upstream() {
+            return;
+        }
+        self.release();
+        if let Some(upstream) = &self.node.upstream {
+            upstream.unlisten(session.client.id, to == Subscription::Pattern, names);
+        }
+    }
+}
+
 impl Transaction {
     /// EXEC of a node with an upstream.
     pub(super) fn ask_upstream(
@@ -123,6 +179,9 @@ const WORD_BYTES: usize = 32;
 
 pub(super) const CANNOT_TRACK: ErrorReply = ErrorReply::fixed(
     "NOTALOCK the agent keeps no keys, so it cannot tell when one changes: read it again instead",
+);
+const NO_SHARDS: ErrorReply = ErrorReply::fixed(
+    "NOTALOCK the agent has no sharded channels: use SUBSCRIBE and PUBLISH, which go through all nodes",
 );
 pub(super) const ONE_DATABASE: ErrorReply = ErrorReply::fixed(
     "NOTALOCK the agent keeps no keys and has database 0 alone: begin the names of locks with a prefix instead",

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod channels;
+mod ending;
 mod transactions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,7 @@ use quorlock_persistence::MemoryDisk;
 
 use crate::clock::SettableClock;
 use crate::config::{Config, FirstStart};
-use crate::core::upstream::{Upstream, UpstreamRequest};
+use crate::core::upstream::{Publish, Upstream, UpstreamRequest, UpstreamSubscription};
 use crate::simulation::{Client, Node, Setup, request_bytes};
 
 /// Keeps requests until the test answers them, or answers each at once with its words.
@@ -21,6 +23,10 @@ struct Stub {
     answers_at_once: AtomicBool,
     requests: Mutex<Vec<UpstreamRequest>>,
     left: Mutex<Vec<u64>>,
+    subscriptions: Mutex<Vec<UpstreamSubscription>>,
+    /// What clients do not listen to any more.
+    ended: Mutex<Vec<String>>,
+    publish: Mutex<Option<Publish>>,
 }
 
 impl Upstream for Stub {
@@ -35,6 +41,26 @@ impl Upstream for Stub {
             false => self.requests.lock().unwrap().push(request),
         }
         waits
+    }
+
+    fn begin(&self, publish: Publish) {
+        *self.publish.lock().unwrap() = Some(publish);
+    }
+
+    fn listen(&self, subscription: UpstreamSubscription) {
+        match self.answers_at_once.load(Ordering::Relaxed) {
+            true => subscription.answer.send(Reply::Ok),
+            false => self.subscriptions.lock().unwrap().push(subscription),
+        }
+    }
+
+    fn unlisten(&self, client: u64, is_pattern: bool, names: Vec<bytes::Bytes>) {
+        let names: Vec<_> = names
+            .iter()
+            .map(|name| String::from_utf8_lossy(name))
+            .collect();
+        let ended = format!("{client} {is_pattern} {}", names.join(" "));
+        self.ended.lock().unwrap().push(ended);
     }
 
     fn left(&self, client: u64) {
@@ -121,6 +147,20 @@ impl Tested {
         let mut requests = self.take();
         assert_eq!(requests.len(), 1, "{requests:?}");
         requests.remove(0)
+    }
+
+    fn take_subscription(&self) -> UpstreamSubscription {
+        self.upstream.subscriptions.lock().unwrap().remove(0)
+    }
+
+    fn publish(&self, channel: &str, payload: &str) {
+        let publish = self.upstream.publish.lock().unwrap();
+        let publish = publish.as_ref().unwrap();
+        publish.send(channel.as_bytes(), payload.as_bytes());
+    }
+
+    fn ended(&self) -> Vec<String> {
+        std::mem::take(&mut *self.upstream.ended.lock().unwrap())
     }
 
     fn left(&self) -> Vec<u64> {
@@ -295,19 +335,6 @@ fn the_reply_of_a_client_that_went_is_not_the_next_clients() {
     assert_eq!(tested.received(next), "$3\r\nnew\r\n");
 }
 
-#[test]
-fn a_killed_client_gets_nothing_and_asks_for_nothing_more() {
-    let mut tested = Tested::new();
-    let (client, other) = (tested.connect(), tested.connect());
-    tested.send(client, &["SET k v", "SET l v"]);
-    assert_eq!(tested.ask(other, "CLIENT KILL ID 1"), ":1\r\n");
-    assert!(tested.node.is_closed(client));
-    tested.take_one().answer.send(Reply::Ok);
-    assert_eq!(tested.received(client), "");
-    assert!(tested.take().is_empty());
-    assert_eq!(tested.left(), [1]);
-}
-
 /// As `printf ... | nc` does.
 #[test]
 fn a_client_that_sends_no_more_is_answered() {
@@ -389,6 +416,7 @@ fn a_client_that_listens_is_answered() {
     let client = tested.connect();
     tested.ask(client, "HELLO 3");
     tested.send(client, &["SUBSCRIBE c"]);
+    tested.take_subscription().answer.send(Reply::Ok);
     tested.received(client);
     tested.send(client, &["GET a"]);
     tested.take_one().answer.send(Reply::Ok);
@@ -421,36 +449,6 @@ fn thousands_wait_and_each_gets_its_own() {
         let reply = format!("${}\r\n{name}\r\n", name.len());
         assert_eq!(tested.node.take_received(*client), reply.as_bytes());
     }
-}
-
-#[test]
-fn a_node_that_stops_waits_for_answers_and_hands_over_no_more() {
-    let mut tested = Tested::new();
-    let (client, late) = (tested.connect(), tested.connect());
-    tested.send(client, &["SET k v"]);
-    tested.node.stop().unwrap();
-    let request = tested.take_one();
-    let reply = tested.ask(late, "PUBLISH c m");
-    assert!(
-        reply.starts_with("-ERR node ") && reply.contains("grants no more"),
-        "{reply}"
-    );
-    assert!(tested.take().is_empty());
-    tested.node.drain();
-    assert_eq!(tested.received(client), "", "it is waited for");
-    request.answer.send(Reply::Ok);
-    tested.node.drain();
-    assert_eq!(tested.received(client), "+OK\r\n");
-}
-
-#[test]
-fn an_answer_may_outlive_the_node() {
-    let mut tested = Tested::new();
-    let client = tested.connect();
-    tested.send(client, &["SET k v"]);
-    let request = tested.take_one();
-    drop(tested);
-    request.answer.send(Reply::Ok);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use crate::core::settings::NodeSettings;
 use crate::core::state::{NodeState, Signals, StartFacts};
 use crate::core::statistics::ServerStatistics;
 use crate::core::time::Timekeeper;
+use crate::core::upstream::Publish;
 use crate::past::{NodeIdentity, Past};
 use crate::start::{ListenInfo, StartPlan, advice};
 use crate::sync::Mutex;
@@ -107,8 +108,17 @@ pub(super) fn assemble(
         rewrites: Rewrites::default(),
         signals: Signals::default(),
     };
+    let node = Arc::new(node);
+    if let Some(upstream) = &node.upstream {
+        let running = Arc::downgrade(&node);
+        upstream.begin(Publish::new(move |channel, payload| {
+            if let Some(node) = running.upgrade() {
+                node.publish_here(channel, payload);
+            }
+        }));
+    }
     Assembled {
-        node: Arc::new(node),
+        node,
         preparer: log.preparer,
         log_events,
     }

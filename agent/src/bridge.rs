@@ -295,6 +295,29 @@ impl Shared {
         }
     }
 
+    fn listen_to(self: &Arc<Self>, state: &mut State, add: Vec<Topic>, remove: Vec<Topic>) {
+        let shared = Arc::downgrade(self);
+        let hearing = state.hearing.get_or_insert_with(|| {
+            self.redlock.listen(move |heard| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.happens(shared.lock(), Event::Heard(heard));
+                }
+            })
+        });
+        hearing.listen_to(add, remove);
+    }
+
+    fn watch(self: &Arc<Self>, state: &mut State, name: Bytes) {
+        let (shared, watched) = (Arc::downgrade(self), name.clone());
+        let watch = self.redlock.watch(name.clone(), move |holder| {
+            if let Some(shared) = shared.upgrade() {
+                let event = Event::Watched(watched.clone(), holder);
+                shared.happens(shared.lock(), event);
+            }
+        });
+        state.watches.insert(name, watch);
+    }
+
     fn carry_out(self: &Arc<Self>, state: &mut State, action: Action, replies: &mut Replies) {
         match action {
             Action::Ask(id, mut call) => {
@@ -324,17 +347,7 @@ impl Shared {
                     self.redlock.submit(Call::Detach { held }, drop);
                 }
             }
-            Action::ListenTo(add, remove) => {
-                let shared = Arc::downgrade(self);
-                let hearing = state.hearing.get_or_insert_with(|| {
-                    self.redlock.listen(move |heard| {
-                        if let Some(shared) = shared.upgrade() {
-                            shared.happens(shared.lock(), Event::Heard(heard));
-                        }
-                    })
-                });
-                hearing.listen_to(add, remove);
-            }
+            Action::ListenTo(add, remove) => self.listen_to(state, add, remove),
             Action::Deliver(channel, payload) => state.messages.push_back((channel, payload)),
             Action::Cancel(id) => {
                 // Its client has gone.
@@ -349,16 +362,7 @@ impl Shared {
             Action::Undo(call) => {
                 self.redlock.submit(call, drop);
             }
-            Action::Watch(name) => {
-                let (shared, watched) = (Arc::downgrade(self), name.clone());
-                let watch = self.redlock.watch(name.clone(), move |holder| {
-                    if let Some(shared) = shared.upgrade() {
-                        let event = Event::Watched(watched.clone(), holder);
-                        shared.happens(shared.lock(), event);
-                    }
-                });
-                state.watches.insert(name, watch);
-            }
+            Action::Watch(name) => self.watch(state, name),
             Action::Unwatch(name) => {
                 state.watches.remove(&name);
             }

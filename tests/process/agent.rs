@@ -88,6 +88,36 @@ fn a_majority_that_is_away_is_an_error_and_no_answer() {
 }
 
 #[test]
+fn a_message_through_one_agent_reaches_who_listens_at_another_one_once() {
+    let shell = cluster();
+    let (_first, mut listener) = agent(&shell, &[], "first.log");
+    let (_second, mut wire) = agent(&shell, &[], "second.log");
+    assert_eq!(listener.ask("SUBSCRIBE news"), "[subscribe, news, :1]");
+    assert_eq!(listener.ask("PSUBSCRIBE n*"), "[psubscribe, n*, :2]");
+    let refused = listener.ask("GET a");
+    assert!(refused.contains("are allowed in this context"), "{refused}");
+    for text in ["one", "two"] {
+        assert_eq!(wire.ask_words(&["PUBLISH", "news", text]), ":2");
+        assert_eq!(listener.reply(), format!("[message, news, {text}]"));
+        assert_eq!(listener.reply(), format!("[pmessage, n*, news, {text}]"));
+    }
+    assert_eq!(listener.ask("UNSUBSCRIBE news"), "[unsubscribe, news, :1]");
+    assert_eq!(wire.ask_words(&["PUBLISH", "news", "three"]), ":1");
+    assert_eq!(listener.reply(), "[pmessage, n*, news, three]");
+    assert_eq!(listener.ask("RESET"), "+RESET");
+    assert_eq!(listener.ask("SET a me NX PX 60000"), "+OK");
+    let listed = listener.ask("LOCK.LIST a*");
+    assert!(
+        listed.contains("name, a, type, string, token, me~attempt-"),
+        "{listed}"
+    );
+    let down = shell.quorlock(&["cluster", "down"]);
+    assert_eq!(down.code, Some(0), "{}", down.stderr);
+    let refused = wire.ask("SUBSCRIBE news");
+    assert!(refused.starts_with("-NOQUORUM "), "{refused}");
+}
+
+#[test]
 fn lock_commands_give_fences_and_a_place_in_line_and_who_hangs_up_gets_no_lock() {
     let shell = cluster();
     let (_first, mut wire) = agent(&shell, &[], "first.log");

@@ -206,7 +206,7 @@ impl Scratch {
             |published: &Published| matches!(published.message, PushMessage::Published(_));
         if self.effects.published.iter().any(is_message) {
             return Some(Reply::Error(not_a_lock(
-                "the request publishes a message, and an agent carries none yet. Use the library's polling mode",
+                "the request publishes a message within a script, and an agent sends only those of PUBLISH by itself. Use the library's polling mode",
             )));
         }
         None

@@ -4,6 +4,8 @@
 //! message is a new one, and who is to have it, is decided by who listens.
 
 pub(crate) mod stream;
+#[cfg(test)]
+mod stream_tests;
 
 use bytes::Bytes;
 use std::sync::Arc;

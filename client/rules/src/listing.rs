@@ -304,9 +304,11 @@ fn cause_of(answer: &Option<Answer>) -> Option<Cause> {
 impl Place {
     /// A cursor is anybody's number: what is too large in it begins elsewhere.
     fn of(cursor: u128) -> Self {
-        let part = |bits: u128, at: u32| u64::try_from((cursor >> at) & bits).unwrap_or(0);
+        let part = |bits: u128, at: u32| {
+            u64::try_from((cursor >> at) & bits).expect("no more bits than it has")
+        };
         Self {
-            node: usize::try_from(part(0x3f, 48)).unwrap_or(0),
+            node: usize::try_from(part(0x3f, 48)).expect("a few bits"),
             cursor: part(u128::from(NODE_CURSOR_MAX), 0),
             read: part(u128::from(u64::MAX), 54),
         }

@@ -74,7 +74,7 @@ def listens_while_nodes_are_killed(urls):
 
 
 def refuses_others(urls):
-    client = redis.Redis.from_url(urls[0])
+    client = redis.Redis.from_url(urls[0], protocol=2)
     pubsub = client.pubsub()
     pubsub.subscribe("channels:a")
     pubsub.get_message(timeout=5)
@@ -92,7 +92,8 @@ def refuses_others(urls):
 
 def run(report, urls):
     client = "redis-py through an agent"
-    report.check(f"{client}: pubsub, RESP2", subscribes, urls, 2)
-    report.check(f"{client}: pubsub, RESP3", subscribes, urls, 3)
-    report.check(f"{client}: pubsub, each message once and in order", listens_while_nodes_are_killed, urls)
-    report.check(f"{client}: pubsub, nothing else on a connection that listens", refuses_others, urls)
+    report.version(client, "redis")
+    report.check(f"{client}: channels and patterns with RESP2", subscribes, urls, 2)
+    report.check(f"{client}: channels and patterns with RESP3", subscribes, urls, 3)
+    report.check(f"{client}: each message once and in order", listens_while_nodes_are_killed, urls)
+    report.check(f"{client}: nothing else on a connection that listens", refuses_others, urls)

@@ -318,7 +318,7 @@ mod tests {
         assert!(tested.inbox.courses.len() <= COURSES_MAX);
         for _ in 0..AGE_MAX {
             tested.inbox.age();
-            tested.copy(0, 2, 1);
+            tested.copy(0, 2, 0);
         }
         tested.inbox.age();
         assert_eq!(tested.inbox.courses.len(), 1, "the one that goes on");

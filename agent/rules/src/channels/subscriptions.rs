@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(counting(&subscriptions), [true, false, false]);
         subscriptions.unlisten(7, &all[..1]);
         assert_eq!(counting(&subscriptions)[1..], [true, false]);
-        assert!(subscriptions.counts(0, &all[2], &"abc".into()) == false);
+        assert!(!subscriptions.counts(0, &all[2], &"abc".into()));
         subscriptions.unlisten(7, &all[1..2]);
         assert!(subscriptions.counts(0, &all[2], &channel));
     }

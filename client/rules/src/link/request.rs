@@ -196,9 +196,6 @@ impl Request {
 
     /// Encodes it for a node.
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
-        if matches!(self.kind, Kind::Publish | Kind::Page | Kind::Compare) {
-            return request::write_words(out, &self.subject.words);
-        }
         let mut digits = [0; 20];
         let kept = decimal(&mut digits, self.subject.kept.as_millis());
         let Some(name) = self.subject.name.single() else {
@@ -265,7 +262,9 @@ impl Request {
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
             }
-            Kind::Publish | Kind::Page | Kind::Compare => {}
+            Kind::Publish | Kind::Page | Kind::Compare => {
+                request::write_words(out, &self.subject.words);
+            }
         }
     }
 
@@ -350,7 +349,9 @@ impl Request {
             Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
                 self.write_about_node(out);
             }
-            Kind::Publish | Kind::Page | Kind::Compare => {}
+            Kind::Publish | Kind::Page | Kind::Compare => {
+                request::write_words(out, &self.subject.words);
+            }
         }
     }
 

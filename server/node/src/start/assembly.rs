@@ -109,18 +109,23 @@ pub(super) fn assemble(
         signals: Signals::default(),
     };
     let node = Arc::new(node);
+    begin_upstream(&node);
+    Assembled {
+        node,
+        preparer: log.preparer,
+        log_events,
+    }
+}
+
+/// Tells the upstream, if there is one, how to send messages.
+fn begin_upstream(node: &Arc<NodeState>) {
     if let Some(upstream) = &node.upstream {
-        let running = Arc::downgrade(&node);
+        let running = Arc::downgrade(node);
         upstream.begin(Publish::new(move |channel, payload| {
             if let Some(node) = running.upgrade() {
                 node.publish_here(channel, payload);
             }
         }));
-    }
-    Assembled {
-        node,
-        preparer: log.preparer,
-        log_events,
     }
 }
 

@@ -259,12 +259,7 @@ impl Request {
             | Kind::Look { .. }
             | Kind::Track
             | Kind::Untrack => self.write_about_holder(&name.clone(), peer, out),
-            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
-                self.write_about_node(out);
-            }
-            Kind::Publish | Kind::Page | Kind::Compare => {
-                request::write_words(out, &self.subject.words);
-            }
+            _ => self.write_about_node(out),
         }
     }
 
@@ -346,12 +341,13 @@ impl Request {
                     "about several names no fence, no holder, no time and no line is asked for"
                 )
             }
-            Kind::Resp3 | Kind::Ceiling | Kind::Adopt(_) | Kind::Info => {
-                self.write_about_node(out);
-            }
-            Kind::Publish | Kind::Page | Kind::Compare => {
-                request::write_words(out, &self.subject.words);
-            }
+            Kind::Resp3
+            | Kind::Ceiling
+            | Kind::Adopt(_)
+            | Kind::Info
+            | Kind::Publish
+            | Kind::Page
+            | Kind::Compare => self.write_about_node(out),
         }
     }
 
@@ -362,6 +358,9 @@ impl Request {
                 request::write(out, &[b"LOCK.ADOPT", ceiling.to_string().as_bytes()]);
             }
             Kind::Resp3 => request::write(out, &[b"HELLO", b"3"]),
+            Kind::Publish | Kind::Page | Kind::Compare => {
+                request::write_words(out, &self.subject.words);
+            }
             // Who the node is and how far it has come; whoever waits for the answer wants to know how it does.
             _ if self.asker.is_none() => request::write(out, &[b"INFO", b"server"]),
             _ => request::write(out, &[b"INFO"]),

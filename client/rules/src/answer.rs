@@ -70,6 +70,9 @@ pub(crate) struct NodeCeiling {
     pub(crate) is_certain: bool,
 }
 
+/// A lock that a node was asked about, if it keeps it: its token, and how long.
+pub(crate) type KeptLock = Option<(Token, Duration)>;
+
 /// Some of the locks that a node keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePage {
@@ -148,7 +151,7 @@ pub(crate) enum Content {
     Published(Result<(Identity, u64), Cause>),
     Page(Result<NodePage, Cause>),
     /// Under which token the node keeps each of the locks that it was asked about, and how long.
-    Compared(Result<(Identity, Vec<Option<(Token, Duration)>>), Cause>),
+    Compared(Result<(Identity, Vec<KeptLock>), Cause>),
     /// The connection that was being made: whether the node may vote on it.
     Connected(bool),
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::answer::{Content, NodePage};
+use crate::answer::{Content, KeptLock, NodePage};
 use crate::call::Outcome;
 use crate::clock::ClientInstant;
 use crate::connecting::Connecting;
@@ -22,7 +22,6 @@ use crate::outcome::{Cause, ListedLock, LockPage, ReadError};
 use crate::protocol::listing::{compare_words, page_words};
 use crate::round::Round;
 use crate::step::{Input, Step};
-use crate::token::Token;
 use crate::votes::{Ballot, Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -54,7 +53,7 @@ enum Stage {
     Comparing(Comparing),
 }
 
-type Answer = Result<(Identity, Vec<Option<(Token, Duration)>>), Cause>;
+type Answer = Result<(Identity, Vec<KeptLock>), Cause>;
 
 #[derive(Debug)]
 struct Comparing {

@@ -27,12 +27,12 @@ fn listed(agents: &mut Agents, pattern: &str) -> BTreeMap<String, (usize, String
             let Reply::Bulk(name) = &facts[0].1 else {
                 panic!("{row:?}")
             };
-            let name = String::from_utf8(name.clone()).unwrap();
+            let name = String::from_utf8(name.clone()).expect("names here are text");
             let entry: &mut (usize, String) = rows.entry(name).or_default();
             entry.0 += 1;
             entry.1 = format!("{facts:?}");
         }
-        cursor = String::from_utf8(next.clone()).unwrap();
+        cursor = String::from_utf8(next.clone()).expect("digits");
         if cursor == "0" {
             return rows;
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redis_protocol::resp2::types::OwnedFrame;
 
 use super::meaning::{number, refusal};
-use crate::answer::NodePage;
+use crate::answer::{KeptLock, NodePage};
 use crate::outcome::Cause;
 use crate::token::{TOKEN_BYTES_MAX, Token};
 use crate::votes::Identity;
@@ -63,10 +63,10 @@ pub(crate) fn page(reply: &OwnedFrame) -> Result<NodePage, Cause> {
     names().ok_or_else(|| refusal(reply))
 }
 
-/// A lock of a node: its token, and how long it is kept.
-type Held = Option<(Token, Duration)>;
-
-pub(crate) fn compared(reply: &OwnedFrame, by: &Identity) -> Result<(Identity, Vec<Held>), Cause> {
+pub(crate) fn compared(
+    reply: &OwnedFrame,
+    by: &Identity,
+) -> Result<(Identity, Vec<KeptLock>), Cause> {
     let held = |pair: &[Bytes]| {
         let left = std::str::from_utf8(&pair[1]).ok()?.parse().ok()?;
         Some((

@@ -113,7 +113,7 @@ fn all_that_is_wanted_is_asked_for_behind_the_login_on_each_connection() {
         node: 0,
         id: "0123456789".into(),
     };
-    assert_eq!(tested.heard(), [opened.clone()]);
+    assert_eq!(tested.heard(), std::slice::from_ref(&opened));
     tested.receive(id, &confirmation("subscribe", "a"));
     tested.receive(id, &confirmation("psubscribe", "b*"));
     assert_eq!(tested.heard(), topics.clone().map(stands));

@@ -57,7 +57,10 @@ pub trait Upstream: Send + Sync + Debug {
 }
 
 /// Sends messages to the clients of a node.
-pub struct Publish(Box<dyn Fn(&[u8], &[u8]) + Send + Sync>);
+pub struct Publish(Box<SendMessage>);
+
+/// Takes a channel and a message.
+type SendMessage = dyn Fn(&[u8], &[u8]) + Send + Sync;
 
 impl Publish {
     /// Messages go to `send`, by their channel. Tests of an upstream need no node for it.

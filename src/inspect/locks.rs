@@ -62,6 +62,7 @@ async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCo
         pattern: arguments.pattern.as_bytes(),
         is_all: arguments.all,
         count_max: arguments.limit,
+        patience: Duration::MAX,
     };
     let found = names::find(&mut nodes, &wanted).await;
     let (count, held) = match print(arguments, &mut nodes, &found, format).await {

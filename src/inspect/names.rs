@@ -4,12 +4,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question::{self, Dialect};
 use quorlock_client_rules::inspection::sight::Sight;
 
 use super::nodes::{AskedNode, Nodes};
+use crate::clock;
 use crate::runtime::all_of;
 
 /// What to look for.
@@ -20,6 +22,8 @@ pub(super) struct Wanted<'a> {
     pub(super) is_all: bool,
     /// How many names are kept at most.
     pub(super) count_max: usize,
+    /// After this time no further page is asked for.
+    pub(super) patience: Duration,
 }
 
 /// What was found.
@@ -73,7 +77,11 @@ impl AskedNode {
         found: &RefCell<Found>,
     ) -> Result<(), String> {
         let mut cursor = b"0".to_vec();
+        let begun = clock::now();
         for _ in 0..PAGES_MAX {
+            if clock::now().saturating_sub(begun) > wanted.patience {
+                break;
+            }
             let uses_list = self.facts.dialect == Dialect::Quorlock && !wanted.is_all;
             let question = match uses_list {
                 true => question::list(wanted.pattern, &cursor),

@@ -61,13 +61,17 @@ impl Source {
 async fn overview(mut nodes: Nodes) -> Value {
     let view = nodes.view();
     let rows = nodes.all.iter().zip(&view.states);
-    let described: Vec<Value> = rows
-        .map(|(node, state)| status::value(node, state))
-        .collect();
+    let described = rows.map(|(node, state)| {
+        let mut value = status::value(node, state);
+        value["words"] = status::words(state, &nodes).into();
+        value
+    });
+    let described: Vec<Value> = described.collect();
     let wanted = Wanted {
         pattern: b"*",
         is_all: false,
         count_max: LOCKS_MAX,
+        patience: PATIENCE,
     };
     let found = names::find(&mut nodes, &wanted).await;
     let names: Vec<&[u8]> = found.names.iter().map(Vec::as_slice).collect();

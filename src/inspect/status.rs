@@ -81,7 +81,7 @@ pub(super) fn verdict(view: &ClusterView) -> String {
 }
 
 /// What a node does, for people.
-fn words(state: &NodeState, nodes: &Nodes) -> String {
+pub(super) fn words(state: &NodeState, nodes: &Nodes) -> String {
     match state {
         NodeState::Serving => "serving".to_owned(),
         NodeState::RestartDelay { left } => format!("restart delay, {} left", show_duration(*left)),

@@ -14,6 +14,9 @@ pub(super) type Wish = oneshot::Sender<String>;
 pub(super) async fn look_on(source: Source, mut wishes: mpsc::Receiver<Wish>) {
     let mut last: Option<(Duration, String)> = None;
     while let Some(wish) = wishes.recv().await {
+        if wish.is_closed() {
+            continue;
+        }
         let is_fresh = |at: Duration| clock::now().saturating_sub(at) < FRESH;
         let text = match last.take().filter(|(at, _)| is_fresh(*at)) {
             Some(fresh) => last.insert(fresh),

@@ -3,16 +3,21 @@
 
 const byId = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
+// A look takes no longer; a server that hangs answers none.
+const ANSWERED_MS = 6000;
 const MINUTES = 5;
 const EVENTS = 30;
 // A lock that had more time left than this was released, and did not end by itself.
 const ENDED_MS = 2500;
+const KNOWN_MAX = 2000;
 
 let last = null;
 let lastAt = 0;
 const samples = [];
 // The longest time that a lock was seen to have left, by its name and token: the whole length of its bar.
 let longest = new Map();
+// The locks that were held when that could last be said, each with its holder and the time that it had left.
+let known = new Map();
 const charts = [
   { title: "locks held", of: (look) => look.locks.filter((lock) => lock.state === "held").length },
   { title: "calls that wait", of: (look) => look.locks.reduce((all, lock) => all + (lock.waiters || 0), 0) },
@@ -41,15 +46,11 @@ function duration(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-const STATES = {
-  "serving": "serving",
-  "restart-delay": "restart delay",
-  "starting": "starting",
-  "log-fails": "cannot write its log: takes no locks",
-  "memory-full": "its memory is full: takes no further locks",
-  "no-answer": "no answer",
-  "silent": "no answer",
-};
+// The state of a node in words that stay true between two looks.
+function stateWords(node) {
+  if (node.state === "restart-delay") return "restart delay";
+  return node.state === "no-answer" ? "no answer" : node.words;
+}
 
 function short(node) {
   return node.node.replace(/^rediss?:\/\//, "");
@@ -59,13 +60,13 @@ function nodeCard(node, since) {
   const isAway = !node.votes && !["restart-delay", "starting"].includes(node.state);
   const card = element("div", undefined, `node ${node.votes ? "serving" : isAway ? "away" : "delayed"}`);
   card.append(element("b", short(node)));
-  let state = STATES[node.state] || node.state;
+  let state = stateWords(node);
   if (node.state === "restart-delay") {
     state += `, ${duration(node.restart_delay_remaining_ms - since)} left`;
   }
   card.append(element("span", state, "state"));
   const more = [];
-  if (node.why) more.push(node.why);
+  if (node.state === "no-answer") more.push(node.words);
   if (typeof node.round_trip_us === "number") more.push(`round trip ${node.round_trip_us} us`);
   if (node.fsync) more.push(`fsync ${node.fsync}`);
   if (node.lock_waiters) more.push(`${node.lock_waiters} wait in line here`);
@@ -118,17 +119,21 @@ function leftCell(lock, since) {
 }
 
 function draw() {
-  // What somebody has selected stays until it is copied.
-  if (!last || !getSelection().isCollapsed) return;
+  if (!last) return;
   const since = performance.now() - lastAt;
   byId("nodes").replaceChildren(...last.nodes.map((node) => nodeCard(node, since)));
   const wanted = byId("filter").value;
   const matches = (lock) => lock.name.includes(wanted) || lock.holders.some((one) => (one.who || one.token).includes(wanted));
   const shown = last.locks.filter(matches);
-  byId("locks").replaceChildren(...shown.map((lock) => lockRow(lock, since)));
+  const selection = getSelection();
+  const isSelected = !selection.isCollapsed && byId("locks").contains(selection.anchorNode);
+  if (!isSelected) byId("locks").replaceChildren(...shown.map((lock) => lockRow(lock, since)));
   const held = last.locks.filter((lock) => lock.state === "held").length;
-  byId("count").textContent = `${held} held`;
-  byId("more").textContent = last.complete ? "" : "There are more than are shown here: quorlock locks PATTERN";
+  byId("count").textContent = last.complete ? `${held} held` : `${held} of those that are shown are held, and there are more`;
+  const remarks = [];
+  if (isSelected) remarks.push("This table stands still while text in it is selected.");
+  if (!last.complete) remarks.push("There are more locks than are shown here: quorlock locks PATTERN");
+  byId("more").textContent = remarks.join(" ");
 }
 
 function drawCharts() {
@@ -173,17 +178,33 @@ function lengths(look) {
 function compare(before, after) {
   const states = new Map(before.nodes.map((node) => [node.node, node.state]));
   for (const node of after.nodes) {
-    if (states.get(node.node) !== node.state) note(`${short(node)}: ${STATES[node.state] || node.state}`);
+    if (states.get(node.node) !== node.state) note(`${short(node)}: ${stateWords(node)}`);
   }
-  const held = (look) => new Map(look.locks.filter((lock) => lock.state === "held").map((lock) => [lock.name, lock.holders[0]]));
-  const [old, now] = [held(before), held(after)];
-  for (const [name, holder] of now) {
-    const was = old.get(name);
-    if (!was || was.token !== holder.token) note(`${name}: held by ${holder.who || `token ${holder.token}`}`);
+}
+
+// Notes which locks have changed hands since that could last be said. Where too few nodes answer, or more locks are there than
+// are shown, a lock that is missing says nothing.
+function follow(look, tells) {
+  const there = new Set();
+  for (const lock of look.locks) {
+    there.add(lock.name);
+    const [was, holder] = [known.get(lock.name), lock.holders[0]];
+    if (lock.state === "held") {
+      if (tells && (!was || was.token !== holder.token)) note(`${lock.name}: held by ${holder.who || `token ${holder.token}`}`);
+      known.set(lock.name, holder);
+    } else if (lock.state === "unknown" && was && !was.isUnknown) {
+      note(`${lock.name}: too few nodes answer to say whether it is held`);
+      known.set(lock.name, { ...was, isUnknown: true });
+    } else if (lock.state !== "unknown") {
+      there.delete(lock.name);
+    }
   }
-  for (const [name, holder] of old) {
-    if (now.has(name) || !after.complete) continue;
-    note(`${name}: ${holder.left_ms !== null && holder.left_ms < ENDED_MS ? "ended, released or over" : "released"}`);
+  if (!look.complete || !look.can_lock) return;
+  for (const [name, was] of known) {
+    if (there.has(name)) continue;
+    known.delete(name);
+    const isOver = typeof was.left_ms === "number" && was.left_ms < ENDED_MS;
+    if (tells) note(`${name}: ${isOver ? "ended, released or over" : "released"}`);
   }
 }
 
@@ -195,11 +216,13 @@ function verdict(text, isGood) {
 
 async function look() {
   try {
-    const answer = await fetch(`api/v1/cluster${location.search}`, { cache: "no-store" });
+    const answer = await fetch(`api/v1/cluster${location.search}`, { cache: "no-store", signal: AbortSignal.timeout(ANSWERED_MS) });
     if (!answer.ok) throw new Error(await answer.text());
     const now = await answer.json();
     if (now.error) throw new Error(now.error);
     if (last) compare(last, now);
+    if (known.size > KNOWN_MAX) known = new Map();
+    follow(now, last !== null && last.complete && now.complete);
     longest = lengths(now);
     last = now;
     lastAt = performance.now();
@@ -215,8 +238,11 @@ async function look() {
 
 async function lookOn() {
   for (;;) {
+    const begun = performance.now();
     if (!document.hidden) await look();
-    await new Promise((wake) => setTimeout(wake, EVERY_MS));
+    // Nodes to whom a look is work have twice as long to themselves.
+    const pause = Math.max(EVERY_MS, 2 * (performance.now() - begun));
+    await new Promise((wake) => setTimeout(wake, pause));
   }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -112,11 +112,12 @@ async fn of_this_machine(request: Request, next: Next) -> Response {
 }
 
 fn is_local(headers: &HeaderMap) -> bool {
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
-    matches!(name, Some("127.0.0.1" | "localhost"))
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
+        return false;
+    };
+    let (name, port) = host.split_once(':').unwrap_or((host, "80"));
+    (name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost")) && port.parse::<u16>().is_ok()
 }
 
 async fn page(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
@@ -176,6 +177,9 @@ mod tests {
             ("127.0.0.1:8701", true),
             ("127.0.0.1", true),
             ("localhost:9", true),
+            ("LOCALHOST", true),
+            ("127.0.0.1:@evil.example", false),
+            ("127.0.0.1:evil", false),
             ("evil.example:8701", false),
             ("127.0.0.1.evil.example", false),
             ("localhost.evil.example:8701", false),
@@ -186,5 +190,10 @@ mod tests {
             assert_eq!(is_local(&headers), is_answered, "{host}");
         }
         assert!(!is_local(&HeaderMap::new()));
+        let mut twice = HeaderMap::new();
+        for host in ["127.0.0.1", "evil.example"] {
+            twice.append(header::HOST, host.parse().expect("it is a header"));
+        }
+        assert!(!is_local(&twice));
     }
 }

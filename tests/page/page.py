@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -103,6 +104,32 @@ def wide(url, nodes):
     return driver, ground
 
 
+def without_majority(url, nodes):
+    """What is not known of a lock is not called its end, and an old look is called old."""
+    driver = browser(1280, 900, "light")
+    driver.get(url)
+    holder = subprocess.Popen([PROGRAM, "run", "kept", "--ttl", "40s", "--", "sleep", "60"],
+                              env=dict(os.environ, QUORLOCK_NODES=nodes))
+    becomes(driver, "a lock is held", "#count", lambda seen: seen == ["1 held"])
+    for node in "123":
+        quorlock("cluster", "pause", node, "--dir", DIRECTORY)
+    becomes(driver, "a page says that no lock can be taken", "#verdict", lambda seen: "no lock can be taken" in seen[0])
+    becomes(driver, "a lock of which too little is known is unknown", "#locks tr", lambda seen: "unknown" in seen[0])
+    for node in "123":
+        quorlock("cluster", "resume", node, "--dir", DIRECTORY)
+    becomes(driver, "it is held again", "#count", lambda seen: seen == ["1 held"])
+    events = texts(driver, "#events li")
+    check("no end and no new holder of it is told", not any("released" in one or "held by" in one for one in events[:-1]), events)
+    supervisor = json.loads(quorlock("cluster", "status", "--json", "--dir", DIRECTORY))["pid"]
+    os.kill(supervisor, signal.SIGSTOP)
+    becomes(driver, "a page whose server hangs says so", "#verdict", lambda seen: "has no answer" in seen[0], 20)
+    os.kill(supervisor, signal.SIGCONT)
+    becomes(driver, "it goes on with its server", "#verdict", lambda seen: "5 of 5 nodes vote" in seen[0], 20)
+    holder.terminate()
+    holder.wait()
+    driver.quit()
+
+
 def phone(url, light):
     driver = browser(390, 844, "dark")
     driver.get(url)
@@ -133,6 +160,7 @@ def main():
     up = json.loads(subprocess.run(cluster, capture_output=True, text=True, timeout=60, check=True).stdout)
     nodes = ",".join(node["url"] for node in up["nodes"])
     driver, light = wide(up["page"], nodes)
+    without_majority(up["page"], nodes)
     phone(up["page"], light)
     own_page(nodes)
     quorlock("cluster", "down", "--dir", DIRECTORY)

@@ -132,7 +132,10 @@ impl Deliveries {
         clients: &Clients,
     ) {
         let published = published.into_iter();
-        self.queue(published.map(|one| (one, DurabilityWait::default())), clients);
+        self.queue(
+            published.map(|one| (one, DurabilityWait::default())),
+            clients,
+        );
         self.disconnect_missed(executor, clients);
     }
 

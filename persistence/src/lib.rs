@@ -8,14 +8,14 @@
 //! log), and `disk` (the only contact with the world). Locks, threads and what a frame means are the caller's.
 //!
 //! ```
-//! use quorlock_persistence::{Batch, FrameKind, LogIdentity, LogOptions, MemoryDisk, Recovery};
+//! use quorlock_persistence::{FrameBatch, FrameKind, LogIdentity, LogOptions, MemoryDisk, Recovery};
 //! use std::sync::Arc;
 //!
 //! let disk = MemoryDisk::new();
 //! let identity = LogIdentity { node_id: [1; 20], boot_id: [2; 16], incarnation: 1 };
 //! let mut log = Recovery::read(Arc::new(disk.clone()), &LogOptions::default())?.into_log(identity)?;
 //! let position = log.appender.append(FrameKind::new(1), 0, b"payload");
-//! let mut batch = log.appender.take(Batch::default());
+//! let mut batch = log.appender.take(FrameBatch::default());
 //! log.writer.write(&mut batch)?;
 //! assert_eq!(log.writer.sync()?, position);
 //!

@@ -222,7 +222,7 @@ def present(program, asks, option, folder):
 def prepare_rust(folder):
     """Blocks are linked with what the workspace has built: as a package of their own they would have all of it compiled again,
     with other features."""
-    words = ["cargo", "build", "--quiet", "--locked", "--bins", "--examples", "--message-format", "json"]
+    words = ["cargo", "build", "--quiet", "--locked", "--lib", "--bins", "--examples", "--message-format", "json"]
     told = subprocess.run(words, cwd=ROOT, timeout=1200, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if told.returncode != 0:
         raise Failed(f"{' '.join(words)} ended with {told.returncode}")

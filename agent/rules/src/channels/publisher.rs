@@ -31,8 +31,12 @@ impl Publisher {
         self.number += 1;
         let number = self.number;
         let before = self.last.get_mut(channel).map_or(0, |last| last.0);
-        if before > 0 || self.last.len() < CHANNELS_MAX {
-            self.last.insert(channel.clone(), (number, 0));
+        if let Some(last) = self.last.get_mut(channel) {
+            *last = (number, 0);
+        } else if self.last.len() < CHANNELS_MAX {
+            // A name that shares its request's bytes would keep the whole request.
+            let name = Bytes::copy_from_slice(channel);
+            self.last.insert(name, (number, 0));
         }
         Envelope {
             run: self.run,

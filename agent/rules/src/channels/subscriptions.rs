@@ -90,6 +90,12 @@ impl Subscriptions {
         if self.topics.len() + topics.len() > TOPICS_MAX {
             return Some((id, Err(TOO_MANY)));
         }
+        // Names that share their request's bytes would keep the whole request.
+        let own = |topic: Topic| Topic {
+            name: Bytes::copy_from_slice(&topic.name),
+            ..topic
+        };
+        let topics: Vec<Topic> = topics.into_iter().map(own).collect();
         let of_client = self.clients.entry(client).or_default();
         let mut new = Vec::new();
         for topic in &topics {

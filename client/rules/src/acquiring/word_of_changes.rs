@@ -55,6 +55,12 @@ impl Acquiring {
         };
         self.in_line.ahead = None;
         self.in_line.is_called = self.in_line.may_be_called(now);
+        // A call whose wait is over first asks at its end.
+        let end = self.limit.ends_at();
+        let ends_first = end.is_some_and(|end| until.has_reached(end));
+        if ends_first {
+            return self.called(context);
+        }
         self.stage = Stage::Pausing(until);
     }
 

@@ -31,14 +31,14 @@ struct Listener {
     since_ns: Option<u64>,
     /// What has come in this life.
     got: BTreeSet<Bytes>,
-    /// The last one of each publisher and channel.
-    last: BTreeMap<(usize, Bytes), u64>,
+    /// The last one of each publisher, run of an agent, and channel.
+    last: BTreeMap<(usize, usize, Bytes), usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Publisher {
     agent: usize,
-    number: u64,
+    number: usize,
 }
 
 #[derive(Debug)]
@@ -120,7 +120,9 @@ impl World {
         publisher.number += 1;
         let (agent, payload) = (publisher.agent, format!("{number}.{}", publisher.number));
         let channel = CHANNELS[self.below(CHANNELS.len())];
-        let payload = format!("{payload}.{channel}");
+        // The messages of one run of an agent have an order. One that was given up may still come from another.
+        let run = self.agents.client_of(agent);
+        let payload = format!("{payload}.{run}.{channel}");
         let now_ns = self.now();
         // Behind faults everything has to have its time first.
         let is_due = self.plan.faults.is_empty() || now_ns > self.healed_ns + WELL_MS * MS;
@@ -198,9 +200,9 @@ impl World {
         while let Some((agent, channel, payload)) = self.agents.delivered.pop_front() {
             let name = String::from_utf8_lossy(&channel).into_owned();
             let text = String::from_utf8_lossy(&payload).into_owned();
-            let mut parts = text.splitn(3, '.');
-            let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
-            let (Some(publisher), Some(number)) = (number(), number()) else {
+            let mut parts = text.splitn(4, '.');
+            let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
+            let (Some(publisher), Some(number), Some(run)) = (number(), number(), number()) else {
                 self.violation = Some(format!("{text:?} was never published"));
                 return;
             };
@@ -208,7 +210,6 @@ impl World {
                 self.violation = Some(format!("message {text} has come on channel {name}"));
                 return;
             }
-            let publisher = usize::try_from(publisher).unwrap_or(0);
             for (at, listener) in self.messages.listeners.iter_mut().enumerate() {
                 if listener.agent != agent
                     || listener.since_ns.is_none()
@@ -221,7 +222,7 @@ impl World {
                     self.violation =
                         Some(format!("message {text} has reached listener {at} twice"));
                 }
-                let last = listener.last.insert((publisher, channel.clone()), number);
+                let last = (listener.last).insert((publisher, run, channel.clone()), number);
                 if last.is_some_and(|last| last > number) {
                     self.violation = Some(format!(
                         "message {text} has reached listener {at} behind number {last:?}"

@@ -144,7 +144,7 @@ impl Agents {
         self.start(agent);
     }
 
-    /// The process of an agent is killed: its requests have no reply, and its connections to nodes end.
+    /// The process of an agent is killed: its requests and those on their way have no reply, and its connections to nodes end.
     pub fn kill(&mut self, number: usize) {
         let running = &mut self.agents[number];
         if !std::mem::take(&mut running.is_alive) {
@@ -159,9 +159,12 @@ impl Agents {
         *running = Running::new(&self.setting, seed, number, client);
         running.is_alive = false;
         let of_it = self.open.extract_if(.., |_, agent| *agent == number);
-        for (id, _) in of_it {
-            self.replies.insert(id, Answer::Disconnected);
-        }
+        let on_their_way = (self.arriving).extract_if(.., |_, (agent, ..)| *agent == number);
+        let lost = of_it
+            .map(|(id, _)| id)
+            .chain(on_their_way.map(|(id, _)| id));
+        self.replies
+            .extend(lost.map(|id| (id, Answer::Disconnected)));
     }
 
     /// A process of an agent is started if none runs.

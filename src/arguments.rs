@@ -9,7 +9,7 @@ use clap::Parser;
 
 #[cfg(feature = "experiment")]
 use crate::experiment;
-use crate::inspect::{doctor, force_release, locks, status, wait, who};
+use crate::inspect::{doctor, force_release, locks, members, status, wait, who};
 #[cfg(feature = "http")]
 use crate::page;
 use crate::{acquire, agent, cluster, elect, extend, generated, log, node, release, run};
@@ -74,6 +74,8 @@ pub(crate) enum Subcommand {
     Man(generated::ManPages),
     /// Show what each node does, and whether locks can be taken
     Status(status::Arguments),
+    /// Add a node to the list of all clients or remove one, while they take locks
+    Members(members::Arguments),
     /// Find what is wrong with the nodes, each with its remedy
     Doctor(doctor::Arguments),
     /// Show nodes and locks in a browser

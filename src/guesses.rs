@@ -96,6 +96,8 @@ or who holds one with: quorlock who NAME
 
 kill: kill a node of a cluster with: quorlock cluster kill N
 
+join add-node remove-node member resize scale: add and remove nodes of a cluster with: quorlock members
+
 restart: restart a node of a cluster with: quorlock cluster restart N
 
 logs: print what the nodes of a cluster log with: quorlock cluster logs

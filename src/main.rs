@@ -149,6 +149,7 @@ fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure>
         Subcommand::Release(arguments) => release::run(&arguments, format),
         Subcommand::Locks(arguments) => inspect::locks::run(&arguments, format),
         Subcommand::Status(arguments) => inspect::status::run(&arguments, format),
+        Subcommand::Members(arguments) => inspect::members::run(&arguments, format),
         Subcommand::Doctor(arguments) => inspect::doctor::run(&arguments, format),
         Subcommand::ForceRelease(arguments) => inspect::force_release::run(&arguments, format),
         Subcommand::Wait(arguments) => inspect::wait::run(&arguments, format),

@@ -85,7 +85,7 @@ fn init(directory: &Path, config: &Config, format: Format) -> Result<ExitCode, F
     let shown = directory.display();
     let word = shell_word(&shown);
     let text = format!("{shown} is now node {id}; start it with: quorlock server --dir {word}");
-    let (cluster, size) = (&config.cluster_id, config.cluster_size);
+    let (cluster, size) = (&config.cluster_id, config.cluster_size.nodes());
     let value =
         json!({ "id": id.to_string(), "dir": directory, "cluster": cluster, "cluster_size": size });
     format.result(text, &value);

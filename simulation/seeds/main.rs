@@ -30,10 +30,12 @@ mod fault_class;
 mod faults;
 mod fences;
 mod forced;
+mod forgetting;
 mod ledger;
 mod leftovers;
 mod listeners;
 mod machine;
+mod members;
 mod observers;
 mod outcomes;
 mod plan;
@@ -99,6 +101,9 @@ struct Arguments {
     /// Candidates of an election, and an observer in each client.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "readers"])]
     election: bool,
+    /// Clients with lists of three lengths, and an operator who adds two members one after the other.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "readers", "forced", "election"])]
+    members: bool,
     /// Stop at the first seed that fails.
     #[arg(long)]
     first_failure: bool,
@@ -125,6 +130,7 @@ impl Arguments {
             _ if self.election => Plan::of(seed).electing(),
             _ if self.waiters => Plan::of(seed).waiting(),
             _ if self.told => Plan::of(seed).waiting_for_word(),
+            _ if self.members => Plan::of(seed).with_changing_members(),
             _ if self.far => Plan::far(seed),
             (None, Some(permits)) => Plan::of(seed).of_permits(permits),
             (None, None) => Plan::of(seed),

@@ -64,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) has_lines: bool,
     /// One of these clients is far away, and the others are near and hold the lock for a moment.
     pub(crate) is_far: bool,
+    /// Members are added while clients with lists of three lengths take locks.
+    pub(crate) has_changing_members: bool,
     /// Callers are candidates, and each client has an observer.
     pub(crate) is_election: bool,
 }
@@ -125,6 +127,7 @@ impl Plan {
             has_lines: true,
             is_far: false,
             is_election: false,
+            has_changing_members: false,
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),
@@ -145,6 +148,7 @@ impl Plan {
             5 => self.waiting(),
             6 => self.with_readers(),
             7 => self.electing(),
+            8 => self.with_changing_members(),
             _ => self,
         };
         match Random::of(&[seed, 17]).chance(1, 12) {
@@ -205,7 +209,7 @@ impl Plan {
     }
 
     /// Whether no node forgets what it took without knowing that, and each client knows how long a validity lasts.
-    fn nodes_are_known(&self) -> bool {
+    pub(super) fn nodes_are_known(&self) -> bool {
         !matches!(
             self.faults,
             FaultClass::Entries
@@ -329,61 +333,6 @@ impl Plan {
         !matches!(self.faults, FaultClass::Emptied | FaultClass::RolledBack)
     }
 
-    /// The same with five nodes that forget, one at a time, and serve at once; and callers that ask for this many spare votes.
-    pub(crate) fn forgetful(seed: u64, spare_votes: usize) -> Plan {
-        Plan {
-            nodes: 5,
-            names: 1,
-            permits: None,
-            spare_votes,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_forced_releases: false,
-            has_readers: false,
-            trusts_fsync: false,
-            faults: FaultClass::Emptied,
-            away: 2,
-            is_together: false,
-            is_crowded: false,
-            is_in_step: false,
-            // No client heals a lock that is held under a token alone.
-            is_by_token: true,
-            is_several: false,
-            is_waiting: false,
-            ..Plan::of(seed)
-        }
-    }
-
-    /// The same with five nodes that sync each write, and of which one at a time is put back to an image of itself.
-    pub(crate) fn rolled_back(seed: u64) -> Plan {
-        Plan {
-            fsync: "always",
-            faults: FaultClass::RolledBack,
-            ..Plan::forgetful(seed, 0)
-        }
-    }
-
-    /// The same seed with clients whose clocks stand still now and then.
-    pub(crate) fn stopped_clocks(seed: u64) -> Plan {
-        Plan {
-            permits: None,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_forced_releases: false,
-            has_readers: false,
-            trusts_fsync: false,
-            faults: FaultClass::StoppedClocks,
-            away: 1,
-            is_together: false,
-            is_crowded: false,
-            is_in_step: false,
-            is_by_token: false,
-            is_several: false,
-            is_waiting: false,
-            ..Plan::of(seed)
-        }
-    }
-
     /// The same seed with three nodes that are 100 ms away, leases of a few of such ways, and connections that swallow
     /// everything: answers to renewals are under way while connections are given up.
     pub(crate) fn silence(seed: u64) -> Plan {
@@ -476,7 +425,7 @@ impl Plan {
                 | FaultClass::Answers
                 | FaultClass::Entries
         );
-        is_minority && is_checked
+        is_minority && is_checked && !self.has_changing_members
     }
 
     /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
@@ -486,6 +435,7 @@ impl Plan {
             && self.lock_delay_ms == 0
             && self.permits.is_none()
             && !self.has_readers
+            && !self.has_changing_members
     }
 
     /// Whether clients are given the id of their cluster: where a majority of the addresses may lead elsewhere.

@@ -29,6 +29,8 @@ pub(super) enum Step {
     Force(Sighting),
     /// The holder of a lock that was ended on all nodes has had the time to learn of it.
     ForceNoticed((usize, OperationId)),
+    /// The operator adds members.
+    ChangeMembers,
     Fault(usize),
     /// This client's answers were late, and now it is cut off.
     CutOff(usize),

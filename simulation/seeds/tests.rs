@@ -195,6 +195,25 @@ fn observers_of_an_election_are_told_what_a_majority_holds_and_no_fence_goes_dow
 }
 
 #[test]
+fn clients_with_lists_of_different_lengths_never_hold_a_lock_together_while_members_are_added() {
+    let (mut acquired, mut resized, mut faults) = (0, 0, 0);
+    for seed in 0..3 * SEEDS {
+        let report =
+            run(&Plan::of(seed).with_changing_members(), false).unwrap_or_else(|violation| {
+                panic!(
+                    "seed {seed}: {violation}\nshow it with: cluster-seeds --members --seed {seed}"
+                )
+            });
+        acquired += report.acquired;
+        resized += report.resized;
+        faults += report.faults.values().sum::<u64>();
+    }
+    assert!(acquired > SEEDS * 20, "{acquired} acquisitions");
+    assert!(resized > SEEDS * 10, "{resized} changes");
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..4 {
         let plan = Plan::of(seed);

@@ -17,6 +17,7 @@ use super::fences::SeenFences;
 use super::forced::ForcedReleases;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
+use super::members::Members;
 use super::observers::Observers;
 use super::plan::Plan;
 use super::readers::Readers;
@@ -52,6 +53,8 @@ pub(crate) struct SeedReport {
     pub(crate) refenced: u64,
     /// Ceilings that the operator has given to nodes.
     pub(crate) adopted: u64,
+    /// How often the operator has told a node another number of members.
+    pub(crate) resized: u64,
     /// What went wrong, and how often.
     pub(crate) faults: BTreeMap<PlannedFault, u64>,
     /// Connections that clients made.
@@ -86,6 +89,7 @@ pub(super) struct World {
     pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
     pub(super) holds: Vec<CallerHold>,
     pub(super) leftovers: Leftovers,
+    pub(super) members: Members,
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
     pub(super) fences: SeenFences,
@@ -151,6 +155,7 @@ impl World {
             open: BTreeMap::new(),
             holds: Vec::new(),
             leftovers: Leftovers::of(plan.nodes),
+            members: Members::of(plan.nodes),
             by_token: Tokens::default(),
             delays: Delays::default(),
             fences: SeenFences::default(),
@@ -172,6 +177,7 @@ impl World {
     fn prepare(&mut self) {
         self.add_listeners();
         self.add_observers();
+        self.begin_members();
         for caller in 0..self.callers.len() {
             let at_ns = match self.plan.is_in_step {
                 true => SECOND_NS / 2,
@@ -242,6 +248,7 @@ impl World {
             Step::LookAtLocks => self.look_at_locks(),
             Step::Force(sighting) => self.force(&sighting),
             Step::ForceNoticed(held) => self.force_noticed(held),
+            Step::ChangeMembers => self.change_members(),
             Step::Fault(node) => self.fault(node),
             Step::CutOff(client) => self.cut_off_after_late(client),
             Step::Heal(node, healing) => self.heal(node, healing),
@@ -305,10 +312,15 @@ impl World {
 /// The nodes and clients of a plan.
 fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
     let (ways_ns, jitter) = ways(plan);
+    let sizes = plan.has_changing_members.then(|| plan.sizes());
+    let first = sizes
+        .as_ref()
+        .map(|[first, ..]| ("cluster-size", first.as_str()));
+    let directives: Vec<_> = directives(plan).into_iter().chain(first).collect();
     let layout = Layout {
         seed: plan.seed,
         nodes: plan.nodes,
-        directives: &directives(plan),
+        directives: &directives,
         sizes: LogOptions {
             first_segment_bytes: 256 << 10,
             segment_bytes: 256 << 10,
@@ -316,6 +328,7 @@ fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
         },
         client_rates_ppm: &|random| (rate_ppm(plan, random), steered_ppm(plan, random)),
         node_rate_ppm: &|random| rate_ppm(plan, random),
+        listed: &|client| plan.listed_by(client),
         configure: &|builder| {
             let builder = builder
                 .spare_votes(plan.spare_votes)

@@ -233,6 +233,30 @@ impl Nodes {
         names.iter().map(row).collect()
     }
 
+    /// Has each node go by this number of nodes, also after its next start; returns why that is not in its configuration file, where
+    /// it is not.
+    pub(super) async fn set_cluster_size(
+        &mut self,
+        size: &str,
+    ) -> Vec<Result<Option<String>, String>> {
+        let set = question::request(&[b"CONFIG", b"SET", b"cluster-size", size.as_bytes()]);
+        let rewrite = question::request(&[b"CONFIG", b"REWRITE"]);
+        let asked = self.all.iter_mut().map(async |node| {
+            let node = node.asked.as_mut().map_err(|why| why.clone())?;
+            let mut ask = async |question: &Vec<u8>| {
+                let replies = node.link.ask(std::slice::from_ref(question)).await?;
+                match &replies[..] {
+                    [NodeReply::Text(text)] if text == b"OK" => Ok(()),
+                    [other] => Err(other.refusal()),
+                    _ => Err("it does not answer".to_owned()),
+                }
+            };
+            ask(&set).await?;
+            Ok(ask(&rewrite).await.err())
+        });
+        all_of(asked).await
+    }
+
     /// What each node says to the end of this lock by force.
     pub(super) async fn force_release(
         &mut self,

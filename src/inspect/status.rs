@@ -149,6 +149,7 @@ pub(super) fn value(node: &ListedNode, state: &NodeState) -> Value {
         value["incarnation"] = json!(identity.map(|identity| identity.incarnation));
         value["cluster_id"] = json!(facts.cluster_id.as_deref());
         value["cluster_size"] = json!(facts.cluster_size);
+        value["cluster_size_next"] = json!(facts.next_size);
         value["version"] = json!(facts.version);
         value["fsync"] = json!(facts.fsync);
         value["round_trip_us"] = json!(u64::try_from(asked.round_trip.as_micros()).ok());

@@ -28,6 +28,7 @@ mod log_displaced;
 mod log_dump;
 mod log_repair;
 mod many_starts;
+mod members;
 mod prefix;
 mod refusals;
 mod relay;

@@ -114,6 +114,7 @@ impl Agents {
             },
             client_rates_ppm: &|random| (rate(random), 0),
             node_rate_ppm: &rate,
+            listed: &|_| nodes,
             configure: &|builder| builder,
             ways_ns: vec![vec![way_ns; nodes]; setting.agents],
             is_in_step: false,

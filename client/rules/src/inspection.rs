@@ -10,6 +10,7 @@ pub mod cluster_view;
 pub mod findings;
 pub mod forced;
 pub mod lock_view;
+pub mod members;
 pub mod node_facts;
 pub mod node_reply;
 pub mod question;

@@ -7,13 +7,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::votes::{Identity, NODES_MAX, NodeIndex, majority};
+use crate::votes::{Identity, NODES_MAX, NodeIndex, is_list_of, majority};
 
 /// Which cluster a node says it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Membership {
     pub(crate) cluster_id: Option<Arc<str>>,
     pub(crate) cluster_size: Option<usize>,
+    /// How many it will have, while one is added or removed.
+    pub(crate) next_size: Option<usize>,
 }
 
 /// How far a node's log had come, in the positions of its log.
@@ -95,10 +97,9 @@ impl Register {
     /// another set of nodes excludes nobody.
     pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
         self.named.remove(&node);
-        if let Some(size) = said
-            .cluster_size
-            .filter(|size| *size != self.entries && self.entries > 0)
-        {
+        let is_list = || is_list_of(self.entries, said.cluster_size, said.next_size);
+        let other = || self.entries > 0 && !is_list();
+        if let Some(size) = said.cluster_size.filter(|_| other()) {
             return Admission::OtherSize(size);
         }
         let Some(theirs) = &said.cluster_id else {
@@ -203,6 +204,37 @@ mod tests {
         Membership {
             cluster_id: (!cluster.is_empty()).then(|| Arc::from(cluster)),
             cluster_size,
+            next_size: None,
+        }
+    }
+
+    #[test]
+    fn while_a_member_is_added_or_removed_clients_with_either_list_get_votes() {
+        let votes = |entries, size, next| {
+            let mut register = Register::new(entries, None);
+            let said = Membership {
+                next_size: next,
+                ..member("blue", Some(size))
+            };
+            register.admit_member(0, &said) == Admission::Votes
+        };
+        for (entries, size, next, may_vote) in [
+            (5, 5, None, true),
+            (6, 5, None, false),
+            (5, 5, Some(6), true),
+            (6, 5, Some(6), true),
+            (4, 5, Some(6), false),
+            (7, 5, Some(6), false),
+            (5, 6, Some(5), true),
+            // Majorities of five and of seven may have no node in common.
+            (7, 5, Some(7), false),
+            (5, 5, Some(7), true),
+        ] {
+            assert_eq!(
+                votes(entries, size, next),
+                may_vote,
+                "{entries} listed of {size} and {next:?}"
+            );
         }
     }
 

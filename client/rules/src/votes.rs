@@ -66,6 +66,17 @@ pub const fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
+/// Whether a list of so many entries may be that of a cluster of which a node says that it has `size` nodes, and `next` from a
+/// change on that has begun. A second number that differs by more than one counts for nothing: a majority of each of two such
+/// lists may have no node in common.
+pub(crate) fn is_list_of(entries: usize, size: Option<usize>, next: Option<usize>) -> bool {
+    let Some(size) = size else {
+        return true;
+    };
+    let next = next.filter(|next| next.abs_diff(size) == 1);
+    size == entries || next == Some(entries)
+}
+
 /// Who a node is, and which of its lives this is.
 ///
 /// A Quorlock node keeps its id over restarts and counts its incarnations; Redis and Valkey draw

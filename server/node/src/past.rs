@@ -138,6 +138,7 @@ mod tests {
 
     use super::*;
     use crate::clock::SettableClock;
+    use crate::config::ClusterSize;
     use crate::start::for_tests;
 
     fn with(name: &str, value: &str) -> Config {
@@ -190,7 +191,7 @@ mod tests {
     fn a_first_start_waits_where_more_is_configured_than_for_a_try_or_as_its_operator_says() {
         let of = |value, cluster_size| {
             let mut config = with("first-start", value);
-            config.cluster_size = cluster_size;
+            config.cluster_size = ClusterSize::of(cluster_size);
             let policy = policy(&config);
             (policy.first_start_waits, policy.vouches_for_first_start)
         };

@@ -117,7 +117,7 @@ impl StopMark {
 
 /// The start behind the sockets: reads the log, judges the past, puts START on record. Needs neither a
 /// network nor a thread.
-pub fn begin(plan: StartPlan, reach: ListenInfo) -> Result<Begun, StartError> {
+pub fn begin(mut plan: StartPlan, reach: ListenInfo) -> Result<Begun, StartError> {
     let known = NodeIdentity::read(&*plan.disk)?;
     let syncs_each = plan.config.appendonly && plan.config.appendfsync == AppendFsync::Always;
     let options = LogOptions {
@@ -160,6 +160,7 @@ pub fn begin(plan: StartPlan, reach: ListenInfo) -> Result<Begun, StartError> {
         incarnation: start.incarnation,
     };
     let log = open_log(recovery, &plan.disk, &options, log_identity)?;
+    (plan.config.cluster_size).default_to(identity.cluster_size);
     let part_bytes = plan.part_bytes;
     let judged = Judged {
         start,
@@ -234,7 +235,7 @@ fn of_cluster(identity: NodeIdentity, plan: &StartPlan) -> Result<NodeIdentity, 
         }
         (asked, made_for) => Ok(NodeIdentity {
             cluster_id: asked.clone().or_else(|| made_for.clone()),
-            cluster_size: match plan.config.cluster_size {
+            cluster_size: match plan.config.cluster_size.nodes() {
                 0 => identity.cluster_size,
                 asked => asked,
             },

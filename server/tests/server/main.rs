@@ -9,6 +9,7 @@
 mod blocking;
 mod channels;
 mod client;
+mod cluster_size;
 mod command_statistics;
 mod compaction;
 mod config_rewrite;

@@ -30,6 +30,8 @@ pub struct Layout<'a> {
     pub client_rates_ppm: &'a dyn Fn(&mut Random) -> (i32, i32),
     /// The rate of a node's clock.
     pub node_rate_ppm: &'a dyn Fn(&mut Random) -> i32,
+    /// How many of the nodes a client lists, the first ones.
+    pub listed: &'a dyn Fn(usize) -> usize,
     /// What clients are built with, besides the nodes.
     pub configure: &'a dyn Fn(RedlockBuilder) -> RedlockBuilder,
     /// The way of each client to each node, in nanoseconds.
@@ -53,7 +55,8 @@ impl Layout<'_> {
     /// If a directive does not exist, or the client refuses what it is built with.
     pub fn build<Step>(self) -> Cluster<Step> {
         let (seed, clients) = (self.seed, self.ways_ns.len());
-        let rules = |number: usize| client_rules(seed, self.nodes, number, self.configure);
+        let rules =
+            |number: usize| client_rules(seed, (self.listed)(number), number, self.configure);
         let server = |node: usize| {
             let mut random = Random::of(&[seed, 4, node as u64]);
             let node_seed = random.number();

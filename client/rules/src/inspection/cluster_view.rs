@@ -142,8 +142,8 @@ pub fn counted_identity(
     (node, listed): (usize, usize),
     votes_by_address: bool,
 ) -> Result<Identity, String> {
-    match facts.cluster_size {
-        Some(size) if size != listed => Err(format!(
+    match facts.other_size(listed) {
+        Some(size) => Err(format!(
             "its cluster has {size} nodes, and {listed} are listed: list all of them"
         )),
         _ if facts.identity.is_none() && !votes_by_address => Err(
@@ -173,7 +173,7 @@ fn own_state(facts: &NodeFacts, listed: usize, votes_by_address: bool) -> NodeSt
     if facts.is_replica {
         return NodeState::Replica;
     }
-    if let Some(size) = facts.cluster_size.filter(|size| *size != listed) {
+    if let Some(size) = facts.other_size(listed) {
         return NodeState::OtherSize(size);
     }
     if facts.identity.is_none() && !votes_by_address {

@@ -4,12 +4,14 @@
 //! addresses, and said so.
 
 mod limits;
+mod members;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use super::cluster_view::{ClusterView, NodeState};
 use super::node_facts::NodeFacts;
+use members::of_members;
 
 /// What is known of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +79,7 @@ pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
     }
     findings.extend(of_count(nodes.len()));
     findings.extend(of_versions(nodes));
+    findings.extend(of_members(nodes));
     findings.extend(of_machines(nodes));
     findings.sort_by_key(|finding| finding.severity);
     findings

@@ -10,7 +10,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 use super::node_reply::NodeReply;
 use super::question::Dialect;
 use crate::protocol::meaning;
-use crate::votes::Identity;
+use crate::votes::{Identity, is_list_of};
 
 /// A node's INFO.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct NodeFacts {
     pub cluster_id: Option<Arc<str>>,
     /// How many nodes that has.
     pub cluster_size: Option<usize>,
+    /// How many it will have, while a member is added or removed.
+    pub next_size: Option<usize>,
     /// When it writes to its disk; `none` where it keeps no log.
     pub fsync: Option<String>,
     /// How long it takes to write to its disk.
@@ -64,6 +66,12 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
+    /// The size of its cluster, where a list of so many entries is not one of that cluster.
+    pub(super) fn other_size(&self, listed: usize) -> Option<usize> {
+        let is_other = !is_list_of(listed, self.cluster_size, self.next_size);
+        self.cluster_size.filter(|_| is_other)
+    }
+
     /// Reads the reply to INFO.
     ///
     /// # Errors
@@ -101,6 +109,7 @@ impl NodeFacts {
             is_loading: info.is_loading,
             cluster_id: info.membership.cluster_id,
             cluster_size: info.membership.cluster_size,
+            next_size: info.membership.next_size,
             fsync,
             sync_time: number("quorlock_sync_usec").map(Duration::from_micros),
             wall: number("server_time_usec").map(Duration::from_micros),

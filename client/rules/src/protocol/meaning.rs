@@ -253,7 +253,7 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
             cluster: cluster(),
         })
     };
-    let size = field("quorlock_cluster_size").and_then(|value| value.parse().ok());
+    let size = |name| field(name)?.parse().ok().filter(|size| *size > 0);
     let delay_ms = field("restart_delay_remaining_ms").and_then(|value| value.parse().ok());
     let position = |name| field(name)?.parse().ok();
     let log = || {
@@ -269,7 +269,8 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
         is_loading: field("loading") == Some("1"),
         membership: Membership {
             cluster_id: cluster(),
-            cluster_size: size.filter(|size| *size > 0),
+            cluster_size: size("quorlock_cluster_size"),
+            next_size: size("quorlock_cluster_size_next"),
         },
     })
 }
@@ -473,7 +474,15 @@ mod tests {
             (member.cluster_id.as_deref(), member.cluster_size),
             (Some("blue"), Some(5))
         );
-        let alone = read("quorlock_cluster_id:\r\nquorlock_cluster_size:0\r\n").membership;
+        let changing =
+            read("quorlock_cluster_size:5\r\nquorlock_cluster_size_next:6\r\n").membership;
+        assert_eq!(
+            (changing.cluster_size, changing.next_size),
+            (Some(5), Some(6))
+        );
+        let alone =
+            read("quorlock_cluster_id:\r\nquorlock_cluster_size:0\r\nquorlock_cluster_size_next:0")
+                .membership;
         assert_eq!(alone, Membership::default());
         let waiting = read("restart_delay:1\r\nrestart_delay_remaining_ms:250\r\n");
         assert_eq!(waiting.delay_left, Some(Duration::from_millis(250)));

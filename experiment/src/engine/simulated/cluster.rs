@@ -34,6 +34,7 @@ pub(super) fn cluster(
         },
         client_rates_ppm: &|random| (drift_ppm(random), 0),
         node_rate_ppm: &drift_ppm,
+        listed: &|_| usize::from(nodes),
         // Whoever waits finds out at once what nodes have forgotten.
         configure: &|builder| builder.stand_in_line(false),
         ways_ns,

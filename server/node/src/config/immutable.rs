@@ -66,7 +66,7 @@ const REASONS: &[(&[&str], &str)] = &[
         "a client that may send CONFIG SET could let all others wait; change the configuration and restart the node",
     ),
     (
-        &["cluster-id", "cluster-size", "node-name"],
+        &["cluster-id", "node-name"],
         "clients take the node for the one that it said it was; change the configuration and restart the node",
     ),
 ];

@@ -9,6 +9,7 @@ mod bind;
 mod book_tests;
 mod catalogue;
 mod clients;
+mod cluster_size;
 mod command_line;
 mod diagnostics;
 mod directive;
@@ -46,6 +47,8 @@ use users::ConfiguredUsers;
 pub use bind::Bind;
 pub use catalogue::directives;
 pub use clients::{ClientMemory, OutputLimit, OutputLimits};
+pub(crate) use cluster_size::Change as SizeChange;
+pub use cluster_size::ClusterSize;
 pub use command_line::{Invocation, USAGE, parse};
 pub use diagnostics::{Latency, Percentile};
 pub use directive::Directive;
@@ -182,7 +185,7 @@ pub struct Config {
     /// The cluster this node belongs to.
     pub cluster_id: Option<String>,
     /// How many nodes the cluster has; 0 if that is not said.
-    pub cluster_size: u8,
+    pub cluster_size: ClusterSize,
     /// What people call this node.
     pub node_name: Option<String>,
     /// Bound on the difference in rate between any two clocks, in millionths.
@@ -361,7 +364,7 @@ impl Default for Config {
             script_native: true,
             workers: 0,
             cluster_id: None,
-            cluster_size: 0,
+            cluster_size: ClusterSize::default(),
             node_name: None,
             clock_drift_millionths: 10_000,
             kept: BTreeMap::new(),

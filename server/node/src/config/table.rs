@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clients::ClientMemory;
+use super::cluster_size::ClusterSize;
 use super::directive::Directive;
 use super::settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RESTART_DELAYS, RestartDelay,
@@ -469,13 +470,15 @@ pub(super) const USED: &[Directive] = &[
     Directive::used(
         "cluster-size",
         "0",
-        "0 to 64",
+        "0 to 64, or two numbers that differ by one",
         "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0: what the directory was made for, or \
          not said. Our Redlock client gets no vote of a node whose cluster has more or fewer nodes than the client \
-         lists. Without it, clients that list other nodes than each other can hold the same lock.",
-        |c, v| integer(one(v)?, 0, 64).map(|nodes| c.cluster_size = nodes),
+         lists. Without it, clients that list other nodes than each other can hold the same lock. Two numbers, such as \
+         `5 6`, while a member is added or removed: clients with either list get votes.",
+        |c, v| ClusterSize::parse(v).map(|size| c.cluster_size = size),
         |c| c.cluster_size.to_string(),
-    ),
+    )
+    .live(),
     Directive::used(
         "node-name",
         "\"\"",

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use quorlock_engine::ReplyBudget;
 use quorlock_engine::control::Durability;
+use quorlock_engine::{RawTime, ReplyBudget};
 
 use crate::clock::saturated;
 use crate::config::{AppendFsync, Config};
@@ -25,6 +25,8 @@ pub(crate) struct NodeSettings {
     rewriting: Mutex<()>,
     slow_from_ns: AtomicU64,
     latency_from_ns: AtomicU64,
+    /// When the size of the cluster was changed so that some clients have lost their votes, in nanoseconds of the raw clock.
+    size_changed_raw_ns: AtomicU64,
     /// Counts the changes, so that who keeps a copy of something notices them.
     version: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl NodeSettings {
             rewriting: Mutex::default(),
             slow_from_ns: AtomicU64::new(u64::MAX),
             latency_from_ns: AtomicU64::new(u64::MAX),
+            size_changed_raw_ns: AtomicU64::new(0),
             version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
@@ -82,6 +85,16 @@ impl NodeSettings {
             .store(latency_from_ns, Ordering::Relaxed);
         *self.config() = config;
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// When clients have lost their votes by a change of the cluster's size; [`RawTime::ZERO`] where none have.
+    pub(crate) fn size_changed_raw(&self) -> RawTime {
+        RawTime::from_nanos(self.size_changed_raw_ns.load(Ordering::Relaxed))
+    }
+
+    /// Clients have lost their votes now; to be called with the engine locked.
+    pub(crate) fn note_size_change(&self, now_raw: RawTime) {
+        (self.size_changed_raw_ns).store(now_raw.as_nanos(), Ordering::Relaxed);
     }
 
     /// Another number after each change.

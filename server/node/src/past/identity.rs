@@ -62,7 +62,7 @@ impl NodeIdentity {
         Self {
             id: NodeId(bytes),
             cluster_id: config.cluster_id.clone(),
-            cluster_size: config.cluster_size,
+            cluster_size: config.cluster_size.nodes(),
         }
     }
 
@@ -160,11 +160,12 @@ mod tests {
     use quorlock_persistence::MemoryDisk;
 
     use super::*;
+    use crate::config::ClusterSize;
 
     fn identity(cluster: Option<&str>, size: u8) -> NodeIdentity {
         let mut config = Config::default();
         config.set("cluster-id", &[cluster.unwrap_or("")]).unwrap();
-        config.cluster_size = size;
+        config.cluster_size = ClusterSize::of(size);
         let bytes = std::array::from_fn(|at| u8::try_from(at * 13).unwrap());
         NodeIdentity::known(bytes, &config)
     }

@@ -9,6 +9,7 @@ use quorlock_engine::{
 };
 use quorlock_persistence::Position;
 
+use super::members;
 use crate::config::{Config, NoTtlDurability, RestartDelayReply, Tls, is_of_tls};
 use crate::core::certificates::Installation;
 use crate::core::commit::Failure;
@@ -19,7 +20,7 @@ use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 
 pub(crate) fn config(
-    _: &mut Session,
+    session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
 ) -> Result<Answer, Failure> {
@@ -28,7 +29,7 @@ pub(crate) fn config(
         (b"get", []) => Reply::Error(ErrorReply::wrong_arity("config|get")),
         (b"get", patterns) => matching(batch, patterns),
         (b"set", [] | [_]) => Reply::Error(ErrorReply::wrong_arity("config|set")),
-        (b"set", pairs) => return set(batch, pairs),
+        (b"set", pairs) => return set(session, batch, pairs),
         (b"resetstat", []) => {
             batch.node.statistics.reset(batch.node.clients.total());
             batch.node.access.denials().count_anew();
@@ -109,7 +110,7 @@ fn rewrite(batch: &mut Batch<'_>) -> Reply {
     }
 }
 
-fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
+fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     let node = batch.node;
     let certificates = match certificates(batch, words) {
         Ok(certificates) => certificates,
@@ -125,6 +126,10 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     if let Err(error) = within_what_the_process_has(node, &before, &after) {
         return Ok(Answer::Reply(Reply::Error(error)));
     }
+    let of_members = match members::judge(node, executor.time.raw, &before, &after) {
+        Ok(change) => change,
+        Err(why) => return Ok(Answer::Reply(Reply::Error(failed("cluster-size", &why)))),
+    };
     if certificates.as_ref().is_some_and(|it| it.tls != after.tls) {
         return Ok(Answer::Reply(Reply::Error(CHANGED_MEANWHILE)));
     }
@@ -164,6 +169,7 @@ fn set(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
         });
         debug_assert!(changed.is_ok(), "nothing about it can fail");
     }
+    members::carry_out(session, batch, of_members)?;
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
     node.signals.activity.notify_all();

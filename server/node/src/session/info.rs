@@ -157,7 +157,9 @@ fn identity(page: &mut InfoText<'_>) {
         "quorlock_cluster_id",
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
-    page.field("quorlock_cluster_size", node.facts.identity.cluster_size);
+    let size = node.configured(|it| it.cluster_size);
+    page.field("quorlock_cluster_size", size.nodes());
+    page.field("quorlock_cluster_size_next", size.next().unwrap_or(0));
     page.field(
         "run_id",
         node.facts.identity.run_id(node.facts.start.incarnation),

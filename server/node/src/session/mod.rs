@@ -29,6 +29,7 @@ mod latency_graph;
 #[cfg(test)]
 mod latency_tests;
 mod made_once;
+mod members;
 mod memory;
 #[cfg(test)]
 mod memory_tests;

@@ -1,0 +1,52 @@
+//! A change of the number of nodes in the cluster while clients take locks; [`ClusterSize`] says which may be made.
+//!
+//! Our client asks a node for that number once for each connection. So clients whose list gets no vote any more are
+//! disconnected: they ask again.
+//!
+//! [`ClusterSize`]: crate::config::ClusterSize
+
+use std::time::Duration;
+
+use quorlock_engine::RawTime;
+
+use super::client_kill;
+use crate::clock::saturated_nanos;
+use crate::config::{Config, SizeChange};
+use crate::core::commit::Failure;
+use crate::core::state::NodeState;
+use crate::past;
+use crate::session::Session;
+use crate::session::batch::Batch;
+
+/// What a change of the configuration is for the members; why it may not be made.
+pub(super) fn judge(
+    node: &NodeState,
+    now_raw: RawTime,
+    before: &Config,
+    after: &Config,
+) -> Result<SizeChange, String> {
+    let last_raw = (node.settings.size_changed_raw()).max(node.facts.started_raw);
+    let quiet = Duration::from_nanos(now_raw.nanos_since(last_raw));
+    // Locks of other nodes last by their clocks.
+    let longest_ns = saturated_nanos(after.restart_delay_max.max(before.restart_delay_max));
+    let lock_max = Duration::from_nanos(past::policy(after).stretch(longest_ns));
+    before
+        .cluster_size
+        .change(after.cluster_size, quiet, lock_max)
+}
+
+/// Carries it out, once the configuration is in force.
+pub(super) fn carry_out(
+    session: &Session,
+    batch: &mut Batch<'_>,
+    change: SizeChange,
+) -> Result<(), Failure> {
+    if change != SizeChange::Disconnects {
+        return Ok(());
+    }
+    let (node, caller) = (batch.node, session.client.id);
+    node.settings.note_size_change(batch.raw());
+    let mut others = node.clients.all();
+    others.retain(|client| client.id != caller);
+    client_kill::close(session, batch, others).map(drop)
+}

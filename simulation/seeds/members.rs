@@ -1,0 +1,129 @@
+//! Members that are added one after the other while clients with lists of all lengths take locks.
+//!
+//! Client 0 lists all nodes, client 1 all but the last, client 2 all but the last two. At first the nodes give votes to clients 1
+//! and 2; then an operator ends the first change, and begins the second one, for which nodes let him wait. Clients 2 and 0 have
+//! majorities without a node in common.
+
+use super::plan::Plan;
+use super::step::Step;
+use super::world::{SECOND_NS, World};
+
+/// How far the operator has come.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    /// Of the second change: whether each node has begun it. Empty while the first one goes on.
+    begun: Vec<bool>,
+    /// Of the first change: whether each node has ended it.
+    ended: Vec<bool>,
+}
+
+impl Members {
+    pub(super) fn of(nodes: usize) -> Members {
+        Members {
+            begun: vec![false; nodes],
+            ended: vec![false; nodes],
+        }
+    }
+}
+
+impl Plan {
+    /// The same seed with members that are added, where callers do not ask in step and no node forgets locks.
+    pub(crate) fn with_changing_members(self) -> Plan {
+        if self.is_crowded || self.is_in_step || !self.nodes_are_known() {
+            return self;
+        }
+        Plan {
+            nodes: self.nodes + 2,
+            clients: 3,
+            callers: self.callers.min(2),
+            permits: None,
+            lock_delay_ms: 0,
+            is_fenced: false,
+            has_readers: false,
+            has_forced_releases: false,
+            is_by_token: false,
+            is_several: false,
+            is_waiting: false,
+            is_election: false,
+            length_s: 100,
+            has_changing_members: true,
+            ..self
+        }
+    }
+
+    /// How many nodes a client lists.
+    pub(super) fn listed_by(&self, client: usize) -> usize {
+        match self.has_changing_members {
+            true => self.nodes - client,
+            false => self.nodes,
+        }
+    }
+
+    /// What nodes are told of the number of members: before the operator comes, once he has ended the first change, and in the
+    /// second one.
+    pub(super) fn sizes(&self) -> [String; 3] {
+        let (most, middle, least) = (self.nodes, self.nodes - 1, self.nodes - 2);
+        [
+            format!("{least} {middle}"),
+            middle.to_string(),
+            format!("{middle} {most}"),
+        ]
+    }
+}
+
+impl World {
+    pub(super) fn begin_members(&mut self) {
+        if self.plan.has_changing_members {
+            self.cluster.at(CHANGE_NS, Step::ChangeMembers);
+        }
+    }
+
+    /// The operator ends the first change on each node, and then begins the second one on each.
+    pub(super) fn change_members(&mut self) {
+        let [_, middle, most] = self.plan.sizes();
+        let nodes = 0..self.plan.nodes;
+        let open = |done: &[bool]| {
+            nodes
+                .clone()
+                .filter(|node| !done[*node])
+                .collect::<Vec<_>>()
+        };
+        for node in open(&self.members.ended) {
+            self.members.ended[node] = self.set_size(node, &middle);
+        }
+        if open(&self.members.ended).is_empty() {
+            for node in open(&self.members.begun) {
+                self.members.begun[node] = self.set_size(node, &most);
+            }
+        }
+        if !open(&self.members.begun).is_empty() {
+            let at_ns = self.cluster.now_ns + SECOND_NS / 10;
+            self.cluster.at(at_ns, Step::ChangeMembers);
+        }
+    }
+
+    /// Whether the node goes by this from now on, also after a start.
+    fn set_size(&mut self, node: usize, size: &str) -> bool {
+        let server = &mut self.cluster.servers[node];
+        if !server.is_well() {
+            return false;
+        }
+        server.tell_time(self.cluster.now_ns);
+        let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"cluster-size", size.as_bytes()];
+        let reply = server.node.as_mut().map(|node| node.execute(&words));
+        let is_set = reply.as_deref() == Some(b"+OK\r\n");
+        if is_set {
+            server.configure(&[("cluster-size", size)]);
+            self.report.resized += 1;
+            self.cluster
+                .note(|| format!("node {node} goes by cluster-size {size}"));
+        }
+        self.cluster.work(node);
+        // Clients with some of the lists are disconnected.
+        self.leftovers.disturb(self.cluster.now_ns);
+        is_set
+    }
+}
+
+/// When the operator comes.
+const CHANGE_NS: u64 = 20 * SECOND_NS;

@@ -2,7 +2,7 @@
 //!
 //! `up` supervises the nodes; every other subcommand asks that supervisor over a socket in the
 //! cluster's directory, so only the parent of a node ever signals it and a recycled process id
-//! cannot be hit. Nothing here knows what a lock is: a cluster is only a set of nodes.
+//! cannot be hit. Nothing here but `load` knows what a lock is: a cluster is only a set of nodes.
 
 mod actions;
 mod banner;
@@ -17,6 +17,7 @@ mod event;
 mod home;
 mod info;
 mod live;
+mod load;
 mod logs;
 mod machine;
 mod manifest;

@@ -6,6 +6,7 @@
 pub(crate) mod doctor;
 pub(crate) mod force_release;
 pub(crate) mod locks;
+mod member_nodes;
 pub(crate) mod members;
 mod names;
 mod node_link;

@@ -105,7 +105,9 @@ impl World {
             .filter_map(|other| self.ceiling(*other))
             .collect();
         let certain = told.iter().filter(|(_, is_certain)| *is_certain);
-        let is_majority = certain.clone().count() > self.plan.nodes / 2;
+        // Of the list that clients have: where that changes, all of it is asked.
+        let is_majority = certain.clone().count() > self.plan.nodes / 2
+            && (!self.plan.has_changing_members || told.len() == others.len());
         let largest = match is_majority {
             true => certain.map(|(ceiling, _)| *ceiling).max(),
             false if told.len() == others.len() => told.iter().map(|(ceiling, _)| *ceiling).max(),
@@ -124,7 +126,7 @@ impl World {
     }
 
     /// What a node that is well answers: a ceiling, and whether it is certain.
-    fn ceiling(&mut self, node: usize) -> Option<(u64, bool)> {
+    pub(super) fn ceiling(&mut self, node: usize) -> Option<(u64, bool)> {
         let server = &mut self.cluster.servers[node];
         if !server.is_well() {
             return None;

@@ -312,15 +312,10 @@ impl World {
 /// The nodes and clients of a plan.
 fn cluster(plan: &Plan, traces: bool) -> Cluster<Step> {
     let (ways_ns, jitter) = ways(plan);
-    let sizes = plan.has_changing_members.then(|| plan.sizes());
-    let first = sizes
-        .as_ref()
-        .map(|[first, ..]| ("cluster-size", first.as_str()));
-    let directives: Vec<_> = directives(plan).into_iter().chain(first).collect();
     let layout = Layout {
         seed: plan.seed,
         nodes: plan.nodes,
-        directives: &directives,
+        directives: &directives(plan),
         sizes: LogOptions {
             first_segment_bytes: 256 << 10,
             segment_bytes: 256 << 10,

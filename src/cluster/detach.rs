@@ -77,6 +77,9 @@ fn background_half(home: &ClusterHome, arguments: &Arguments, format: Format) ->
     if arguments.in_process {
         command.arg("--in-process");
     }
+    if let Some(callers) = arguments.with_load {
+        command.arg("--with-load").arg(callers.to_string());
+    }
     command.args(arguments.page_flags(format));
     if let Some(path) = &arguments.ready_file {
         command.arg("--ready-file").arg(path);

@@ -23,8 +23,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::control::{Call, ControlReply, ControlRequest};
 use super::event::Announcement;
+use super::load::LoadSwitch;
 use super::snapshot::Snapshot;
 use super::view::ClusterView;
+use crate::clock;
 use crate::exit_code::Failure;
 use keys::Action;
 pub(super) use screen::Screen;
@@ -38,6 +40,8 @@ pub(super) struct Sources {
     pub(super) announcements: mpsc::Receiver<Announcement>,
     /// The supervisor, where keys may change the cluster.
     pub(super) supervisor: Option<mpsc::Sender<Call>>,
+    /// Callers that take locks, if any do.
+    pub(super) load: Option<LoadSwitch>,
 }
 
 /// Shows the table until the user ends it, or until there are no more looks.
@@ -49,6 +53,7 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
         mut looks,
         mut announcements,
         supervisor,
+        load,
     } = sources;
     let mut pressed = read_keys();
     let mut events = Vec::new();
@@ -58,6 +63,7 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
         state: State::new(supervisor.is_some()),
         supervisor,
         answer: None,
+        load,
     };
     loop {
         // A frame is what has changed since the last one, so none may be left out once it is drawn.
@@ -81,7 +87,10 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
             }
             _ = continued.recv() => live.screen.retake()?,
             look = looks.changed() => match look {
-                Ok(()) => live.state.snapshot.clone_from(&looks.borrow_and_update()),
+                Ok(()) => {
+                    live.state.snapshot.clone_from(&looks.borrow_and_update());
+                    live.state.look_at_load(live.load.as_ref().map(LoadSwitch::figures), clock::now());
+                }
                 Err(_) => return Ok(()),
             },
             Some(announcement) = announcements.recv() => {
@@ -101,6 +110,7 @@ struct Live {
     state: State,
     supervisor: Option<mpsc::Sender<Call>>,
     answer: Option<oneshot::Receiver<ControlReply>>,
+    load: Option<LoadSwitch>,
 }
 
 impl Live {
@@ -130,6 +140,11 @@ impl Live {
             Some(Action::Select(number)) => self.state.selected = number,
             Some(Action::Show(page)) => self.state.page = page,
             Some(Action::Ask(words, request)) => self.ask(words, request),
+            Some(Action::FlipLoad) => {
+                if let Some(load) = &self.load {
+                    load.flip();
+                }
+            }
         }
         false
     }

@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// Serve no page
     #[arg(long)]
     pub(super) no_page: bool,
+    /// Let so many callers take locks all the time, and check that no lock has two holders (default: 20)
+    #[arg(long, value_name = "CALLERS", num_args = 0..=1, default_missing_value = "20", value_parser = parse_callers)]
+    pub(super) with_load: Option<u16>,
     /// Write a JSON description of the cluster here once all nodes serve; removed at the end, and
     /// before the start if one of an earlier run is there
     #[arg(long, value_name = "FILE")]
@@ -69,7 +72,17 @@ fn parse_count(text: &str) -> Result<u16, String> {
     }
 }
 
+fn parse_callers(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(count @ 1..=CALLERS_MAX) => Ok(count),
+        _ => Err(format!(
+            "'{text}' is not a number of callers from 1 to {CALLERS_MAX}"
+        )),
+    }
+}
+
 const NODES_MAX: u16 = 64;
+const CALLERS_MAX: u16 = 1_000;
 
 impl Arguments {
     /// The flags about the page for the half in the background, which does not know how its caller is answered.
@@ -92,6 +105,7 @@ Examples:
   quorlock cluster up                                 five nodes, until Ctrl-C
   quorlock cluster up --appendfsync always            no restart delay after a killed process
   quorlock cluster up --ephemeral --base-port 0 --json              for a test suite
+  quorlock cluster up --with-load                     kill nodes, and see that no lock gets a second holder
   quorlock cluster up --dir b --base-port 7101        a second cluster beside the first
 
 Up again on a stopped cluster resumes it: the same nodes, ports and locks. A node that did not

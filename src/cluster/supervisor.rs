@@ -15,12 +15,14 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
+use tokio::time::interval;
 
 use super::control::{Call, ControlReply, converse};
 use super::event::Reporter;
 use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::live::{self, Screen, Sources};
+use super::load::Load;
 use super::member::{Life, Member, STOP_PATIENCE};
 use super::view::{ClusterView, ProcessState};
 use super::{banner, ready_file};
@@ -36,6 +38,8 @@ pub(super) struct Plan {
     /// What others see of the cluster, but for its nodes.
     pub(super) view: ClusterView,
     pub(super) ready_file: Option<PathBuf>,
+    /// How many callers take locks on which nodes, if any do.
+    pub(super) load: Option<(usize, Vec<String>)>,
     pub(super) format: Format,
     /// The terminal, where it shows a live table.
     pub(super) screen: Option<Screen>,
@@ -48,6 +52,7 @@ pub(super) struct Supervisor {
     pub(super) reporter: Reporter,
     pub(super) observations: mpsc::Sender<Observation>,
     conversations: JoinSet<()>,
+    load: Option<Load>,
 }
 
 /// What a node answered in a life that may be over.
@@ -92,12 +97,17 @@ pub(super) async fn supervise(
         reporter,
         observations,
         conversations: JoinSet::new(),
+        load: None,
     };
     let end = supervisor.watch_over(&mut signals, &mut observed, &listener);
     // Connections to the nodes stay on this thread.
     let end = LocalSet::new().run_until(end).await;
+    let load = supervisor.load.take().map(Load::end);
     supervisor.stop_all(&mut signals).await;
-    let closing_words = supervisor.closing_words();
+    let mut closing_words = supervisor.closing_words();
+    if let Some(load) = load {
+        closing_words.push_str(&format!("\nThe load: {load}"));
+    }
     match end {
         Ok(End::Signal) => supervisor.reporter.cluster(&closing_words),
         Ok(End::Request(answer)) => {
@@ -112,7 +122,12 @@ pub(super) async fn supervise(
     }
     let conversations = std::mem::take(&mut supervisor.conversations);
     let _hung_callers = tokio::time::timeout(LAST_ANSWERS_TIME, conversations.join_all()).await;
-    Ok(())
+    match load.filter(|load| load.overlaps > 0) {
+        Some(_) => Err(Failure::failed(
+            "a lock had two holders; the lines above say which and when",
+        )),
+        None => Ok(()),
+    }
 }
 
 impl Supervisor {
@@ -127,7 +142,9 @@ impl Supervisor {
             start(member, &self.observations).await?;
         }
         let (calls, mut called) = mpsc::channel(16);
+        let mut overlaps = self.make_load()?;
         let mut table = self.show_table(&calls);
+        let mut load_steps = interval(LOAD_STEP);
         loop {
             tokio::select! {
                 _ = signals.ends.next() => return Ok(End::Signal),
@@ -151,8 +168,30 @@ impl Supervisor {
                         return Ok(end);
                     }
                 }
+                Some(overlap) = overlaps.recv() => self.reporter.cluster(overlap),
+                _ = load_steps.tick(), if table.is_none() => self.show_load(),
                 Some(_ended) = self.conversations.join_next() => {}
             }
+        }
+    }
+
+    /// Makes the callers that take locks, if any are to. They rest until all nodes serve. Returns where overlaps are reported.
+    fn make_load(&mut self) -> Result<mpsc::UnboundedReceiver<String>, Failure> {
+        let (sender, overlaps) = mpsc::unbounded_channel();
+        if let Some((callers, nodes)) = self.plan.load.take() {
+            let cacert = self.plan.view.cacert.clone();
+            self.load = Some(Load::begin(callers, nodes, cacert, sender)?);
+        }
+        Ok(overlaps)
+    }
+
+    /// Says what the callers have come to, where no table shows it.
+    fn show_load(&mut self) {
+        let Some(load) = &self.load else { return };
+        let figures = load.switch().figures();
+        if figures.is_on {
+            let callers = figures.callers;
+            (self.reporter).cluster(format_args!("load of {callers} callers: {figures}"));
         }
     }
 
@@ -167,6 +206,7 @@ impl Supervisor {
             looks,
             announcements,
             supervisor: Some(calls.clone()),
+            load: self.load.as_ref().map(Load::switch),
         };
         Some(spawn_local(live::show(screen, sources)))
     }
@@ -264,6 +304,9 @@ impl Supervisor {
             return Ok(());
         }
         self.plan.view.ready = true;
+        if let Some(load) = &self.load {
+            load.switch().flip();
+        }
         let view = self.view();
         match self.plan.format {
             Format::Text => {
@@ -378,6 +421,8 @@ async fn watch(
     }
 }
 
+/// How often the load is shown line by line.
+const LOAD_STEP: Duration = Duration::from_secs(10);
 const WATCH_STEP: Duration = Duration::from_millis(100);
 const REAP_STEP: Duration = Duration::from_millis(100);
 const LAST_ANSWERS_TIME: Duration = Duration::from_secs(1);

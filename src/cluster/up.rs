@@ -104,6 +104,7 @@ async fn bring_up(
         .map(|entry| Member::new(entry, home.clone(), mode.clone()))
         .collect();
     let page = page(arguments, format, &manifest, home, serve_page)?;
+    let load = load(arguments, &manifest);
     let plan = Plan {
         home: home.clone(),
         members,
@@ -123,6 +124,7 @@ async fn bring_up(
             nodes: Vec::new(),
         },
         ready_file: arguments.ready_file.clone(),
+        load,
         format,
         screen: screen(arguments, format, terminal.as_ref())?,
     };
@@ -135,6 +137,12 @@ async fn bring_up(
         ready_file::remove_own(path);
     }
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// How many callers take locks, and on which nodes.
+fn load(arguments: &Arguments, manifest: &Manifest) -> Option<(usize, Vec<String>)> {
+    let callers = arguments.with_load?;
+    Some((callers.into(), manifest.urls()))
 }
 
 /// The page for a browser, where people watch or one is asked for. Gives its address.

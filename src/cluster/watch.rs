@@ -52,6 +52,7 @@ fn show_table(home: &ClusterHome, terminal: &TerminalOutput) -> Result<(), Failu
     let (seen, looks) = watch::channel(None);
     let (announcer, announcements) = mpsc::channel(1);
     let sources = Sources {
+        load: None,
         looks,
         announcements,
         supervisor: None,

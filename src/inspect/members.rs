@@ -1,10 +1,11 @@
 //! `quorlock members`: adds a node to the list of all clients, or removes one, while clients take locks.
 //!
-//! Invariant: nothing is changed on any node before all of them have answered, and what they say allows it.
+//! Invariant: nothing is changed on any node before all that have to agree have answered, and what they say allows it.
 
 use std::process::ExitCode;
 
-use quorlock_client_rules::inspection::members::{self, Intent};
+use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::inspection::members::{self, Asked, Refusal};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::{shown, table};
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::output::Format;
-use crate::runtime;
+use crate::runtime::{self, all_of};
 
 /// Arguments of `quorlock members`.
 #[derive(Debug, clap::Args)]
@@ -27,19 +28,29 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Change {
-    /// Let clients list one node more or less; the nodes listed here are those that clients have
-    Begin {
-        /// How many nodes clients list from now on
-        size: usize,
+    /// Let clients list this node as well; the other nodes are those that clients list
+    Add {
+        /// Address of a node that runs and that no client lists
+        node: String,
+        #[command(flatten)]
+        nodes: NodeOptions,
+    },
+    /// Let clients list all nodes but this one; the nodes are those that clients list. It may be down
+    Remove {
+        /// Its address, as in the list
+        node: String,
         #[command(flatten)]
         nodes: NodeOptions,
     },
     /// End the change: clients list the nodes that are listed here, and no others
     End {
+        /// The node that clients list no more, which then gives its vote to nobody
+        #[arg(long, value_name = "NODE")]
+        removed: Option<String>,
         #[command(flatten)]
         nodes: NodeOptions,
     },
-    /// Give the change up: clients list the nodes that they have listed before
+    /// Give a removal up: clients list the nodes that they have listed before
     GiveUp {
         #[command(flatten)]
         nodes: NodeOptions,
@@ -48,25 +59,104 @@ enum Change {
 
 /// Shows what nodes go by, or changes it.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let (intent, options) = match &arguments.change {
-        None => return show(&arguments.nodes, format),
-        Some(Change::Begin { size, nodes }) => (Intent::Begin(*size), nodes),
-        Some(Change::End { nodes }) => (Intent::End, nodes),
-        Some(Change::GiveUp { nodes }) => (Intent::GiveUp, nodes),
-    };
     runtime::block_on(async {
-        let mut nodes = Nodes::connect_to_some(options).await?;
-        let size = {
-            let labels = nodes.all.iter().map(|node| (&*node.label, facts(node)));
-            members::size_for(intent, &labels.collect::<Vec<_>>())
-        };
-        let size = size.map_err(|refusal| {
-            let what = format!("{}. Nothing was changed", shown::words(&refusal.what));
-            Failure::failed(what).remedy(refusal.remedy)
-        })?;
-        let changed = nodes.set_cluster_size(&size).await;
-        report(&size, &nodes, &changed, format)
+        match &arguments.change {
+            None => show(&Nodes::connect(&arguments.nodes).await?, format),
+            Some(Change::Add { node, nodes }) => {
+                let mut all = connect_with(nodes, node).await?;
+                let size = {
+                    let asked = asked(&all.all);
+                    let (joining, listed) = asked.split_last().expect("it was added");
+                    members::size_to_add(listed, joining).map_err(refused)?
+                };
+                let last = all.all.len() - 1;
+                raise_fences(&mut all.all, Some(last)).await?;
+                change(&size, &mut all.all[..last], &Next::Listing, format).await
+            }
+            Some(Change::Remove { node, nodes }) => {
+                let mut all = connect(nodes).await?;
+                let leaving = place(&all, node)?;
+                let size = members::size_to_remove(&asked(&all.all), leaving).map_err(refused)?;
+                let gone = all.all.remove(leaving);
+                raise_fences(&mut all.all, None).await?;
+                change(&size, &mut all.all, &Next::Leaving(gone.label), format).await
+            }
+            Some(Change::End { removed, nodes }) => {
+                let mut all = match removed {
+                    Some(node) => connect_with(nodes, node).await?,
+                    None => connect(nodes).await?,
+                };
+                let gone = removed.as_ref().and_then(|_| all.all.pop());
+                let size = members::size_to_end(&asked(&all.all)).map_err(refused)?;
+                let is_named = gone.is_some();
+                if let Some(mut gone) = gone {
+                    // Before others may be listed in its place.
+                    let done = gone.set_cluster_size("removed").await;
+                    done.map_err(|why| not_removed(&gone.label, &why))?;
+                }
+                change(&size, &mut all.all, &Next::Over { is_named }, format).await
+            }
+            Some(Change::GiveUp { nodes }) => {
+                let mut all = connect(nodes).await?;
+                let size = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
+                change(&size, &mut all.all, &Next::Over { is_named: true }, format).await
+            }
+        }
     })
+}
+
+/// What the operator does next.
+enum Next {
+    /// Gives clients the list with the new node.
+    Listing,
+    /// Gives clients the list without this one.
+    Leaving(String),
+    /// Nothing; or a node that was removed was not named, and may still run.
+    Over { is_named: bool },
+}
+
+/// The nodes of the list, each of which is another one.
+async fn connect(options: &NodeOptions) -> Result<Nodes, Failure> {
+    different(Nodes::connect(options).await?)
+}
+
+async fn connect_with(options: &NodeOptions, more: &str) -> Result<Nodes, Failure> {
+    different(Nodes::connect_with(options, more).await?)
+}
+
+/// One node under two addresses, and nodes of two clusters, are no list. How many there are is looked at by itself.
+fn different(nodes: Nodes) -> Result<Nodes, Failure> {
+    let mut known: Vec<(&str, &str)> = Vec::new();
+    let mut cluster = None;
+    for node in &nodes.all {
+        let Ok(asked) = &node.asked else { continue };
+        let Some(identity) = &asked.facts.identity else {
+            continue;
+        };
+        let wrong = |why: String| {
+            let what = format!("{}: {why}. Nothing was changed", node.label);
+            Failure::failed(what).remedy("list each node of one cluster once")
+        };
+        if let Some((other, _)) = known.iter().find(|(_, id)| *id == &*identity.id) {
+            return Err(wrong(format!("it is the same node as {other}")));
+        }
+        known.push((&node.label, &identity.id));
+        let own = asked.facts.cluster_id.as_ref();
+        if cluster.is_some_and(|cluster| cluster != own) {
+            return Err(wrong(
+                "it is of another cluster than the nodes before it".to_owned(),
+            ));
+        }
+        cluster = Some(own);
+    }
+    Ok(nodes)
+}
+
+fn asked(nodes: &[ListedNode]) -> Vec<Asked<'_>> {
+    nodes
+        .iter()
+        .map(|node| (&*node.label, facts(node)))
+        .collect()
 }
 
 fn facts(node: &ListedNode) -> Result<&NodeFacts, &str> {
@@ -76,27 +166,81 @@ fn facts(node: &ListedNode) -> Result<&NodeFacts, &str> {
     }
 }
 
-fn show(options: &NodeOptions, format: Format) -> Result<ExitCode, Failure> {
-    runtime::block_on(async {
-        let nodes = Nodes::connect_to_some(options).await?;
-        let row = |node: &ListedNode| {
-            let size = match facts(node) {
-                Ok(facts) => match facts.cluster_size {
-                    Some(size) => members::shown(size, facts.next_size),
-                    None => "no number".to_owned(),
-                },
-                Err(why) => shown::words(why),
-            };
-            [node.label.clone(), size]
-        };
-        let rows: Vec<_> = nodes.all.iter().map(row).collect();
-        let described: Vec<Value> = nodes.all.iter().map(value).collect();
-        format.answer(
-            &table::aligned(&HEADINGS, &rows),
-            &json!({ "listed": nodes.all.len(), "nodes": described }),
-        )?;
-        Ok(ExitCode::SUCCESS)
+/// Where in the list a node is.
+fn place(nodes: &Nodes, node: &str) -> Result<usize, Failure> {
+    let address = crate::node_address::complete(node.to_owned())?;
+    let address = NodeAddress::parse(&address).map_err(Failure::usage)?;
+    let place = nodes
+        .all
+        .iter()
+        .position(|one| one.endpoint == address.endpoint);
+    place.ok_or_else(|| {
+        Failure::usage(format!("{address} is not in the list; nothing was changed"))
+            .remedy("list the nodes that clients list, and name one of them")
     })
+}
+
+/// Fences that clients with the list of before were given are below those that clients with the next list are given. What the node with
+/// this index, which is in no list yet, has forgotten is no fence of this cluster.
+async fn raise_fences(nodes: &mut [ListedNode], joining: Option<usize>) -> Result<(), Failure> {
+    let told = all_of(nodes.iter_mut().map(ListedNode::ceiling)).await;
+    let mut ceilings = Vec::new();
+    for (index, (node, told)) in nodes.iter().zip(told).enumerate() {
+        let (ceiling, is_certain) = told.map_err(|why| unraised(&node.label, &why))?;
+        ceilings.push((&*node.label, ceiling, is_certain || joining == Some(index)));
+    }
+    let Some(floor) = members::floor(&ceilings).map_err(refused)? else {
+        return Ok(());
+    };
+    let raised = all_of(nodes.iter_mut().map(|node| node.raise_fences(floor))).await;
+    for (node, raised) in nodes.iter().zip(raised) {
+        raised.map_err(|why| unraised(&node.label, &why))?;
+    }
+    Ok(())
+}
+
+fn unraised(label: &str, why: &str) -> Failure {
+    let why = shown::words(why);
+    let what =
+        format!("{label} cannot be told of the fences of the others: {why}. No list was changed");
+    Failure::new(NO_QUORUM, what)
+        .remedy("the user needs the commands LOCK.CEILING and LOCK.ADOPT; do it again")
+}
+
+fn not_removed(label: &str, why: &str) -> Failure {
+    let why = shown::words(why);
+    let what = format!("{label} cannot be told that it is removed: {why}. Nothing was changed");
+    Failure::new(NO_QUORUM, what)
+        .remedy("stop it for good, remove its directory, and end the change without --removed")
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    let what = format!("{}. Nothing was changed", shown::words(&refusal.what));
+    let failure = match refusal.is_for_silence {
+        true => Failure::new(NO_QUORUM, what),
+        false => Failure::failed(what),
+    };
+    failure.remedy(refusal.remedy)
+}
+
+fn show(nodes: &Nodes, format: Format) -> Result<ExitCode, Failure> {
+    let row = |node: &ListedNode| {
+        let size = match facts(node) {
+            Ok(facts) => match facts.cluster_size {
+                Some(size) => members::shown((size, facts.next_size)),
+                None => "no number".to_owned(),
+            },
+            Err(why) => shown::words(why),
+        };
+        [node.label.clone(), size]
+    };
+    let rows: Vec<_> = nodes.all.iter().map(row).collect();
+    let described: Vec<Value> = nodes.all.iter().map(value).collect();
+    format.answer(
+        &table::aligned(&HEADINGS, &rows),
+        &json!({ "listed": nodes.all.len(), "nodes": described }),
+    )?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn value(node: &ListedNode) -> Value {
@@ -109,23 +253,22 @@ fn value(node: &ListedNode) -> Value {
     })
 }
 
-/// What became of it: on which nodes it is so, and where it has to be written into a configuration by hand.
-fn report(
+/// Tells each node, and says on which it is so, and where it has to be written into a configuration by hand.
+async fn change(
     size: &str,
-    nodes: &Nodes,
-    changed: &[Result<Option<String>, String>],
+    nodes: &mut [ListedNode],
+    next: &Next,
     format: Format,
 ) -> Result<ExitCode, Failure> {
-    let all = || nodes.all.iter().zip(changed);
-    let failed = all().filter_map(|(node, changed)| Some((&node.label, changed.as_ref().err()?)));
-    let failed: Vec<String> = failed
-        .map(|(label, why)| format!("\n  {label}: {}", shown::words(why)))
+    let changed = all_of(nodes.iter_mut().map(|node| node.set_cluster_size(size))).await;
+    let all = || nodes.iter().zip(&changed);
+    let line = |node: &ListedNode, why: &str| format!("\n  {}: {}", node.label, shown::words(why));
+    let failed: Vec<String> = all()
+        .filter_map(|(node, changed)| Some(line(node, changed.as_ref().err()?)))
         .collect();
-    let unwritten = all().filter_map(|(node, changed)| match changed {
-        Ok(Some(why)) => Some(format!("\n  {}: {}", node.label, shown::words(why))),
-        _ => None,
-    });
-    let unwritten: Vec<String> = unwritten.collect();
+    let unwritten: Vec<String> = all()
+        .filter_map(|(node, changed)| Some(line(node, changed.as_ref().ok()?.as_ref()?)))
+        .collect();
     let to_write = match unwritten.is_empty() {
         true => String::new(),
         false => format!(
@@ -134,37 +277,45 @@ fn report(
         ),
     };
     if !failed.is_empty() {
-        let done = changed.len() - failed.len();
-        return Err(Failure::new(
-            NO_QUORUM,
-            format!(
-                "{done} of {} nodes go by cluster-size {size}, and these do not:{}{to_write}",
-                changed.len(),
-                failed.concat()
-            ),
-        )
-        .remedy("do it again: nodes that go by it already stay as they are"));
+        let (done, all) = (changed.len() - failed.len(), changed.len());
+        let what = format!(
+            "{done} of {all} nodes go by cluster-size {size}, and these do not:{}{to_write}",
+            failed.concat()
+        );
+        return Err(Failure::new(NO_QUORUM, what)
+            .remedy("do it again when they answer: nodes that go by it stay as they are"));
     }
     let value = json!({ "outcome": "changed", "cluster_size": size, "to_write": unwritten.len() });
-    let value = value.as_object().cloned().unwrap_or_default();
-    let next = match size.split_once(' ') {
-        Some((old, new)) => format!(
+    format.result(format_args!("{}{to_write}", words(size, next)), &value);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn words(size: &str, next: &Next) -> String {
+    let (old, new) = size.split_once(' ').unwrap_or((size, size));
+    match next {
+        Next::Listing => format!(
             "clients may list {old} or {new} nodes. Give every client the list of {new}, and then: quorlock members end"
         ),
-        None => format!("clients list {size} nodes, and others get no vote"),
-    };
-    format.result(format_args!("{next}{to_write}"), &value);
-    Ok(ExitCode::SUCCESS)
+        Next::Leaving(node) => format!(
+            "clients may list {old} or {new} nodes. Give every client the list without {node}, and then: quorlock members end --removed {node}"
+        ),
+        Next::Over { is_named: true } => {
+            format!("clients list {size} nodes, and others get no vote")
+        }
+        Next::Over { is_named: false } => format!(
+            "clients list {size} nodes, and others get no vote. A node that was removed must not run again: stop it, and remove its directory"
+        ),
+    }
 }
 
 const HEADINGS: [&str; 2] = ["NODE", "CLUSTER-SIZE"];
 const EXAMPLES: &str = "\
 Examples:
-  quorlock members                                     what each node goes by
-  quorlock members begin 6 --nodes a,b,c,d,e           a sixth node will be listed; f runs already
-  quorlock members end --nodes a,b,c,d,e,f             when all clients list six
-  quorlock members begin 5 --nodes a,b,c,d,e,f         one will be listed no more
-  quorlock members end --nodes b,c,d,e,f               when no client lists a; then stop it
+  quorlock members                                  what each node goes by
+  quorlock members add f:7001 --nodes a,b,c,d,e     f runs, made for six nodes, and will be listed
+  quorlock members end --nodes a,b,c,d,e,f          when all clients list six
+  quorlock members remove a --nodes a,b,c,d,e,f     a will be listed no more
+  quorlock members end --removed a --nodes b,c,d,e,f
 
 One member at a time. Clients with the list before and with the list behind exclude each other meanwhile.
 The next change begins restart-delay-max after the last one has ended, when the locks of clients with the

@@ -21,6 +21,7 @@ use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
+use crate::node_address;
 use crate::nodes_file::NodeList;
 use crate::runtime::{all_of, most_of};
 
@@ -56,6 +57,15 @@ impl Nodes {
     /// Connects to the nodes that the first source names, as the lock commands do.
     pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
         let list = options.list()?;
+        let (nodes, tls) = options.with_tls(&list);
+        tls.remark_on_plain(&nodes);
+        Self::open(options, &list, Duration::MAX).await
+    }
+
+    /// The same, and one node more behind them.
+    pub(super) async fn connect_with(options: &NodeOptions, more: &str) -> Result<Self, Failure> {
+        let mut list = options.list()?;
+        list.nodes.push(node_address::complete(more.to_owned())?);
         let (nodes, tls) = options.with_tls(&list);
         tls.remark_on_plain(&nodes);
         Self::open(options, &list, Duration::MAX).await
@@ -231,30 +241,6 @@ impl Nodes {
             LockView::merge(&views, old_after)
         };
         names.iter().map(row).collect()
-    }
-
-    /// Has each node go by this number of nodes, also after its next start; returns why that is not in its configuration file, where
-    /// it is not.
-    pub(super) async fn set_cluster_size(
-        &mut self,
-        size: &str,
-    ) -> Vec<Result<Option<String>, String>> {
-        let set = question::request(&[b"CONFIG", b"SET", b"cluster-size", size.as_bytes()]);
-        let rewrite = question::request(&[b"CONFIG", b"REWRITE"]);
-        let asked = self.all.iter_mut().map(async |node| {
-            let node = node.asked.as_mut().map_err(|why| why.clone())?;
-            let mut ask = async |question: &Vec<u8>| {
-                let replies = node.link.ask(std::slice::from_ref(question)).await?;
-                match &replies[..] {
-                    [NodeReply::Text(text)] if text == b"OK" => Ok(()),
-                    [other] => Err(other.refusal()),
-                    _ => Err("it does not answer".to_owned()),
-                }
-            };
-            ask(&set).await?;
-            Ok(ask(&rewrite).await.err())
-        });
-        all_of(asked).await
     }
 
     /// What each node says to the end of this lock by force.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use quorlock_client_rules::inspection::cluster_view::{ClusterView, NodeState};
+use quorlock_client_rules::votes::NODES_MAX;
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
@@ -99,6 +100,9 @@ pub(super) fn words(state: &NodeState, nodes: &Nodes) -> String {
         }
         NodeState::OtherCluster(cluster) => {
             format!("of the cluster {}: does not vote", shown::words(cluster))
+        }
+        NodeState::OtherSize(size) if *size > NODES_MAX => {
+            "was removed from its cluster: does not vote".to_owned()
         }
         NodeState::OtherSize(size) => {
             format!(

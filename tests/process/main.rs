@@ -9,6 +9,7 @@ mod agent;
 mod arguments;
 mod cluster;
 mod cluster_in_memory;
+mod cluster_load;
 mod cluster_ownership;
 mod cluster_requests;
 mod cluster_tls;

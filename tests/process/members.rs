@@ -1,12 +1,12 @@
 //! `quorlock members`: a node more in the list of all clients, while they take locks.
 
-use quorlock_testkit::NodeProcess;
+use quorlock_testkit::{NodeProcess, free_port};
 
 use crate::shell::{Ended, Shell};
 
 /// Nodes whose locks last so shortly that a change of members can begin soon after their start.
 fn node(shell: &Shell, number: usize, size: &str) -> NodeProcess {
-    let directives = ["--cluster-size", size, "--restart-delay-max", "50"];
+    let directives = ["--cluster-size", size, "--restart-delay-max", "600"];
     NodeProcess::start(shell.path(), &format!("node-{number}"), &directives)
 }
 
@@ -20,9 +20,9 @@ fn members(shell: &Shell, words: &[&str], nodes: &str) -> Ended {
 }
 
 /// Begins a change, again and again as long as locks may last.
-fn begin(shell: &Shell, size: &str, nodes: &str) -> Ended {
+fn begin(shell: &Shell, words: &[&str], nodes: &str) -> Ended {
     loop {
-        let ended = members(shell, &["begin", size], nodes);
+        let ended = members(shell, words, nodes);
         if !ended.stderr.contains("may last") {
             return ended;
         }
@@ -31,8 +31,28 @@ fn begin(shell: &Shell, size: &str, nodes: &str) -> Ended {
 
 /// Whether a client with this list gets a lock.
 fn takes(shell: &Shell, nodes: &str) -> bool {
-    let words = ["run", "job", "--nodes", nodes, "--", "true"];
+    let words = ["run", "job", "--wait", "1s", "--nodes", nodes, "--", "true"];
     shell.quorlock(&words).code == Some(0)
+}
+
+/// The fence of a lock that a client with this list takes.
+fn fence(shell: &Shell, name: &str, nodes: &str) -> u64 {
+    let words = [
+        "run",
+        name,
+        "--fence",
+        "--ttl",
+        "500ms",
+        "--wait",
+        "10s",
+        "--nodes",
+        nodes,
+        "--",
+        "sh",
+        "-c",
+        "echo $QUORLOCK_FENCE",
+    ];
+    shell.succeed(&words).trim().parse().unwrap()
 }
 
 #[test]
@@ -41,10 +61,23 @@ fn a_node_is_added_while_clients_with_the_old_and_the_new_list_take_locks() {
     let mut nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
     let old = list(&nodes);
     nodes.push(node(&shell, 3, "4"));
-    let new = list(&nodes);
+    let (new, added) = (list(&nodes), nodes[3].url());
     assert!(takes(&shell, &old) && !takes(&shell, &new));
+    let wrong = node(&shell, 4, "3");
+    let refused = begin(&shell, &["add", &wrong.url()], &old);
+    assert!(
+        refused.stderr.contains("the list with it has 4"),
+        "{}",
+        refused.stderr
+    );
+    let twice = begin(&shell, &["add", &nodes[0].url()], &old);
+    assert!(
+        twice.stderr.contains("the same node as"),
+        "{}",
+        twice.stderr
+    );
 
-    let begun = begin(&shell, "4", &old);
+    let begun = begin(&shell, &["add", &added], &old);
     assert_eq!(begun.code, Some(0), "{}", begun.stderr);
     // These nodes have no configuration file that would keep it.
     assert_eq!(
@@ -78,38 +111,63 @@ fn a_node_is_added_while_clients_with_the_old_and_the_new_list_take_locks() {
     );
     nodes[3].kill();
     let ended = members(&shell, &["end"], &new);
-    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.code, Some(69));
     assert!(ended.stderr.contains("cannot be asked"), "{}", ended.stderr);
     assert!(takes(&shell, &old), "nothing was changed");
     nodes[3].start_again();
 
-    let ended = members(&shell, &["end"], &new);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(!takes(&shell, &old) && takes(&shell, &new));
-    let again = members(&shell, &["end"], &new);
-    assert!(
-        again.stderr.contains("no change has begun"),
-        "{}",
-        again.stderr
-    );
+    for _ in 0..2 {
+        let ended = members(&shell, &["end"], &new);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(!takes(&shell, &old) && takes(&shell, &new));
+    }
+    let seen = members(&shell, &[], &old);
+    assert_eq!(seen.stdout.matches("  4\n").count(), 3, "{}", seen.stdout);
 }
 
 #[test]
-fn a_removal_is_given_up_and_one_that_was_begun_on_some_nodes_goes_on() {
+fn a_node_that_is_removed_gives_its_vote_to_no_list_and_fences_only_grow() {
+    let shell = Shell::new();
+    let mut nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let away = format!("redis://127.0.0.1:{}", free_port());
+    let first = list(&nodes);
+    shell.succeed(&["node", "sync", "--trust-disks", "--nodes", &first]);
+    // Of a name that is not taken meanwhile, at the first nodes alone.
+    let before = fence(&shell, "rare", &format!("{},{away}", list(&nodes[..2])));
+    nodes.push(node(&shell, 3, "4"));
+    let more = list(&nodes);
+    let added = nodes[3].url();
+    assert_eq!(begin(&shell, &["add", &added], &first).code, Some(0));
+    assert_eq!(members(&shell, &["end"], &more).code, Some(0));
+    let removed = nodes[0].url();
+    let fewer = list(&nodes[1..]);
+    assert_eq!(begin(&shell, &["remove", &removed], &more).code, Some(0));
+    // A client that has slept through both changes reaches the removed node and one that stayed.
+    let stale = format!("{},{away}", list(&nodes[..2]));
+    assert!(!takes(&shell, &stale) && takes(&shell, &fewer));
+    // It is given up, and done.
+    assert_eq!(members(&shell, &["give-up"], &more).code, Some(0));
+    assert!(takes(&shell, &more) && !takes(&shell, &fewer));
+    assert_eq!(begin(&shell, &["remove", &removed], &more).code, Some(0));
+    let ended = members(&shell, &["end", "--removed", &removed], &fewer);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(takes(&shell, &fewer) && !takes(&shell, &stale));
+    let status = shell.quorlock(&["status", "--nodes", &more]);
+    assert!(
+        status.stdout.contains("was removed from its cluster"),
+        "{}",
+        status.stdout
+    );
+    // These have not heard of that name.
+    let after = fence(&shell, "rare", &format!("{away},{}", list(&nodes[2..])));
+    assert!(after > before, "{after} after {before}");
+}
+
+#[test]
+fn a_change_that_was_begun_on_some_nodes_goes_on() {
     let shell = Shell::new();
     let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
-    let (all, fewer) = (list(&nodes), list(&nodes[..2]));
-    let refused = members(&shell, &["begin", "5"], &all);
-    assert!(
-        refused.stderr.contains("one member at a time"),
-        "{}",
-        refused.stderr
-    );
-    assert_eq!(begin(&shell, "2", &all).code, Some(0));
-    assert!(takes(&shell, &all) && takes(&shell, &fewer));
-    assert_eq!(members(&shell, &["give-up"], &all).code, Some(0));
-    assert!(takes(&shell, &all) && !takes(&shell, &fewer));
-
+    let (all, fewer) = (list(&nodes), list(&nodes[1..]));
     // As an operator's own hand leaves it.
     loop {
         let reply = nodes[1]
@@ -119,7 +177,11 @@ fn a_removal_is_given_up_and_one_that_was_begun_on_some_nodes_goes_on() {
             break;
         }
     }
-    assert_eq!(begin(&shell, "2", &all).code, Some(0));
-    assert_eq!(members(&shell, &["end"], &fewer).code, Some(0));
+    let gone = nodes[0].url();
+    assert_eq!(begin(&shell, &["remove", &gone], &all).code, Some(0));
+    assert_eq!(
+        members(&shell, &["end", "--removed", &gone], &fewer).code,
+        Some(0)
+    );
     assert!(!takes(&shell, &all) && takes(&shell, &fewer));
 }

@@ -48,7 +48,9 @@ fn a_member_is_added_in_two_steps_with_the_longest_lock_between_two_changes() {
         assert!(refused.contains("may last"), "{refused}");
         let refused = set(&mut operator, "6");
         assert!(refused.contains("'5 6' first"), "{refused}");
-        clock.advance(Duration::from_secs(31));
+        clock.advance(Duration::from_secs(29));
+        assert!(set(&mut operator, "5 6").contains("may last"));
+        clock.advance(Duration::from_secs(2));
         assert_eq!(set(&mut operator, "5 6"), "+OK");
         assert_eq!(sizes(&mut operator), pair("5", "6"));
         assert_eq!(set(&mut operator, "5 6"), "+OK", "a second time");
@@ -60,11 +62,26 @@ fn a_member_is_added_in_two_steps_with_the_longest_lock_between_two_changes() {
         let refused = set(&mut operator, "6 7");
         assert!(refused.contains("may last"), "{refused}");
         assert_eq!(sizes(&mut operator), pair("6", "0"), "nothing has changed");
-        clock.advance(Duration::from_secs(31));
+        clock.advance(Duration::from_secs(29));
+        assert!(set(&mut operator, "6 7").contains("may last"));
+        clock.advance(Duration::from_secs(2));
         assert_eq!(set(&mut operator, "6 7"), "+OK");
+        assert_eq!(operator.info("quorlock_cluster_size_wait_ms"), "0");
         // It is given up: clients with the list of seven are cut off, and the next change waits.
         assert_eq!(set(&mut operator, "6"), "+OK");
         assert!(set(&mut operator, "6 5").contains("may last"));
+        // A smaller cap from now on says nothing of the locks of before.
+        operator.ask("CONFIG SET restart-delay-max 1s");
+        clock.advance(Duration::from_secs(2));
+        assert!(set(&mut operator, "6 5").contains("may last"));
+        let wait_ms: u64 = operator
+            .info("quorlock_cluster_size_wait_ms")
+            .parse()
+            .unwrap();
+        assert!((28_000..29_000).contains(&wait_ms), "{wait_ms}");
+        assert_eq!(set(&mut operator, "removed"), "+OK");
+        assert_eq!(sizes(&mut operator), pair("255", "0"));
+        assert!(set(&mut operator, "6").contains("new directory"));
         node.stop().await.unwrap();
     });
 }

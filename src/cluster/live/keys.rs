@@ -14,6 +14,8 @@ pub(super) enum Action {
     Show(Page),
     /// Ask the supervisor, in these words.
     Ask(&'static str, ControlRequest),
+    /// Let the callers rest, or go on.
+    FlipLoad,
     /// End the table, and the cluster where it is the table of `cluster up`.
     Quit,
 }
@@ -57,6 +59,7 @@ fn act(state: &State, key: KeyCode) -> Option<Action> {
             let number = digit.to_digit(10)?;
             cluster.node(u16::try_from(number).ok()?).map(select)
         }
+        KeyCode::Char('g') if state.load.is_some() => Some(Action::FlipLoad),
         KeyCode::Char('b') if cluster.ready => Some(Action::Show(Page::Banner)),
         // One thing at a time: the supervisor does one after the other as well.
         KeyCode::Char(letter) if state.pending.is_none() => request(letter, selected?),
@@ -79,8 +82,11 @@ fn request(letter: char, node: &NodeView) -> Option<Action> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::tests::{node, shown};
     use super::*;
+    use crate::cluster::load::LoadFigures;
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)
@@ -128,6 +134,16 @@ mod tests {
         state.pending = Some("resume node 2".to_owned());
         assert_eq!(press(&state, letter('k')), None, "one thing at a time");
         assert_eq!(press(&state, letter('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn a_load_rests_and_goes_on_where_there_is_one() {
+        let mut state = shown(3);
+        assert_eq!(press(&state, letter('g')), None);
+        state.look_at_load(Some(LoadFigures::default()), Duration::ZERO);
+        assert_eq!(press(&state, letter('g')), Some(Action::FlipLoad));
+        state.can_act = false;
+        assert_eq!(press(&state, letter('g')), None);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! All that a live table shows, as plain data.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use crate::cluster::load::LoadFigures;
 use crate::cluster::snapshot::Snapshot;
+use crate::duration::whole_ms;
 
 /// What is on the screen, and which node the keys mean.
 #[derive(Debug)]
@@ -16,8 +19,19 @@ pub(super) struct State {
     pub(super) events: VecDeque<String>,
     /// What the supervisor was asked to do and has not done yet.
     pub(super) pending: Option<String>,
+    /// Callers that take locks, if any do.
+    pub(super) load: Option<LoadShown>,
     /// Whether keys change the cluster; else they only end the table.
     pub(super) can_act: bool,
+}
+
+/// What callers have come to, and how fast.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadShown {
+    pub(super) figures: LoadFigures,
+    pub(super) taken_per_second: u64,
+    /// When the rate was taken, and how many locks had been held by then.
+    since: (Duration, u64),
 }
 
 /// What fills the screen.
@@ -37,8 +51,31 @@ impl State {
             page: Page::Table,
             events: VecDeque::new(),
             pending: None,
+            load: None,
             can_act,
         }
+    }
+
+    /// Takes in what callers have come to by now.
+    pub(super) fn look_at_load(&mut self, figures: Option<LoadFigures>, now: Duration) {
+        self.load = figures.map(|figures| {
+            let since = self.load.map_or((now, figures.taken), |load| load.since);
+            let rate = self.load.map_or(0, |load| load.taken_per_second);
+            let passed = now.saturating_sub(since.0);
+            let (since, taken_per_second) = match passed < RATE_STEP {
+                true => (since, rate),
+                false => {
+                    let taken = figures.taken.saturating_sub(since.1);
+                    let rate = taken.saturating_mul(1_000) / whole_ms(passed).max(1);
+                    ((now, figures.taken), rate)
+                }
+            };
+            LoadShown {
+                figures,
+                taken_per_second,
+                since,
+            }
+        });
     }
 
     /// Adds an event, on one line, and forgets the oldest.
@@ -51,3 +88,4 @@ impl State {
 }
 
 pub(super) const EVENTS: usize = 5;
+const RATE_STEP: Duration = Duration::from_secs(1);

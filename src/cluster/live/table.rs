@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 
-use super::state::{EVENTS, Page, State};
+use super::state::{EVENTS, LoadShown, Page, State};
 use crate::cluster::info::ServingState;
 use crate::cluster::snapshot::{self, Snapshot};
 use crate::cluster::view::NodeView;
@@ -28,9 +28,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let is_narrow = usize::from(area.width) < quorum.len();
     // Nodes are numbered from 1.
     let last = snapshot.cluster.nodes.last().map_or(0, |node| node.number);
-    let heights = Heights::of(area.height, is_narrow, last);
+    let heights = Heights::of(area.height, is_narrow, last, state.load.is_some());
     let parts = Layout::vertical(heights.constraints()).split(area);
-    let [title, verdict, nodes, events, footer] = *parts else {
+    let [title, verdict, load, nodes, events, footer] = *parts else {
         return;
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
@@ -42,6 +42,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     };
     let words = Paragraph::new(quorum).wrap(Wrap { trim: true });
     frame.render_widget(words.style(Style::new().fg(tone)), verdict);
+    if let Some(shown) = &state.load {
+        frame.render_widget(load_line(shown), load);
+    }
     draw_nodes(frame, state, snapshot, nodes);
     frame.render_widget(last_events(state, events.height), events);
     frame.render_widget(Line::raw(keys(state)), footer);
@@ -51,31 +54,35 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
 struct Heights {
     title: u16,
     verdict: u16,
+    load: u16,
     nodes: u16,
     footer: u16,
 }
 
 impl Heights {
-    fn of(height: u16, is_narrow: bool, count: u16) -> Self {
+    fn of(height: u16, is_narrow: bool, count: u16, has_load: bool) -> Self {
         let title = u16::from(height > 5);
         let footer = u16::from(height > 4);
         let verdict = if is_narrow && height > 6 { 2 } else { 1 };
-        let free = height.saturating_sub(title + footer + verdict);
+        let load = u16::from(has_load && height > 7);
+        let free = height.saturating_sub(title + footer + verdict + load);
         // Of more nodes than have room some are scrolled away; events stay where there is room for both.
         let events = if free > 12 { EVENTS_HEIGHT } else { 0 };
         let nodes = count.saturating_add(1).min(free.saturating_sub(events));
         Self {
             title,
             verdict,
+            load,
             nodes,
             footer,
         }
     }
 
-    fn constraints(&self) -> [Constraint; 5] {
+    fn constraints(&self) -> [Constraint; 6] {
         [
             Constraint::Length(self.title),
             Constraint::Length(self.verdict),
+            Constraint::Length(self.load),
             Constraint::Length(self.nodes),
             Constraint::Fill(1),
             Constraint::Length(self.footer),
@@ -99,6 +106,21 @@ fn quorum(snapshot: &Snapshot) -> String {
     let (serving, count) = (snapshot.serving(), snapshot.answers.len());
     let needed = snapshot.cluster.quorum;
     format!("{serving} of {count} serve: {verdict} ({needed} needed)")
+}
+
+/// What the callers do, what matters first: a narrow terminal cuts the end.
+fn load_line(load: &LoadShown) -> Line<'static> {
+    let figures = load.figures;
+    let rate = match figures.is_on {
+        true => format!("{} locks/s", load.taken_per_second),
+        false => "resting".to_owned(),
+    };
+    let tone = match figures.overlaps {
+        0 => Color::Green,
+        _ => Color::Red,
+    };
+    let text = format!("load: {rate}, {figures} ({} callers)", figures.callers);
+    Line::styled(text, Style::new().fg(tone))
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, state: &State, snapshot: &Snapshot, area: Rect) {
@@ -260,6 +282,7 @@ k  kill -9; it stays down
 t  stop it cleanly (SIGTERM)
 r  restart it
 p  pause it (SIGSTOP), or resume it
+g  let the load rest, or go on
 b  the lines to paste
 q, Ctrl-C  stop all nodes and end
 Any other key: back to the table";

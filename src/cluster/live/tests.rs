@@ -1,6 +1,7 @@
 //! The table at sizes that there are and at those that there should not be.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,6 +9,7 @@ use ratatui::backend::TestBackend;
 use super::state::{Page, State};
 use super::table;
 use crate::cluster::info::{Figures, ServingState};
+use crate::cluster::load::LoadFigures;
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::view::{ClusterView, NodeView, ProcessState};
 
@@ -136,6 +138,36 @@ fn a_narrow_screen_leaves_columns_out_and_no_state() {
         "? help  q stop all  1-9 select  k kill",
     ];
     assert_eq!(shown, expected, "{shown:#?}");
+}
+
+#[test]
+fn what_callers_do_stands_under_the_verdict_and_a_rate_is_of_a_second() {
+    let mut state = faulty();
+    let mut figures = LoadFigures {
+        callers: 20,
+        is_on: true,
+        ..LoadFigures::default()
+    };
+    for (at_ms, taken) in [(0, 100), (500, 300), (2_000, 1_100), (2_500, 1_101)] {
+        figures.taken = taken;
+        state.look_at_load(Some(figures), Duration::from_millis(at_ms));
+    }
+    let line = |state: &State, width| lines(state, width, 24)[2 + usize::from(width < 80)].clone();
+    let all = "load: 500 locks/s, 1101 locks taken, 0 with two holders (20 callers)";
+    assert_eq!(line(&state, 80), all);
+    assert_eq!(line(&state, 40), "load: 500 locks/s, 1101 locks taken, 0 w");
+    let odd = LoadFigures {
+        is_on: false,
+        refused: 3,
+        lost: 1,
+        overlaps: 2,
+        ..figures
+    };
+    state.look_at_load(Some(odd), Duration::from_millis(2_600));
+    let all = "load: resting, 1101 locks taken, 2 with two holders, 3 calls without a quorum, 1 l";
+    assert_eq!(line(&state, 82), all);
+    state.look_at_load(None, Duration::from_millis(2_700));
+    assert!(line(&state, 80).starts_with("node state"), "no load");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::connection_error::ConnectionError;
 use super::duration::show_duration;
 use crate::token::Token;
+use crate::votes::NODES_MAX;
 
 /// Why one node did not vote for us.
 ///
@@ -127,6 +128,9 @@ impl fmt::Display for Cause {
                 formatter,
                 "it belongs to the cluster {cluster} and not to {expected}: does not vote"
             ),
+            Self::OtherSize { size } if *size > NODES_MAX => {
+                formatter.write_str("it was removed from its cluster: does not vote; list it no more")
+            }
             Self::OtherSize { size } => write!(
                 formatter,
                 "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"

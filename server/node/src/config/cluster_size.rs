@@ -4,8 +4,9 @@
 //! so that clients with either list cannot hold the same lock (the argument of Raft's change of one server at a time, section
 //! 4.1 of Ongaro's dissertation). While that goes on a node names both numbers, and clients with either list get its vote.
 //!
-//! Invariant: lists that differ by more than one member never get votes of one node within the time that a lock lasts. So the
-//! number is changed in two steps, and the next change begins once the locks of clients with the list before have ended.
+//! Invariant: a node names a number only if it is in the list of that length, so that two lists of one length share a majority of the
+//! votes that are left. Lists that differ by more than one never get votes of one node within the time that a lock lasts: the number is
+//! changed in two steps, and the next change begins once the locks of clients with the list before have ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,10 +28,17 @@ impl ClusterSize {
         Self { nodes, next: None }
     }
 
-    /// Reads one number, or two that differ by one.
+    /// That of a node which is in no list any more: clients have none that is as long.
+    #[must_use]
+    pub fn removed() -> Self {
+        Self::of(REMOVED)
+    }
+
+    /// Reads one number, or two that differ by one, or `removed`.
     pub(super) fn parse(values: &[String]) -> Result<Self, Problem> {
         let words: Vec<&str> = values.iter().flat_map(|it| it.split_whitespace()).collect();
         match words[..] {
+            ["removed"] => Ok(Self::removed()),
             [nodes] => Ok(Self::of(integer(nodes, 0, NODES_MAX)?)),
             [nodes, next] => {
                 let nodes = integer(nodes, 1, NODES_MAX)?;
@@ -87,6 +95,15 @@ impl ClusterSize {
         if to == self {
             return Ok(Change::None);
         }
+        if to == Self::removed() {
+            return Ok(Change::Disconnects);
+        }
+        if self == Self::removed() {
+            return Err(
+                "this node was removed from its cluster; a new directory makes a new node"
+                    .to_owned(),
+            );
+        }
         match (self.next, to.next) {
             (None, None) if !self.is_said() => Ok(Change::Disconnects),
             (None, Some(_)) if !self.is_said() => {
@@ -130,6 +147,7 @@ impl fmt::Display for ClusterSize {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.next {
             Some(next) => write!(formatter, "{} {next}", self.nodes),
+            None if self.nodes == REMOVED => formatter.write_str("removed"),
             None => write!(formatter, "{}", self.nodes),
         }
     }
@@ -146,6 +164,7 @@ pub(crate) enum Change {
 }
 
 const NODES_MAX: u8 = 64;
+const REMOVED: u8 = u8::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -159,13 +178,25 @@ mod tests {
 
     #[test]
     fn a_size_is_one_number_or_two_that_differ_by_one() {
-        for text in ["0", "1", "64", "5 6", "6 5", "1 2", "64 63"] {
+        for text in ["0", "1", "64", "5 6", "6 5", "1 2", "64 63", "removed"] {
             assert_eq!(size(text).to_string(), text);
         }
         let two = ["5".to_owned(), "6".to_owned()];
         assert_eq!(ClusterSize::parse(&two).unwrap(), size("5 6"));
         for text in [
-            "", "65", "-1", "5 7", "5 5", "0 1", "1 0", "64 65", "5 6 7", "five",
+            "",
+            "65",
+            "255",
+            "removed 5",
+            "5 removed",
+            "-1",
+            "5 7",
+            "5 5",
+            "0 1",
+            "1 0",
+            "64 65",
+            "5 6 7",
+            "five",
         ] {
             let refused = ClusterSize::parse(&[text.to_owned()]);
             assert!(refused.is_err(), "{text:?}: {refused:?}");
@@ -184,6 +215,9 @@ mod tests {
             ("5", "5 4", Change::Begins),
             ("5 6", "6", Change::Disconnects),
             ("5 6", "5", Change::Disconnects),
+            ("5", "removed", Change::Disconnects),
+            ("5 6", "removed", Change::Disconnects),
+            ("removed", "removed", Change::None),
         ] {
             assert_eq!(outcome(from, to), Ok(change), "{from} to {to}");
         }
@@ -197,6 +231,8 @@ mod tests {
             ("5 6", "6 7", "(5 6) is ended"),
             ("5 6", "6 5", "(5 6) is ended"),
             ("5 6", "7", "(5 6) is ended"),
+            ("removed", "5", "new directory"),
+            ("removed", "5 6", "new directory"),
         ] {
             let why = outcome(from, to).unwrap_err();
             assert!(why.contains(part), "{from} to {to}: {why}");

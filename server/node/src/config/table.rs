@@ -470,11 +470,11 @@ pub(super) const USED: &[Directive] = &[
     Directive::used(
         "cluster-size",
         "0",
-        "0 to 64, or two numbers that differ by one",
+        "0 to 64, two numbers that differ by one, or `removed`",
         "How many nodes the cluster has, in INFO as `quorlock_cluster_size`; 0: what the directory was made for, or \
          not said. Our Redlock client gets no vote of a node whose cluster has more or fewer nodes than the client \
          lists. Without it, clients that list other nodes than each other can hold the same lock. Two numbers, such as \
-         `5 6`, while a member is added or removed: clients with either list get votes.",
+         `5 6`, while a member is added or removed: clients with either list get votes. `removed`: this node is in no list any more.",
         |c, v| ClusterSize::parse(v).map(|size| c.cluster_size = size),
         |c| c.cluster_size.to_string(),
     )

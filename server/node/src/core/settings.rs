@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use quorlock_engine::control::Durability;
 use quorlock_engine::{RawTime, ReplyBudget};
 
-use crate::clock::saturated;
+use crate::clock::{saturated, saturated_nanos};
 use crate::config::{AppendFsync, Config};
 
 /// The settings in force.
@@ -27,6 +27,8 @@ pub(crate) struct NodeSettings {
     latency_from_ns: AtomicU64,
     /// When the size of the cluster was changed so that some clients have lost their votes, in nanoseconds of the raw clock.
     size_changed_raw_ns: AtomicU64,
+    /// The largest `restart-delay-max` that was in force since the start.
+    longest_cap_ns: AtomicU64,
     /// Counts the changes, so that who keeps a copy of something notices them.
     version: AtomicU64,
 }
@@ -44,6 +46,7 @@ impl NodeSettings {
             slow_from_ns: AtomicU64::new(u64::MAX),
             latency_from_ns: AtomicU64::new(u64::MAX),
             size_changed_raw_ns: AtomicU64::new(0),
+            longest_cap_ns: AtomicU64::new(0),
             version: AtomicU64::new(0),
         };
         settings.replace(config.clone());
@@ -83,6 +86,8 @@ impl NodeSettings {
         };
         self.latency_from_ns
             .store(latency_from_ns, Ordering::Relaxed);
+        (self.longest_cap_ns)
+            .fetch_max(saturated_nanos(config.restart_delay_max), Ordering::Relaxed);
         *self.config() = config;
         self.version.fetch_add(1, Ordering::Release);
     }
@@ -90,6 +95,11 @@ impl NodeSettings {
     /// When clients have lost their votes by a change of the cluster's size; [`RawTime::ZERO`] where none have.
     pub(crate) fn size_changed_raw(&self) -> RawTime {
         RawTime::from_nanos(self.size_changed_raw_ns.load(Ordering::Relaxed))
+    }
+
+    /// The largest `restart-delay-max` that was in force since the start, in nanoseconds.
+    pub(crate) fn longest_cap_ns(&self) -> u64 {
+        self.longest_cap_ns.load(Ordering::Relaxed)
     }
 
     /// Clients have lost their votes now; to be called with the engine locked.

@@ -24,6 +24,7 @@ use crate::session::batch::{Answer, Batch};
 use crate::session::command_statistics;
 use crate::session::info_constants;
 use crate::session::info_facts::EngineFacts;
+use crate::session::members;
 
 pub(crate) fn info(
     _: &mut Session,
@@ -160,6 +161,8 @@ fn identity(page: &mut InfoText<'_>) {
     let size = node.configured(|it| it.cluster_size);
     page.field("quorlock_cluster_size", size.nodes());
     page.field("quorlock_cluster_size_next", size.next().unwrap_or(0));
+    let wait = members::wait(node, page.engine.raw);
+    page.field("quorlock_cluster_size_wait_ms", wait.as_millis());
     page.field(
         "run_id",
         node.facts.identity.run_id(node.facts.start.incarnation),

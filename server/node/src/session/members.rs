@@ -10,7 +10,6 @@ use std::time::Duration;
 use quorlock_engine::RawTime;
 
 use super::client_kill;
-use crate::clock::saturated_nanos;
 use crate::config::{Config, SizeChange};
 use crate::core::commit::Failure;
 use crate::core::state::NodeState;
@@ -25,14 +24,25 @@ pub(super) fn judge(
     before: &Config,
     after: &Config,
 ) -> Result<SizeChange, String> {
+    let (size, wanted) = (before.cluster_size, after.cluster_size);
+    size.change(wanted, quiet(node, now_raw), lock_max(node))
+}
+
+/// How long locks of clients with another list may last.
+pub(super) fn wait(node: &NodeState, now_raw: RawTime) -> Duration {
+    lock_max(node).saturating_sub(quiet(node, now_raw))
+}
+
+/// For how long the members are what they are, as far as this node knows.
+fn quiet(node: &NodeState, now_raw: RawTime) -> Duration {
     let last_raw = (node.settings.size_changed_raw()).max(node.facts.started_raw);
-    let quiet = Duration::from_nanos(now_raw.nanos_since(last_raw));
-    // Locks of other nodes last by their clocks.
-    let longest_ns = saturated_nanos(after.restart_delay_max.max(before.restart_delay_max));
-    let lock_max = Duration::from_nanos(past::policy(after).stretch(longest_ns));
-    before
-        .cluster_size
-        .change(after.cluster_size, quiet, lock_max)
+    Duration::from_nanos(now_raw.nanos_since(last_raw))
+}
+
+/// How long a lock lasts that this node takes part in, by the clock of any node.
+fn lock_max(node: &NodeState) -> Duration {
+    let longest_ns = node.settings.longest_cap_ns();
+    Duration::from_nanos(past::policy(&node.config).stretch(longest_ns))
 }
 
 /// Carries it out, once the configuration is in force.

@@ -1,6 +1,6 @@
 //! `quorlock log`: what is in a node's data directory, and whether it is whole.
 //!
-//! All but `repair` only look, and work beside a running node. What is found is decided in
+//! All but `repair`, `import` and `export` only look, and work beside a running node. What is found is decided in
 //! `quorlock-server`; these files put it into words.
 
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use crate::output::Format;
 mod change;
 mod check;
 mod dump;
+mod export;
+mod import;
 mod printout;
 mod record;
 mod repair;
@@ -44,6 +46,12 @@ enum LogCommand {
     /// Cut a log that a start refuses, and keep what was cut in a folder
     #[command(after_help = repair::HELP)]
     Repair(repair::Arguments),
+    /// Make a node of the append-only files of a redis-server
+    #[command(after_help = import::HELP)]
+    Import(import::Arguments),
+    /// Make append-only files for a redis-server of a stopped node's log
+    #[command(after_help = export::HELP)]
+    Export(export::Arguments),
 }
 
 /// Runs a subcommand of `quorlock log`.
@@ -53,5 +61,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         LogCommand::Dump(arguments) => dump::run(&arguments, format),
         LogCommand::Stats { directory } => stats::run(&directory, format),
         LogCommand::Repair(arguments) => repair::run(&arguments, format),
+        LogCommand::Import(arguments) => import::run(&arguments, format),
+        LogCommand::Export(arguments) => export::run(&arguments, format),
     }
 }

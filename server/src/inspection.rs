@@ -18,6 +18,7 @@ use quorlock_persistence::{
     DirectoryUse, DirectoryView, Disk, DiskError, Inspection, Log, LogOptions, OpenError,
 };
 
+pub(crate) use check::of_past;
 pub use check::{DirectoryReport, NextStart, RemainingDelay, State, check};
 pub use dump::{FrameBody, Line, dump};
 pub use finding::{DirectoryFinding, FindingKind};
@@ -73,18 +74,18 @@ pub enum Unreadable {
 }
 
 /// A directory, opened to be looked at.
-struct DataDirectory {
+pub(crate) struct DataDirectory {
     view: Arc<DirectoryView>,
 }
 
 impl DataDirectory {
-    fn open(directory: &Path) -> Result<Self, Unreadable> {
+    pub(crate) fn open(directory: &Path) -> Result<Self, Unreadable> {
         let view = DirectoryView::open(directory).map_err(Unreadable::Open)?;
         Ok(Self { view })
     }
 
     /// The process that has the directory: `None` if it is free, `Some(None)` if it did not say its id.
-    fn holder(&self) -> Result<Option<Option<u32>>, Unreadable> {
+    pub(crate) fn holder(&self) -> Result<Option<Option<u32>>, Unreadable> {
         match self.view.usage() {
             Ok(DirectoryUse::Free) => Ok(None),
             Ok(DirectoryUse::Taken(id)) => Ok(Some(id)),
@@ -95,7 +96,7 @@ impl DataDirectory {
         }
     }
 
-    fn identity(&self) -> Result<Option<NodeIdentity>, PastError> {
+    pub(crate) fn identity(&self) -> Result<Option<NodeIdentity>, PastError> {
         NodeIdentity::read(&*self.view)
     }
 
@@ -104,7 +105,7 @@ impl DataDirectory {
     }
 
     /// The log, of which there is at least one segment.
-    fn log(&self) -> Result<Inspection, Unreadable> {
+    pub(crate) fn log(&self) -> Result<Inspection, Unreadable> {
         let inspection = self.inspection()?;
         if inspection.segments().is_empty() {
             return Err(Unreadable::NoLog {
@@ -114,19 +115,23 @@ impl DataDirectory {
         Ok(inspection)
     }
 
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.view
+    }
+
     /// Where a start would go on with the log. What cannot be measured is not held against it.
     fn start_space(&self, identity: Option<&NodeIdentity>) -> StartSpace {
         let disk: Arc<dyn Disk> = Arc::clone(&self.view) as _;
         Log::start_space(&disk, &options(identity)).unwrap_or(StartSpace::Segment)
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.view.path().display().to_string()
     }
 }
 
 /// The options of a node's log that matter for reading it.
-fn options(identity: Option<&NodeIdentity>) -> LogOptions {
+pub(crate) fn options(identity: Option<&NodeIdentity>) -> LogOptions {
     LogOptions {
         expected_node: identity.map(|identity| identity.id.bytes()),
         ..LogOptions::default()
@@ -156,6 +161,6 @@ pub fn kind_name(code: u8) -> &'static str {
 }
 
 /// Unpredictable for the one who chose the fields of a hash; without randomness slow, but never wrong.
-fn hash_seed() -> u64 {
+pub(crate) fn hash_seed() -> u64 {
     getrandom::u64().unwrap_or_default()
 }

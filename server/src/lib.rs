@@ -9,6 +9,7 @@ compile_error!(
      Linux's rules for fdatasync. The client crate, quorlock-client, has the same limit."
 );
 
+pub mod append_only;
 pub mod clock;
 pub mod config;
 #[cfg(all(test, feature = "shuttle"))]

@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 
 pub use builder::NodeBuilder;
 pub use call::CallError;
+pub(crate) use identity::require_empty;
 pub use identity::{init, require_directory};
 pub use lifecycle::{NotServing, RunState, StateWatch};
 pub use restored::mark_restored;

@@ -35,6 +35,16 @@ impl NodeProcess {
     pub fn start(parent: &Path, name: &str, directives: &[&str]) -> Self {
         let folder = parent.join(name);
         fs::create_dir(&folder).expect("a fresh folder for a node can be made");
+        Self::start_on(parent, name, directives)
+    }
+
+    /// The same in a folder that is there.
+    ///
+    /// # Panics
+    ///
+    /// As for [`start`](Self::start).
+    pub fn start_on(parent: &Path, name: &str, directives: &[&str]) -> Self {
+        let folder = parent.join(name);
         let directives = directives.iter().map(|&word| word.to_owned()).collect();
         let mut node = Self {
             folder,

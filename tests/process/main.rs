@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod agent;
+mod append_only;
 mod arguments;
 mod cluster;
 mod cluster_in_memory;
@@ -27,6 +28,8 @@ mod log_bad_input;
 mod log_check;
 mod log_displaced;
 mod log_dump;
+mod log_export;
+mod log_import;
 mod log_repair;
 mod many_starts;
 mod members;

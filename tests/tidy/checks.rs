@@ -125,6 +125,7 @@ pub(crate) fn clock_seam(source: &Source) -> Vec<String> {
         "server/src/clock.rs",
         "server/src/node/builder.rs",
         "server/src/inspection/",
+        "server/src/append_only/",
     ];
     let path = &source.path;
     if !source.is_rust()

@@ -243,7 +243,7 @@ pub(super) fn is_understood(_: Position, payload: &[u8]) -> Result<(), PayloadEr
 }
 
 /// What is found wrong with a past that a start cannot read.
-pub(super) fn of_past(data_directory: &DataDirectory, error: PastError) -> DirectoryFinding {
+pub(crate) fn of_past(data_directory: &DataDirectory, error: PastError) -> DirectoryFinding {
     let directory = data_directory.name();
     match error {
         PastError::BadIdentity { file, reason } => {

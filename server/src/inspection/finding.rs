@@ -171,7 +171,7 @@ impl DirectoryFinding {
         )
     }
 
-    pub(super) fn of_error(error: &RecoveryError) -> Self {
+    pub(crate) fn of_error(error: &RecoveryError) -> Self {
         match error {
             RecoveryError::DurableDataLost {
                 file,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, LogOptions, RealDisk, Recovery};
+use quorlock_persistence::{Disk, LOCK_FILE, LogOptions, RealDisk, Recovery};
 
 use crate::config::Config;
 use quorlock_node::past::identity::FILE;
@@ -48,6 +48,24 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
     let identity = NodeIdentity::known(bytes, config);
     quorlock_node::start::create(&*disk, &identity, recovery)?;
     Ok(identity.id)
+}
+
+/// Refuses a directory that holds anything.
+///
+/// # Errors
+/// When it does, or cannot be read.
+pub(crate) fn require_empty(directory: &Path) -> Result<(), StartError> {
+    let names = names(directory).map_err(|source| StartError::Directory {
+        directory: directory.to_owned(),
+        source,
+    })?;
+    match names.iter().find(|name| *name != LOCK_FILE) {
+        None => Ok(()),
+        Some(first) => Err(StartError::NotEmpty {
+            directory: directory.to_owned(),
+            first: first.escape_debug().to_string(),
+        }),
+    }
 }
 
 /// What is in a directory, in order. A file system of its own has `lost+found` from the start.

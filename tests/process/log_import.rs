@@ -175,7 +175,7 @@ fn damage_is_refused_with_its_file_and_offset() {
         );
         assert!(ended.stderr.contains(what), "{from} {to}: {}", ended.stderr);
     }
-    let cut = [&first, &commands(&["SET other value"])[..9], &first[..]].concat();
+    let cut = [&first, &commands(&["SET other value"])[..12], &first[..]].concat();
     Imported::with(&first, &cut).is_refused(&[], &[&format!("incr.aof is damaged at offset {at}")]);
     let zeros = [&first[..], &[0; 512]].concat();
     Imported::with(&first, &zeros)

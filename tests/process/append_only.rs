@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use quorlock_testkit::NodeProcess;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::shell::{Ended, Shell};
 
@@ -84,8 +85,9 @@ pub(crate) fn commands(lines: &[&str]) -> Vec<u8> {
 
 /// Milliseconds since the epoch, that long from now.
 pub(crate) fn in_future(time: Duration) -> u128 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    (now + time).as_millis()
+    let now = clock_gettime(ClockId::Realtime);
+    let seconds = Duration::from_secs(now.tv_sec.try_into().unwrap());
+    (seconds + time).as_millis()
 }
 
 /// What a node answers to a line of words.

@@ -85,7 +85,7 @@ fn elements_are_in_commands_of_64_and_times_are_those_of_the_wall_clock() {
     let rest = bytes.strip_prefix(&expected).unwrap();
     let end_ms: u128 = rest.lines().last().unwrap().parse().unwrap();
     assert!(rest.contains("PEXPIREAT"), "{rest}");
-    assert!(end_ms.abs_diff(end) < 2000, "{end_ms} and {end}");
+    assert!(end_ms.abs_diff(end) < 3000, "{end_ms} and {end}");
 }
 
 #[test]

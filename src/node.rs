@@ -1,7 +1,8 @@
-//! `quorlock node`: gives a node its identity, once in its life, says that its directory was put back, has nodes take fences
-//! again, or asks a node of this machine how it is.
+//! `quorlock node`: gives a node its identity, once in its life, moves its directory, says that it was put back, has nodes take
+//! fences again, or asks a node of this machine how it is.
 
 mod health;
+mod relocation;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,6 +58,15 @@ enum NodeSubcommand {
         /// The node's data directory, as in the directive dir; no node may run on it
         directory: PathBuf,
     },
+    /// Release the directory of a stopped node, so that it can be moved without a restart delay
+    #[command(after_help = relocation::RELEASE_EXAMPLES)]
+    Release {
+        /// The node's data directory, as in the directive dir; the node must have stopped cleanly
+        directory: PathBuf,
+    },
+    /// Adopt a released directory where it is now, so that the node starts there
+    #[command(after_help = relocation::ADOPT_EXAMPLES)]
+    Adopt(relocation::AdoptArguments),
     /// Ask the node or agent on this machine whether it is ready; ends with 1 and the reason if not
     #[command(after_help = health::EXAMPLES)]
     Health(health::Arguments),
@@ -74,6 +84,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             init(&directory, &config, format)
         }
         NodeSubcommand::Restored { directory } => restored(&directory, format),
+        NodeSubcommand::Release { directory } => relocation::release(&directory, format),
+        NodeSubcommand::Adopt(arguments) => relocation::adopt(&arguments, format),
         NodeSubcommand::Health(arguments) => health::run(&arguments, format),
         NodeSubcommand::Sync { nodes, trust_disks } => sync(&nodes, trust_disks, format),
     }

@@ -23,6 +23,7 @@ pub use check::{DirectoryReport, NextStart, RemainingDelay, State, check};
 pub use dump::{FrameBody, Line, dump};
 pub use finding::{DirectoryFinding, FindingKind};
 pub use quorlock_engine::control::{Ceiling, ControlRecord, Pending, Start};
+pub use quorlock_engine::relocation::Adoption;
 pub use quorlock_engine::restart::Stop;
 pub use quorlock_engine::{Change, Collection, Deadline, End, Mutation, NewValue, NodeTime};
 pub use quorlock_node::past::Location;
@@ -156,6 +157,8 @@ pub fn kind_name(code: u8) -> &'static str {
         kind::WALL => "WALL",
         kind::OWED => "OWED",
         kind::CEILING => "CEILING",
+        kind::RELEASED => "RELEASED",
+        kind::ADOPTED => "ADOPTED",
         _ => "UNKNOWN",
     }
 }

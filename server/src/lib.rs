@@ -33,14 +33,15 @@ mod tls;
 pub use metrics::listener::serve_http;
 pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
-    StateWatch, Value, init, mark_restored, require_directory,
+    StateWatch, Value, adopt, init, mark_restored, release, require_directory,
 };
 pub use quorlock_engine::{ErrorReply, REDIS_VERSION, Reply};
 pub use quorlock_node::core::upstream::{
     PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
     UpstreamRequest, UpstreamSubscription,
 };
-pub use quorlock_node::past::{FrameError, NodeId, is_node_file};
+pub use quorlock_node::past::{FrameError, NodeId, Receipt, Refusal, is_node_file};
+pub use quorlock_node::start::{Released, RelocationError};
 pub use quorlock_node::{Date, show_duration};
 pub use quorlock_persistence::{
     DirectoryEntry, Disk, DiskError, DiskFault, DiskLock, DiskOperation, Fate, File, FileId,

@@ -21,6 +21,11 @@ pub(crate) fn describe(record: &ControlRecord) -> Printout {
             .with_named("boottime_ns", boottime.as_nanos()),
         ControlRecord::Owed(until) => empty.with_named("owed_until_ns", until.as_nanos()),
         ControlRecord::Ceiling(ceiling) => with_ceiling(empty, *ceiling),
+        ControlRecord::Released(digest) => empty.with_named("receipt_sha256", hexadecimal(digest)),
+        ControlRecord::Adopted(adoption) => empty
+            .with_named("incarnation", adoption.incarnation)
+            .with_named("fingerprint", format!("{:016x}", adoption.fingerprint))
+            .with_named("proven", adoption.is_proven),
         ControlRecord::Shutdown(pending) => with_pending(empty, pending.as_ref()),
         ControlRecord::Control(control) => describe_start(&control.start)
             .with_named("serving", control.serving)
@@ -64,7 +69,7 @@ fn with_pending(description: Printout, pending: Option<&Pending>) -> Printout {
 mod tests {
     use super::*;
     use crate::output::Format;
-    use quorlock_server::inspection::{NodeTime, Stop};
+    use quorlock_server::inspection::{Adoption, NodeTime, Stop};
 
     /// Records that a node writes seldom; the others are in the logs of the process tests.
     #[test]
@@ -86,6 +91,20 @@ mod tests {
                 ControlRecord::Owed(NodeTime::from_nanos(9)),
                 "  owed_until_ns 9".to_owned(),
                 r#"{"owed_until_ns":9}"#.to_owned(),
+            ),
+            (
+                ControlRecord::Released([0xab; 32]),
+                format!("  receipt_sha256 {}", "ab".repeat(32)),
+                format!(r#"{{"receipt_sha256":"{}"}}"#, "ab".repeat(32)),
+            ),
+            (
+                ControlRecord::Adopted(Adoption {
+                    incarnation: 7,
+                    fingerprint: 10,
+                    is_proven: true,
+                }),
+                "  incarnation 7  fingerprint 000000000000000a  proven true".to_owned(),
+                r#"{"fingerprint":"000000000000000a","incarnation":7,"proven":true}"#.to_owned(),
             ),
             (
                 ControlRecord::Shutdown(Some(pending)),

@@ -6,7 +6,7 @@
 //! order, `exchange` is what goes between the two,
 //! `batch` executes what one iteration of an event loop has executed, `model` says what each request does, `oracle` knows what clients were told, `images`
 //! lists what a crash at one point may leave, `check` starts the node on one of them and holds it to the contract,
-//! `explore` goes through all of it. The fault model is in the book's chapter on crash states; `tests/mutants/` shows
+//! `explore` goes through all of it. `relocation` moves a directory, with a crash at every point. The fault model is in the book's chapter on crash states; `tests/mutants/` shows
 //! that planted defects are noticed.
 
 pub(crate) mod batch;
@@ -20,6 +20,7 @@ pub mod ledger;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod oracle;
+pub mod relocation;
 pub(crate) mod request;
 pub mod run;
 pub(crate) mod session;

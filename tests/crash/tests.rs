@@ -12,6 +12,7 @@ use quorlock_node::config::Config;
 use quorlock_node::simulation::{Client, Node, Setup, request_bytes};
 use quorlock_persistence::{DiskFault, DiskOperation, LogOptions, MemoryDisk, Recovery};
 use quorlock_tests::crash::ledger::Ledger;
+use quorlock_tests::crash::relocation::{Case, relocate};
 use quorlock_tests::crash::run::run;
 use quorlock_tests::crash::{Budget, Vary};
 
@@ -61,6 +62,24 @@ fn a_ledger_adds_up_over_runs() {
         Ledger::read(&path).is_err(),
         "something else is not overwritten"
     );
+}
+
+/// `quorlock node release` and `adopt`, and every crash on the way.
+#[test]
+fn a_directory_that_is_moved_starts_in_one_place_and_knows_its_locks_there() {
+    for mode in ["always", "everysec", "no"] {
+        for (is_full, seed) in [(false, 1), (false, 2), (true, 3)] {
+            let seen = relocate(Case {
+                mode,
+                is_full,
+                seed,
+            });
+            let seen = seen.unwrap_or_else(|what| panic!("{what}"));
+            for count in [seen.released, seen.clean, seen.complete_points] {
+                assert!(count > 10, "{mode}, full: {is_full}: {seen:?}");
+            }
+        }
+    }
 }
 
 /// What so few states may not meet.

@@ -4,14 +4,18 @@ use std::fs;
 
 use crate::shell::Shell;
 
+const RECEIPT: &str = "00112233445566778899aabbccddeeff";
+
 #[test]
 fn every_subcommand_explains_itself_with_an_example() {
     let shell = Shell::new();
-    let all: [&[&str]; 14] = [
+    let all: [&[&str]; 16] = [
         &["--help"],
         &["server", "--help"],
         &["node", "init", "--help"],
         &["node", "restored", "--help"],
+        &["node", "release", "--help"],
+        &["node", "adopt", "--help"],
         &["log", "check", "--help"],
         &["log", "dump", "--help"],
         &["log", "stats", "--help"],
@@ -33,7 +37,7 @@ fn every_subcommand_explains_itself_with_an_example() {
 #[test]
 fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
     let shell = Shell::new();
-    let all: [&[&str]; 25] = [
+    let all: [&[&str]; 29] = [
         &["server", "--nonsense"],
         &["server", "--port"],
         &["server", "--port", "many"],
@@ -47,6 +51,10 @@ fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
         &["release", "a", "b", "c"],
         &["node", "init"],
         &["node", "restored"],
+        &["node", "release"],
+        &["node", "adopt", "data"],
+        &["node", "adopt", "data", "--receipt", "12"],
+        &["node", "adopt", "data", "--wait", "--receipt", RECEIPT],
         &["node", "init", "data", "--id", "a"],
         &["log", "check"],
         &["log", "dump", "data", "--from", "x"],

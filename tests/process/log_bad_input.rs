@@ -151,14 +151,17 @@ fn ask(address: SocketAddr, words: &[&str]) -> io::Result<String> {
 
 /// Runs a node without the power to ignore permissions, on a directory with these.
 pub(crate) fn start_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Process {
+    let server: &[&str] = &["server", "--port", "0", "--dir", "data"];
+    let words = [server, &["--first-start", "serve"], words].concat();
+    run_unprivileged(shell, mode, &words)
+}
+
+/// The same with any command that uses the directory `data`.
+pub(crate) fn run_unprivileged(shell: &Shell, mode: u32, words: &[&str]) -> Process {
     let program = shell.file("quorlock");
     fs::copy(binary::quorlock(), &program).unwrap();
     let mut command = std::process::Command::new(program);
-    command
-        .args(["server", "--port", "0", "--dir", "data"])
-        .args(["--first-start", "serve"])
-        .args(words);
-    command.current_dir(shell.path());
+    command.args(words).current_dir(shell.path());
     if rustix::process::geteuid().is_root() {
         fs::set_permissions(shell.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for entry in fs::read_dir(shell.file("data")).unwrap() {

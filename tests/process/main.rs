@@ -36,6 +36,7 @@ mod members;
 mod prefix;
 mod refusals;
 mod relay;
+mod relocation;
 mod restart;
 mod run;
 mod run_beyond;

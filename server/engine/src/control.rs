@@ -8,44 +8,13 @@
 //!
 //! What the records mean for a restart is decided in `restart`, not here.
 
+pub mod kind;
+
 pub use quorlock_clock::Boot;
 
+use crate::relocation::Adoption;
 use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime};
-
-/// Frame kinds of a node's log. Numbers are part of the on-disk format and never reused.
-pub mod kind {
-    /// The mutations of one command, script or transaction.
-    pub const GROUP: u8 = 1;
-    /// An incarnation began; see [`super::Start`].
-    pub const START: u8 = 2;
-    /// The incarnation may grant from here on.
-    pub const SERVING: u8 = 3;
-    /// The durability of replies changed.
-    pub const MODE: u8 = 4;
-    /// The bound on TTLs that may be granted from here on.
-    pub const PROMISE: u8 = 5;
-    /// The incarnation ended in order.
-    pub const SHUTDOWN: u8 = 7;
-    /// Node time, kept on record while keys with a TTL live.
-    pub const TICK: u8 = 8;
-    /// Opens a checkpoint; see [`super::Control`].
-    pub const CONTROL: u8 = 9;
-    /// A part of a checkpoint: full replacements of keys.
-    pub const SNAPSHOT: u8 = 10;
-    /// Completes a checkpoint.
-    pub const END: u8 = 11;
-    /// The node was created and has never run.
-    pub const INIT: u8 = 12;
-    /// Durable data was lost, and an operator had the log repaired.
-    pub const LOST: u8 = 13;
-    /// Where the anchored wall clock stands; see [`super::ControlRecord::Wall`].
-    pub const WALL: u8 = 14;
-    /// What a run without a log of keys has recovered; see [`super::ControlRecord::Owed`].
-    pub const OWED: u8 = 15;
-    /// The ceiling of the node's fences; see [`super::Ceiling`].
-    pub const CEILING: u8 = 16;
-}
 
 /// How durable a reply is when it leaves, from weakest to strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,6 +183,11 @@ pub enum ControlRecord {
     Owed(NodeTime),
     /// No fence above this is taken until the next such record.
     Ceiling(Ceiling),
+    /// The directory was released, to be moved: none starts from here until an adoption is on record. It holds the digest of
+    /// the receipt.
+    Released([u8; 32]),
+    /// A released directory is at home where it is now.
+    Adopted(Adoption),
 }
 
 /// Why a control record's bytes are not one.
@@ -255,6 +229,8 @@ impl ControlRecord {
             Self::Wall { .. } => kind::WALL,
             Self::Owed(_) => kind::OWED,
             Self::Ceiling(_) => kind::CEILING,
+            Self::Released(_) => kind::RELEASED,
+            Self::Adopted(_) => kind::ADOPTED,
         }
     }
 
@@ -297,6 +273,12 @@ impl ControlRecord {
             }
             Self::Owed(until) => out.extend_from_slice(&until.as_nanos().to_le_bytes()),
             Self::Ceiling(ceiling) => encode_ceiling(*ceiling, out),
+            Self::Released(digest) => out.extend_from_slice(digest),
+            Self::Adopted(adoption) => {
+                out.extend_from_slice(&adoption.incarnation.to_le_bytes());
+                out.extend_from_slice(&adoption.fingerprint.to_le_bytes());
+                out.push(u8::from(adoption.is_proven));
+            }
         }
     }
 
@@ -381,6 +363,8 @@ impl FieldReader<'_> {
                 .number()
                 .map(|ns| ControlRecord::Owed(NodeTime::from_nanos(ns))),
             kind::CEILING => self.ceiling().map(ControlRecord::Ceiling),
+            kind::RELEASED => self.bytes().map(ControlRecord::Released),
+            kind::ADOPTED => self.adoption().map(ControlRecord::Adopted),
             other => return Err(RecordError::Kind(other)),
         })
     }
@@ -419,6 +403,14 @@ impl FieldReader<'_> {
         Some(match is_certain {
             false => Ceiling::Uncertain(value),
             true => Ceiling::Known(value),
+        })
+    }
+
+    fn adoption(&mut self) -> Option<Adoption> {
+        Some(Adoption {
+            incarnation: self.number()?,
+            fingerprint: self.number()?,
+            is_proven: self.flag()?,
         })
     }
 

@@ -77,6 +77,12 @@ fn records() -> Vec<ControlRecord> {
             boottime: BootTime::from_nanos(31),
         },
         ControlRecord::Owed(NodeTime::from_nanos(37)),
+        ControlRecord::Released([41; 32]),
+        ControlRecord::Adopted(Adoption {
+            incarnation: 43,
+            fingerprint: 47,
+            is_proven: true,
+        }),
     ]
 }
 
@@ -120,6 +126,8 @@ fn another_version_kind_or_value_is_named() {
         (kind::CONTROL, 4, 3),
         (kind::CEILING, 2, 1),
         (kind::LOST, 2, 1),
+        (kind::RELEASED, 2, 1),
+        (kind::ADOPTED, 2, 1),
     ] {
         assert_eq!(
             ControlRecord::decode(kind, &[version]),

@@ -39,6 +39,7 @@ pub mod notifications;
 mod number;
 mod position;
 mod queue_name;
+pub mod relocation;
 mod replay;
 mod reply;
 pub mod restart;

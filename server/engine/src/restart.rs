@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use crate::control::{Boot, Ceiling, ControlRecord, Durability, Pending, Start};
+use crate::relocation::Relocation;
 pub use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime, saturated, saturated_nanos};
 
@@ -44,6 +45,8 @@ pub struct History {
     pub newest: NodeTime,
     /// Up to where the node may have taken fences, as far as its log knows.
     pub ceiling: Ceiling,
+    /// What was said of a move since the last start.
+    pub relocation: Relocation,
 }
 
 impl Default for History {
@@ -61,6 +64,7 @@ impl Default for History {
             owed_until: NodeTime::ZERO,
             newest: NodeTime::ZERO,
             ceiling: Ceiling::NONE,
+            relocation: Relocation::None,
         }
     }
 }
@@ -77,6 +81,7 @@ impl History {
                 self.weakest = start.durability;
                 self.cap_ns = start.cap_ns;
                 self.ceiling = start.ceiling;
+                self.relocation = self.relocation.after_start();
                 self.set_pending(start.pending);
             }
             ControlRecord::Serving => {
@@ -115,6 +120,19 @@ impl History {
                     self.set_pending(control.start.pending);
                 }
             }
+            // Only a clean stop is released, and nothing runs before the adoption: neither undoes it.
+            ControlRecord::Released(digest) => {
+                self.is_shut_down = true;
+                self.relocation = Relocation::Released(*digest);
+            }
+            ControlRecord::Adopted(adoption) => {
+                self.is_shut_down = true;
+                self.relocation = Relocation::of(adoption);
+                if let Some(start) = &mut self.start {
+                    start.incarnation = adoption.incarnation;
+                    start.fingerprint = adoption.fingerprint;
+                }
+            }
             // Repaired twice before it served: the longer one counts.
             ControlRecord::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
             ControlRecord::Wall { wall_us, boottime } => {
@@ -147,9 +165,10 @@ impl History {
     ///
     /// In the same boot node time continues, also while the process was down. In another boot (or
     /// where a clock went back) it resumes at the newest time on record, so that every key lives
-    /// at least as long as it was given.
+    /// at least as long as it was given. So it does where the log was moved: another machine's clocks may continue by chance.
     pub fn rebase(&self, boot: Boot, raw: RawTime, boottime: BootTime) -> Rebased {
         if let Some(start) = &self.start
+            && self.relocation == Relocation::None
             && start.boot == boot
             && start.boottime <= boottime
             && let Some(now) = node_time(start.base, start.raw, raw)
@@ -289,7 +308,8 @@ impl History {
                 Stop::Unclean
             };
         }
-        if !seen.is_same_directory {
+        let is_at_home = matches!(self.relocation, Relocation::None | Relocation::Adopted);
+        if !(seen.is_same_directory && is_at_home) {
             return Stop::Moved;
         }
         if !seen.is_whole {

@@ -8,6 +8,8 @@ use crate::control::{Control, Mode};
 mod ceiling;
 #[path = "restart_owed_tests.rs"]
 mod owed;
+#[path = "restart_relocation_tests.rs"]
+mod relocation;
 
 const SECOND: u64 = 1_000_000_000;
 const BOOT: Boot = Boot([1; 16]);

@@ -10,11 +10,13 @@ mod error;
 pub mod fingerprint;
 mod frames;
 pub mod identity;
+pub(crate) mod relocation;
 
 use quorlock_engine::control::Ceiling;
+use quorlock_engine::relocation::Relocation;
 use quorlock_engine::restart::{self, History, Policy, Rebased, RestartVerdict, Seen};
 use quorlock_engine::{NodeTime, RawTime};
-use quorlock_persistence::{Disk, LogSummary};
+use quorlock_persistence::Disk;
 
 pub(crate) use belongings::Belongings;
 pub use fingerprint::is_node_file;
@@ -24,6 +26,7 @@ pub use error::PastError;
 pub use error::{FrameError, Location};
 pub use frames::Log;
 pub use identity::NodeIdentity;
+pub use relocation::{NoReceipt, Receipt, Refusal};
 
 use crate::clock::{Reading, saturated_nanos};
 use crate::config::{Config, FirstStart};
@@ -60,14 +63,18 @@ impl Past {
     /// Judges what the directory's log says ([`Log::history`]), at a moment after that was read.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// When the directory cannot be read, or was released and not adopted since.
     pub fn judge(
         directory: &Directory<'_>,
         history: History,
         now: &Reading,
         policy: &Policy,
     ) -> Result<Self, PastError> {
-        let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
+        if let Relocation::Released(_) = history.relocation {
+            let directory = directory.disk.describe("");
+            return Err(PastError::Released { directory });
+        }
+        let newest_incarnation = newest_incarnation(directory, &history)?;
         let summary = directory.log.summary();
         let Rebased {
             is_same_boot,
@@ -78,6 +85,7 @@ impl Past {
             let (disk, incarnation) = (directory.disk, start.incarnation);
             start.fingerprint == fingerprint::value(disk, incarnation, history.is_shut_down)
         });
+        let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
         let has_marker = marked > 0;
         let seen = Seen {
             now: restart::node_time(base, base_raw, now.raw).unwrap_or(base),
@@ -90,7 +98,7 @@ impl Past {
         };
         let verdict = history.judge(&seen, policy);
         Ok(Self {
-            newest_incarnation: newest_incarnation(&history, summary).max(marked),
+            newest_incarnation,
             verdict,
             ceiling: history.ceiling(verdict.stop, &seen, policy),
             history,
@@ -101,14 +109,14 @@ impl Past {
     }
 }
 
-/// A log that was repaired or put back may have forgotten the last incarnations; its headers may
-/// not.
-fn newest_incarnation(history: &History, summary: &LogSummary) -> u64 {
+/// The highest incarnation that log, headers or markers know. A log that was repaired or put back may have forgotten the
+/// last ones; its headers and the markers may not.
+fn newest_incarnation(directory: &Directory<'_>, history: &History) -> Result<u64, PastError> {
+    let marked = fingerprint::newest_incarnation(directory.disk).map_err(PastError::Disk)?;
     let recorded = history.start.map_or(0, |start| start.incarnation);
-    let in_headers = summary
-        .newest_identity
-        .map_or(0, |identity| identity.incarnation);
-    recorded.max(in_headers)
+    let newest_header = directory.log.summary().newest_identity;
+    let in_headers = newest_header.map_or(0, |identity| identity.incarnation);
+    Ok(recorded.max(in_headers).max(marked))
 }
 
 /// The operator's choices, resolved.

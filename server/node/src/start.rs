@@ -9,6 +9,7 @@ mod error;
 #[cfg(test)]
 pub(crate) mod for_tests;
 mod open_log;
+mod relocation;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,9 @@ use crate::start::open_log::{open_log, tell_of_log};
 
 pub use creation::create;
 pub use error::StartError;
+pub use relocation::{
+    Released, RelocationError, Surroundings, adopt, release, require_not_released,
+};
 
 /// What a node starts from.
 pub struct StartPlan {

@@ -253,6 +253,10 @@ pub(crate) fn of_past(data_directory: &DataDirectory, error: PastError) -> Direc
             DirectoryFinding::new(FindingKind::Unreadable, directory, None, error.to_string())
         }
         PastError::Log(error) => DirectoryFinding::of_error(&error.into()),
+        PastError::Released { directory } => {
+            let what = "the log ends with a release: the node was to be moved".to_owned();
+            DirectoryFinding::new(FindingKind::Released, directory, None, what)
+        }
         PastError::NotUnderstood {
             position,
             location,

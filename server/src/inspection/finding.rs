@@ -25,6 +25,8 @@ pub enum FindingKind {
     NotUnderstood,
     /// `node.id` is not an identity.
     BadIdentity,
+    /// It was released to be moved, and not adopted since.
+    Released,
     /// The file system has no space for a start.
     NoSpace,
     /// The disk does not give it.
@@ -61,6 +63,7 @@ impl FindingKind {
             Self::ForeignNode => "foreign-node",
             Self::NotUnderstood => "not-understood",
             Self::BadIdentity => "bad-identity",
+            Self::Released => "released",
             Self::NoSpace => "no-space",
             Self::Unreadable => "unreadable",
         }
@@ -105,6 +108,10 @@ impl FindingKind {
                 "whose locks these are is not known: a start refuses, because a node with a wrong name \
                  could vote twice"
             }
+            Self::Released => {
+                "nothing is lost: the log holds all that the node has granted, and a start refuses, because the node may serve \
+                 where it was moved to"
+            }
             Self::NoSpace => {
                 "nothing is lost: the locks are in the log, and a start refuses for as long as it cannot put itself on record"
             }
@@ -131,6 +138,10 @@ impl FindingKind {
             Self::BadIdentity => {
                 "restore node.id; the log's headers name the node (quorlock log stats DIR), and the book says \
                  what the file holds"
+            }
+            Self::Released => {
+                "where the node is to go on: quorlock node adopt DIR --receipt RECEIPT; or with --wait, if the receipt is lost or \
+                 the node has run elsewhere since"
             }
             Self::NoSpace => {
                 "free some space on this file system, or make it larger; then start the node"

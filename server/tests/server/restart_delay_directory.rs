@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use quorlock_server::mark_restored;
+use quorlock_server::{StartError, adopt, mark_restored, release};
 
 use crate::machine::home::Home;
 use crate::machine::said::said;
@@ -402,5 +402,64 @@ fn a_running_nodes_log_alone_put_back_after_a_clean_stop_is_noticed() {
             (said(&node).stop.as_str(), said(&node).left_ms),
             ("moved", CAP)
         );
+    });
+}
+
+/// All its files are those that were there, but for the marker, which the release has removed.
+#[test]
+fn an_older_state_put_back_over_a_released_directory_is_noticed() {
+    run(async {
+        for (way, is_mirror) in [
+            (Way::InPlace, true),
+            (Way::InPlace, false),
+            (Way::ByRename, true),
+            (Way::ByRename, false),
+        ] {
+            let shelf = Shelf::new();
+            let home = shelf.stopped().await;
+            copy(&home.path, &shelf.path("backup"), Way::InPlace, false);
+            release(&home.path).unwrap();
+            copy(&shelf.path("backup"), &home.path, way, is_mirror);
+            if is_mirror {
+                let node = home.start(ALWAYS).await;
+                assert_eq!(said(&node).stop, "moved", "{way:?}");
+                continue;
+            }
+            // The segment of the release is still there, and the log goes on in it.
+            let refused = home.try_start(ALWAYS).await;
+            assert!(
+                matches!(refused, Err(StartError::Released { .. })),
+                "{way:?}: {refused:?}"
+            );
+        }
+    });
+}
+
+/// A release counts as a start that has never been, and an adoption as one of many: no number is used twice.
+#[test]
+fn a_node_that_is_moved_to_and_fro_serves_at_once_and_its_incarnation_grows() {
+    run(async {
+        let shelf = Shelf::new();
+        let mut home = shelf.stopped().await;
+        let mut newest = 1;
+        for name in ["one", "two", "three"] {
+            let released = release(&home.path).unwrap();
+            let path = shelf.path(name);
+            copy(&home.path, &path, Way::InPlace, false);
+            fs::remove_dir_all(&home.path).unwrap();
+            assert_eq!(adopt(&path, Some(&released.receipt)).unwrap(), released.id);
+            home = Home::at(path);
+            let node = home.start(ALWAYS).await;
+            let said = said(&node);
+            assert_eq!((said.stop.as_str(), said.left_ms), ("clean", 0), "{name}");
+            assert_eq!(node.id(), released.id);
+            assert!(node.incarnation() > newest, "{name}");
+            newest = node.incarnation();
+            assert_eq!(wire(&node).ask("EXISTS a"), ":1", "{name}");
+            node.stop().await.unwrap();
+        }
+        let names = names(&home.path);
+        let markers = names.iter().filter(|name| name.starts_with("incarnation-"));
+        assert_eq!(markers.count(), 1, "{names:?}");
     });
 }

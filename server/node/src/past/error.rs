@@ -20,6 +20,11 @@ pub enum PastError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It was released to be moved, and not adopted since.
+    Released {
+        /// The directory.
+        directory: String,
+    },
     /// A whole frame is not understood.
     NotUnderstood {
         /// The frame's position.

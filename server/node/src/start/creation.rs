@@ -1,10 +1,11 @@
 //! Making a node: its identity, and a log that says it has never run.
 
-use quorlock_engine::control::{Boot, ControlRecord, kind};
-use quorlock_persistence::{Disk, FrameBatch, FrameKind, LogIdentity, Recovery};
+use quorlock_engine::control::{Boot, ControlRecord};
+use quorlock_persistence::{Disk, LogIdentity, Recovery};
 
 use crate::past::NodeIdentity;
 use crate::start::StartError;
+use crate::start::open_log::put_on_record;
 
 /// Writes identity and INIT record into an empty directory.
 ///
@@ -20,13 +21,8 @@ pub fn create(
         boot_id: Boot::default().0,
         incarnation: 0,
     };
-    let mut log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let mut payload = Vec::new();
-    ControlRecord::Init.encode(&mut payload);
-    log.appender.append(FrameKind::new(kind::INIT), 0, &payload);
-    let mut batch = log.appender.take(FrameBatch::default());
-    log.writer.write(&mut batch).map_err(StartError::Write)?;
-    log.writer.sync().map_err(StartError::Sync)?;
+    let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
+    put_on_record(log, &ControlRecord::Init, 0)?;
     // The identity comes last: without it, a half-made directory is an unknown past.
     identity.write(disk).map_err(StartError::Disk)
 }

@@ -137,6 +137,17 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The directory was released to be moved, and not adopted since.
+    #[error(
+        "the node in {directory} was released to be moved, so it does not start here: it may serve where it was moved to. Nothing \
+         was started and no lock is affected. Where the node is to go on, adopt it with the receipt that the release \
+         printed: quorlock node adopt DIR --receipt RECEIPT. If the receipt is lost, or the node has run elsewhere \
+         since: quorlock node adopt DIR --wait"
+    )]
+    Released {
+        /// The directory.
+        directory: String,
+    },
     /// `node init` on a directory that has a node.
     #[error(
         "{} holds a node already; it was left as it is. A node is created once: to start it, name this directory with \
@@ -193,6 +204,7 @@ impl From<PastError> for StartError {
             PastError::Disk(error) => Self::Disk(error),
             PastError::Log(error) => Self::Log(error.into()),
             PastError::BadIdentity { file, reason } => Self::BadIdentity { file, reason },
+            PastError::Released { directory } => Self::Released { directory },
             PastError::NotUnderstood {
                 position, error, ..
             } => Self::NotUnderstood { position, error },

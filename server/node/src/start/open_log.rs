@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use quorlock_persistence::{Disk, Log, LogIdentity, LogOptions, Recovery, WriteError};
+use quorlock_engine::control::ControlRecord;
+use quorlock_persistence::{
+    Disk, FrameBatch, FrameKind, Log, LogIdentity, LogOptions, Recovery, WriteError,
+};
 
 use crate::core::executor::room::CHECKPOINT_BYTES;
 use crate::past::fingerprint::is_own;
@@ -37,6 +40,22 @@ pub(super) fn open_log(
         );
     }
     Ok(log)
+}
+
+/// Puts one record on a log that no node runs on, durably.
+pub(super) fn put_on_record(
+    mut log: Log,
+    record: &ControlRecord,
+    time_ns: u64,
+) -> Result<(), StartError> {
+    let mut payload = Vec::new();
+    record.encode(&mut payload);
+    let kind = FrameKind::new(record.kind());
+    log.appender.append(kind, time_ns, &payload);
+    let mut batch = log.appender.take(FrameBatch::default());
+    log.writer.write(&mut batch).map_err(StartError::Write)?;
+    log.writer.sync().map_err(StartError::Sync)?;
+    Ok(())
 }
 
 /// What was strange about it.

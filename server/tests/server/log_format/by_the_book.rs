@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quorlock_engine::control::{Boot, ControlRecord, Pending, Start, kind};
 use quorlock_engine::control::{Ceiling, Durability};
+use quorlock_engine::relocation::Adoption;
 use quorlock_engine::restart::Stop;
 use quorlock_engine::{BootTime, NodeTime, RawTime};
 use quorlock_persistence::Recovery;
@@ -180,6 +181,38 @@ fn far_deadlines_are_milliseconds_from_the_second_version_on() {
         let program = by_the_program(kind::GROUP, &payload);
         assert_eq!(program, format!("deadline 0 \"k\" {text}"));
         assert_eq!(program, by_the_book(&group(payload)));
+    }
+}
+
+/// No log that is kept has them: what writes those is no node that runs.
+#[test]
+fn a_release_and_an_adoption_are_as_the_chapter_says() {
+    for record in [
+        ControlRecord::Released([0xa5; 32]),
+        ControlRecord::Adopted(Adoption {
+            incarnation: 11,
+            fingerprint: 12,
+            is_proven: true,
+        }),
+        ControlRecord::Adopted(Adoption {
+            incarnation: 1,
+            fingerprint: 2,
+            is_proven: false,
+        }),
+    ] {
+        let mut payload = Vec::new();
+        record.encode(&mut payload);
+        let frame = Frame {
+            kind: record.kind(),
+            checkpoint: 0,
+            position: 1,
+            node_time_ns: 1,
+            payload,
+        };
+        assert_eq!(
+            by_the_book(&frame),
+            by_the_program(frame.kind, &frame.payload)
+        );
     }
 }
 

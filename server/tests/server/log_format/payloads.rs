@@ -69,6 +69,14 @@ impl Rest<'_> {
             14 => format!("wall {} at {}", self.fixed(8), self.fixed(8)),
             15 => format!("owed until {}", self.fixed(8)),
             16 => format!("ceiling{}", self.ceiling()),
+            17 => format!("released {}", hexadecimal(&self.take(32))),
+            18 => {
+                let (incarnation, place) = (self.fixed(8), self.fixed(8));
+                format!(
+                    "adopted {incarnation} place {place} proven {}",
+                    self.fixed(1) == 1
+                )
+            }
             other => panic!("kind {other} does not exist yet"),
         }
     }
@@ -385,6 +393,11 @@ fn of_record(record: &ControlRecord) -> String {
         }
         ControlRecord::Owed(until) => format!("owed until {}", until.as_nanos()),
         ControlRecord::Ceiling(ceiling) => format!("ceiling{}", of_ceiling(*ceiling)),
+        ControlRecord::Released(digest) => format!("released {}", hexadecimal(digest)),
+        ControlRecord::Adopted(adoption) => format!(
+            "adopted {} place {} proven {}",
+            adoption.incarnation, adoption.fingerprint, adoption.is_proven
+        ),
     }
 }
 

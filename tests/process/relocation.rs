@@ -51,7 +51,6 @@ fn refused(ended: &Ended, part: &str) {
 fn starts(shell: &Shell, directory: &str) -> (String, String) {
     let mut node = start(shell, directory);
     let line = node.await_line("last stop: ");
-    node.await_line("Ready to accept connections");
     let left = Wire::connect(node.address()).ask("PTTL job");
     node.stop();
     (line, left)

@@ -124,6 +124,7 @@ pub(crate) fn clock_seam(source: &Source) -> Vec<String> {
     let chooses = [
         "server/src/clock.rs",
         "server/src/node/builder.rs",
+        "server/src/node/relocation.rs",
         "server/src/inspection/",
         "server/src/append_only/",
     ];

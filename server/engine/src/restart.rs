@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use crate::control::{Boot, Ceiling, ControlRecord, Durability, Pending, Start};
-use crate::relocation::Relocation;
+use crate::relocation::{Adoption, Relocation};
 pub use crate::stop::Stop;
 use crate::time::{BootTime, NodeTime, RawTime, saturated, saturated_nanos};
 
@@ -125,14 +125,7 @@ impl History {
                 self.is_shut_down = true;
                 self.relocation = Relocation::Released(*digest);
             }
-            ControlRecord::Adopted(adoption) => {
-                self.is_shut_down = true;
-                self.relocation = Relocation::of(adoption);
-                if let Some(start) = &mut self.start {
-                    start.incarnation = adoption.incarnation;
-                    start.fingerprint = adoption.fingerprint;
-                }
-            }
+            ControlRecord::Adopted(adoption) => self.adopt(adoption),
             // Repaired twice before it served: the longer one counts.
             ControlRecord::Lost(ttl_ns) => self.lost_ns = self.lost_ns.max(Some(*ttl_ns)),
             ControlRecord::Wall { wall_us, boottime } => {
@@ -141,6 +134,15 @@ impl History {
                     start.boottime = *boottime;
                 }
             }
+        }
+    }
+
+    fn adopt(&mut self, adoption: &Adoption) {
+        self.is_shut_down = true;
+        self.relocation = Relocation::of(adoption);
+        if let Some(start) = &mut self.start {
+            start.incarnation = adoption.incarnation;
+            start.fingerprint = adoption.fingerprint;
         }
     }
 

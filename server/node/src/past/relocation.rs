@@ -186,8 +186,8 @@ mod tests {
         let receipt = Receipt::of(std::array::from_fn(|at| u8::try_from(at * 17).unwrap()));
         let text = receipt.to_string();
         assert_eq!(text, "00112233445566778899aabbccddeeff");
-        assert_eq!(text.parse(), Ok(receipt));
-        assert_eq!(text.to_uppercase().parse(), Ok(receipt));
+        assert_eq!(text.parse::<Receipt>(), Ok(receipt));
+        assert_eq!(text.to_uppercase().parse::<Receipt>(), Ok(receipt));
         for other in [
             "",
             &text[1..],

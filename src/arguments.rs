@@ -149,10 +149,11 @@ mod tests {
             .filter(|it| *it != "version")
             .collect();
         assert!(unnamed.is_empty(), "no page names {unnamed:?}");
-        // A directive of a node, a flag of another program, and flags that other tools have for ours.
+        // Directives of a node, a flag of another program, and flags that other tools have for ours.
         let others = BTreeSet::from(
             [
                 "port",
+                "appendonly",
                 "full",
                 "timeout",
                 "nonblock",

@@ -24,7 +24,7 @@ use quorlock_node::start::StartError;
 
 pub use export::{ExportError, ExportOptions, ExportReport, export};
 pub use import::{ImportReport, import};
-pub use survey::Cut;
+pub use survey::CutTail;
 
 /// How an append-only directory is imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

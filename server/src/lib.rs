@@ -40,8 +40,8 @@ pub use quorlock_node::core::upstream::{
     PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
     UpstreamRequest, UpstreamSubscription,
 };
-pub use quorlock_node::past::{FrameError, NodeId, Receipt, Refusal, is_node_file};
-pub use quorlock_node::start::{Released, RelocationError};
+pub use quorlock_node::past::{FrameError, NodeId, Receipt, RelocationRefusal, is_node_file};
+pub use quorlock_node::start::{ReleasedNode, RelocationError};
 pub use quorlock_node::{Date, show_duration};
 pub use quorlock_persistence::{
     DirectoryEntry, Disk, DiskError, DiskFault, DiskLock, DiskOperation, Fate, File, FileId,

@@ -12,7 +12,7 @@ use quorlock_simulation::Random;
 
 /// How far the operator has come.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct MembersChange {
     /// Of the second change: whether each node has begun it. Empty while the first one goes on.
     begun: Vec<bool>,
     /// Of the first change: whether each node has ended it.
@@ -21,9 +21,9 @@ pub(super) struct Members {
     is_raised: bool,
 }
 
-impl Members {
-    pub(super) fn of(nodes: usize) -> Members {
-        Members {
+impl MembersChange {
+    pub(super) fn of(nodes: usize) -> MembersChange {
+        MembersChange {
             begun: vec![false; nodes],
             ended: vec![false; nodes],
             is_raised: false,

@@ -148,7 +148,6 @@ impl Plan {
             5 => self.waiting(),
             6 => self.with_readers(),
             7 => self.electing(),
-            8 => self.with_changing_members(),
             _ => self,
         };
         match Random::of(&[seed, 17]).chance(1, 12) {

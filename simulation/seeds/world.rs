@@ -17,7 +17,7 @@ use super::fences::SeenFences;
 use super::forced::ForcedReleases;
 use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
-use super::members::Members;
+use super::members::MembersChange;
 use super::observers::Observers;
 use super::plan::Plan;
 use super::readers::Readers;
@@ -89,7 +89,7 @@ pub(super) struct World {
     pub(super) open: BTreeMap<(usize, OperationId), OpenCall>,
     pub(super) holds: Vec<CallerHold>,
     pub(super) leftovers: Leftovers,
-    pub(super) members: Members,
+    pub(super) members: MembersChange,
     pub(super) by_token: Tokens,
     pub(super) delays: Delays,
     pub(super) fences: SeenFences,
@@ -155,7 +155,7 @@ impl World {
             open: BTreeMap::new(),
             holds: Vec::new(),
             leftovers: Leftovers::of(plan.nodes),
-            members: Members::of(plan.nodes),
+            members: MembersChange::of(plan.nodes),
             by_token: Tokens::default(),
             delays: Delays::default(),
             fences: SeenFences::default(),

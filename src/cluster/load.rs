@@ -29,7 +29,7 @@ pub(super) struct Load {
 
 /// What callers have come to so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LoadFigures {
+pub(super) struct CallerFigures {
     pub(super) callers: usize,
     pub(super) is_on: bool,
     /// Locks that were held.
@@ -49,7 +49,7 @@ pub(super) struct LoadSwitch(Rc<Shared>);
 #[derive(Debug)]
 struct Shared {
     is_on: watch::Sender<bool>,
-    figures: Mutex<LoadFigures>,
+    figures: Mutex<CallerFigures>,
     holds: Mutex<Holds>,
     /// Each overlap, in words.
     overlaps: mpsc::UnboundedSender<String>,
@@ -104,9 +104,9 @@ impl Load {
         };
         let clients = (0..CLIENTS.min(callers)).map(|_| client());
         let clients: Vec<Redlock> = clients.collect::<Result<_, _>>().map_err(Failure::usage)?;
-        let figures = LoadFigures {
+        let figures = CallerFigures {
             callers,
-            ..LoadFigures::default()
+            ..CallerFigures::default()
         };
         let shared = Rc::new(Shared {
             is_on: watch::Sender::new(false),
@@ -132,14 +132,14 @@ impl Load {
     }
 
     /// Ends all callers and returns what they came to.
-    pub(super) fn end(mut self) -> LoadFigures {
+    pub(super) fn end(mut self) -> CallerFigures {
         self.callers.abort_all();
         self.shared.figures()
     }
 }
 
 impl LoadSwitch {
-    pub(super) fn figures(&self) -> LoadFigures {
+    pub(super) fn figures(&self) -> CallerFigures {
         self.0.figures()
     }
 
@@ -152,11 +152,11 @@ impl LoadSwitch {
 }
 
 impl Shared {
-    fn figures(&self) -> LoadFigures {
+    fn figures(&self) -> CallerFigures {
         *lock(&self.figures)
     }
 
-    fn count(&self, change: impl FnOnce(&mut LoadFigures)) {
+    fn count(&self, change: impl FnOnce(&mut CallerFigures)) {
         change(&mut lock(&self.figures));
     }
 
@@ -215,7 +215,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Display for LoadFigures {
+impl fmt::Display for CallerFigures {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             taken,

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use quorlock_client_rules::address::NodeAddress;
-use quorlock_client_rules::inspection::members::{self, Asked, Refusal};
+use quorlock_client_rules::inspection::members::{self, Asked, MembersRefusal};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use serde_json::{Value, json};
 
@@ -21,13 +21,13 @@ use crate::runtime::{self, all_of};
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    change: Option<Change>,
+    change: Option<MemberChange>,
     #[command(flatten)]
     nodes: NodeOptions,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Change {
+enum MemberChange {
     /// Let clients list this node as well; the other nodes are those that clients list
     Add {
         /// Address of a node that runs and that no client lists
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     runtime::block_on(async {
         match &arguments.change {
             None => show(&Nodes::connect(&arguments.nodes).await?, format),
-            Some(Change::Add { node, nodes }) => {
+            Some(MemberChange::Add { node, nodes }) => {
                 let mut all = connect_with(nodes, node).await?;
                 let size = {
                     let asked = asked(&all.all);
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 raise_fences(&mut all.all, Some(last)).await?;
                 change(&size, &mut all.all[..last], &Next::Listing, format).await
             }
-            Some(Change::Remove { node, nodes }) => {
+            Some(MemberChange::Remove { node, nodes }) => {
                 let mut all = connect(nodes).await?;
                 let leaving = place(&all, node)?;
                 let size = members::size_to_remove(&asked(&all.all), leaving).map_err(refused)?;
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 raise_fences(&mut all.all, None).await?;
                 change(&size, &mut all.all, &Next::Leaving(gone.label), format).await
             }
-            Some(Change::End { removed, nodes }) => {
+            Some(MemberChange::End { removed, nodes }) => {
                 let mut all = match removed {
                     Some(node) => connect_with(nodes, node).await?,
                     None => connect(nodes).await?,
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 }
                 change(&size, &mut all.all, &Next::Over { is_named }, format).await
             }
-            Some(Change::GiveUp { nodes }) => {
+            Some(MemberChange::GiveUp { nodes }) => {
                 let mut all = connect(nodes).await?;
                 let size = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
                 change(&size, &mut all.all, &Next::Over { is_named: true }, format).await
@@ -214,7 +214,7 @@ fn not_removed(label: &str, why: &str) -> Failure {
         .remedy("stop it for good, remove its directory, and end the change without --removed")
 }
 
-fn refused(refusal: Refusal) -> Failure {
+fn refused(refusal: MembersRefusal) -> Failure {
     let what = format!("{}. Nothing was changed", shown::words(&refusal.what));
     let failure = match refusal.is_for_silence {
         true => Failure::new(NO_QUORUM, what),

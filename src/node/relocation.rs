@@ -48,7 +48,9 @@ pub(super) fn adopt(arguments: &AdoptArguments, format: Format) -> Result<ExitCo
     let id = quorlock_server::adopt(directory, receipt).map_err(Failure::failed)?;
     let shown = directory.display();
     let what = match receipt {
-        Some(_) => "its next start serves as after a clean stop",
+        Some(_) => {
+            "its next start is one after a clean stop; a restart delay that was not over goes on"
+        }
         None => "its next start serves no locks until restart-delay-max has passed",
     };
     let word = shell_word(&shown);

@@ -11,7 +11,7 @@ use quorlock_node::clock::SettableClock;
 use quorlock_node::config::Config;
 use quorlock_node::past::Receipt;
 use quorlock_node::simulation::{Node, Setup};
-use quorlock_node::start::{RelocationError, StartError, Surroundings, adopt, release};
+use quorlock_node::start::{RelocationError, RelocationScene, StartError, adopt, release};
 use quorlock_persistence::{LogOptions, MemoryDisk, Point};
 use quorlock_simulation::Random;
 
@@ -312,8 +312,8 @@ impl Mover {
         Node::start(Arc::new(disk.clone()), clock.clone(), &setup)
     }
 
-    fn world<'a>(&self, disk: &MemoryDisk, clock: &'a Arc<SettableClock>) -> Surroundings<'a> {
-        Surroundings {
+    fn world<'a>(&self, disk: &MemoryDisk, clock: &'a Arc<SettableClock>) -> RelocationScene<'a> {
+        RelocationScene {
             disk: Arc::new(disk.clone()),
             sizes: self.sizes(),
             clock: &**clock,

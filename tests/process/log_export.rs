@@ -1,6 +1,7 @@
 //! `quorlock log export`: the append-only files that are made of a log, and what is refused.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use quorlock_testkit::{NodeProcess, eventually};
@@ -58,6 +59,14 @@ fn each_kind_of_key_becomes_the_commands_that_redis_writes() {
         assert!(!ended.stdout.contains("serve no locks"), "{}", ended.stdout);
         let bytes = exported(&shell.file("redis"));
         assert_eq!(bytes, commands(&["SELECT 0", expected]), "{line}");
+        // Who reads a token can release its lock.
+        let folder = shell.file("redis/appendonlydir");
+        for entry in fs::read_dir(&folder).unwrap() {
+            let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        let mode = fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 }
 

@@ -129,6 +129,14 @@ fn what_is_cut_off_at_the_end_is_left_out_and_said() {
     ] {
         assert!(text.contains(part), "'{part}' is not said:\n{text}");
     }
+    // A transaction whose end is damaged would take all behind it along.
+    for end in ["EXEK", "DISCARD"] {
+        let damaged = commands(&["MULTI", "SET d 4", end, "SET lock token"]);
+        Imported::with(&whole, &damaged).is_refused(
+            &[],
+            &["is damaged at offset 44", end, "no server logs that"],
+        );
+    }
     // What comes before the last file has to be whole.
     Imported::with(&transaction, &whole).is_refused(
         &[],
@@ -331,6 +339,8 @@ fn no_node_starts_from_an_import_that_was_killed() {
     ];
     let ended = imported.shell.quorlock(&words);
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    let said = "Remove the directory with its node.id, and import again";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
     let check = ["log", "check", directory.to_str().unwrap()];
     assert_eq!(imported.shell.quorlock(&check).code, Some(2));
     let ended = imported.import(&[]);

@@ -26,7 +26,7 @@ pub use error::PastError;
 pub use error::{FrameError, Location};
 pub use frames::Log;
 pub use identity::NodeIdentity;
-pub use relocation::{NoReceipt, Receipt, Refusal};
+pub use relocation::{NoReceipt, Receipt, RelocationRefusal};
 
 use crate::clock::{Reading, saturated_nanos};
 use crate::config::{Config, FirstStart};

@@ -41,7 +41,7 @@ use crate::start::open_log::{open_log, tell_of_log};
 pub use creation::create;
 pub use error::StartError;
 pub use relocation::{
-    Released, RelocationError, Surroundings, adopt, release, require_not_released,
+    ReleasedNode, RelocationError, RelocationScene, adopt, release, require_not_released,
 };
 
 /// What a node starts from.

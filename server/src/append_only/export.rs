@@ -5,8 +5,9 @@
 //! counts; in another boot nothing tells how long it was, and each key has what was left of it when the node stopped: too
 //! long, and never too short. The append-only directory appears in one step.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -131,8 +132,9 @@ pub fn export(
     }
     let is_made = !target.exists();
     let unfinished = target.join(UNFINISHED);
-    let made = fs::create_dir_all(target)
-        .and_then(|()| fs::create_dir(&unfinished))
+    let own_folder = |path: &Path| DirBuilder::new().mode(0o700).recursive(true).create(path);
+    let made = own_folder(target)
+        .and_then(|()| own_folder(&unfinished))
         .map_err(failed);
     let exported = made.and_then(|()| {
         let mut exported = recovered.write(&unfinished, options)?;
@@ -208,7 +210,7 @@ impl Recovered {
             }),
             is_same_boot: self.past.seen.is_same_boot,
         };
-        let base = File::create_new(folder.join(BASE)).map_err(failed)?;
+        let base = own_file(&folder.join(BASE)).map_err(failed)?;
         let mut commands = CommandWriter::new(BufWriter::new(base));
         for stored in self.engine.stored() {
             let end_ms = match self.lifetime(&stored) {
@@ -326,8 +328,14 @@ fn require_empty(target: &Path) -> Result<(), ExportError> {
     }
 }
 
+/// A new file that no other user can read: a token is all that it takes to release a lock.
+fn own_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
 fn synced_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+    let mut file = own_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

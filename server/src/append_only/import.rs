@@ -10,11 +10,11 @@ use std::path::Path;
 use quorlock_node::past::NodeId;
 use quorlock_node::start::StartError;
 
-use super::log::{Now, write_log};
+use super::log::{ClockReadings, write_log};
 use super::manifest::files_of;
-use super::reader::{CommandReader, Item};
-use super::replay::{Refusal, Replay, shown};
-use super::survey::{Cut, WholePart, survey};
+use super::reader::{CommandReader, FileItem};
+use super::replay::{NotReplayed, Replay, shown};
+use super::survey::{CutTail, WholePart, survey};
 use super::target::Target;
 use super::{ImportError, ImportOptions};
 use crate::clock::SystemClock;
@@ -36,7 +36,7 @@ pub struct ImportReport {
     /// How many commands were left out, by name.
     pub skipped: BTreeMap<String, u64>,
     /// The end of the last file, if it was left out.
-    pub cut: Option<Cut>,
+    pub cut: Option<CutTail>,
 }
 
 /// Makes a node in `directory`, which must be empty or not exist, of the append-only files at `source`: an append-only
@@ -67,7 +67,7 @@ pub fn import(
         execute(part, &mut replay)?;
     }
     // From here on node time is what the wall clock says now, and goes on with the raw clock.
-    let now = Now::of(&SystemClock);
+    let now = ClockReadings::of(&SystemClock);
     let mut replayed = replay.finish(now.node);
     let node = write_log(target, config, &mut replayed.engine, &now)?;
     Ok(ImportReport {
@@ -87,9 +87,11 @@ fn execute(part: &WholePart, replay: &mut Replay) -> Result<(), ImportError> {
     replay.begin_file();
     loop {
         let (offset, arguments) = match reader.next_item()? {
-            Item::Command { offset, arguments } => (offset, arguments),
-            Item::Partial { offset } | Item::End { offset } if offset >= part.end => return Ok(()),
-            Item::Partial { offset } | Item::End { offset } => {
+            FileItem::Command { offset, arguments } => (offset, arguments),
+            FileItem::Partial { offset } | FileItem::End { offset } if offset >= part.end => {
+                return Ok(());
+            }
+            FileItem::Partial { offset } | FileItem::End { offset } => {
                 return Err(ImportError::Damaged {
                     file: part.file.clone(),
                     offset,
@@ -104,13 +106,13 @@ fn execute(part: &WholePart, replay: &mut Replay) -> Result<(), ImportError> {
         replay.execute(&arguments).map_err(|refusal| {
             let (file, command) = (part.file.clone(), shown(arguments[0]));
             match refusal {
-                Refusal::Unsupported(why) => ImportError::Unsupported {
+                NotReplayed::Unsupported(why) => ImportError::Unsupported {
                     file,
                     offset,
                     command,
                     why,
                 },
-                Refusal::Failed(why) => ImportError::Refused {
+                NotReplayed::Failed(why) => ImportError::Refused {
                     file,
                     offset,
                     command,

@@ -20,7 +20,7 @@ pub(super) fn write_log(
     target: Target,
     config: &Config,
     engine: &mut Engine,
-    now: &Now,
+    now: &ClockReadings,
 ) -> Result<NodeId, StartError> {
     let mut bytes = [0; 20];
     getrandom::fill(&mut bytes).map_err(|_| StartError::Randomness)?;
@@ -35,7 +35,7 @@ pub(super) fn write_log(
         incarnation: INCARNATION,
     };
     let log = recovery.into_log(log_identity).map_err(StartError::Write)?;
-    let mut frames = Frames {
+    let mut frames = FrameAppender {
         log,
         time: now.node,
         batch: FrameBatch::default(),
@@ -48,7 +48,11 @@ pub(super) fn write_log(
 }
 
 /// A start that served nothing, a checkpoint of all keys, and an orderly stop.
-fn write_frames(frames: &mut Frames, engine: &mut Engine, start: &Start) -> Result<(), StartError> {
+fn write_frames(
+    frames: &mut FrameAppender,
+    engine: &mut Engine,
+    start: &Start,
+) -> Result<(), StartError> {
     for record in incarnation::at_start(*start) {
         frames.record(FrameKind::new(record.kind()), &record)?;
     }
@@ -74,7 +78,7 @@ fn write_frames(frames: &mut Frames, engine: &mut Engine, start: &Start) -> Resu
     frames.write()
 }
 
-fn start(config: &Config, now: &Now) -> Start {
+fn start(config: &Config, now: &ClockReadings) -> Start {
     Start {
         incarnation: INCARNATION,
         boot: now.boot,
@@ -91,7 +95,7 @@ fn start(config: &Config, now: &Now) -> Start {
 }
 
 /// The clocks at the moment at which the log begins.
-pub(super) struct Now {
+pub(super) struct ClockReadings {
     /// Node time: the time since the epoch.
     pub(super) node: NodeTime,
     pub(super) raw: RawTime,
@@ -100,7 +104,7 @@ pub(super) struct Now {
     pub(super) wall_us: u64,
 }
 
-impl Now {
+impl ClockReadings {
     pub(super) fn of(clock: &dyn Clock) -> Self {
         // The wall clock first: what passes until the raw clock is read makes no key end too early.
         let wall_us = clock.wall_us();
@@ -115,13 +119,13 @@ impl Now {
 }
 
 /// Frames on their way into the log, all at one node time.
-struct Frames {
+struct FrameAppender {
     log: Log,
     time: NodeTime,
     batch: FrameBatch,
 }
 
-impl Frames {
+impl FrameAppender {
     fn record(&mut self, kind: FrameKind, record: &ControlRecord) -> Result<(), StartError> {
         let mut payload = Vec::new();
         record.encode(&mut payload);

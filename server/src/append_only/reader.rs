@@ -29,7 +29,7 @@ pub(super) struct CommandReader<R = File> {
 
 /// What comes next in a file.
 #[derive(Debug)]
-pub(super) enum Item<'a> {
+pub(super) enum FileItem<'a> {
     /// A command.
     Command {
         /// Where it begins.
@@ -78,7 +78,7 @@ impl<R: Read> CommandReader<R> {
     }
 
     /// What comes next.
-    pub(super) fn next_item(&mut self) -> Result<Item<'_>, ImportError> {
+    pub(super) fn next_item(&mut self) -> Result<FileItem<'_>, ImportError> {
         loop {
             match self.find()? {
                 Step::Found(length) => {
@@ -87,15 +87,15 @@ impl<R: Read> CommandReader<R> {
                     let bytes = &self.buffer[begin..begin + length];
                     let arguments = arguments_of(bytes)
                         .ok_or_else(|| self.damaged(offset, NOT_CANONICAL.to_owned()))?;
-                    return Ok(Item::Command { offset, arguments });
+                    return Ok(FileItem::Command { offset, arguments });
                 }
                 Step::Skipped => {}
                 Step::Incomplete if !self.has_ended => self.fill()?,
                 Step::Incomplete => {
                     let offset = self.offset;
                     return match self.rest().is_empty() {
-                        true => Ok(Item::End { offset }),
-                        false => Ok(Item::Partial { offset }),
+                        true => Ok(FileItem::End { offset }),
+                        false => Ok(FileItem::Partial { offset }),
                     };
                 }
             }

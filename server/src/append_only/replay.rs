@@ -25,7 +25,7 @@ pub(super) struct Replay {
 
 /// Why a command is not executed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum NotReplayed {
     /// A node does not have it.
     Unsupported(String),
     /// A node has it, and does not execute it like this.
@@ -67,7 +67,7 @@ impl Replay {
     }
 
     /// Executes the next command.
-    pub(super) fn execute(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
+    pub(super) fn execute(&mut self, arguments: &[&[u8]]) -> Result<(), NotReplayed> {
         let name = arguments.first().copied().unwrap_or_default();
         if is_transaction_mark(name) {
             return Ok(());
@@ -81,19 +81,19 @@ impl Replay {
                 self.skip(name);
                 return Ok(());
             }
-            return Err(Refusal::Unsupported(why));
+            return Err(NotReplayed::Unsupported(why));
         }
         if names_relative_time(arguments) {
-            return Err(Refusal::Failed(RELATIVE.to_owned()));
+            return Err(NotReplayed::Failed(RELATIVE.to_owned()));
         }
         let command =
-            Command::parse(arguments).map_err(|error| Refusal::Failed(error.to_string()))?;
+            Command::parse(arguments).map_err(|error| NotReplayed::Failed(error.to_string()))?;
         self.effects.begin(FIRST);
         let reply = self
             .engine
             .execute(BEGINNING, &self.caller, &command, &mut self.effects);
         match reply {
-            Reply::Error(error) => Err(Refusal::Failed(error.to_string())),
+            Reply::Error(error) => Err(NotReplayed::Failed(error.to_string())),
             _ => {
                 self.commands += 1;
                 Ok(())
@@ -120,10 +120,10 @@ impl Replay {
         counts.sum()
     }
 
-    fn select(&mut self, arguments: &[&[u8]]) -> Result<(), Refusal> {
+    fn select(&mut self, arguments: &[&[u8]]) -> Result<(), NotReplayed> {
         let index = arguments.get(1).filter(|_| arguments.len() == 2);
         let index = index.and_then(|index| database_index(index, DATABASES).ok());
-        let refused = || Refusal::Failed(format!("a node has {DATABASES} databases"));
+        let refused = || NotReplayed::Failed(format!("a node has {DATABASES} databases"));
         self.caller.database = index.ok_or_else(refused)?;
         Ok(())
     }
@@ -143,6 +143,13 @@ impl Replay {
 /// complete was left out before.
 pub(super) fn is_transaction_mark(name: &[u8]) -> bool {
     begins_transaction(name) || ends_transaction(name)
+}
+
+/// Whether a server may have logged a command of this name. DISCARD ends a transaction of which nothing is logged.
+pub(super) fn is_logged(name: &[u8]) -> bool {
+    is_transaction_mark(name)
+        || !name.eq_ignore_ascii_case(b"discard")
+            && (spec_named(name).is_some() || numbered_spec(name).is_some())
 }
 
 pub(super) fn begins_transaction(name: &[u8]) -> bool {

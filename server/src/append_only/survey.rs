@@ -7,12 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use super::ImportError;
-use super::reader::{CommandReader, Item, another_command};
-use super::replay::{begins_transaction, ends_transaction};
+use super::reader::{CommandReader, FileItem, another_command};
+use super::replay::{begins_transaction, ends_transaction, is_logged, shown};
 
 /// The end of a file that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct CutTail {
     /// The file.
     pub file: PathBuf,
     /// Where what was left out begins.
@@ -31,20 +31,28 @@ pub(super) struct WholePart {
 }
 
 /// Reads a file to its end. Only the last one may be cut off.
-pub(super) fn survey(file: &Path, is_last: bool) -> Result<(WholePart, Option<Cut>), ImportError> {
+pub(super) fn survey(
+    file: &Path,
+    is_last: bool,
+) -> Result<(WholePart, Option<CutTail>), ImportError> {
     let mut reader = CommandReader::open(file)?;
     let mut transaction = None;
     let (end, is_partial) = loop {
         let (offset, mark) = match reader.next_item()? {
-            Item::Command { offset, arguments } => (offset, Mark::of(arguments[0])),
-            Item::Partial { offset } => break (offset, true),
-            Item::End { offset } => break (offset, false),
+            FileItem::Command { offset, arguments } => (offset, TransactionMark::of(arguments[0])),
+            FileItem::Partial { offset } => break (offset, true),
+            FileItem::End { offset } => break (offset, false),
         };
+        if let (TransactionMark::NotLogged(name), true) = (&mark, transaction.is_some()) {
+            // Its end may be what was damaged: then all behind it would be left out as one transaction.
+            let what = format!("{name} stands within a transaction, and no server logs that");
+            return Err(reader.damaged(offset, what));
+        }
         transaction = match (mark, transaction) {
-            (Mark::None, within) => within,
-            (Mark::Begin, None) => Some(offset),
-            (Mark::End, Some(_)) => None,
-            (Mark::Begin, Some(_)) | (Mark::End, None) => {
+            (TransactionMark::None | TransactionMark::NotLogged(_), within) => within,
+            (TransactionMark::Begin, None) => Some(offset),
+            (TransactionMark::End, Some(_)) => None,
+            (TransactionMark::Begin, Some(_)) | (TransactionMark::End, None) => {
                 let what = "MULTI and EXEC do not match".to_owned();
                 return Err(reader.damaged(offset, what));
             }
@@ -71,7 +79,7 @@ pub(super) fn survey(file: &Path, is_last: bool) -> Result<(WholePart, Option<Cu
         let what = "the file ends within a command or a transaction, and another file follows it";
         return Err(reader.damaged(whole, what.to_owned()));
     }
-    let cut = Cut {
+    let cut = CutTail {
         file: file.to_owned(),
         offset: whole,
         bytes: bytes - whole,
@@ -81,17 +89,20 @@ pub(super) fn survey(file: &Path, is_last: bool) -> Result<(WholePart, Option<Cu
 }
 
 /// What a command does to a transaction.
-enum Mark {
+enum TransactionMark {
     None,
     Begin,
     End,
+    /// Nothing that a server logs, by its name.
+    NotLogged(String),
 }
 
-impl Mark {
+impl TransactionMark {
     fn of(name: &[u8]) -> Self {
         match () {
             () if begins_transaction(name) => Self::Begin,
             () if ends_transaction(name) => Self::End,
+            () if !is_logged(name) => Self::NotLogged(shown(name)),
             () => Self::None,
         }
     }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use quorlock_engine::NodeTime;
 use quorlock_engine::control::Boot;
 
-use super::log::{Now, write_log};
-use super::reader::{CommandReader, Item, another_command};
+use super::log::{ClockReadings, write_log};
+use super::reader::{CommandReader, FileItem, another_command};
 use super::replay::Replay;
 use super::target::Target;
 use super::{ExportOptions, export};
@@ -33,9 +33,11 @@ fn read(bytes: &[u8], at_once: usize) -> Vec<String> {
     let mut read = Vec::new();
     loop {
         let (line, is_last) = match reader.next_item() {
-            Ok(Item::Command { offset, arguments }) => (format!("{offset} {arguments:?}"), false),
-            Ok(Item::Partial { offset }) => (format!("{offset} partial"), true),
-            Ok(Item::End { offset }) => (format!("{offset} end"), true),
+            Ok(FileItem::Command { offset, arguments }) => {
+                (format!("{offset} {arguments:?}"), false)
+            }
+            Ok(FileItem::Partial { offset }) => (format!("{offset} partial"), true),
+            Ok(FileItem::End { offset }) => (format!("{offset} end"), true),
             Err(error) => (error.to_string(), true),
         };
         read.push(line);
@@ -161,7 +163,7 @@ fn stopped(directory: &Path, boot: Boot, seconds_ago: u64) -> u64 {
     let clock = SystemClock;
     let ago_ns = seconds_ago * 1_000_000_000;
     let wall_us = clock.wall_us() - seconds_ago * 1_000_000;
-    let now = Now {
+    let now = ClockReadings {
         node: NodeTime::from_nanos(wall_us * 1000),
         raw: quorlock_engine::RawTime::from_nanos(clock.raw().as_nanos() - ago_ns),
         boottime: clock.boottime(),

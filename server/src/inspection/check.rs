@@ -249,6 +249,10 @@ pub(crate) fn of_past(data_directory: &DataDirectory, error: PastError) -> Direc
         PastError::BadIdentity { file, reason } => {
             DirectoryFinding::new(FindingKind::BadIdentity, file, None, reason)
         }
+        PastError::Interrupted { directory } => {
+            let what = "an import was interrupted, and a part of the locks is missing: remove this directory, and import again";
+            DirectoryFinding::new(FindingKind::BadIdentity, directory, None, what.to_owned())
+        }
         PastError::Disk(error) => {
             DirectoryFinding::new(FindingKind::Unreadable, directory, None, error.to_string())
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorlock_node::past::{NodeId, Receipt};
-use quorlock_node::start::{self, Released, RelocationError, StartError, Surroundings};
+use quorlock_node::start::{self, ReleasedNode, RelocationError, RelocationScene, StartError};
 use quorlock_persistence::{Disk, LogOptions};
 
 use crate::clock::SystemClock;
@@ -17,7 +17,7 @@ use crate::node::start::system_random;
 ///
 /// # Errors
 /// When a node runs on it, its last stop was not clean, it was released before, or it cannot be read or written.
-pub fn release(directory: &Path) -> Result<Released, RelocationError> {
+pub fn release(directory: &Path) -> Result<ReleasedNode, RelocationError> {
     start::release(&surroundings(open(directory)?))
 }
 
@@ -33,9 +33,9 @@ pub fn adopt(directory: &Path, receipt: Option<&Receipt>) -> Result<NodeId, Relo
     start::adopt(&surroundings(open(directory)?), receipt)
 }
 
-fn surroundings(disk: Arc<dyn Disk>) -> Surroundings<'static> {
+fn surroundings(disk: Arc<dyn Disk>) -> RelocationScene<'static> {
     let random: &'static dyn Fn(&mut [u8]) -> Result<(), StartError> = &system_random;
-    Surroundings {
+    RelocationScene {
         disk,
         sizes: LogOptions::default(),
         clock: &SystemClock,

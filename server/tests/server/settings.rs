@@ -104,7 +104,7 @@ fn what_is_decided_at_start_is_refused_with_the_reason() {
             ("port", "a node listens from its start on"),
             ("dir", "stop the node before you move them"),
             (
-                "cluster-size",
+                "cluster-id",
                 "clients take the node for the one that it said it was",
             ),
             ("enable-debug-command", "could let all others wait"),

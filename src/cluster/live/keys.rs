@@ -86,7 +86,7 @@ mod tests {
 
     use super::super::tests::{node, shown};
     use super::*;
-    use crate::cluster::load::LoadFigures;
+    use crate::cluster::load::CallerFigures;
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)
@@ -140,7 +140,7 @@ mod tests {
     fn a_load_rests_and_goes_on_where_there_is_one() {
         let mut state = shown(3);
         assert_eq!(press(&state, letter('g')), None);
-        state.look_at_load(Some(LoadFigures::default()), Duration::ZERO);
+        state.look_at_load(Some(CallerFigures::default()), Duration::ZERO);
         assert_eq!(press(&state, letter('g')), Some(Action::FlipLoad));
         state.can_act = false;
         assert_eq!(press(&state, letter('g')), None);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::cluster::load::LoadFigures;
+use crate::cluster::load::CallerFigures;
 use crate::cluster::snapshot::Snapshot;
 use crate::duration::whole_ms;
 
@@ -28,7 +28,7 @@ pub(super) struct State {
 /// What callers have come to, and how fast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadShown {
-    pub(super) figures: LoadFigures,
+    pub(super) figures: CallerFigures,
     pub(super) taken_per_second: u64,
     /// When the rate was taken, and how many locks had been held by then.
     since: (Duration, u64),
@@ -57,7 +57,7 @@ impl State {
     }
 
     /// Takes in what callers have come to by now.
-    pub(super) fn look_at_load(&mut self, figures: Option<LoadFigures>, now: Duration) {
+    pub(super) fn look_at_load(&mut self, figures: Option<CallerFigures>, now: Duration) {
         self.load = figures.map(|figures| {
             let since = self.load.map_or((now, figures.taken), |load| load.since);
             let rate = self.load.map_or(0, |load| load.taken_per_second);

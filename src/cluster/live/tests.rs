@@ -9,7 +9,7 @@ use ratatui::backend::TestBackend;
 use super::state::{Page, State};
 use super::table;
 use crate::cluster::info::{Figures, ServingState};
-use crate::cluster::load::LoadFigures;
+use crate::cluster::load::CallerFigures;
 use crate::cluster::snapshot::Snapshot;
 use crate::cluster::view::{ClusterView, NodeView, ProcessState};
 
@@ -143,10 +143,10 @@ fn a_narrow_screen_leaves_columns_out_and_no_state() {
 #[test]
 fn what_callers_do_stands_under_the_verdict_and_a_rate_is_of_a_second() {
     let mut state = faulty();
-    let mut figures = LoadFigures {
+    let mut figures = CallerFigures {
         callers: 20,
         is_on: true,
-        ..LoadFigures::default()
+        ..CallerFigures::default()
     };
     for (at_ms, taken) in [(0, 100), (500, 300), (2_000, 1_100), (2_500, 1_101)] {
         figures.taken = taken;
@@ -156,7 +156,7 @@ fn what_callers_do_stands_under_the_verdict_and_a_rate_is_of_a_second() {
     let all = "load: 500 locks/s, 1101 locks taken, 0 with two holders (20 callers)";
     assert_eq!(line(&state, 80), all);
     assert_eq!(line(&state, 40), "load: 500 locks/s, 1101 locks taken, 0 w");
-    let odd = LoadFigures {
+    let odd = CallerFigures {
         is_on: false,
         refused: 3,
         lost: 1,

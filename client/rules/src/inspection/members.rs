@@ -17,7 +17,7 @@ pub type Asked<'a> = (&'a str, Result<&'a NodeFacts, &'a str>);
 
 /// Why nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct MembersRefusal {
     /// What is so.
     pub what: String,
     /// What to do about it.
@@ -30,7 +30,7 @@ pub struct Refusal {
 ///
 /// # Errors
 /// Why it is not added.
-pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, Refusal> {
+pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, MembersRefusal> {
     let (old, new) = (listed.len(), listed.len() + 1);
     begins(listed, old, new)?;
     let joins = one(joining)?;
@@ -52,7 +52,7 @@ pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, 
 ///
 /// # Errors
 /// Why it is not removed.
-pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, Refusal> {
+pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, MembersRefusal> {
     let (old, new) = (listed.len(), listed.len() - 1);
     if new == 0 {
         return Err(refusal(
@@ -77,7 +77,7 @@ pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, Re
 ///
 /// # Errors
 /// Why it is not ended.
-pub fn size_to_end(listed: &[Asked<'_>]) -> Result<String, Refusal> {
+pub fn size_to_end(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
     let said = all(listed)?;
     let new = listed.len();
     let old = said
@@ -102,7 +102,7 @@ pub fn size_to_end(listed: &[Asked<'_>]) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// Why it is not given up.
-pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, Refusal> {
+pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
     let said = all(listed)?;
     let old = listed.len();
     if said
@@ -124,7 +124,7 @@ pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// When a node may have forgotten some.
-pub fn floor(ceilings: &[(&str, u64, bool)]) -> Result<Option<u64>, Refusal> {
+pub fn floor(ceilings: &[(&str, u64, bool)]) -> Result<Option<u64>, MembersRefusal> {
     let largest = ceilings.iter().map(|(_, ceiling, _)| *ceiling).max();
     let Some(largest) = largest.filter(|largest| *largest > 0) else {
         return Ok(None);
@@ -151,7 +151,7 @@ pub fn shown((size, next): (usize, Option<usize>)) -> String {
 type Said = (usize, Option<usize>);
 
 /// Whether a change from one number to another one can begin on these nodes, or has.
-fn begins(nodes: &[Asked<'_>], old: usize, new: usize) -> Result<(), Refusal> {
+fn begins(nodes: &[Asked<'_>], old: usize, new: usize) -> Result<(), MembersRefusal> {
     let said = all(nodes)?;
     agree(&said, old, |said| {
         said == (old, None) || said == (old, Some(new))
@@ -179,7 +179,7 @@ fn agree(
     said: &[(&str, Said)],
     size: usize,
     is_right: impl Fn(Said) -> bool,
-) -> Result<(), Refusal> {
+) -> Result<(), MembersRefusal> {
     let Some((label, other)) = said.iter().find(|(_, said)| !is_right(*said)) else {
         return Ok(());
     };
@@ -198,7 +198,7 @@ fn agree(
     ))
 }
 
-fn all<'a>(nodes: &[Asked<'a>]) -> Result<Vec<(&'a str, Said)>, Refusal> {
+fn all<'a>(nodes: &[Asked<'a>]) -> Result<Vec<(&'a str, Said)>, MembersRefusal> {
     if nodes.is_empty() {
         return Err(refusal("no node is listed", "list all nodes"));
     }
@@ -206,8 +206,8 @@ fn all<'a>(nodes: &[Asked<'a>]) -> Result<Vec<(&'a str, Said)>, Refusal> {
     said.collect()
 }
 
-fn one((label, facts): &Asked<'_>) -> Result<Said, Refusal> {
-    let facts = facts.map_err(|why| Refusal {
+fn one((label, facts): &Asked<'_>) -> Result<Said, MembersRefusal> {
+    let facts = facts.map_err(|why| MembersRefusal {
         is_for_silence: true,
         ..refusal(
             format!("{label} cannot be asked: {why}. It may still give votes to clients with another list"),
@@ -224,8 +224,8 @@ fn one((label, facts): &Asked<'_>) -> Result<Said, Refusal> {
     }
 }
 
-fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> Refusal {
-    Refusal {
+fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> MembersRefusal {
+    MembersRefusal {
         what: what.into(),
         remedy: remedy.into(),
         is_for_silence: false,
@@ -257,7 +257,7 @@ mod tests {
 
     fn on<T>(
         said: &[&str],
-        judge: impl FnOnce(&[Asked<'_>]) -> Result<T, Refusal>,
+        judge: impl FnOnce(&[Asked<'_>]) -> Result<T, MembersRefusal>,
     ) -> Result<T, String> {
         let facts: Vec<_> = said.iter().map(facts).collect();
         let nodes = facts

@@ -91,12 +91,12 @@ impl ClusterSize {
         to: Self,
         quiet: Duration,
         lock_max: Duration,
-    ) -> Result<Change, String> {
+    ) -> Result<SizeChange, String> {
         if to == self {
-            return Ok(Change::None);
+            return Ok(SizeChange::None);
         }
         if to == Self::removed() {
-            return Ok(Change::Disconnects);
+            return Ok(SizeChange::Disconnects);
         }
         if self == Self::removed() {
             return Err(
@@ -105,7 +105,7 @@ impl ClusterSize {
             );
         }
         match (self.next, to.next) {
-            (None, None) if !self.is_said() => Ok(Change::Disconnects),
+            (None, None) if !self.is_said() => Ok(SizeChange::Disconnects),
             (None, Some(_)) if !self.is_said() => {
                 Err("clients go by one number alone first".to_owned())
             }
@@ -114,9 +114,11 @@ impl ClusterSize {
                     "locks of clients with another list of nodes may last {} ms more: a member is added or removed after that",
                     left.as_millis().max(1)
                 )),
-                _ => Ok(Change::Begins),
+                _ => Ok(SizeChange::Begins),
             },
-            (Some(next), None) if [self.nodes, next].contains(&to.nodes) => Ok(Change::Disconnects),
+            (Some(next), None) if [self.nodes, next].contains(&to.nodes) => {
+                Ok(SizeChange::Disconnects)
+            }
             (None, None) if !to.is_said() => {
                 Err("a number that clients go by is not taken back".to_owned())
             }
@@ -155,7 +157,7 @@ impl fmt::Display for ClusterSize {
 
 /// What a change of the size comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum SizeChange {
     None,
     /// Clients with either list get votes from now on.
     Begins,
@@ -208,16 +210,16 @@ mod tests {
         let lock_max = Duration::from_secs(60);
         let outcome = |from: &str, to: &str| size(from).change(size(to), lock_max, lock_max);
         for (from, to, change) in [
-            ("5", "5", Change::None),
-            ("5 6", "5 6", Change::None),
-            ("0", "5", Change::Disconnects),
-            ("5", "5 6", Change::Begins),
-            ("5", "5 4", Change::Begins),
-            ("5 6", "6", Change::Disconnects),
-            ("5 6", "5", Change::Disconnects),
-            ("5", "removed", Change::Disconnects),
-            ("5 6", "removed", Change::Disconnects),
-            ("removed", "removed", Change::None),
+            ("5", "5", SizeChange::None),
+            ("5 6", "5 6", SizeChange::None),
+            ("0", "5", SizeChange::Disconnects),
+            ("5", "5 6", SizeChange::Begins),
+            ("5", "5 4", SizeChange::Begins),
+            ("5 6", "6", SizeChange::Disconnects),
+            ("5 6", "5", SizeChange::Disconnects),
+            ("5", "removed", SizeChange::Disconnects),
+            ("5 6", "removed", SizeChange::Disconnects),
+            ("removed", "removed", SizeChange::None),
         ] {
             assert_eq!(outcome(from, to), Ok(change), "{from} to {to}");
         }
@@ -246,9 +248,9 @@ mod tests {
         let why = begin(59_000).unwrap_err();
         assert!(why.contains("may last 1000 ms more"), "{why}");
         assert!(begin(59_999).is_err());
-        assert_eq!(begin(60_000), Ok(Change::Begins));
+        assert_eq!(begin(60_000), Ok(SizeChange::Begins));
         // It ends without a wait.
         let ended = size("6 7").change(size("7"), Duration::ZERO, lock_max);
-        assert_eq!(ended, Ok(Change::Disconnects));
+        assert_eq!(ended, Ok(SizeChange::Disconnects));
     }
 }

@@ -20,6 +20,11 @@ pub enum PastError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It was to be filled with what another server has kept, and holds a part of it.
+    Interrupted {
+        /// The directory.
+        directory: String,
+    },
     /// It was released to be moved, and not adopted since.
     Released {
         /// The directory.

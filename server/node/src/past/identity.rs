@@ -81,6 +81,11 @@ impl NodeIdentity {
         }
         let bytes = read_whole(disk).map_err(|error| bad(error.to_string()))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.starts_with(INTERRUPTED) {
+            return Err(PastError::Interrupted {
+                directory: disk.describe(""),
+            });
+        }
         Self::parse(&text)
             .map(Some)
             .ok_or_else(|| bad("it does not hold a node identity".to_owned()))
@@ -146,6 +151,8 @@ fn read_whole(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What the file begins with as long as a directory is being filled with what another server has kept.
+pub const INTERRUPTED: &str = "an import of append-only files was interrupted";
 /// The name of the file.
 pub const FILE: &str = "node.id";
 /// Its name while it is being written.

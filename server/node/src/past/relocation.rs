@@ -60,7 +60,7 @@ impl FromStr for Receipt {
 /// Why a directory is not released, or not adopted. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RelocationRefusal {
     /// It stopped otherwise than cleanly.
     #[error(
         "the node in {directory} cannot be released, because its last stop does not count as a clean one: {reason}. Nothing was \
@@ -124,7 +124,7 @@ pub enum Refusal {
     Past(PastError),
 }
 
-impl From<PastError> for Refusal {
+impl From<PastError> for RelocationRefusal {
     fn from(error: PastError) -> Self {
         match error {
             PastError::Released { directory } => Self::AlreadyReleased { directory },
@@ -138,14 +138,14 @@ pub(crate) fn release(
     directory: &Directory<'_>,
     history: History,
     now: &Reading,
-) -> Result<u64, Refusal> {
+) -> Result<u64, RelocationRefusal> {
     let policy = past::policy(&Config::default());
     let past = Past::judge(directory, history, now, &policy)?;
     let directory = directory.disk.describe("");
     match past.verdict.stop {
         Stop::Clean => Ok(past.newest_incarnation.saturating_add(1)),
-        Stop::NeverRan => Err(Refusal::NeverRan { directory }),
-        stop => Err(Refusal::NotClean {
+        Stop::NeverRan => Err(RelocationRefusal::NeverRan { directory }),
+        stop => Err(RelocationRefusal::NotClean {
             directory,
             reason: stop.reason(),
         }),
@@ -158,18 +158,18 @@ pub(crate) fn adopt(
     directory: &Directory<'_>,
     history: &History,
     shown: Option<&Receipt>,
-) -> Result<u64, Refusal> {
+) -> Result<u64, RelocationRefusal> {
     let name = || directory.disk.describe("");
     let Relocation::Released(digest) = history.relocation else {
-        return Err(Refusal::NotReleased { directory: name() });
+        return Err(RelocationRefusal::NotReleased { directory: name() });
     };
     if let Some(receipt) = shown {
         if receipt.digest() != digest {
-            return Err(Refusal::OtherReceipt { directory: name() });
+            return Err(RelocationRefusal::OtherReceipt { directory: name() });
         }
         let is_whole = directory.log.summary().only_zeros_follow;
         if !(history.is_shut_down && is_whole) {
-            return Err(Refusal::NotAtItsEnd { directory: name() });
+            return Err(RelocationRefusal::NotAtItsEnd { directory: name() });
         }
     }
     Ok(newest_incarnation(directory, history)?)

@@ -137,6 +137,15 @@ pub enum StartError {
         /// What is wrong with it.
         reason: String,
     },
+    /// An import into the directory was interrupted.
+    #[error(
+        "an import of append-only files into {directory} was interrupted, and it holds a part of the locks alone. The node does not \
+         start, and no lock is affected. Remove the directory with its node.id, and import again"
+    )]
+    Interrupted {
+        /// The directory.
+        directory: String,
+    },
     /// The directory was released to be moved, and not adopted since.
     #[error(
         "the node in {directory} was released to be moved, so it does not start here: it may serve where it was moved to. Nothing \
@@ -204,6 +213,7 @@ impl From<PastError> for StartError {
             PastError::Disk(error) => Self::Disk(error),
             PastError::Log(error) => Self::Log(error.into()),
             PastError::BadIdentity { file, reason } => Self::BadIdentity { file, reason },
+            PastError::Interrupted { directory } => Self::Interrupted { directory },
             PastError::Released { directory } => Self::Released { directory },
             PastError::NotUnderstood {
                 position, error, ..

@@ -16,7 +16,7 @@ use quorlock_persistence::{Disk, LogIdentity, LogOptions, Recovery};
 
 use crate::clock::{Clock, Reading};
 use crate::past::relocation as decision;
-use crate::past::{Directory, Log, NodeId, NodeIdentity, Receipt, Refusal, fingerprint};
+use crate::past::{Directory, Log, NodeId, NodeIdentity, Receipt, RelocationRefusal, fingerprint};
 use crate::start::StartError;
 use crate::start::open_log::{open_log, put_on_record};
 
@@ -26,7 +26,7 @@ use crate::start::open_log::{open_log, put_on_record};
 pub enum RelocationError {
     /// Its past does not allow it.
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(RelocationRefusal),
     /// It cannot be read, or its log cannot be written.
     #[error(transparent)]
     Directory(#[from] StartError),
@@ -37,17 +37,17 @@ pub enum RelocationError {
     Disk(#[source] io::Error),
 }
 
-impl From<Refusal> for RelocationError {
-    fn from(refusal: Refusal) -> Self {
+impl From<RelocationRefusal> for RelocationError {
+    fn from(refusal: RelocationRefusal) -> Self {
         match refusal {
-            Refusal::Past(error) => Self::Directory(error.into()),
+            RelocationRefusal::Past(error) => Self::Directory(error.into()),
             refusal => Self::Refused(refusal),
         }
     }
 }
 
 /// What a release and an adoption need of the world.
-pub struct Surroundings<'a> {
+pub struct RelocationScene<'a> {
     /// The directory.
     pub disk: Arc<dyn Disk>,
     /// The sizes of the log.
@@ -60,7 +60,7 @@ pub struct Surroundings<'a> {
 
 /// A directory from which no node starts until it is adopted.
 #[derive(Clone, Copy, Debug)]
-pub struct Released {
+pub struct ReleasedNode {
     /// Whose it is.
     pub id: NodeId,
     /// What the adoption wants.
@@ -72,18 +72,18 @@ pub struct Released {
 ///
 /// # Errors
 /// When it may not be released, or cannot be read or written.
-pub fn release(world: &Surroundings<'_>) -> Result<Released, RelocationError> {
+pub fn release(world: &RelocationScene<'_>) -> Result<ReleasedNode, RelocationError> {
     let mut bytes = [0; 16];
     (world.random)(&mut bytes)?;
     let receipt = Receipt::of(bytes);
     let now = Reading::now(world.clock);
-    let found = Found::read(world)?;
+    let found = FoundDirectory::read(world)?;
     let incarnation = decision::release(&found.directory(world), found.history.clone(), &now)?;
     let id = found.identity.id;
     found.conclude(world, incarnation, |_| {
         ControlRecord::Released(receipt.digest())
     })?;
-    Ok(Released { id, receipt })
+    Ok(ReleasedNode { id, receipt })
 }
 
 /// Adopts a released directory where it is now. With the receipt of its release its next start is one after a clean
@@ -92,12 +92,12 @@ pub fn release(world: &Surroundings<'_>) -> Result<Released, RelocationError> {
 /// # Errors
 /// When it may not be adopted, or cannot be read or written.
 pub fn adopt(
-    world: &Surroundings<'_>,
+    world: &RelocationScene<'_>,
     receipt: Option<&Receipt>,
 ) -> Result<NodeId, RelocationError> {
     let mut bytes = [0; 4];
     (world.random)(&mut bytes)?;
-    let found = Found::read(world)?;
+    let found = FoundDirectory::read(world)?;
     let newest = decision::adopt(&found.directory(world), &found.history, receipt)?;
     // Another adoption of the same release would take the next number as well, and clients would take both for one run.
     let leap = u64::from(u32::from_le_bytes(bytes) % LEAP_MAX);
@@ -132,15 +132,15 @@ pub fn require_not_released(disk: &dyn Disk, log: &Recovery) -> Result<(), Start
 }
 
 /// What lies in the directory.
-struct Found {
+struct FoundDirectory {
     identity: NodeIdentity,
     recovery: Recovery,
     options: LogOptions,
     history: History,
 }
 
-impl Found {
-    fn read(world: &Surroundings<'_>) -> Result<Self, StartError> {
+impl FoundDirectory {
+    fn read(world: &RelocationScene<'_>) -> Result<Self, StartError> {
         let disk = &world.disk;
         let Some(identity) = NodeIdentity::read(&**disk)? else {
             let directory = PathBuf::from(disk.describe(""));
@@ -160,7 +160,7 @@ impl Found {
         })
     }
 
-    fn directory<'a>(&'a self, world: &'a Surroundings<'_>) -> Directory<'a> {
+    fn directory<'a>(&'a self, world: &'a RelocationScene<'_>) -> Directory<'a> {
         Directory {
             disk: &*world.disk,
             identity: Some(&self.identity),
@@ -172,7 +172,7 @@ impl Found {
     /// move takes.
     fn conclude(
         self,
-        world: &Surroundings<'_>,
+        world: &RelocationScene<'_>,
         incarnation: u64,
         record: impl FnOnce(u64) -> ControlRecord,
     ) -> Result<(), RelocationError> {

@@ -84,7 +84,7 @@ impl Holds {
 }
 
 impl Load {
-    /// So many callers for locks on these nodes, which rest until they are [switched on](LoadSwitch::flip). Locks with two holders are
+    /// So many callers for locks on these nodes, which rest until they are [switched on](LoadSwitch::set). Locks with two holders are
     /// reported there. To be called in a local set.
     ///
     /// # Errors
@@ -145,8 +145,13 @@ impl LoadSwitch {
 
     /// Lets callers rest, or go on.
     pub(super) fn flip(&self) {
-        self.0.is_on.send_modify(|is_on| *is_on = !*is_on);
         let is_on = *self.0.is_on.borrow();
+        self.set(!is_on);
+    }
+
+    /// Lets callers take locks, or rest.
+    pub(super) fn set(&self, is_on: bool) {
+        self.0.is_on.send_replace(is_on);
         self.0.count(|figures| figures.is_on = is_on);
     }
 }
@@ -166,10 +171,12 @@ impl Shared {
         while is_on.wait_for(|is_on| *is_on).await.is_ok() {
             let (name, hold_us) = {
                 let mut random = rand::rng();
-                (
-                    random.random_range(0..names),
-                    random.random_range(0..HOLD_US_MAX),
-                )
+                let hold_us = match random.random_range(0..LONG_ONE_IN) {
+                    // As long as it takes to kill a node and start it again.
+                    0 => random.random_range(LONG_US_MIN..LONG_US_MAX),
+                    _ => random.random_range(0..HOLD_US_MAX),
+                };
+                (random.random_range(0..names), hold_us)
             };
             let asked = client
                 .lock(format!("load-{name}"))
@@ -243,6 +250,9 @@ const CLIENTS: usize = 4;
 /// How many callers want the same lock.
 const CALLERS_OF_A_NAME: usize = 5;
 const HOLD_US_MAX: u64 = 5_000;
+const LONG_ONE_IN: u32 = 100;
+const LONG_US_MIN: u64 = 500_000;
+const LONG_US_MAX: u64 = 3_000_000;
 const TTL: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);

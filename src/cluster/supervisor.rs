@@ -305,7 +305,7 @@ impl Supervisor {
         }
         self.plan.view.ready = true;
         if let Some(load) = &self.load {
-            load.switch().flip();
+            load.switch().set(true);
         }
         let view = self.view();
         match self.plan.format {

@@ -87,19 +87,24 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                     None => connect(nodes).await?,
                 };
                 let gone = removed.as_ref().and_then(|_| all.all.pop());
-                let size = members::size_to_end(&asked(&all.all)).map_err(refused)?;
-                let is_named = gone.is_some();
-                if let Some(mut gone) = gone {
+                let (size, is_removal) = members::size_to_end(&asked(&all.all)).map_err(refused)?;
+                let mut goes_on = None;
+                if let Some(mut gone) = gone.filter(|_| is_removal) {
                     // Before others may be listed in its place.
                     let done = gone.set_cluster_size("removed").await;
-                    done.map_err(|why| not_removed(&gone.label, &why))?;
+                    let unwritten = done.map_err(|why| not_removed(&gone.label, &why))?;
+                    goes_on = unwritten.is_some().then_some(gone.label);
+                } else if is_removal {
+                    goes_on = Some("the node that was removed".to_owned());
                 }
-                change(&size, &mut all.all, &Next::Over { is_named }, format).await
+                // One that was added goes by this already, and may be away.
+                all.all.retain(|node| node.asked.is_ok());
+                change(&size, &mut all.all, &Next::Over { goes_on }, format).await
             }
             Some(MemberChange::GiveUp { nodes }) => {
                 let mut all = connect(nodes).await?;
                 let size = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
-                change(&size, &mut all.all, &Next::Over { is_named: true }, format).await
+                change(&size, &mut all.all, &Next::Over { goes_on: None }, format).await
             }
         }
     })
@@ -111,8 +116,8 @@ enum Next {
     Listing,
     /// Gives clients the list without this one.
     Leaving(String),
-    /// Nothing; or a node that was removed was not named, and may still run.
-    Over { is_named: bool },
+    /// Nothing; or stops a node for good, which has not kept that it was removed.
+    Over { goes_on: Option<String> },
 }
 
 /// The nodes of the list, each of which is another one.
@@ -299,11 +304,14 @@ fn words(size: &str, next: &Next) -> String {
         Next::Leaving(node) => format!(
             "clients may list {old} or {new} nodes. Give every client the list without {node}, and then: quorlock members end --removed {node}"
         ),
-        Next::Over { is_named: true } => {
+        Next::Over { goes_on: None } => {
             format!("clients list {size} nodes, and others get no vote")
         }
-        Next::Over { is_named: false } => format!(
-            "clients list {size} nodes, and others get no vote. A node that was removed must not run again: stop it, and remove its directory"
+        Next::Over {
+            goes_on: Some(node),
+        } => format!(
+            "clients list {size} nodes, and others get no vote. Stop {node} now, and remove its directory: started again, it would vote for \
+             old lists"
         ),
     }
 }

@@ -134,7 +134,7 @@ fn what_is_cut_off_at_the_end_is_left_out_and_said() {
         let damaged = commands(&["MULTI", "SET d 4", end, "SET lock token"]);
         Imported::with(&whole, &damaged).is_refused(
             &[],
-            &["is damaged at offset 44", end, "no server logs that"],
+            &["is damaged at offset 42", end, "no server logs that"],
         );
     }
     // What comes before the last file has to be whole.

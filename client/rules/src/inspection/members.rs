@@ -32,19 +32,19 @@ pub struct MembersRefusal {
 /// Why it is not added.
 pub fn size_to_add(listed: &[Asked<'_>], joining: &Asked<'_>) -> Result<String, MembersRefusal> {
     let (old, new) = (listed.len(), listed.len() + 1);
-    begins(listed, old, new)?;
+    begins(listed, (old, new), joining.0)?;
     let joins = one(joining)?;
     if joins != (new, None) {
         return Err(refusal(
             format!(
-                "{} goes by {} nodes, and the list with it has {new}",
+                "{} goes by {}, and the list with it has {new} nodes",
                 joining.0,
                 shown(joins)
             ),
             format!("make its directory with: quorlock node init DIR --cluster-size {new}"),
         ));
     }
-    Ok(format!("{old} {new}"))
+    Ok(format!("{old} {new} {}", joining.0))
 }
 
 /// What `cluster-size` is to be on all nodes that clients list but the one with this index, so that they may list the others alone. It may
@@ -62,40 +62,58 @@ pub fn size_to_remove(listed: &[Asked<'_>], leaving: usize) -> Result<String, Me
     }
     let stays = listed.iter().enumerate().filter(|(at, _)| *at != leaving);
     let stay: Vec<Asked<'_>> = stays.map(|(_, node)| *node).collect();
-    begins(&stay, old, new)?;
     let (label, facts) = &listed[leaving];
+    begins(&stay, (old, new), label)?;
     match facts.map(|facts| (facts.cluster_size, facts.next_size)) {
         Ok(said) if said != (Some(old), None) => Err(refusal(
             format!("{label} is to go, and goes by other numbers than {old} alone"),
             ELSEWHERE,
         )),
-        _ => Ok(format!("{old} {new}")),
+        _ => Ok(format!("{old} {new} {label}")),
     }
 }
 
-/// What `cluster-size` is to be on the nodes that clients list from now on, where the change is over.
+/// What `cluster-size` is to be on the nodes that clients list from now on, where the change is over, and whether one was removed. A node
+/// that was added goes by the right number, and may be away.
 ///
 /// # Errors
 /// Why it is not ended.
-pub fn size_to_end(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
-    let said = all(listed)?;
+pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusal> {
     let new = listed.len();
-    let old = said
-        .iter()
-        .find_map(|(_, (size, next))| next.map(|next| (*size, next)));
-    match old {
-        Some((old, other)) if other != new => Err(refusal(
+    let mut facts = listed.iter().filter_map(|(_, facts)| facts.ok());
+    let change = facts.find_map(|facts| {
+        let about = facts.size_about.as_deref();
+        Some((facts.cluster_size?, facts.next_size?, about))
+    });
+    let Some((old, other, about)) = change else {
+        agree(&all(listed)?, new, |said| said == (new, None))?;
+        return Ok((new.to_string(), false));
+    };
+    if other != new {
+        return Err(refusal(
             format!("the change is from {old} to {other} nodes, and {new} are listed"),
             format!("list the {other} nodes that clients list from now on"),
-        )),
-        _ => {
-            let old = old.map(|(old, _)| old);
-            let is_right =
-                |said| said == (new, None) || old.is_some_and(|old| said == (old, Some(new)));
-            agree(&said, new, is_right)?;
-            Ok(new.to_string())
-        }
+        ));
     }
+    let is_listed = |about: &str| listed.iter().any(|(label, _)| *label == about);
+    if let Some(about) = about.filter(|about| is_listed(about) != (new > old)) {
+        return Err(refusal(
+            match new > old {
+                true => format!("{about} is added, and is not listed"),
+                false => format!("{about} is removed, and is listed"),
+            },
+            "list the nodes that clients list from now on, each as when the change began",
+        ));
+    }
+    let asked = listed
+        .iter()
+        .filter(|(label, facts)| facts.is_ok() || about != Some(*label));
+    let asked: Vec<Asked<'_>> = asked.copied().collect();
+    same_change(&asked, about)?;
+    agree(&all(&asked)?, new, |said| {
+        said == (new, None) || said == (old, Some(new))
+    })?;
+    Ok((new.to_string(), new < old))
 }
 
 /// What `cluster-size` is to be on the nodes that clients have listed before, where a removal is given up.
@@ -143,19 +161,24 @@ pub fn floor(ceilings: &[(&str, u64, bool)]) -> Result<Option<u64>, MembersRefus
 pub fn shown((size, next): (usize, Option<usize>)) -> String {
     match next {
         Some(next) => format!("{size} and {next}"),
-        None if size > NODES_MAX => "no".to_owned(),
+        None if size > NODES_MAX => "removed".to_owned(),
         None => size.to_string(),
     }
 }
 
 type Said = (usize, Option<usize>);
 
-/// Whether a change from one number to another one can begin on these nodes, or has.
-fn begins(nodes: &[Asked<'_>], old: usize, new: usize) -> Result<(), MembersRefusal> {
+/// Whether a change from one number to another one, about this node, can begin on these nodes, or has.
+fn begins(
+    nodes: &[Asked<'_>],
+    (old, new): (usize, usize),
+    about: &str,
+) -> Result<(), MembersRefusal> {
     let said = all(nodes)?;
     agree(&said, old, |said| {
         said == (old, None) || said == (old, Some(new))
     })?;
+    same_change(nodes, Some(about))?;
     let waits = nodes.iter().filter_map(|(label, facts)| {
         let facts = facts.ok()?;
         Some((
@@ -175,6 +198,24 @@ fn begins(nodes: &[Asked<'_>], old: usize, new: usize) -> Result<(), MembersRefu
     }
 }
 
+/// Whether all nodes that have begun a change have begun the one about this node.
+fn same_change(nodes: &[Asked<'_>], about: Option<&str>) -> Result<(), MembersRefusal> {
+    let mut begun = nodes.iter().filter_map(|(label, facts)| {
+        let facts = facts.ok().filter(|facts| facts.next_size.is_some())?;
+        Some((*label, facts.size_about.as_deref()))
+    });
+    match begun.find(|(_, other)| *other != about) {
+        None => Ok(()),
+        Some((label, other)) => Err(refusal(
+            format!(
+                "{label} is in a change about {}",
+                other.unwrap_or("a node that was not named")
+            ),
+            "one change is about one node: go on with that one, in the words with which it began, and end it",
+        )),
+    }
+}
+
 fn agree(
     said: &[(&str, Said)],
     size: usize,
@@ -183,15 +224,19 @@ fn agree(
     let Some((label, other)) = said.iter().find(|(_, said)| !is_right(*said)) else {
         return Ok(());
     };
-    let remedy = match other {
-        (_, None) if said.iter().any(|(_, said)| is_right(*said)) => format!(
-            "if its configuration or its flags still have an old number, stop it and start it again with cluster-size {size}"
+    // In the middle of a change it may be the node that goes, or one that the change has not reached.
+    let is_steady = |(_, (size, next)): &(&str, Said)| next.is_none() && *size <= NODES_MAX;
+    let is_one = said.iter().filter(|(_, said)| !is_right(*said)).count() == 1;
+    let remedy = match is_one && said.len() > 2 && said.iter().all(is_steady) {
+        true => format!(
+            "see what each node goes by with: quorlock members. If this one has started with an old number, stop it, correct its \
+             configuration and its flags, and start it with cluster-size {size}"
         ),
-        _ => ELSEWHERE.to_owned(),
+        false => ELSEWHERE.to_owned(),
     };
     Err(refusal(
         format!(
-            "{label} goes by {} nodes, and {size} are expected",
+            "{label} goes by {}, and {size} nodes are expected",
             shown(*other)
         ),
         remedy,
@@ -232,7 +277,8 @@ fn refusal(what: impl Into<String>, remedy: impl Into<String>) -> MembersRefusal
     }
 }
 
-const ELSEWHERE: &str = "see what each node goes by with: quorlock members. List the nodes that clients list, and end a change that has begun";
+const ELSEWHERE: &str = "see what each node goes by with: quorlock members. Go on with a change that has begun: quorlock members add or \
+     remove again with the list of before, and then end it with the list of afterwards";
 
 #[cfg(test)]
 mod tests {
@@ -241,13 +287,14 @@ mod tests {
     use super::super::node_reply::NodeReply;
     use super::*;
 
-    /// What a node says: `5`, `5 6`, `5!` where locks may last, nothing, or `-` where it is away.
+    /// What a node says: `5`, `5 6 n5`, `5!` where locks may last, nothing, or `-` where it is away.
     fn facts(text: &&str) -> Result<NodeFacts, &'static str> {
         let mut words = text.trim_end_matches('!').split(' ');
         let (size, next) = (words.next().unwrap(), words.next().unwrap_or("0"));
+        let about = words.next().unwrap_or_default();
         let wait = if text.ends_with('!') { 7 } else { 0 };
         let info = format!(
-            "run_id:a\r\nquorlock_cluster_size:{size}\r\nquorlock_cluster_size_next:{next}\r\nquorlock_cluster_size_wait_ms:{wait}\r\n"
+            "run_id:a\r\nquorlock_cluster_size:{size}\r\nquorlock_cluster_size_next:{next}\r\nquorlock_cluster_size_wait_ms:{wait}\r\nquorlock_cluster_size_about:{about}\r\n"
         );
         match *text {
             "-" => Err("refused"),
@@ -260,9 +307,10 @@ mod tests {
         judge: impl FnOnce(&[Asked<'_>]) -> Result<T, MembersRefusal>,
     ) -> Result<T, String> {
         let facts: Vec<_> = said.iter().map(facts).collect();
-        let nodes = facts
-            .iter()
-            .map(|facts| ("node", facts.as_ref().map_err(|why| *why)));
+        let labels = ["n0", "n1", "n2", "n3", "n4"].iter();
+        let nodes = labels
+            .zip(&facts)
+            .map(|(label, facts)| (*label, facts.as_ref().map_err(|why| *why)));
         judge(&nodes.collect::<Vec<_>>()).map_err(|refusal| refusal.what)
     }
 
@@ -289,24 +337,32 @@ mod tests {
             })
         };
         check(&[
-            (add(&["3", "3", "3", "4"]), Ok("3 4")),
-            (add(&["3 4", "3", "3 4", "4"]), Ok("3 4")),
+            (add(&["3", "3", "3", "4"]), Ok("3 4 n3")),
+            (add(&["3 4 n3", "3", "3 4 n3", "4"]), Ok("3 4 n3")),
+            (
+                add(&["3 4 n9", "3", "3 4 n9", "4"]),
+                Err("is in a change about n9"),
+            ),
+            (
+                add(&["3 4", "3", "3 4", "4"]),
+                Err("about a node that was not named"),
+            ),
             (
                 add(&["3", "3", "3", "3"]),
-                Err("goes by 3 nodes, and the list with it has 4"),
+                Err("goes by 3, and the list with it has 4"),
             ),
             (
                 add(&["3", "3", "3", "4 3"]),
-                Err("goes by 4 and 3 nodes, and the list"),
+                Err("goes by 4 and 3, and the list"),
             ),
-            (add(&["3", "3", "3", "255"]), Err("goes by no nodes")),
+            (add(&["3", "3", "3", "255"]), Err("goes by removed")),
             (add(&["3", "-", "3", "4"]), Err("cannot be asked")),
             (add(&["3", "3", "3", "-"]), Err("cannot be asked")),
             (add(&["3", "0", "3", "4"]), Err("no number")),
-            (add(&["3", "2 3", "3", "4"]), Err("goes by 2 and 3 nodes")),
-            (add(&["3", "3 2", "3", "4"]), Err("goes by 3 and 2 nodes")),
+            (add(&["3", "2 3 n1", "3", "4"]), Err("goes by 2 and 3")),
+            (add(&["3", "3 2 n0", "3", "4"]), Err("goes by 3 and 2")),
             (add(&["3", "3!", "3", "4"]), Err("may last 7 ms more")),
-            (add(&["3 4!", "3 4", "3 4", "4!"]), Ok("3 4")),
+            (add(&["3 4 n3!", "3 4 n3", "3 4 n3", "4!"]), Ok("3 4 n3")),
         ]);
     }
 
@@ -314,16 +370,21 @@ mod tests {
     fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away() {
         let remove = |said: &[&str], leaving| on(said, |nodes| size_to_remove(nodes, leaving));
         check(&[
-            (remove(&["3", "3", "3"], 1), Ok("3 2")),
-            (remove(&["3", "-", "3"], 1), Ok("3 2")),
-            (remove(&["3 2", "3", "3"], 1), Ok("3 2")),
+            (remove(&["3", "3", "3"], 1), Ok("3 2 n1")),
+            (remove(&["3", "-", "3"], 1), Ok("3 2 n1")),
+            (remove(&["3 2 n1", "3", "3"], 1), Ok("3 2 n1")),
+            // Another one, which is away, beside the one that has begun.
             (
-                remove(&["3 2", "3 2", "3"], 1),
+                remove(&["3", "-", "3 2 n0"], 1),
+                Err("is in a change about n0"),
+            ),
+            (
+                remove(&["3 2 n1", "3 2 n1", "3"], 1),
                 Err("is to go, and goes by other numbers"),
             ),
             (remove(&["3", "3", "-"], 1), Err("cannot be asked")),
             (remove(&["3", "3", "3!"], 1), Err("may last 7 ms more")),
-            (remove(&["3", "3", "3 4"], 1), Err("goes by 3 and 4 nodes")),
+            (remove(&["3", "3", "3 4 n9"], 1), Err("goes by 3 and 4")),
             (remove(&["1"], 0), Err("the only node")),
         ]);
     }
@@ -331,37 +392,50 @@ mod tests {
     #[test]
     fn a_change_ends_with_the_new_list_again_and_again_and_a_removal_is_given_up_with_the_old_one()
     {
-        let (end, give_up) = (
-            |said: &[&str]| on(said, size_to_end),
-            |said: &[&str]| on(said, size_to_give_up),
-        );
+        let end = |said: &[&str]| on(said, |nodes| size_to_end(nodes).map(|(size, _)| size));
+        let give_up = |said: &[&str]| on(said, size_to_give_up);
         check(&[
-            (end(&["3 4", "3 4", "3 4", "4"]), Ok("4")),
-            (end(&["4", "3 4", "4", "4"]), Ok("4")),
+            (end(&["3 4 n3", "3 4 n3", "3 4 n3", "4"]), Ok("4")),
+            (end(&["3 4 n3", "3 4 n3", "3 4 n3", "-"]), Ok("4")),
+            (end(&["4", "3 4 n3", "4", "4"]), Ok("4")),
             (end(&["4", "4", "4", "4"]), Ok("4")),
+            (end(&["4 3 n9", "4 3 n9", "4 3 n9"]), Ok("3")),
             (end(&["4 3", "4 3", "4 3"]), Ok("3")),
+            // With another node than the one that was added, and with the one that was removed.
             (
-                end(&["3 4", "3 4", "3 4"]),
+                end(&["3 4 n9", "3 4 n9", "3 4 n9", "4"]),
+                Err("n9 is added, and is not listed"),
+            ),
+            (
+                end(&["4", "4 3 n0", "4 3 n0"]),
+                Err("n0 is removed, and is listed"),
+            ),
+            (
+                end(&["3 4 n3", "3 4 n2", "3 4 n3", "4"]),
+                Err("is in a change about n2"),
+            ),
+            (
+                end(&["3 4 n3", "3 4 n3", "3 4 n3"]),
                 Err("from 3 to 4 nodes, and 3 are listed"),
             ),
             (
-                end(&["3 4", "3", "3 4", "4"]),
-                Err("goes by 3 nodes, and 4 are expected"),
+                end(&["3 4 n3", "3", "3 4 n3", "4"]),
+                Err("goes by 3, and 4 nodes are expected"),
             ),
             (
                 end(&["4", "3", "4", "4"]),
-                Err("goes by 3 nodes, and 4 are expected"),
+                Err("goes by 3, and 4 nodes are expected"),
             ),
-            (end(&["3 4", "-", "3 4", "4"]), Err("cannot be asked")),
-            (give_up(&["4 3", "4 3", "4 3", "4"]), Ok("4")),
+            (end(&["3 4 n3", "-", "3 4 n3", "4"]), Err("cannot be asked")),
+            (give_up(&["4 3 n3", "4 3 n3", "4 3 n3", "4"]), Ok("4")),
             (give_up(&["4", "4", "4", "4"]), Ok("4")),
             (
-                give_up(&["3 4", "3 4", "3 4"]),
+                give_up(&["3 4 n9", "3 4 n9", "3 4 n9"]),
                 Err("the node that is added"),
             ),
             (
-                give_up(&["4 3", "4 3", "4 3"]),
-                Err("goes by 4 and 3 nodes"),
+                give_up(&["4 3 n9", "4 3 n9", "4 3 n9"]),
+                Err("goes by 4 and 3"),
             ),
         ]);
     }

@@ -31,6 +31,8 @@ pub struct NodeFacts {
     pub cluster_size: Option<usize>,
     /// How many it will have, while a member is added or removed.
     pub next_size: Option<usize>,
+    /// The node that is added or removed meanwhile, by the address that the operator has named.
+    pub size_about: Option<String>,
     /// How long locks of clients with another list may last, by what it says.
     pub size_wait: Option<Duration>,
     /// When it writes to its disk; `none` where it keeps no log.
@@ -112,6 +114,7 @@ impl NodeFacts {
             cluster_id: info.membership.cluster_id,
             cluster_size: info.membership.cluster_size,
             next_size: info.membership.next_size,
+            size_about: field("quorlock_cluster_size_about"),
             size_wait: number("quorlock_cluster_size_wait_ms").map(Duration::from_millis),
             fsync,
             sync_time: number("quorlock_sync_usec").map(Duration::from_micros),

@@ -15,17 +15,22 @@ use super::error::Problem;
 use super::value::integer;
 
 /// The number of nodes that clients list, and another one while that changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSize {
     nodes: u8,
     next: Option<u8>,
+    /// The node that is added or removed, by its address: one change is about one node.
+    about: Option<String>,
 }
 
 impl ClusterSize {
     /// A number that does not change; 0 where none is said.
     #[must_use]
     pub fn of(nodes: u8) -> Self {
-        Self { nodes, next: None }
+        Self {
+            nodes,
+            ..Self::default()
+        }
     }
 
     /// That of a node which is in no list any more: clients have none that is as long.
@@ -40,21 +45,35 @@ impl ClusterSize {
         match words[..] {
             ["removed"] => Ok(Self::removed()),
             [nodes] => Ok(Self::of(integer(nodes, 0, NODES_MAX)?)),
-            [nodes, next] => {
-                let nodes = integer(nodes, 1, NODES_MAX)?;
-                let next = integer(next, 1, NODES_MAX)?;
-                if nodes.abs_diff(next) != 1 {
-                    return Err(Problem::new(
-                        "one member at a time is added or removed: two numbers differ by one",
-                    ));
-                }
-                Ok(Self {
-                    nodes,
-                    next: Some(next),
-                })
-            }
+            [nodes, next] => Self::changing(nodes, next, None),
+            [nodes, next, about] => Self::changing(nodes, next, Some(about)),
             _ => Err(Problem::wrong_number_of_arguments()),
         }
+    }
+
+    fn changing(nodes: &str, next: &str, about: Option<&str>) -> Result<Self, Problem> {
+        let nodes: u8 = integer(nodes, 1, NODES_MAX)?;
+        let next = integer(next, 1, NODES_MAX)?;
+        if nodes.abs_diff(next) != 1 {
+            return Err(Problem::new(
+                "one member at a time is added or removed: two numbers differ by one",
+            ));
+        }
+        let is_address = |text: &str| {
+            text.len() <= ADDRESS_BYTES_MAX
+                && text.contains(':')
+                && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if !about.is_none_or(is_address) {
+            return Err(Problem::new(
+                "the address of the node that is added or removed has a ':' and up to 255 visible ASCII characters",
+            ));
+        }
+        Ok(Self {
+            nodes,
+            next: Some(next),
+            about: about.map(str::to_owned),
+        })
     }
 
     /// Takes this number where none is said.
@@ -66,18 +85,24 @@ impl ClusterSize {
 
     /// How many nodes clients list; 0 where none is said.
     #[must_use]
-    pub fn nodes(self) -> u8 {
+    pub fn nodes(&self) -> u8 {
         self.nodes
     }
 
     /// How many nodes clients list from a change on that has begun.
     #[must_use]
-    pub fn next(self) -> Option<u8> {
+    pub fn next(&self) -> Option<u8> {
         self.next
     }
 
+    /// The node that is added or removed by it, by the address that the operator has named.
+    #[must_use]
+    pub fn about(&self) -> Option<&str> {
+        self.about.as_deref()
+    }
+
     /// Whether any number is said.
-    pub(crate) fn is_said(self) -> bool {
+    pub(crate) fn is_said(&self) -> bool {
         self.nodes > 0
     }
 
@@ -87,18 +112,18 @@ impl ClusterSize {
     /// # Errors
     /// Why it may not be made.
     pub(crate) fn change(
-        self,
-        to: Self,
+        &self,
+        to: &Self,
         quiet: Duration,
         lock_max: Duration,
     ) -> Result<SizeChange, String> {
         if to == self {
             return Ok(SizeChange::None);
         }
-        if to == Self::removed() {
+        if *to == Self::removed() {
             return Ok(SizeChange::Disconnects);
         }
-        if self == Self::removed() {
+        if *self == Self::removed() {
             return Err(
                 "this node was removed from its cluster; a new directory makes a new node"
                     .to_owned(),
@@ -137,7 +162,7 @@ impl ClusterSize {
     }
 
     /// One more or one less.
-    fn towards(self, wanted: u8) -> u8 {
+    fn towards(&self, wanted: u8) -> u8 {
         match wanted > self.nodes {
             true => self.nodes + 1,
             false => self.nodes - 1,
@@ -148,7 +173,13 @@ impl ClusterSize {
 impl fmt::Display for ClusterSize {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.next {
-            Some(next) => write!(formatter, "{} {next}", self.nodes),
+            Some(next) => {
+                write!(formatter, "{} {next}", self.nodes)?;
+                match &self.about {
+                    Some(about) => write!(formatter, " {about}"),
+                    None => Ok(()),
+                }
+            }
             None if self.nodes == REMOVED => formatter.write_str("removed"),
             None => write!(formatter, "{}", self.nodes),
         }
@@ -167,6 +198,7 @@ pub(crate) enum SizeChange {
 
 const NODES_MAX: u8 = 64;
 const REMOVED: u8 = u8::MAX;
+const ADDRESS_BYTES_MAX: usize = 255;
 
 #[cfg(test)]
 mod tests {
@@ -180,7 +212,17 @@ mod tests {
 
     #[test]
     fn a_size_is_one_number_or_two_that_differ_by_one() {
-        for text in ["0", "1", "64", "5 6", "6 5", "1 2", "64 63", "removed"] {
+        for text in [
+            "0",
+            "1",
+            "64",
+            "5 6",
+            "6 5",
+            "1 2",
+            "64 63",
+            "removed",
+            "5 6 redis://db6:7001",
+        ] {
             assert_eq!(size(text).to_string(), text);
         }
         let two = ["5".to_owned(), "6".to_owned()];
@@ -208,7 +250,7 @@ mod tests {
     #[test]
     fn a_size_changes_by_one_and_in_two_steps() {
         let lock_max = Duration::from_secs(60);
-        let outcome = |from: &str, to: &str| size(from).change(size(to), lock_max, lock_max);
+        let outcome = |from: &str, to: &str| size(from).change(&size(to), lock_max, lock_max);
         for (from, to, change) in [
             ("5", "5", SizeChange::None),
             ("5 6", "5 6", SizeChange::None),
@@ -217,6 +259,9 @@ mod tests {
             ("5", "5 4", SizeChange::Begins),
             ("5 6", "6", SizeChange::Disconnects),
             ("5 6", "5", SizeChange::Disconnects),
+            ("5", "5 6 a:1", SizeChange::Begins),
+            ("5 6 a:1", "6", SizeChange::Disconnects),
+            ("5 6 a:1", "5 6 a:1", SizeChange::None),
             ("5", "removed", SizeChange::Disconnects),
             ("5 6", "removed", SizeChange::Disconnects),
             ("removed", "removed", SizeChange::None),
@@ -231,6 +276,8 @@ mod tests {
             ("5", "6 7", "'5 6' first"),
             ("0", "5 6", "one number alone"),
             ("5 6", "6 7", "(5 6) is ended"),
+            ("5 6 a:1", "5 6 b:1", "(5 6 a:1) is ended"),
+            ("5 6 a:1", "5 6", "(5 6 a:1) is ended"),
             ("5 6", "6 5", "(5 6) is ended"),
             ("5 6", "7", "(5 6) is ended"),
             ("removed", "5", "new directory"),
@@ -244,13 +291,13 @@ mod tests {
     #[test]
     fn a_change_begins_once_the_locks_of_the_list_before_have_ended() {
         let lock_max = Duration::from_millis(60_000);
-        let begin = |quiet| size("6").change(size("6 7"), Duration::from_millis(quiet), lock_max);
+        let begin = |quiet| size("6").change(&size("6 7"), Duration::from_millis(quiet), lock_max);
         let why = begin(59_000).unwrap_err();
         assert!(why.contains("may last 1000 ms more"), "{why}");
         assert!(begin(59_999).is_err());
         assert_eq!(begin(60_000), Ok(SizeChange::Begins));
         // It ends without a wait.
-        let ended = size("6 7").change(size("7"), Duration::ZERO, lock_max);
+        let ended = size("6 7").change(&size("7"), Duration::ZERO, lock_max);
         assert_eq!(ended, Ok(SizeChange::Disconnects));
     }
 }

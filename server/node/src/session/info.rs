@@ -158,9 +158,10 @@ fn identity(page: &mut InfoText<'_>) {
         "quorlock_cluster_id",
         node.facts.identity.cluster_id.as_deref().unwrap_or(""),
     );
-    let size = node.configured(|it| it.cluster_size);
+    let size = node.configured(|it| it.cluster_size.clone());
     page.field("quorlock_cluster_size", size.nodes());
     page.field("quorlock_cluster_size_next", size.next().unwrap_or(0));
+    page.field("quorlock_cluster_size_about", size.about().unwrap_or(""));
     let wait = members::wait(node, page.engine.raw);
     page.field("quorlock_cluster_size_wait_ms", wait.as_millis());
     page.field(

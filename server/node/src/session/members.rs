@@ -24,7 +24,7 @@ pub(super) fn judge(
     before: &Config,
     after: &Config,
 ) -> Result<SizeChange, String> {
-    let (size, wanted) = (before.cluster_size, after.cluster_size);
+    let (size, wanted) = (&before.cluster_size, &after.cluster_size);
     size.change(wanted, quiet(node, now_raw), lock_max(node))
 }
 

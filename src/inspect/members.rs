@@ -296,7 +296,9 @@ async fn change(
 }
 
 fn words(size: &str, next: &Next) -> String {
-    let (old, new) = size.split_once(' ').unwrap_or((size, size));
+    let mut numbers = size.split(' ');
+    let old = numbers.next().unwrap_or(size);
+    let new = numbers.next().unwrap_or(size);
     match next {
         Next::Listing => format!(
             "clients may list {old} or {new} nodes. Give every client the list of {new}, and then: quorlock members end"

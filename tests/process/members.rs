@@ -112,6 +112,8 @@ fn a_node_is_added_while_clients_with_the_old_and_the_new_list_take_locks() {
 
     let begun = begin(&shell, &["add", &added], &old);
     assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    let said = "clients may list 3 or 4 nodes. Give every client the list of 4, and";
+    assert!(begun.stdout.contains(said), "{}", begun.stdout);
     // These nodes have no configuration file that would keep it.
     assert_eq!(
         begun.stdout.matches("without a config file").count(),

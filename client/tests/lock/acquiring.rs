@@ -317,7 +317,8 @@ async fn a_lock_that_is_taken_in_hand_too_late_is_not_handed_out() {
         // The order is sent, and the caller is not polled again for a while.
         let acquiring = loop {
             let lock = redlock.lock("a").ttl(TTL).min_validity(least);
-            let mut acquiring = Box::pin(lock.acquire());
+            // A renewal would make it valid again.
+            let mut acquiring = Box::pin(lock.max_lifetime(TTL).acquire());
             match poll_fn(|context| Poll::Ready(acquiring.as_mut().poll(context))).await {
                 Poll::Pending => break acquiring,
                 // The nodes were faster than this thread: once more.

@@ -1,10 +1,14 @@
-//! Links in prose lead somewhere: to a file of the repository, and to a heading in it.
+//! Links in prose lead somewhere: to a file of the repository, and to a heading in it. A chapter of the book leads to
+//! nothing beside the book, which is published without the rest, and its summary lists every chapter.
 //!
 //! Links to other sites are not followed: a check must not depend on the network.
 
 use std::collections::BTreeSet;
 
 use crate::tree::Source;
+
+const BOOK: &str = "docs/book/";
+const SUMMARY: &str = "docs/book/SUMMARY.md";
 
 /// Reports every relative link that leads nowhere.
 pub(crate) fn links(sources: &[Source]) -> Vec<String> {
@@ -16,10 +20,36 @@ pub(crate) fn links(sources: &[Source]) -> Vec<String> {
                     "{}: the link to {target} leads nowhere",
                     source.path
                 ));
+            } else if leaves_the_book(source, target) {
+                problems.push(format!(
+                    "{}: the link to {target} leads out of the book; name its address",
+                    source.path
+                ));
             }
         }
     }
     problems
+}
+
+/// Reports chapters that no reader finds, because the book is built from its summary.
+pub(crate) fn chapters(sources: &[Source]) -> Vec<String> {
+    let summary = sources.iter().find(|source| source.path == SUMMARY);
+    let listed = summary.map_or_else(Vec::new, |summary| targets(&summary.text));
+    let names = sources
+        .iter()
+        .filter(|source| source.path != SUMMARY)
+        .filter_map(|source| source.path.strip_prefix(BOOK))
+        .filter(|name| name.ends_with(".md"));
+    names
+        .filter(|name| !listed.contains(name))
+        .map(|name| format!("{SUMMARY} does not list {name}"))
+        .collect()
+}
+
+fn leaves_the_book(source: &Source, target: &str) -> bool {
+    let file = target.split_once('#').map_or(target, |(file, _)| file);
+    let is_local = !target.contains("://") && !target.starts_with("mailto:") && !file.is_empty();
+    is_local && source.path.starts_with(BOOK) && !join(source.folder(), file).starts_with(BOOK)
 }
 
 /// The targets of `[text](target)`, code blocks and code spans left out.
@@ -107,5 +137,35 @@ mod tests {
             let sources = [file("README.md", ""), file("docs/page.md", bad)];
             assert_eq!(links(&sources).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_link_out_of_the_book_and_a_chapter_that_is_not_listed_are_reported() {
+        let file = |path: &str, text: &str| Source {
+            path: path.into(),
+            text: text.into(),
+        };
+        let readme = || file("README.md", "[a](docs/book/a.md)");
+        let summary = || file(SUMMARY, "[A](a.md)\n[B](b.md)");
+        let b = || file("docs/book/b.md", "");
+        let fine = [
+            readme(),
+            summary(),
+            file("docs/book/a.md", "[b](b.md)"),
+            b(),
+        ];
+        assert!(links(&fine).is_empty() && chapters(&fine).is_empty());
+        let out = [
+            readme(),
+            summary(),
+            file("docs/book/a.md", "[a](../../README.md)"),
+            b(),
+        ];
+        assert_eq!(links(&out).len(), 1);
+        let unlisted = [readme(), summary(), b(), file("docs/book/c.md", "")];
+        assert_eq!(
+            chapters(&unlisted),
+            ["docs/book/SUMMARY.md does not list c.md"]
+        );
     }
 }

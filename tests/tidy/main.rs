@@ -144,3 +144,8 @@ fn the_checks_of_the_promises_exist() {
 fn links_lead_somewhere() {
     whole_tree(links::links);
 }
+
+#[test]
+fn the_summary_lists_every_chapter() {
+    whole_tree(links::chapters);
+}

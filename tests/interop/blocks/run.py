@@ -192,9 +192,10 @@ class Runner:
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failed(f"{script!r} ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
-        # An experiment says there how far it is, and so does openssl.
-        if done.stderr and not any(word in script for word in ("quorlock experiment", "openssl req")):
-            raise Failed(f"{script!r} ended with 0 and said {done.stderr[-600:]!r}")
+        # An experiment says there how far it is, and so does openssl, and `cluster up` on a machine that has much to do.
+        said = "".join(line for line in done.stderr.splitlines(True) if "waiting for all nodes to serve" not in line)
+        if said and not any(word in script for word in ("quorlock experiment", "openssl req")):
+            raise Failed(f"{script!r} ended with 0 and said {said[-600:]!r}")
         return done.stdout
 
     def run(self, block):

@@ -123,7 +123,9 @@ impl NodeOptions {
         };
         let (nodes, tls) = self.with_tls(&list);
         tls.remark_on_plain(&nodes);
+        remark_on_failover(&nodes);
         Redlock::builder()
+            .accept_failover()
             .nodes(nodes)
             .tls(tls.options()?)
             .votes_by(votes_by)
@@ -131,6 +133,15 @@ impl NodeOptions {
             .spare_votes(spare_votes.unwrap_or(list.spare_votes))
             .build()
             .map_err(Failure::usage)
+    }
+}
+
+/// Says what a failover may cost, where one of these nodes fails over.
+fn remark_on_failover(nodes: &[String]) {
+    if nodes.iter().any(|node| node.contains("+sentinel://")) {
+        remark(
+            "a failover of Sentinel may lose a lock that was just taken, and then it has two holders; independent nodes lose none",
+        );
     }
 }
 

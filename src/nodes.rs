@@ -68,11 +68,24 @@ fn from_variable(value: Option<OsString>) -> Result<Option<Vec<String>>, Failure
     Ok(Some(named))
 }
 
+/// Addresses between commas and blanks. One of several Sentinels goes on over commas, up to the name of its master.
 fn split(text: &str) -> Vec<String> {
-    text.split(|c: char| c == ',' || c.is_whitespace())
-        .filter(|part| !part.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let mut addresses: Vec<String> = Vec::new();
+    let is_open = |address: &String| {
+        let sentinels = address.split_once("+sentinel://");
+        sentinels.is_some_and(|(_, rest)| !rest.contains('/'))
+    };
+    let parts = text.split(|c: char| c == ',' || c.is_whitespace());
+    for part in parts.filter(|part| !part.is_empty()) {
+        match addresses.last_mut().filter(|last| is_open(last)) {
+            Some(last) if !part.contains("://") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => addresses.push(part.to_owned()),
+        }
+    }
+    addresses
 }
 
 #[cfg(test)]
@@ -83,6 +96,11 @@ mod tests {
     fn addresses_may_be_separated_by_commas_and_blanks() {
         assert_eq!(split(" a,b ,\nc,, "), ["a", "b", "c"]);
         assert!(split(" , ").is_empty());
+        let sentinels = "redis+sentinel://s1:1,s2,[::1]:3/m";
+        assert_eq!(split(&format!("a,{sentinels},b")), ["a", sentinels, "b"]);
+        // Its master is missing: it does not take in another address.
+        let half = ["redis+sentinel://s1,s2", "redis://b"];
+        assert_eq!(split(&half.join(",")), half);
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl TlsFlags {
     pub(crate) fn applied_to(&self, address: String) -> String {
         match address.split_once("://") {
             Some(("redis" | "valkey" | "quorlock", rest)) if self.tls => format!("rediss://{rest}"),
+            Some(("redis+sentinel", rest)) if self.tls => format!("rediss+sentinel://{rest}"),
             _ => address,
         }
     }
@@ -86,7 +87,7 @@ impl TlsFlags {
     /// Says which of these nodes are spoken to without TLS, where there are files for it.
     pub(crate) fn remark_on_plain(&self, nodes: &[String]) {
         let has_files = self.cacert.is_some() || self.cert.is_some();
-        let mut plain = nodes.iter().filter(|node| !node.starts_with("rediss://"));
+        let mut plain = nodes.iter().filter(|node| !node.starts_with("rediss"));
         let is_remote = |node: &&String| !node.starts_with("unix:");
         if has_files && let Some(node) = plain.find(is_remote) {
             let node = node.rsplit('@').next().unwrap_or_default();

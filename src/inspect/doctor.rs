@@ -70,6 +70,7 @@ fn examined((node, settings): (&ListedNode, Vec<(String, String)>)) -> Examined 
     let asked = node.asked.as_ref();
     Examined {
         host,
+        fails_over: node.endpoint.fails_over(),
         facts: asked.map(|asked| asked.facts.clone()).map_err(Clone::clone),
         ahead_ms: asked.ok().and_then(|asked| asked.ahead_ms),
         settings,

@@ -1,4 +1,5 @@
-//! Where a node is: `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `unix:///path`, or a name of the program's.
+//! Where a node is: `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `unix:///path`, a name of the
+//! program's, or a master that Sentinels name: `redis+sentinel://[user:password@]host[:port][,host[:port]...]/master[/database]`.
 //!
 //! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
 //! node, when a connection is made. A password never appears in what is displayed.
@@ -8,6 +9,7 @@
 //! breaks silently, and tells of an address that it cannot read nothing of what may be shown.
 
 mod host;
+mod sentinels;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,6 +48,22 @@ pub enum Endpoint {
         /// How the node is shown.
         name: String,
     },
+    /// Whoever is the master of a name, as one of these Sentinels says whenever a connection is made.
+    Sentinels {
+        /// Their hosts and ports.
+        sentinels: Vec<(String, u16)>,
+        /// What they call the master.
+        master: String,
+    },
+}
+
+impl Endpoint {
+    /// Whether another server may take the node's place without the locks that it took last: replication to it is
+    /// asynchronous, so a lock may have two holders after a failover.
+    #[must_use]
+    pub fn fails_over(&self) -> bool {
+        matches!(self, Self::Sentinels { .. })
+    }
 }
 
 /// Why a node's address cannot be used.
@@ -98,6 +116,13 @@ impl NodeAddress {
                     ..plain
                 })
             }
+            "redis+sentinel" | "rediss+sentinel" => {
+                let plain = sentinels::parse(rest).map_err(|reason| fail(&reason))?;
+                Ok(Self {
+                    speaks_tls: scheme == "rediss+sentinel",
+                    ..plain
+                })
+            }
             _ => Err(fail(
                 "the scheme is unknown; write redis://host:port or unix:///path",
             )),
@@ -138,6 +163,11 @@ impl fmt::Display for NodeAddress {
             }
             Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
             Endpoint::Program { name } => formatter.write_str(name)?,
+            Endpoint::Sentinels { sentinels, master } => {
+                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
+                let sentinels = sentinels::shown(sentinels);
+                write!(formatter, "{scheme}+sentinel://{sentinels}/{master}")?;
+            }
         }
         match (&self.endpoint, self.database) {
             (_, 0) => Ok(()),
@@ -188,35 +218,7 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
     }
     let (authority, path) = location.split_once('/').unwrap_or((location, ""));
     let database = parse_database(path)?;
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, after) = bracketed
-                .split_once(']')
-                .ok_or("the ']' after the IPv6 address is missing")?;
-            let port = match after {
-                "" => None,
-                _ => Some(
-                    after
-                        .strip_prefix(':')
-                        .ok_or("a ':' is missing behind the ']'")?,
-                ),
-            };
-            (host::ipv6(host)?, port)
-        }
-        None => match authority.rsplit_once(':') {
-            Some((host, port)) => (host::name(host)?, Some(port)),
-            None => (host::name(authority)?, None),
-        },
-    };
-    let port = match port {
-        None => PORT_DEFAULT,
-        Some(text) => match text.parse() {
-            Ok(0) | Err(_) => {
-                return Err("what follows the ':' is not a port (1 to 65535)".to_owned());
-            }
-            Ok(port) => port,
-        },
-    };
+    let (host, port) = host::and_port(authority, PORT_DEFAULT)?;
     Ok(NodeAddress {
         endpoint: Endpoint::Tcp { host, port },
         speaks_tls: false,

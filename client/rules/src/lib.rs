@@ -67,6 +67,7 @@ pub use link::ConnectionId;
 pub use protocol::request::{
     ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
 };
+pub use protocol::sentinel::MasterQuestion;
 
 /// One call of a handle; a lock that is held keeps the number of the call that acquired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

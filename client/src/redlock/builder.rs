@@ -50,6 +50,7 @@ pub struct RedlockBuilder {
     has_own_thread: bool,
     on_acquired: Option<OnAcquired>,
     tls: TlsOptions,
+    accepts_failover: bool,
 }
 
 /// An entry of the list.
@@ -72,11 +73,13 @@ impl RedlockBuilder {
             has_own_thread: false,
             on_acquired: None,
             tls: TlsOptions::default(),
+            accepts_failover: false,
         }
     }
 
     /// Adds a node: `redis://[[user]:password@]host[:port][/database]`, the same with `rediss://` for TLS, or `unix:///path`.
-    /// The port is 6379 by default. 64 at most.
+    /// The port is 6379 by default. 64 at most. A master that Sentinels name, for whom
+    /// [`accept_failover`](Self::accept_failover) is needed: `redis+sentinel://[[user]:password@]host[:port][,host...]/master[/database]`.
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
@@ -236,6 +239,26 @@ impl RedlockBuilder {
         self
     }
 
+    /// Accepts nodes that fail over, at `redis+sentinel://`. A master that has died is followed by a replica, which may lack the
+    /// locks that were taken last: then **a lock may have two holders**, until the first one finds that it cannot renew it. What
+    /// must not be done twice takes independent nodes, or a resource that refuses a late write. Without this such an address is
+    /// an error of [`build`](Self::build).
+    ///
+    /// # Example
+    /// ```
+    /// use quorlock_client::{BuildError, Redlock};
+    ///
+    /// let builder = Redlock::builder().node("redis+sentinel://s1,s2,s3/mymaster");
+    /// assert!(matches!(builder.clone().build(), Err(BuildError::FailsOver(_))));
+    /// let redlock = builder.accept_failover().build()?;
+    /// assert_eq!(&*redlock.nodes()[0], "redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster");
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn accept_failover(mut self) -> Self {
+        self.accepts_failover = true;
+        self
+    }
+
     /// The clock that decides about validity, for tests and simulations.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -343,6 +366,9 @@ impl RedlockBuilder {
                 .any(|other| other.endpoint == address.endpoint)
             {
                 return Err(BuildError::Duplicate(Arc::from(address.to_string())));
+            }
+            if address.endpoint.fails_over() && !self.accepts_failover {
+                return Err(BuildError::FailsOver(Arc::from(address.to_string())));
             }
             addresses.push(address);
         }

@@ -13,9 +13,11 @@ mod dropped;
 pub(crate) mod handle;
 mod log;
 pub(crate) mod process;
+mod sentinels;
 mod shared_thread;
 mod socket;
 mod stream;
+mod tcp;
 mod thread;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;

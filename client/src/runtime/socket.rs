@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::dial::Addresses;
 use super::stream::Stream;
+use super::tcp::Addresses;
 
 #[derive(Debug)]
 pub(super) struct Socket {

@@ -6,6 +6,35 @@
 
 use std::net::Ipv6Addr;
 
+/// Reads `host[:port]`, an IPv6 address in brackets. The port is 1 to 65535.
+pub(super) fn and_port(text: &str, port_default: u16) -> Result<(String, u16), String> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, after) = bracketed
+                .split_once(']')
+                .ok_or("the ']' after the IPv6 address is missing")?;
+            let port = match after {
+                "" => None,
+                _ => Some(
+                    after
+                        .strip_prefix(':')
+                        .ok_or("a ':' is missing behind the ']'")?,
+                ),
+            };
+            (ipv6(host)?, port)
+        }
+        None => match text.rsplit_once(':') {
+            Some((host, port)) => (name(host)?, Some(port)),
+            None => (name(text)?, None),
+        },
+    };
+    match port.map(str::parse) {
+        None => Ok((host, port_default)),
+        Some(Ok(0) | Err(_)) => Err("what follows the ':' is not a port (1 to 65535)".to_owned()),
+        Some(Ok(port)) => Ok((host, port)),
+    }
+}
+
 /// Reads a host that stands in no brackets.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);

@@ -18,6 +18,8 @@ use members::of_members;
 pub struct Examined {
     /// The host of its address; none for a socket of this machine.
     pub host: Option<String>,
+    /// Whether another server may take its place without the locks that it took last.
+    pub fails_over: bool,
     /// What it says of itself, or why it cannot be asked.
     pub facts: Result<NodeFacts, String>,
     /// How far its wall clock is ahead, in milliseconds.
@@ -70,6 +72,7 @@ pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (node, (examined, state)) in nodes.iter().zip(&view.states).enumerate() {
         findings.extend(of_state(state).map(|found| at(node, found)));
+        findings.extend(of_failover(examined).map(|found| at(node, found)));
         if let Ok(facts) = &examined.facts {
             let own = settings::of_settings(facts, &examined.settings).into_iter();
             let clock = settings::of_clock(facts, examined.ahead_ms);
@@ -105,6 +108,18 @@ fn found(
         what: what.into(),
         remedy,
     }
+}
+
+/// What the next failover may cost.
+fn of_failover(examined: &Examined) -> Option<Finding> {
+    examined.fails_over.then(|| {
+        found(
+            Severity::Problem,
+            "fails-over",
+            "its replicas have a lock a moment later: a failover may lose one that was just taken, and then it has two holders",
+            "list independent nodes instead, or have the resource refuse late writes",
+        )
+    })
 }
 
 /// Why a node does not vote.

@@ -14,6 +14,7 @@ use crate::outcome::Cause;
 use crate::protocol::meaning;
 use crate::protocol::reply::{Incoming, Replies};
 use crate::protocol::request::{self, EXTEND_SCRIPT, RELEASE_SCRIPT, ScriptHash};
+use crate::protocol::sentinel;
 use crate::register::{LogState, Membership};
 use crate::votes::Identity;
 
@@ -59,6 +60,8 @@ enum Asked {
     Must,
     May,
     Info,
+    /// Whether it is the master that the Sentinels take it for.
+    Role,
     /// A failure means that no lock could be freed.
     Scripts,
     ReleaseScript,
@@ -111,6 +114,9 @@ impl Login {
         );
         ask(Asked::May, &[b"CLIENT", b"SETINFO", b"LIB-VER", version]);
         ask(Asked::Info, &[b"INFO", b"server"]);
+        if address.endpoint.fails_over() {
+            ask(Asked::Role, &[b"INFO", b"replication"]);
+        }
         ask(Asked::Scripts, &[b"EVAL", b"return 1", b"0"]);
         ask(Asked::ReleaseScript, &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT]);
         ask(Asked::ExtendScript, &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT]);
@@ -167,6 +173,11 @@ impl Login {
                 }
                 Err(_) => {}
             },
+            Asked::Role if sentinel::is_master(reply) != Some(true) => {
+                return Err(unreachable(
+                    "the server that the Sentinels name is not the master: a failover is under way",
+                ));
+            }
             Asked::Scripts => {
                 if let OwnedFrame::Error(text) = reply
                     && (text.starts_with("NOPERM") || text.starts_with("ERR unknown command"))
@@ -178,7 +189,7 @@ impl Login {
             }
             Asked::ReleaseScript => peer.release_hash = hash(reply),
             Asked::ExtendScript => peer.extend_hash = hash(reply),
-            Asked::Must | Asked::May => {}
+            Asked::Must | Asked::May | Asked::Role => {}
         }
         Ok(())
     }

@@ -12,5 +12,6 @@ pub(crate) mod reply;
 mod reply_error;
 pub(crate) mod request;
 mod resp3;
+pub(crate) mod sentinel;
 pub(crate) mod several;
 pub(crate) mod shared;

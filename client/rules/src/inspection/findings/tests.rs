@@ -11,6 +11,7 @@ fn node(host: &str, text: &str) -> Examined {
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Examined {
         host: Some(host.to_owned()),
+        fails_over: false,
         facts: NodeFacts::read(&NodeReply::Text(info.join("\r\n").into_bytes())),
         ahead_ms: Some(0),
         settings: settings.collect(),
@@ -115,6 +116,11 @@ fn what_is_wrong_between_nodes_is_found() {
         ..good("c")
     };
     assert_eq!(found_beside_good(silent), "problem:no-answer");
+    let sentinels = Examined {
+        fails_over: true,
+        ..good("c")
+    };
+    assert_eq!(found_beside_good(sentinels), "problem:fails-over");
     let ahead_ms = Some(-5_000);
     let ahead = Examined {
         ahead_ms,

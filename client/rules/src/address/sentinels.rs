@@ -1,0 +1,99 @@
+//! The address of a master that Sentinels name: `[login@]host[:port][,host[:port]...]/master[/database]`.
+//!
+//! The login and the database are the master's: Sentinels are asked without a login.
+
+use super::{Endpoint, NodeAddress, host, parse_database, parse_login};
+
+/// Reads what follows the scheme.
+pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
+    let (login, location) = match rest.rsplit_once('@') {
+        Some((login, location)) => (Some(login), location),
+        None => (None, rest),
+    };
+    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    if location.contains('?') {
+        return Err("options after '?' are not known for Sentinels".to_owned());
+    }
+    let (hosts, path) = location.split_once('/').unwrap_or((location, ""));
+    let (master, database) = path.split_once('/').unwrap_or((path, ""));
+    let mut sentinels = Vec::new();
+    for text in hosts.split(',') {
+        let sentinel = host::and_port(text, PORT_DEFAULT)?;
+        if sentinels.contains(&sentinel) {
+            return Err("a Sentinel is listed twice".to_owned());
+        }
+        sentinels.push(sentinel);
+    }
+    if master.is_empty() {
+        return Err(
+            "the name of the master is missing; write it as in redis+sentinel://host:26379/mymaster"
+                .to_owned(),
+        );
+    }
+    let is_in_names = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if !master.bytes().all(is_in_names) {
+        return Err("the name of a master has letters, digits, '.', '-' and '_' alone".to_owned());
+    }
+    Ok(NodeAddress {
+        endpoint: Endpoint::Sentinels {
+            sentinels,
+            master: master.to_owned(),
+        },
+        speaks_tls: false,
+        user,
+        password,
+        database: parse_database(database)?,
+    })
+}
+
+/// The Sentinels as they are written in an address.
+pub(super) fn shown(sentinels: &[(String, u16)]) -> String {
+    let each = sentinels
+        .iter()
+        .map(|(host, port)| format!("{}:{port}", host::shown(host)));
+    each.collect::<Vec<_>>().join(",")
+}
+
+/// What Sentinels listen on, as Redis documents it.
+const PORT_DEFAULT: u16 = 26379;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<NodeAddress, String> {
+        NodeAddress::parse(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_master_that_sentinels_name_is_an_address() {
+        let sentinels = "redis+sentinel://me:s3cret@S1,[::1]:5/mymaster/2";
+        let node = read(sentinels).expect("an address");
+        let shown = "redis+sentinel://s1:26379,[::1]:5/mymaster/2";
+        assert_eq!(node.to_string(), shown);
+        assert!(node.endpoint.fails_over() && !node.speaks_tls);
+        let login = (node.user.as_deref(), node.password.as_deref());
+        assert_eq!(login, (Some("me"), Some("s3cret")));
+        let node = read("rediss+sentinel://s1/m").expect("an address");
+        assert_eq!(node.to_string(), "rediss+sentinel://s1:26379/m");
+        assert!(node.speaks_tls);
+    }
+
+    #[test]
+    fn what_is_no_such_address_is_refused_with_the_reason_and_without_the_password() {
+        for (rest, part) in [
+            ("s1:26379", "name of the master"),
+            ("s1,/m", "host is missing"),
+            ("s1,S1:26379/m", "twice"),
+            ("s1:0/m", "not a port"),
+            ("s1/my master", "blanks"),
+            ("s1/m(1)", "letters"),
+            ("s1/m/x", "database"),
+            ("s1/m?a=b", "options"),
+        ] {
+            let error = read(&format!("redis+sentinel://me:s3cret@{rest}")).unwrap_err();
+            assert!(error.contains(part), "{rest}: {error}");
+            assert!(!error.contains("s3cret"), "{rest}: {error}");
+        }
+    }
+}

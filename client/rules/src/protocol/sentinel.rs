@@ -1,0 +1,128 @@
+//! Who is the master, as a Sentinel says: <https://redis.io/docs/latest/develop/reference/sentinel-clients/>.
+
+use redis_protocol::resp2::types::OwnedFrame;
+
+use super::reply::{Incoming, Replies};
+use super::request;
+
+/// A question to a Sentinel, and its answer as it comes in.
+#[derive(Debug)]
+pub struct MasterQuestion {
+    master: String,
+    /// What has come, until it is known not to be a null array, which is no reply to any other request of a client.
+    beginning: Option<Vec<u8>>,
+    replies: Replies,
+}
+
+impl MasterQuestion {
+    /// Asks for the master of this name.
+    pub fn ask(master: &str, out: &mut Vec<u8>) -> Self {
+        let arguments = [
+            b"SENTINEL".as_slice(),
+            b"GET-MASTER-ADDR-BY-NAME",
+            master.as_bytes(),
+        ];
+        request::write(out, &arguments);
+        Self {
+            master: master.to_owned(),
+            beginning: Some(Vec::new()),
+            replies: Replies::with_capacity(READ_BYTES),
+        }
+    }
+
+    /// Takes in what was read. None while more is to come.
+    ///
+    /// # Errors
+    /// Why the answer names no master.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<(String, u16)>, String> {
+        match self.beginning.take() {
+            None => self.replies.append(bytes),
+            Some(mut beginning) => {
+                beginning.extend_from_slice(bytes);
+                if beginning.starts_with(NULL_ARRAY) {
+                    return Err(self.unknown());
+                }
+                match NULL_ARRAY.starts_with(&beginning) {
+                    true => self.beginning = Some(beginning),
+                    false => self.replies.append(&beginning),
+                }
+            }
+        }
+        match self.replies.next() {
+            Ok(None) => Ok(None),
+            Ok(Some(Incoming::Reply(reply))) => self.meaning(&reply).map(Some),
+            Ok(Some(Incoming::Push(_))) => Err("it answers with a push".to_owned()),
+            Err(error) => Err(format!("protocol error: {error}")),
+        }
+    }
+
+    fn unknown(&self) -> String {
+        format!("it watches no master '{}'", self.master)
+    }
+
+    fn meaning(&self, reply: &OwnedFrame) -> Result<(String, u16), String> {
+        let text = |frame: &OwnedFrame| match frame {
+            OwnedFrame::BulkString(text) => String::from_utf8(text.clone()).ok(),
+            _ => None,
+        };
+        match reply {
+            OwnedFrame::Null => Err(self.unknown()),
+            OwnedFrame::Error(error) => Err(format!("it says: {error}")),
+            OwnedFrame::Array(parts) if let [host, port] = parts.as_slice() => {
+                let port = text(port).and_then(|port| port.parse().ok());
+                match text(host).zip(port) {
+                    Some((host, port)) if !host.is_empty() && port != 0 => Ok((host, port)),
+                    _ => Err("its answer names no host and port".to_owned()),
+                }
+            }
+            _ => Err("its answer names no host and port".to_owned()),
+        }
+    }
+}
+
+/// Whether a server is a master, by its reply to `INFO replication`. None where it does not say.
+pub(crate) fn is_master(reply: &OwnedFrame) -> Option<bool> {
+    let (OwnedFrame::BulkString(text) | OwnedFrame::SimpleString(text)) = reply else {
+        return None;
+    };
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let role = lines.find_map(|line| line.strip_prefix(b"role:"))?;
+    Some(role.trim_ascii() == b"master")
+}
+
+const NULL_ARRAY: &[u8] = b"*-1\r\n";
+const READ_BYTES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentinel_names_the_master_or_says_why_it_does_not() {
+        let answered = |bytes: &[u8]| {
+            let mut out = Vec::new();
+            let mut question = MasterQuestion::ask("m", &mut out);
+            let asked = "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$1\r\nm\r\n";
+            assert_eq!(out, asked.as_bytes());
+            // Byte by byte, as a slow network brings it.
+            let (last, first) = bytes.split_last().expect("an answer");
+            for byte in first {
+                assert_eq!(question.receive(&[*byte]), Ok(None));
+            }
+            question.receive(&[*last])
+        };
+        let master = Ok(Some(("db1".to_owned(), 6379)));
+        assert_eq!(answered(b"*2\r\n$3\r\ndb1\r\n$4\r\n6379\r\n"), master);
+        for (bytes, part) in [
+            (&b"*-1\r\n"[..], "watches no master 'm'"),
+            (b"$-1\r\n", "watches no master 'm'"),
+            (b"-NOAUTH Authentication required.\r\n", "NOAUTH"),
+            (b"*2\r\n$3\r\ndb1\r\n$5\r\n66379\r\n", "no host and port"),
+            (b"*2\r\n$0\r\n\r\n$4\r\n6379\r\n", "no host and port"),
+            (b":1\r\n", "no host and port"),
+        ] {
+            let error = answered(bytes).expect_err("no master");
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+"""Locks on a master that Sentinels watch: over a failover, and what a failover loses.
+
+usage: checks.py PROGRAM. redis-server and redis-cli have to be installed. A master, a replica and three Sentinels of its own for each check.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from servers import Server  # noqa: E402
+
+MASTER = "locks"
+BUSY, UNAVAILABLE, LOST = 75, 69, 70
+# Sentinels call a master dead after this time, and agree on another one a little later.
+DOWN_AFTER_MS = 500
+PATIENCE_SECONDS = 40
+
+
+def eventually(what, is_so):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+class Set:
+    """A master, a replica that has all of it, and three Sentinels that know both."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder, self.servers = program, folder, []
+
+    def begin(self):
+        self.master = self.start("master", "--repl-diskless-sync-delay", "0")
+        self.replica = self.start("replica", "--replicaof", f"127.0.0.1 {self.master.port}")
+        eventually("the replica is in step", lambda: "state=online" in self.info(self.master))
+        self.sentinels = [self.sentinel(number) for number in range(3)]
+        known = ["num-slaves:1", "num-other-sentinels:2"]
+        eventually("the Sentinels know each other", lambda: all(self.watched(one) == known for one in self.sentinels))
+        ports = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+        self.address = f"redis+sentinel://{ports}/{MASTER}"
+
+    def start(self, name, *options):
+        folder = os.path.join(self.folder, name)
+        os.makedirs(folder)
+        server = Server(["redis-server", "--dir", folder, "--save", "", "--bind", "127.0.0.1", *options], folder)
+        self.servers.append(server)
+        return server
+
+    def sentinel(self, number):
+        folder = os.path.join(self.folder, f"sentinel-{number}")
+        os.makedirs(folder)
+        path = os.path.join(folder, "sentinel.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"sentinel monitor {MASTER} 127.0.0.1 {self.master.port} 2\n"
+                       f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}\n"
+                       f"sentinel failover-timeout {MASTER} 5000\nbind 127.0.0.1\n")
+        server = Server(["redis-server", path, "--sentinel"], folder)
+        self.servers.append(server)
+        return server
+
+    def info(self, server):
+        # A failover ends the connections of clients, at any moment.
+        try:
+            server.connection = server.connected()
+            return server.ask("INFO", "replication")[1].decode()
+        except (ConnectionError, EOFError):
+            return ""
+
+    def watched(self, sentinel):
+        """What it knows of the master's replicas and of other Sentinels."""
+        words = [part[1].decode() for part in sentinel.ask("SENTINEL", "MASTER", MASTER)[1]]
+        told = dict(zip(words[::2], words[1::2]))
+        return [f"{name}:{told.get(name)}" for name in ("num-slaves", "num-other-sentinels")]
+
+    def fail_over(self):
+        """Kills the master, and waits for the replica to be the one that a majority of the Sentinels name."""
+        self.master.kill()
+        self.servers.remove(self.master)
+        port = str(self.replica.port).encode()
+
+        def named(sentinel):
+            return sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)[1][1][1] == port
+
+        eventually("the replica is the master", lambda: all(map(named, self.sentinels)))
+        eventually("it says so", lambda: "role:master" in self.info(self.replica))
+
+    def command(self, *words, address=None):
+        words = [self.program, words[0], "--nodes", address or self.address, *words[1:]]
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def ends(self, code, *words, address=None):
+        command = self.command(*words, address=address)
+        out, error = command.communicate(timeout=60)
+        assert command.returncode == code, f"{words}: {command.returncode}: {out}{error}"
+        return out, error
+
+    def stop(self):
+        for server in self.servers:
+            server.process.send_signal(signal.SIGCONT)
+            server.kill()
+
+
+def well(locks):
+    """A lock is one, is seen and is given back; what a failover may cost is said."""
+    token, error = locks.ends(0, "acquire", "job", "--ttl", "60s")
+    assert "two holders" in error, error
+    locks.ends(BUSY, "run", "job", "-n", "--", "true")
+    shown, _ = locks.ends(0, "locks", "--json")
+    assert '"job"' in shown, shown
+    found, _ = locks.ends(1, "doctor")
+    assert "may lose" in found, found
+    locks.ends(0, "release", "job", token.strip())
+    locks.ends(0, "run", "job", "-n", "--", "true")
+
+
+def over(locks):
+    """A lock that was replicated outlives the master, and so does its holder."""
+    holder = locks.command("run", "held", "--ttl", "20s", "--", "sleep", "12")
+    eventually("it is held", lambda: locks.master.ask("EXISTS", "held") == (":", b"1"))
+    token, _ = locks.ends(0, "acquire", "kept", "--ttl", "60s")
+    assert locks.master.ask("WAIT", "1", "5000") == (":", b"1"), "it was not replicated"
+    locks.fail_over()
+    for name in ("kept", "held"):
+        locks.ends(BUSY, "run", name, "-n", "--", "true")
+    locks.ends(0, "release", "kept", token.strip())
+    locks.ends(0, "run", "kept", "-n", "--", "true")
+    out, error = holder.communicate(timeout=60)
+    assert holder.returncode == 0, f"the holder: {holder.returncode}: {out}{error}"
+
+
+def lost(locks):
+    """A lock that was not replicated has a second holder, and the first is told when it renews its own."""
+    # What the kernel has for the replica would still reach it.
+    locks.replica.process.send_signal(signal.SIGSTOP)
+    locks.master.line("CLIENT KILL TYPE replica")
+    holder = locks.command("run", "lost", "--ttl", "20s", "--", "sleep", "60")
+    eventually("it is held", lambda: locks.master.ask("EXISTS", "lost") == (":", b"1"))
+    locks.master.kill()
+    locks.servers.remove(locks.master)
+    locks.replica.process.send_signal(signal.SIGCONT)
+    eventually("the replica is the master", lambda: "role:master" in locks.info(locks.replica))
+    locks.ends(0, "acquire", "lost", "--ttl", "60s", "--wait", "30s")
+    out, error = holder.communicate(timeout=60)
+    assert holder.returncode == LOST, f"the first holder: {holder.returncode}: {out}{error}"
+
+
+def refused(locks):
+    """Sentinels that are away or know no such master are named, each with its reason."""
+    away = locks.address.replace("/" + MASTER, "/other")
+    _, error = locks.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=away)
+    assert error.count("watches no master 'other'") == 3, error
+    # Two of three that are down or silent cost time alone.
+    locks.sentinels[0].process.send_signal(signal.SIGSTOP)
+    locks.sentinels[1].kill()
+    locks.servers.remove(locks.sentinels[1])
+    locks.ends(0, "run", "job", "--", "true")
+    # A replica that a Sentinel takes for the master is not believed.
+    replica = f"sentinel monitor wrong 127.0.0.1 {locks.replica.port} 1"
+    locks.sentinels[2].line(replica)
+    address = f"redis+sentinel://127.0.0.1:{locks.sentinels[2].port}/wrong"
+    _, error = locks.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=address)
+    assert "not the master" in error, error
+
+
+CHECKS = [
+    ("taken, seen and given back", well),
+    ("kept over a failover", over),
+    ("lost by a failover", lost),
+    ("what cannot be found", refused),
+]
+
+
+def main():
+    program = sys.argv[1]
+    for name, run in CHECKS:
+        with tempfile.TemporaryDirectory() as folder:
+            locks = Set(program, folder)
+            try:
+                locks.begin()
+                run(locks)
+                print(f"ok Sentinel: {name}", flush=True)
+            except (AssertionError, OSError, subprocess.SubprocessError) as error:
+                print(f"FAIL Sentinel: {name}: {error}".replace("\n", " "), flush=True)
+            finally:
+                locks.stop()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Servers that checks start for themselves, each with a port of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "differential"))
+from compare import Connection  # noqa: E402
+
+
+class Server:
+    """A process with a port, ended with SIGTERM."""
+
+    def __init__(self, command, folder):
+        self.port = free_port()
+        self.log = open(os.path.join(folder, "server.log"), "ab")
+        self.process = subprocess.Popen([*command, "--port", str(self.port)], stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=subprocess.STDOUT)
+        self.connection = self.connected()
+
+    def connected(self):
+        end = time.monotonic() + 30
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                connection = Connection(self.port, 2)
+                if connection.send([b"PING"]) == ("+", b"PONG"):
+                    return connection
+            except OSError:
+                pass
+            time.sleep(0.02)
+        self.process.kill()
+        raise AssertionError("the server does not answer: " + open(self.log.name, encoding="utf-8").read()[-2000:])
+
+    def ask(self, *words):
+        return self.connection.send([word if isinstance(word, bytes) else str(word).encode() for word in words])
+
+    def line(self, text):
+        kind, reply = self.ask(*text.split())
+        assert kind != "-", f"{text}: {reply}"
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+        self.log.close()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(30)
+        self.log.close()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

@@ -1,4 +1,4 @@
-//! Checks the models of timed exclusion, of fences and of the log, and every mutant of them.
+//! Checks the models of timed exclusion, of fences, of shared locks and of the log, and every mutant of them.
 //!
 //! It prints a table and, for each invariant that does not hold, the steps that show it. Its last
 //! line is `N passed, N failed, N skipped`. The tests of this program are a part of it, with small bounds.
@@ -8,6 +8,7 @@ mod exclusion;
 mod fences;
 mod report;
 mod run;
+mod sharing;
 mod stream;
 #[cfg(test)]
 mod tests;

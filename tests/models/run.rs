@@ -8,6 +8,7 @@ use crate::check::{Outcome, Search, check};
 use crate::exclusion::{self, Exclusion, Mutant, Scope, Size};
 use crate::fences::{self, Fencing};
 use crate::report;
+use crate::sharing::{self, Sharing};
 use crate::stream::{self, Bounds, Stream};
 
 pub(crate) const USAGE: &str = "\
@@ -104,6 +105,7 @@ pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
         judge_model(&mut counts, &mut say, name, about, &outcome, 0);
     }
     judge_fences(&mut counts, &mut say, options);
+    judge_sharing(&mut counts, &mut say, options);
     for (name, about, bounds) in stream::runs(options.size) {
         if options.wants(name) {
             let (outcome, crashes) = check_stream(bounds, stream::Mutant::None, options.threads);
@@ -125,6 +127,7 @@ pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
         }
     }
     judge_mutants_of_fences(&mut counts, &mut say, options);
+    judge_mutants_of_sharing(&mut counts, &mut say, options);
     for mutant in stream::Mutant::ALL {
         if options.wants(mutant.words()) {
             let (name, bounds) = stream::catching(mutant);
@@ -167,6 +170,32 @@ fn judge_mutants_of_fences(counts: &mut Counts, say: &mut impl FnMut(String), op
     }
 }
 
+fn judge_sharing(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
+    for scope in sharing::scopes(options.size) {
+        if options.wants(scope.name) {
+            let (name, about) = (scope.name, scope.about);
+            let outcome = check_sharing(scope, sharing::Mutant::None, options.threads);
+            judge_model(counts, say, name, about, &outcome, 0);
+        }
+    }
+    let walks = sharing::everything();
+    if options.wants(walks.name) {
+        let (name, about) = (walks.name, walks.about);
+        let outcome = walk_sharing(walks, options.size);
+        judge_model(counts, say, name, about, &outcome, 0);
+    }
+}
+
+fn judge_mutants_of_sharing(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
+    for (mutant, scope) in sharing::mutants() {
+        if options.wants(mutant.words()) || options.wants(scope.name) {
+            let words = (mutant.words(), scope.name);
+            let outcome = check_sharing(scope, mutant, options.threads);
+            judge_mutant(counts, say, options, words, &outcome);
+        }
+    }
+}
+
 /// Explores a scope completely.
 pub(crate) fn check_scope(scope: Scope, mutant: Mutant, threads: usize) -> Outcome {
     check(Exclusion::new(scope, mutant), Search::Everything, threads)
@@ -186,6 +215,22 @@ pub(crate) fn walk_fences(scope: fences::Scope, size: Size) -> Outcome {
     let states = if size == Size::Full { 500_000 } else { 50_000 };
     let search = Search::Walks { seed: 5, states };
     check(Fencing::new(scope, fences::Mutant::None), search, 1)
+}
+
+/// Explores a scope of shared locks completely.
+pub(crate) fn check_sharing(
+    scope: sharing::Scope,
+    mutant: sharing::Mutant,
+    threads: usize,
+) -> Outcome {
+    check(Sharing::new(scope, mutant), Search::Everything, threads)
+}
+
+/// Random walks through shared locks on more nodes.
+pub(crate) fn walk_sharing(scope: sharing::Scope, size: Size) -> Outcome {
+    let states = if size == Size::Full { 500_000 } else { 50_000 };
+    let search = Search::Walks { seed: 6, states };
+    check(Sharing::new(scope, sharing::Mutant::None), search, 1)
 }
 
 /// Explores the log completely; also tells how many crash states were looked at.

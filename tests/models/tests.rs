@@ -4,8 +4,10 @@
 
 use crate::check::Outcome;
 use crate::exclusion::{self, Mutant, Size};
-use crate::run::{check_fences, check_scope, check_stream, walk, walk_fences};
-use crate::{fences, report, stream};
+use crate::run::{
+    check_fences, check_scope, check_sharing, check_stream, walk, walk_fences, walk_sharing,
+};
+use crate::{fences, report, sharing, stream};
 
 #[test]
 fn every_scope_of_exclusion_holds() {
@@ -49,6 +51,29 @@ fn walks_through_fences_of_five_nodes_hold() {
 fn mutants_of_fences_are_caught() {
     for (mutant, scope) in fences::mutants() {
         let outcome = check_fences(scope, mutant, THREADS);
+        assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
+    }
+}
+
+#[test]
+fn readers_and_writers_are_apart_in_every_scope() {
+    for scope in sharing::scopes(Size::Small) {
+        let outcome = check_sharing(scope.clone(), sharing::Mutant::None, THREADS);
+        assert_good(scope.name, &outcome);
+        assert!(outcome.is_complete, "{}", scope.name);
+    }
+}
+
+#[test]
+fn walks_through_readers_of_five_nodes_hold() {
+    let scope = sharing::everything();
+    assert_good(scope.name, &walk_sharing(scope.clone(), Size::Small));
+}
+
+#[test]
+fn mutants_of_shared_locks_are_caught() {
+    for (mutant, scope) in sharing::mutants() {
+        let outcome = check_sharing(scope, mutant, THREADS);
         assert!(outcome.failure.is_some(), "not caught: {}", mutant.words());
     }
 }

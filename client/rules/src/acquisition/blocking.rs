@@ -1,12 +1,12 @@
 //! What was in the way of an attempt: the holder with the most nodes, those nodes, or votes that are split.
 //!
-//! Invariant: this reads what the nodes have answered and decides nothing. It allocates nothing, since every failed
+//! Invariant: this reads what the nodes have answered and decides nothing. It allocates nothing where every failed
 //! attempt asks for it.
 
 use super::{Acquisition, Vote};
 use crate::answer::Answer;
 use crate::token::Token;
-use crate::votes::NodeSet;
+use crate::votes::{NodeIndex, NodeSet};
 
 impl Acquisition {
     /// Nodes without which the next attempt cannot succeed either: those of the owner with the most nodes, with those
@@ -29,6 +29,16 @@ impl Acquisition {
         self.enough(is_held)
             .or_else(|| self.enough(|vote| is_held(vote) || is_silent(vote)))
             .or_else(|| self.enough(|vote| !is_free(vote)))
+    }
+
+    /// The nodes that the next attempt asks first, before the others; none if it asks all at once.
+    #[must_use]
+    pub fn first_of_next(&self) -> Vec<NodeIndex> {
+        let first = self.blocking().filter(|_| !self.is_draw());
+        let nodes = 0..self.terms.nodes;
+        nodes
+            .filter(|node| first.is_some_and(|first| first.contains(*node)))
+            .collect()
     }
 
     /// These nodes, if no majority is left without them.

@@ -13,9 +13,9 @@ use quorlock_engine::{Stored, StoredValue};
 use quorlock_node::simulation::Node;
 use quorlock_persistence::{DiskOperation, LogOptions as Sizes, MemoryDisk, Point, Recovery};
 
-use super::model::{Moment, Name};
+use super::held::Held;
+use super::model::{Moment, Name, share_name, share_of};
 use super::options::{Delay, Options, RATE_PPM};
-use super::oracle::Held;
 use super::time::WorldClock;
 use super::workload::Mode;
 use super::world::World;
@@ -239,10 +239,18 @@ impl<'a> Past<'a> {
 
     /// No key ends before the time its holder was told.
     fn check_ttls(&self, kept: usize) -> Result<(), Violation> {
-        for (name, item) in &self.world.oracle.versions[kept].keys {
-            let Some(until) = item.until else { continue };
-            let ends = self.end_of(name).unwrap_or(0);
-            let least = until - self.slack(item.granted, until);
+        let promised = self.world.oracle.versions[kept].keys.iter();
+        let promised = promised.flat_map(|(name, item)| {
+            let whole = item.until.map(|until| (name.clone(), until, item.granted));
+            let shares = item
+                .shares
+                .iter()
+                .map(|(token, share)| (share_name(name, token), share.until, share.granted));
+            whole.into_iter().chain(shares)
+        });
+        for (name, until, granted) in promised {
+            let ends = self.end_of(&name).unwrap_or(0);
+            let least = until - self.slack(granted, until);
             if ends < least && least > self.true_ns && self.world.mode != Mode::Volatile {
                 let short_ns = until - ends;
                 let key = String::from_utf8_lossy(&name.1);
@@ -265,7 +273,7 @@ impl<'a> Past<'a> {
             let slack = self.slack(held.granted, held.until);
             let is_known = self
                 .value_of(name)
-                .is_some_and(|known| holds(known, &held.value))
+                .is_some_and(|known| holds(known, &held.value) || share_of(name).is_some())
                 && self
                     .end_of(name)
                     .is_some_and(|ends| ends + slack >= held.until);
@@ -356,8 +364,21 @@ impl<'a> Past<'a> {
     /// True time at which this node lets go of a key; `None` if it has none of that name.
     fn end_of(&self, name: &Name) -> Option<u64> {
         let mut stored = self.stored.iter();
-        let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1))?;
-        Some(match known.deadline {
+        let share = share_of(name);
+        let (key, token) = match &share {
+            Some((key, token)) => (key, Some(*token)),
+            None => (name, None),
+        };
+        let known = stored.find(|stored| (stored.database, &stored.key) == (key.0, &key.1))?;
+        let deadline = match (token, &known.value) {
+            (None, _) => known.deadline,
+            // A holder ends with the key at the latest.
+            (Some(token), StoredValue::SharedLock(holders)) => {
+                Some(holders.get(token).copied()?).min(known.deadline)
+            }
+            (Some(_), _) => return None,
+        };
+        Some(match deadline {
             None => u64::MAX / 2,
             Some(deadline) => {
                 let left_ns = deadline.as_nanos().saturating_sub(self.now_ns);
@@ -368,7 +389,8 @@ impl<'a> Past<'a> {
 
     fn value_of(&self, name: &Name) -> Option<&StoredValue> {
         let mut stored = self.stored.iter();
-        let known = stored.find(|stored| (stored.database, &stored.key) == (name.0, &name.1));
+        let key = share_of(name).map_or_else(|| name.clone(), |(key, _)| key);
+        let known = stored.find(|stored| (stored.database, &stored.key) == (key.0, &key.1));
         known.map(|known| &known.value)
     }
 

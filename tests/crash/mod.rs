@@ -15,6 +15,7 @@ pub(crate) mod check;
 pub(crate) mod events;
 pub(crate) mod exchange;
 pub(crate) mod explore;
+pub(crate) mod held;
 pub(crate) mod images;
 pub mod ledger;
 pub(crate) mod model;

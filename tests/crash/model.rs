@@ -6,12 +6,14 @@
 
 mod elements;
 mod messages;
+mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorlock_engine::StoredValue;
 
 pub(crate) use self::messages::{CHANNEL, EVENTS, Message};
+pub(crate) use self::sharing::{Share, share_name, share_of};
 use super::request::{COMPARE_AND_DELETE, PUBLISH, REENTER, TWO};
 
 /// A key in its database.
@@ -34,6 +36,8 @@ pub(crate) struct Item {
     pub(crate) granted: u64,
     /// The node's start in whose run it got this state.
     pub(crate) run: u64,
+    /// What each of those was promised who hold it shared, by their tokens.
+    pub(crate) shares: BTreeMap<Vec<u8>, Share>,
 }
 
 /// The moment of a request, in both times.
@@ -153,6 +157,7 @@ impl Execution<'_> {
             b"KEYS" => Expected::Set(self.names()),
             other => self
                 .run_on_elements(words)
+                .or_else(|| self.run_on_shared(words))
                 .unwrap_or_else(|| panic!("no workload has {}", String::from_utf8_lossy(other))),
         }
     }
@@ -347,7 +352,9 @@ impl Item {
             covered_until: ttl_ns.map(|ttl_ns| now.true_ns + ttl_ns.min(rules.cap_ns)),
             granted: now.true_ns,
             run: rules.run,
+            shares: BTreeMap::new(),
         }
+        .with_shares(now, rules)
     }
 
     pub(crate) fn is_live(&self, node_ns: u64) -> bool {

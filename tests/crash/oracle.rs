@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorlock_engine::{Stored, StoredValue};
+use quorlock_engine::Stored;
 
 use super::batch::{Effects, Outcome, Played, Served};
 use super::check::Violation;
-use super::model::{Expected, Item, Keys, Moment, Name, Rules, State};
+use super::held::Held;
+use super::model::{Expected, Item, Keys, Moment, Name, Rules, State, share_of};
 use super::request::{Reads, Request};
 use super::session::Part;
 use super::waiting::WaitingClient;
@@ -29,18 +30,6 @@ pub(crate) struct Version {
     told_of: BTreeSet<Name>,
     /// The request, for people.
     pub(crate) text: String,
-}
-
-/// A lock as its holder knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) value: StoredValue,
-    /// Until when it is held, as far as a restart delay can cover it, in true time.
-    pub(crate) until: u64,
-    /// When its TTL was granted, in true time.
-    pub(crate) granted: u64,
-    /// The node's start in whose run it was granted or last changed.
-    pub(crate) run: u64,
 }
 
 /// A version that a reply tells of.
@@ -343,14 +332,14 @@ impl Oracle {
         let mut lost = self.forgotten.clone();
         if kept.is_none() {
             let base = self.versions[0].keys.iter();
-            lost.extend(base.filter_map(|(name, item)| Some((name.clone(), item.held()?))));
+            lost.extend(base.flat_map(|(name, item)| item.held(name)));
         }
         for version in &self.versions[kept.map_or(1, |kept| kept + 1)..] {
             for name in &version.told_of {
-                match version.keys.get(name).and_then(Item::held) {
-                    Some(held) => lost.insert(name.clone(), held),
-                    None => lost.remove(name),
-                };
+                lost.remove(name);
+                lost.retain(|other, _| share_of(other).is_none_or(|(key, _)| key != *name));
+                let item = version.keys.get(name);
+                lost.extend(item.into_iter().flat_map(|item| item.held(name)));
             }
         }
         lost
@@ -393,6 +382,9 @@ impl Oracle {
             if !is_logged {
                 // A log that takes no keys forgets it: the delay of the next start covers all of it.
                 item.covered_until = item.until;
+                for share in item.shares.values_mut() {
+                    share.covered_until = share.until;
+                }
             }
             base.keys.insert(name, item);
         }
@@ -441,18 +433,6 @@ fn is_state(keys: &Keys, stored: &[Stored], node_ns: u64) -> bool {
         found += 1;
     }
     found == keys.len()
-}
-
-impl Item {
-    /// The lock that this is to its holder, if a restart delay can cover any of it.
-    pub(crate) fn held(&self) -> Option<Held> {
-        self.covered_until.map(|until| Held {
-            value: self.value.clone(),
-            until,
-            granted: self.granted,
-            run: self.run,
-        })
-    }
 }
 
 impl Version {

@@ -181,6 +181,27 @@ impl Request {
         }
     }
 
+    /// A request of one who reads, of any connection. No writer wants these locks: for how long one that was refused keeps readers out is
+    /// known to the node's memory alone.
+    pub(crate) fn of_reader(random: &mut Random) -> Request {
+        let connection = Request::any_connection(random);
+        let key = random.pick(&["shared0", "shared1"]);
+        let token = random.pick(&["r0", "r1", "r2", "r3"]);
+        let ttl = random.pick(&TTLS_MS).to_string();
+        let words: &[&str] = match random.below(16) {
+            0..=6 => &["LOCK.ACQUIRE", key, token, &ttl, "SHARED"],
+            7..=10 => &["LOCK.EXTEND", key, token, &ttl],
+            11..=12 => &["LOCK.RELEASE", key, token],
+            13 => &["LOCK.FORCE-RELEASE", key, token],
+            14 => &["DEL", key],
+            _ => &["PTTL", key],
+        };
+        Request {
+            connection,
+            ..Request::new(words, Reads::Key(key.as_bytes().to_vec()))
+        }
+    }
+
     /// Requests that make up a transaction, MULTI and EXEC among them.
     pub(crate) fn transaction(random: &mut Random) -> Vec<Request> {
         let connection = Request::any_connection(random);

@@ -183,6 +183,7 @@ impl Workload {
         }
         add_elements(&mut steps, seed);
         add_transactions(&mut steps, seed);
+        add_readers(&mut steps, seed);
         let is_listened_to = add_listeners(&mut steps, seed);
         Workload {
             mode,
@@ -334,6 +335,15 @@ fn add_transactions(steps: &mut Vec<Step>, seed: u64) {
     let mut random = Random::of(&[seed, 6]);
     if random.chance(1, 6) {
         add_requests(steps, &mut random, 6, Request::transaction);
+    }
+}
+
+/// The same with readers of locks that many hold at a time.
+fn add_readers(steps: &mut Vec<Step>, seed: u64) {
+    let mut random = Random::of(&[seed, 9]);
+    if random.chance(1, 4) {
+        let more = |random: &mut Random| vec![Request::of_reader(random)];
+        add_requests(steps, &mut random, 4, more);
     }
 }
 

@@ -66,7 +66,8 @@ impl Deadline {
     }
 
     /// At that point of node time.
-    pub(crate) fn at(time: NodeTime) -> Deadline {
+    #[must_use]
+    pub fn at(time: NodeTime) -> Deadline {
         Deadline::at_nanos(u128::from(time.0))
     }
 

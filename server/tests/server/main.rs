@@ -29,6 +29,7 @@ mod modes;
 mod notifications;
 mod panics;
 mod queued;
+mod queued_places;
 mod recorded_replies;
 mod replies;
 mod restart;

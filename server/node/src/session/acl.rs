@@ -62,9 +62,38 @@ pub(super) fn change(
     batch: &mut Batch<'_>,
     change: impl FnOnce(&mut Users) -> Result<(), ErrorReply>,
 ) -> Result<Answer, Failure> {
-    if let Err(error) = batch.node.access.change(change) {
+    if let Err(error) = change_users(batch, change)? {
         return Ok(Answer::Reply(Reply::Error(error)));
     }
+    if batch.is_in_transaction() {
+        // It may be taken back.
+        return Ok(Answer::Reply(Reply::Ok));
+    }
+    close_those_who_may_not_stay(session, batch)
+}
+
+/// Changes users under the engine's lock, or nothing where that fails.
+pub(super) fn change_users<E>(
+    batch: &mut Batch<'_>,
+    change: impl FnOnce(&mut Users) -> Result<(), E>,
+) -> Result<Result<(), E>, Failure> {
+    batch.executor()?;
+    let changes = &mut batch.changes;
+    Ok(batch.node.access.change(|users| {
+        let before = changes.as_ref().map(|_| users.clone());
+        change(users)?;
+        if let (Some(changes), Some(before)) = (changes, before) {
+            changes.note_users(before);
+        }
+        Ok(())
+    }))
+}
+
+/// Closes the connections that their users have lost by a change. The caller's own is left to it, by its last answer.
+pub(super) fn close_those_who_may_not_stay(
+    session: &Session,
+    batch: &mut Batch<'_>,
+) -> Result<Answer, Failure> {
     let may_not_stay = clients_that_may_not_stay(batch)?;
     let is_caller_closed = close(session, batch, may_not_stay)?.is_caller_closed;
     Ok(match is_caller_closed {

@@ -24,26 +24,9 @@ use crate::core::wait::DurabilityWait;
 use crate::session::Session;
 use crate::session::executed::Executed;
 use crate::session::made_once::MadeOnce;
-use crate::session::pending::{Outcome, Pending};
+use crate::session::node_changes::NodeChanges;
+use crate::session::pending::Pending;
 use crate::sync::MutexGuard;
-
-/// What the connection does after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Everything that arrived is executed.
-    Read,
-    /// Send what there is, and execute nothing more until this is over.
-    Wait(Pending),
-    /// Send what there is and close.
-    Close,
-}
-
-impl Next {
-    /// Whether the request was not executed, and is to be executed again.
-    pub(crate) fn comes_again(self) -> bool {
-        matches!(self, Self::Wait(pending) if pending.condition.outcome() == Outcome::Execute)
-    }
-}
 
 /// One iteration's access to the node.
 pub(crate) struct Batch<'a> {
@@ -80,6 +63,8 @@ pub(crate) struct Batch<'a> {
     pub(super) slow: Option<SlowCall>,
     /// When the last slow command ended: later ones of this batch begin behind it, and not at the batch's own moment.
     slow_until: RawTime,
+    /// Of the transaction that runs.
+    pub(super) changes: Option<NodeChanges>,
 }
 
 /// A command that was slow.
@@ -171,6 +156,7 @@ impl<'a> Batch<'a> {
             times_all: false,
             slow: None,
             slow_until: RawTime::ZERO,
+            changes: None,
         };
         batch.follow_thresholds();
         batch
@@ -268,8 +254,16 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Lets others have the engine, and then says what there is to say.
+    /// Whether a transaction runs.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    /// Lets others have the engine, and then says what there is to say. Within a transaction nobody else may have it.
     pub(crate) fn release(&mut self) {
+        if self.is_in_transaction() {
+            return;
+        }
         if let Some((mut executor, now)) = self.executor.take() {
             executor.reclaim_owed(now.node);
             executor.hand_over_due(now.node);

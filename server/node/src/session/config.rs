@@ -3,14 +3,16 @@
 //! CONFIG SET takes all of its pairs or none, as in Redis 7. A change of durability or of the cap
 //! goes into the log before anything is executed under it, and is acknowledged once it is synced.
 
+use std::convert::Infallible;
+
 use quorlock_engine::{
     Engine, ErrorReply, GlobBudget, NodeTime, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE,
     PATTERN_TOO_LONG, Reply, ScriptLimits,
 };
 use quorlock_persistence::Position;
 
-use super::members;
-use crate::config::{Config, NoTtlDurability, RestartDelayReply, Tls, is_of_tls};
+use super::{acl, members};
+use crate::config::{Config, NoTtlDurability, Password, RestartDelayReply, Tls, is_of_tls};
 use crate::core::certificates::Installation;
 use crate::core::commit::Failure;
 use crate::core::executor::{Executor, Phase};
@@ -155,21 +157,11 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
     if let Some(certificates) = certificates {
         (certificates.install)();
     }
-    if words
-        .iter()
-        .step_by(2)
-        .any(|word| word.eq_ignore_ascii_case(b"requirepass"))
-    {
-        let password = password
-            .as_ref()
-            .map(|password| password.as_str().as_bytes());
-        let changed = node.access.change(|users| {
-            users.set_default_password(password);
-            Ok::<(), ErrorReply>(())
-        });
-        debug_assert!(changed.is_ok(), "nothing about it can fail");
-    }
+    set_default_password(batch, words, password)?;
     members::carry_out(session, batch, of_members)?;
+    if let Some(changes) = &mut batch.changes {
+        changes.note_config(before);
+    }
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
     node.signals.activity.notify_all();
@@ -179,6 +171,52 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
         Some(position) => Answer::Durable(Reply::Ok, position),
         None => Answer::Reply(Reply::Ok),
     })
+}
+
+/// The default user gets the password that is set, if one is.
+fn set_default_password(
+    batch: &mut Batch<'_>,
+    words: &[&[u8]],
+    password: Option<Password>,
+) -> Result<(), Failure> {
+    let mut names = words.iter().step_by(2);
+    if !names.any(|name| name.eq_ignore_ascii_case(b"requirepass")) {
+        return Ok(());
+    }
+    let password = password.as_ref();
+    let password = password.map(|password| password.as_str().as_bytes());
+    let Ok(()) = acl::change_users(batch, |users| {
+        users.set_default_password(password);
+        Ok::<(), Infallible>(())
+    })?;
+    Ok(())
+}
+
+/// Whether a CONFIG SET of these pairs waits for the disk, writes a record of its own into the log, or disconnects clients: none of
+/// that may happen in the middle of a transaction.
+pub(super) fn needs_more_than_the_engine(pairs: &[&[u8]]) -> bool {
+    pairs.iter().step_by(2).any(|name| {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        is_of_tls(&name) || RECORDED.contains(&&*name)
+    })
+}
+
+/// Takes back what CONFIG SETs of a transaction have changed.
+pub(super) fn put_back(batch: &mut Batch<'_>, config: Config) -> Result<(), Failure> {
+    let node = batch.node;
+    let (executor, now) = batch.executor()?;
+    let changed = node.settings.config().clone();
+    let position = apply(executor, now.node, &changed, &config);
+    debug_assert!(position.is_none(), "that would not have run there");
+    if let Some(set) = &node.log_filter
+        && config.loglevel != changed.loglevel
+    {
+        set(config.loglevel);
+    }
+    node.settings.replace(config);
+    batch.warn("EXEC has taken back its transaction, CONFIG SET included".to_owned());
+    batch.follow_thresholds();
+    Ok(())
 }
 
 /// What only the process, or the program around the node, can say of a change.
@@ -385,6 +423,9 @@ fn failed(name: &str, why: &str) -> ErrorReply {
 const CHANGED_MEANWHILE: ErrorReply = ErrorReply::fixed(
     "ERR CONFIG SET failed - another CONFIG SET has changed the directives of TLS meanwhile; nothing was changed, try again",
 );
+
+/// What is in the log, or is about the clients of other lists of nodes.
+const RECORDED: [&str; 3] = ["appendfsync", "restart-delay-max", "cluster-size"];
 
 const NO_FILE: ErrorReply = ErrorReply::fixed("ERR The server is running without a config file");
 

@@ -7,11 +7,11 @@ use crate::core::commit::Failure;
 use crate::core::deliveries::PUBLISHED_COST_MAX;
 use crate::core::wait::DurabilityWait;
 use crate::protocol::Output;
-use crate::session::batch::{Answer, Batch, Next};
+use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
 use crate::session::transaction::Step;
 use crate::session::upstream::not_in_transaction;
-use crate::session::{Condition, Outcome, Pending, Session, client, debug};
+use crate::session::{Condition, Next, Outcome, Pending, Session, client, debug};
 
 impl Batch<'_> {
     /// Executes one request and appends its reply.

@@ -37,9 +37,11 @@ mod monitor;
 #[cfg(test)]
 mod monitor_tests;
 mod named_request;
+mod node_changes;
 mod node_commands;
 mod oversized;
 mod pending;
+mod place;
 mod request_keys;
 mod rights;
 #[cfg(test)]
@@ -64,9 +66,9 @@ use quorlock_engine::channels::Subscription;
 use quorlock_engine::{Caller, Protocol, RawTime, Reply};
 use quorlock_persistence::Position;
 
-pub(crate) use batch::{Batch, Next};
+pub(crate) use batch::Batch;
 pub(crate) use config::follow;
-pub(crate) use pending::{Condition, Outcome, Pending};
+pub(crate) use pending::{Condition, Next, Outcome, Pending};
 
 use crate::core::clients::{Client, Listening};
 use crate::core::state::NodeState;

@@ -5,9 +5,10 @@ use quorlock_engine::{ErrorReply, Reply};
 use crate::core::commit::Failure;
 use crate::protocol::{Output, Oversized};
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch, Next};
+use crate::session::batch::{Answer, Batch};
 use crate::session::dispatch::NOAUTH;
 use crate::session::named_request::NamedRequest;
+use crate::session::pending::Next;
 
 impl Batch<'_> {
     /// Refuses a request that is too large to be kept, and appends the reply.

@@ -24,6 +24,24 @@ pub(crate) struct Pending {
     pub(crate) until_raw: Option<RawTime>,
 }
 
+/// What the connection does after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Everything that arrived is executed.
+    Read,
+    /// Send what there is, and execute nothing more until this is over.
+    Wait(Pending),
+    /// Send what there is and close.
+    Close,
+}
+
+impl Next {
+    /// Whether the request was not executed, and is to be executed again.
+    pub(crate) fn comes_again(self) -> bool {
+        matches!(self, Self::Wait(pending) if pending.condition.outcome() == Outcome::Execute)
+    }
+}
+
 /// What a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {

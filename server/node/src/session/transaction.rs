@@ -54,7 +54,7 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) step: Step,
-    arguments: Box<[Box<[u8]>]>,
+    pub(super) arguments: Box<[Box<[u8]>]>,
 }
 
 pub(super) type Arguments<'a> = SmallVec<[&'a [u8]; ARGUMENTS_INLINE]>;

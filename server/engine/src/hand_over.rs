@@ -65,6 +65,12 @@ impl Engine {
         self.keyspace.lock_queues.next_due()
     }
 
+    /// A client may not wait any more for keys of which this is false. The next in each line has its turn.
+    pub fn leave_lock_queues_unless(&mut self, client: ClientId, may_wait: impl Fn(&[u8]) -> bool) {
+        let may_wait = |name: &QueueName| may_wait(name.parts().1);
+        self.keyspace.lock_queues.leave_unless(client, may_wait);
+    }
+
     /// A client has gone: it waits for no lock.
     pub fn leave_lock_queues(&mut self, client: ClientId) {
         self.keyspace.lock_queues.leave_all(client);

@@ -291,6 +291,21 @@ impl LockQueues {
         }
     }
 
+    /// A client may wait only for some of its names any more.
+    pub(crate) fn leave_unless(&mut self, client: ClientId, may_wait: impl Fn(&QueueName) -> bool) {
+        let Some(names) = self.by_client.get_mut(&client) else {
+            return;
+        };
+        let left: BTreeMap<_, _> = names.extract_if(.., |name, _| !may_wait(name)).collect();
+        if names.is_empty() {
+            self.by_client.remove(&client);
+        }
+        if !left.is_empty() {
+            self.departed.push(left);
+            self.forget_departed(DEPARTED_AT_ONCE);
+        }
+    }
+
     /// Takes out what clients waited for that have gone, so many at most. Returns how many were left.
     pub(crate) fn forget_departed(&mut self, count: usize) -> usize {
         let mut left = count;

@@ -5,6 +5,7 @@
 
 use crate::channels::ClientId;
 use crate::command::Command;
+use crate::command_guard::CommandGuard;
 use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::keyspace::collection::Collection;
@@ -70,6 +71,9 @@ impl Engine {
     ) -> Option<Reply> {
         let arguments = waiter.arguments_for(key);
         effects.wait_limit = None;
+        if let Some(refusal) = waiter.refusal() {
+            return Some(Reply::Error(refusal));
+        }
         let reply = match Command::parse(&arguments) {
             Ok(command) => self.run(now, &waiter.caller, &command, effects),
             Err(error) => Reply::Error(error),
@@ -94,6 +98,11 @@ impl Engine {
             (None, _) if self.keyspace.waiters.is_shared(hash) => Supply::Other,
             (None, _) => Supply::None,
         }
+    }
+
+    /// Asks this before the command of a client that waits is executed once more. A refusal is its reply, and ends its wait.
+    pub fn guard_waiting(&mut self, client: ClientId, guard: CommandGuard) {
+        self.keyspace.waiters.guard(client, guard);
     }
 
     /// A client waits no longer; false if it did not.

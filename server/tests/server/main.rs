@@ -50,6 +50,7 @@ mod transactions;
 mod unix_socket;
 mod upstream;
 mod users;
+mod users_waiting;
 mod waitaof;
 mod wire_protocol;
 mod workers;

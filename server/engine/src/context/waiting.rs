@@ -28,6 +28,7 @@ impl CommandContext<'_> {
             wanted,
             first_key: keys.start,
             keys: arguments[keys].iter().map(hashed).collect(),
+            guard: None,
         };
         self.keyspace.waiters.add(waiter);
     }

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 
 use crate::caller::Caller;
 use crate::channels::ClientId;
+use crate::command_guard::{CommandGuard, Purpose};
+use crate::error::ErrorReply;
 
 /// What a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(crate) struct BlockedClient {
     /// Where they begin among the arguments. Where that is not right behind the command's name, the argument before says how
     /// many they are.
     pub(crate) first_key: usize,
+    /// What is asked before the command is executed once more.
+    pub(crate) guard: Option<CommandGuard>,
 }
 
 /// Who waits for a key, by the key's hash.
@@ -90,6 +94,14 @@ impl BlockedClients {
                 keys.map(|(_, key)| (waiter.caller.database, key.clone()))
             })
             .collect()
+    }
+
+    /// Asks this before the command of a client that waits is executed once more.
+    pub(crate) fn guard(&mut self, client: ClientId, guard: CommandGuard) {
+        let ticket = self.by_client.get(&client);
+        if let Some(waiter) = ticket.and_then(|ticket| self.by_ticket.get_mut(ticket)) {
+            waiter.guard = Some(guard);
+        }
     }
 
     /// Takes a client out; `None` if it does not wait.
@@ -177,6 +189,12 @@ fn enqueue(by_hash: &mut BTreeMap<u64, KeyQueue>, ticket: Ticket, waiter: &Block
 }
 
 impl BlockedClient {
+    /// Why its user may not have it executed any more.
+    pub(crate) fn refusal(&self) -> Option<ErrorReply> {
+        let arguments: Vec<&[u8]> = self.arguments.iter().map(AsRef::as_ref).collect();
+        self.guard.as_ref()?.refuses(&arguments, Purpose::Call)
+    }
+
     /// Its key of this hash.
     pub(crate) fn key(&self, hash: u64) -> Option<&[u8]> {
         let key = self.keys.iter().find(|(other, _)| *other == hash);
@@ -214,6 +232,7 @@ mod tests {
             wanted: AwaitedKind::List,
             keys: hashes.iter().map(key).collect(),
             first_key: 1,
+            guard: None,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::event_loop::limits::Reason;
 use crate::event_loop::message::Task;
 use crate::event_loop::pending::Awaited;
 use crate::event_loop::stream::Stream;
-use crate::session::{Condition, Next, Outcome, Pending};
+use crate::session::{Batch, Condition, Next, Outcome, Pending};
 
 impl<S: Stream> EventLoop<S> {
     /// A connection's request has no reply yet.
@@ -230,6 +230,10 @@ impl<S: Stream> EventLoop<S> {
             return connection.answer_early(reply, wait);
         }
         connection.append_messages();
+        if matches!(reply, Reply::Error(_)) {
+            // Its rights may have been taken away. A node that has failed reports it elsewhere.
+            let _ = Batch::new(&self.node, now_raw).note_denials(&connection.session);
+        }
         self.answer(slot, &reply, wait, now_raw);
     }
 

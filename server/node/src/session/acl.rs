@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::{Categories, ErrorReply, Reply, all_specs, parse_integer};
 
@@ -102,7 +103,8 @@ pub(super) fn close_those_who_may_not_stay(
     })
 }
 
-/// Those whose user is gone, and those that listen to what their user may listen to no more.
+/// Those whose user is gone, and those that listen to what their user may listen to no more, or wait with an upstream for what
+/// it may not have any more. Others leave the lines for locks that it may not take any more.
 fn clients_that_may_not_stay(batch: &mut Batch<'_>) -> Result<Vec<Arc<Client>>, Failure> {
     let node = batch.node;
     let (executor, _) = batch.executor()?;
@@ -118,9 +120,19 @@ fn clients_that_may_not_stay(batch: &mut Batch<'_>) -> Result<Vec<Arc<Client>>, 
             return true;
         };
         let is_free = client.is_in_process() && introduction.user.is_none();
+        if is_free || user.may_do_all() {
+            return false;
+        }
+        if !may_wait_for(user, &introduction.awaited) {
+            return true;
+        }
+        // A lock is granted to nobody who waits: each has to ask for it when its turn has come. Who may not would only waste the turn.
+        let may_wait = |key: &[u8]| may_send(user, &[b"lock.wait", key, b""]);
+        executor
+            .engine
+            .leave_lock_queues_unless(client.id, may_wait);
         let channels = executor.engine.channels();
         introduction.listening.is_any()
-            && !is_free
             && Subscription::ALL.iter().any(|&to| {
                 let names = channels.names_of(client.id, to);
                 let is_pattern = to == Subscription::Pattern;
@@ -130,6 +142,26 @@ fn clients_that_may_not_stay(batch: &mut Batch<'_>) -> Result<Vec<Arc<Client>>, 
             })
     });
     Ok(clients)
+}
+
+/// Whether a user may still send the commands that an upstream has.
+fn may_wait_for(user: &User, awaited: &[Vec<Bytes>]) -> bool {
+    awaited.iter().all(|words| {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        may_send(user, &words)
+    })
+}
+
+fn may_send(user: &User, arguments: &[&[u8]]) -> bool {
+    let asked = NamedRequest::of(arguments).asked();
+    asked.is_some_and(|asked| user.check(asked).is_ok())
+}
+
+impl Session {
+    /// Whether its user may still wait for what an upstream does for it.
+    pub(super) fn may_wait_as(&self, user: &User) -> bool {
+        may_wait_for(user, &self.client.introduction().awaited)
+    }
 }
 
 fn delete(session: &Session, batch: &mut Batch<'_>, names: &[&[u8]]) -> Result<Answer, Failure> {

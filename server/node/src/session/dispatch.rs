@@ -255,6 +255,10 @@ impl Batch<'_> {
         };
         let was_refused = executor.take_was_refused();
         if let Some(limit) = executor.wait_limit() {
+            if let Some(guard) = session.waiting_guard(self.node) {
+                let (executor, _) = self.executor()?;
+                executor.engine.guard_waiting(session.client.id, guard);
+            }
             return Ok(Answer::Wait(
                 self.wait_for_element(session, limit, arguments),
             ));

@@ -116,6 +116,8 @@ pub(crate) struct Session {
     failed_logins: u32,
     /// It has published something, and since then not found that little is to be handed out.
     has_published: bool,
+    /// An upstream has a request of it that waits, which others can see.
+    has_awaited: bool,
     /// How it is told of changes of keys, if it is.
     tracking: Option<Box<Tracks>>,
     /// It was told of them at some time: the engine may remember what it has read.
@@ -154,6 +156,7 @@ impl Session {
             replies: client_replies::ReplyMode::default(),
             failed_logins: 0,
             has_published: false,
+            has_awaited: false,
             tracking: None,
             has_tracked: false,
             has_waited: false,
@@ -276,7 +279,10 @@ impl Session {
 
     /// It has what it waited for, or waits no longer. `position`: what its answer reveals.
     pub(crate) fn end_wait(&mut self, position: Position) {
-        self.waiting_bytes = None;
+        if self.waiting_bytes.take().is_some() && self.has_awaited {
+            self.has_awaited = false;
+            self.client.introduction().awaited = Vec::new();
+        }
         self.position = self.position.max(position);
     }
 

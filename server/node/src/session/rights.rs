@@ -10,6 +10,7 @@ use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose};
 use crate::acl::{DEFAULT, Denial, DenialContext, Denied, User};
 use crate::core::access::Access;
 use crate::core::commit::Failure;
+use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
 use crate::session::named_request::NamedRequest;
@@ -20,6 +21,8 @@ pub(super) struct Rights {
     user: Arc<User>,
     /// The version of the users at which this one may do everything; [`ALWAYS_CHECKED`] where it may not.
     unchecked_at: u64,
+    /// The version at which the user was looked at.
+    version: u64,
     /// What is asked before each command of a script, unless the user may do everything.
     guard: Option<CommandGuard>,
     /// What the guard has refused, and is not in the log yet.
@@ -33,6 +36,7 @@ impl Rights {
         Self {
             user,
             unchecked_at: ALWAYS_CHECKED,
+            version: ALWAYS_CHECKED,
             guard: None,
             refused: Arc::default(),
         }
@@ -52,12 +56,17 @@ impl Rights {
         } else if self.guard.is_none() || !Arc::ptr_eq(&user, &self.user) {
             self.guard = Some(guard(Arc::clone(&user), Arc::clone(&self.refused)));
         }
-        self.user = user;
+        (self.user, self.version) = (user, version);
     }
 
     /// What a script of this user is asked before each of its commands.
     pub(super) fn guard(&self) -> Option<CommandGuard> {
         self.guard.clone()
+    }
+
+    /// Whether they were looked at in this version.
+    pub(super) fn are_of(&self, version: u64) -> bool {
+        self.version == version
     }
 
     /// Whether its scripts are checked.
@@ -134,14 +143,39 @@ fn no_option(option: &str) -> ErrorReply {
 
 impl Session {
     /// Takes over what has changed of its user; false where the user was deleted, so that the connection ends.
-    fn follow_user(&mut self, access: &Access) -> bool {
+    pub(super) fn follow_user(&mut self, access: &Access) -> bool {
         let Some((user, version)) = access.current(&self.rights.user) else {
             return false;
         };
-        let is_free = self.client.is_in_process() && *user.name == *DEFAULT;
-        let may_do_all = is_free || user.may_do_all();
+        let may_do_all = self.is_free() || user.may_do_all();
         self.rights.set(user, version, may_do_all);
         true
+    }
+
+    /// What is asked before a command of this session that has waited is executed: it is checked as if it came then. None where
+    /// nothing can be taken away.
+    pub(super) fn waiting_guard(&self, node: &Arc<NodeState>) -> Option<CommandGuard> {
+        if self.is_free() {
+            return None;
+        }
+        let node = Arc::downgrade(node);
+        let (user, refused) = (
+            Arc::clone(&self.rights.user),
+            Arc::clone(&self.rights.refused),
+        );
+        Some(CommandGuard::new(move |arguments, _| {
+            let request = NamedRequest::of(arguments);
+            let (user, _) = node.upgrade()?.access.current(&user)?;
+            let denial = user.check(request.asked()?).err()?;
+            let denied = denied(&denial, request, &user, DenialContext::TopLevel);
+            lock(&refused).push(denied);
+            Some(refusal(&denial, request))
+        }))
+    }
+
+    /// Whether it is of the node's own process and has not logged in: nothing is checked.
+    fn is_free(&self) -> bool {
+        self.client.is_in_process() && *self.rights.user.name == *DEFAULT
     }
 
     /// Logs in as a user that was looked up while the users were locked, and still are.
@@ -249,9 +283,14 @@ impl Batch<'_> {
 
     /// Notes in ACL LOG what a script was refused.
     pub(super) fn note_script_denials(&mut self, session: &Session) -> Result<(), Failure> {
-        if !session.rights.checks_scripts() {
-            return Ok(());
+        match session.rights.checks_scripts() {
+            true => self.note_denials(session),
+            false => Ok(()),
         }
+    }
+
+    /// Notes in ACL LOG what the guards of a session have refused.
+    pub(crate) fn note_denials(&mut self, session: &Session) -> Result<(), Failure> {
         let refused = std::mem::take(&mut *lock(&session.rights.refused));
         refused
             .into_iter()

@@ -65,6 +65,7 @@ impl Batch<'_> {
                 node.deliveries.answer(&client, reply);
             }
         });
+        let awaited = commands.clone();
         let waits = upstream.execute(UpstreamRequest {
             client: session.client.id,
             caller: UpstreamCaller(Arc::clone(&session.client)),
@@ -73,11 +74,30 @@ impl Batch<'_> {
             is_transaction,
             answer,
         });
-        let condition = match waits {
-            true => Condition::UpstreamWait,
-            false => Condition::Upstream,
-        };
-        Ok(Answer::Wait(Pending::on(condition)))
+        match waits {
+            true => self.wait_for_upstream(session, awaited),
+            false => Ok(Answer::Wait(Pending::on(Condition::Upstream))),
+        }
+    }
+
+    /// The upstream has a request that waits, perhaps for long. Its connection ends where its user may not send it any more: so the
+    /// upstream grants nothing to that user, and gives back what it has taken for it.
+    fn wait_for_upstream(
+        &self,
+        session: &mut Session,
+        awaited: Vec<Vec<Bytes>>,
+    ) -> Result<Answer, Failure> {
+        // Shown first: who changes users looks at it behind the change.
+        session.has_awaited = true;
+        session.client.introduction().awaited = awaited;
+        let access = &self.node.access;
+        let is_as_checked = session.rights.are_of(access.version());
+        let may_wait = is_as_checked
+            || session.follow_user(access) && session.may_wait_as(session.rights.user());
+        Ok(match may_wait {
+            true => Answer::Wait(Pending::on(Condition::UpstreamWait)),
+            false => Answer::Close,
+        })
     }
 }
 
@@ -101,6 +121,11 @@ impl Batch<'_> {
         let Some(upstream) = &self.node.upstream else {
             return Ok(Answer::Close);
         };
+        let command: &[u8] = match to {
+            Subscription::Pattern => b"psubscribe",
+            _ => b"subscribe",
+        };
+        let awaited = vec![words(&[&[command], names].concat())];
         let names = words(names);
         session.waiting_bytes = Some(names.iter().map(|name| name.len() + WORD_BYTES).sum());
         session.subscribing = Some((to, names.clone()));
@@ -116,7 +141,7 @@ impl Batch<'_> {
             names,
             answer,
         });
-        Ok(Answer::Wait(Pending::on(Condition::UpstreamWait)))
+        self.wait_for_upstream(session, awaited)
     }
 
     /// A client does not listen to these any more. The engine is released: messages are sent to its clients under locks of the upstream.

@@ -4,6 +4,7 @@
 
 mod channels;
 mod ending;
+mod rights;
 mod transactions;
 
 use std::sync::atomic::{AtomicBool, Ordering};

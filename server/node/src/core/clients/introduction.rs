@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::acl::{DEFAULT, User};
 
 /// What a client says about itself.
@@ -24,6 +26,8 @@ pub(crate) struct Introduction {
     pub(crate) tracking: TrackingShown,
     /// As whom it has logged in; the default user where it has not.
     pub(crate) user: Option<Arc<User>>,
+    /// The commands that an upstream has, and that wait for what this client alone wants.
+    pub(crate) awaited: Vec<Vec<Bytes>>,
 }
 
 impl Introduction {

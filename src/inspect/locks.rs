@@ -156,7 +156,7 @@ fn row(name: &[u8], view: &LockView) -> [String; 8] {
     let first = holders.first();
     let mut who = first.map_or_else(|| "-".to_owned(), |one| shown::holder(one));
     if holders.len() > 1 {
-        who = format!("{who} and {} more", holders.len() - 1);
+        who = format!("{who} and {} more", view.holder_count() - 1);
     }
     let about = first.map(|one| &one.about);
     let held = about.and_then(|about| about.held);

@@ -90,7 +90,7 @@ fn lock(name: &[u8], view: &LockView) -> Value {
     let holders: Vec<Value> = view.holders.iter().take(HOLDERS_MAX).map(holder).collect();
     json!({
         "name": shown::name(name), "state": view.state.name(), "nodes": view.nodes, "marks": marks,
-        "waiters": view.waiters, "holders": holders, "holder_count": view.holders.len(),
+        "waiters": view.waiters, "holders": holders, "holder_count": view.holder_count(),
     })
 }
 

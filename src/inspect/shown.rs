@@ -82,6 +82,7 @@ pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
         ("marks".to_owned(), json!(marks)),
         ("waiters".to_owned(), json!(view.waiters)),
         ("holders".to_owned(), holders.collect()),
+        ("holder_count".to_owned(), json!(view.holder_count())),
     ]);
     value.into()
 }

@@ -78,7 +78,7 @@ fn summary(view: &LockView) -> Option<String> {
     let mut holders = view.held_by();
     let holder = holders.next()?;
     let words = shown::holder_words(holder)?;
-    let others = match holders.count() {
+    let others = match view.holder_count().saturating_sub(1) {
         0 => String::new(),
         count => format!(" and {count} more"),
     };
@@ -120,8 +120,10 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
     let holders = view.holders.iter().take(HOLDERS_MAX);
     let mut lines: Vec<String> = std::iter::once(first).collect();
     lines.extend(holders.flat_map(|holder| describe_holder(holder, nodes)));
-    if view.holders.len() > HOLDERS_MAX {
-        lines.push(format!("  and {} more", view.holders.len() - HOLDERS_MAX));
+    let more = view.holders.len().saturating_sub(HOLDERS_MAX) as u64;
+    let more = more.saturating_add(view.unshown);
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
     }
     match view.waiters {
         None | Some(0) => {}

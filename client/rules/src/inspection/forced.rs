@@ -98,6 +98,7 @@ mod tests {
             state,
             kind,
             holders,
+            unshown: 0,
             answered,
             nodes,
             silent,

@@ -20,6 +20,8 @@ pub struct LockView {
     pub kind: LockKind,
     /// Those whom a node names as holders, the one with the most votes first.
     pub holders: Vec<HolderView>,
+    /// How many more hold it, at least, by what a majority of the nodes says, whom no node names: nodes name 1,000 readers.
+    pub unshown: u64,
     /// How many distinct nodes have answered.
     pub answered: usize,
     /// How many nodes are listed.
@@ -119,6 +121,7 @@ impl LockView {
             state,
             kind: kind(views),
             marks: marks(views, &holders, old_after),
+            unshown: unshown(views, &holders, quorum),
             holders,
             answered,
             nodes: views.len(),
@@ -127,10 +130,42 @@ impl LockView {
         }
     }
 
+    /// How many hold it, or are named as holders where no majority names one.
+    #[must_use]
+    pub fn holder_count(&self) -> u64 {
+        let named = match self.state {
+            LockState::Held => self.held_by().count(),
+            _ => self.holders.len(),
+        };
+        self.unshown.saturating_add(named as u64)
+    }
+
     /// Those who hold it: one, or several readers. Nobody where no majority says so.
     pub fn held_by(&self) -> impl Iterator<Item = &HolderView> {
         let quorum = majority(self.nodes);
         self.holders.iter().filter(move |one| one.votes >= quorum)
+    }
+}
+
+/// Of readers whom no node names: as many as the most nodes that are a majority have at least.
+fn unshown(views: &[NodeView], holders: &[HolderView], quorum: usize) -> u64 {
+    let locks = views.iter().filter_map(|view| match view {
+        Ok((_, Sight::Lock(lock))) => Some(lock),
+        _ => None,
+    });
+    let mut counts: Vec<u64> = locks
+        .map(|lock| lock.unshown.saturating_add(lock.holders.len() as u64))
+        .collect();
+    counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    let held = holders.iter().filter(|one| one.votes >= quorum).count();
+    let named = if held > 0 { held } else { holders.len() };
+    let count = counts.get(quorum.saturating_sub(1)).copied().unwrap_or(0);
+    let is_cut = views
+        .iter()
+        .any(|view| matches!(view, Ok((_, Sight::Lock(lock))) if lock.unshown > 0));
+    match is_cut {
+        true => count.saturating_sub(named as u64),
+        false => 0,
     }
 }
 
@@ -287,6 +322,7 @@ mod tests {
         Sight::Lock(LockSight {
             kind,
             holders,
+            unshown: 0,
             waiters: Some(2),
         })
     }
@@ -395,6 +431,26 @@ mod tests {
         let held: Vec<&[u8]> = view.held_by().map(|one| &one.token[..]).collect();
         assert_eq!(held, [b"a", b"b"]);
         assert!(view.marks.is_empty(), "{:?}", view.marks);
+    }
+
+    #[test]
+    fn readers_whom_no_node_names_are_counted_where_a_majority_has_them() {
+        let mut views = views(".....");
+        for (node, unshown) in [500, 499, 400, 0].into_iter().enumerate() {
+            let readers = ["a", "b"].map(|one| holder(one, 9)).to_vec();
+            let mut sight = lock(LockKind::Shared, readers);
+            if let Sight::Lock(lock) = &mut sight {
+                lock.unshown = unshown;
+            }
+            views[node] = Ok((identity(node), sight));
+        }
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!((view.unshown, view.holder_count()), (400, 402));
+        views[1] = Err("silent".to_owned());
+        views[2] = Err("silent".to_owned());
+        let view = LockView::merge(&views, HOUR);
+        assert_eq!((view.state, view.unshown), (LockState::Unknown, 0));
+        assert_eq!(merge("aaaaa").holder_count(), 1);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct LockSight {
     pub kind: LockKind,
     /// Those who hold it on this node.
     pub holders: Vec<HolderSight>,
+    /// How many more hold it on this node, whom it does not name.
+    pub unshown: u64,
     /// How many clients stand in line for it on this node, where the node tells it.
     pub waiters: Option<u64>,
 }
@@ -123,11 +125,13 @@ fn facts(reply: &NodeReply) -> Option<LockSight> {
             )
         }
     };
-    let waiters = reply.fact("waiters").and_then(NodeReply::count);
+    let count = |name| reply.fact(name).and_then(NodeReply::count);
+    let all = count("holder-count").unwrap_or(0);
     Some(LockSight {
         kind,
+        unshown: all.saturating_sub(holders.len() as u64),
         holders,
-        waiters,
+        waiters: count("waiters"),
     })
 }
 
@@ -149,6 +153,7 @@ fn returned(parts: &[NodeReply]) -> Option<Sight> {
     Some(Sight::Lock(LockSight {
         kind,
         holders,
+        unshown: 0,
         waiters: None,
     }))
 }
@@ -278,10 +283,12 @@ mod tests {
             ("type", text("quorlock-shared-lock")),
             ("ttl-ms", number(1_000)),
             ("holders", readers),
+            ("holder-count", number(1_500)),
         ]);
         let Ok(Sight::Lock(lock)) = Sight::read(&shared, Dialect::Quorlock) else {
             panic!("it is a lock")
         };
+        assert_eq!(lock.unshown, 1_498);
         assert_eq!((lock.kind, lock.holders.len()), (LockKind::Shared, 2));
     }
 

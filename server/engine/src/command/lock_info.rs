@@ -67,9 +67,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     let mut facts = LockDescription::new(context.effects);
     facts.add_key(entry, now, usize::MAX)?;
     if let ValueRef::Collection(Collection::SharedLock(holders)) = entry.value() {
-        facts.add_shared(keyspace, holders, now, HOLDERS_SHOWN_MAX)?;
-        let count = holders.live(now).count() as u64;
-        facts.add_number("holder-count", Some(count))?;
+        facts.add_shared(keyspace, holders, now, Detail::All)?;
         let until = queues.intents.until(&queue, now);
         let left = until.map(|until| Deadline::at(until).left_ms(now));
         facts.add_number("writer-refused-ms", left)?;
@@ -128,7 +126,7 @@ fn row(
     facts.add_key(entry, now, FIELDS_PER_ROW)?;
     match entry.value() {
         ValueRef::Collection(Collection::SharedLock(holders)) => {
-            facts.add_shared(keyspace, holders, now, FIELDS_PER_ROW)?;
+            facts.add_shared(keyspace, holders, now, Detail::Row)?;
         }
         _ => facts.add_holder(keyspace, slot, now, Detail::Row)?,
     }
@@ -278,10 +276,17 @@ impl LockDescription<'_> {
         keyspace: &Keyspace,
         holders: &SharedHolders,
         now: NodeTime,
-        holders_max: usize,
+        detail: Detail,
     ) -> Result<(), ErrorReply> {
         let mut shown = Vec::new();
-        for holder in holders.live(now).take(holders_max) {
+        let count = holders.live_count(now);
+        let first: Vec<_> = match detail {
+            // The same ones on all nodes, each of which has them in another order.
+            Detail::All if count > HOLDERS_SHOWN_MAX => holders.first_live(now, HOLDERS_SHOWN_MAX),
+            Detail::All => holders.live(now).collect(),
+            Detail::Row => holders.live(now).take(FIELDS_PER_ROW).collect(),
+        };
+        for holder in first {
             let taken = holder.taken();
             let client = taken.and_then(|taken| keyspace.holders.client_numbered(taken.client_id));
             let client = client.as_ref();
@@ -299,7 +304,8 @@ impl LockDescription<'_> {
             facts.add_text("client-address", client.map(|client| &*client.address))?;
             shown.push(Reply::Map(facts.pairs));
         }
-        self.push("holders", Reply::Array(shown))
+        self.push("holders", Reply::Array(shown))?;
+        self.add_number("holder-count", Some(count as u64))
     }
 
     /// What is known of who took it; nothing after a restart, or where the record was needed for another key.

@@ -100,6 +100,22 @@ impl SharedHolders {
         holders.filter(move |holder| holder.end.is_after(now))
     }
 
+    /// How many they are.
+    pub(crate) fn live_count(&self, now: NodeTime) -> usize {
+        self.len().saturating_sub(self.ended(now).count())
+    }
+
+    /// Those with the least tokens, in their order.
+    pub(crate) fn first_live(&self, now: NodeTime, count: usize) -> Vec<&SharedHolder> {
+        let mut holders: Vec<&SharedHolder> = self.live(now).collect();
+        if count < holders.len() {
+            holders.select_nth_unstable_by_key(count, |holder| &*holder.token);
+            holders.truncate(count);
+        }
+        holders.sort_unstable_by_key(|holder| &*holder.token);
+        holders
+    }
+
     /// Some of those whose time is over.
     pub(crate) fn ended(&self, now: NodeTime) -> impl Iterator<Item = &[u8]> {
         let ended = self.ends.iter();

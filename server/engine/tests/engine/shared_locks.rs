@@ -401,6 +401,14 @@ fn of_many_readers_people_see_some_and_how_many_they_are() {
     let info = node.run("LOCK.INFO job");
     assert_eq!(info.matches("\"token\"").count(), 1_000);
     assert!(info.contains("\"holder-count\", 1001"), "{info}");
+    assert!(
+        !info.contains("\"reader-999\""),
+        "it is the last by its token, as on all nodes"
+    );
+    assert!(info.contains("\"reader-1000\""));
+    let list = node.run("LOCK.LIST");
+    assert_eq!(list.matches("\"token\"").count(), 16);
+    assert!(list.contains("\"holder-count\", 1001"), "{list}");
     node.advance(Duration::from_millis(1_500));
     let info = node.run("LOCK.INFO job");
     assert!(info.contains("\"holder-count\", 500"), "those that hold it");

@@ -3,6 +3,7 @@
 //! What the answers mean together is decided in `quorlock_client_rules::inspection`. Here the nodes are asked, and what was
 //! found is printed.
 
+mod disk;
 pub(crate) mod doctor;
 pub(crate) mod force_release;
 pub(crate) mod locks;
@@ -13,6 +14,7 @@ mod node_link;
 mod nodes;
 #[cfg(feature = "http")]
 pub(crate) mod overview;
+mod remedies;
 mod shown;
 pub(crate) mod status;
 mod table;

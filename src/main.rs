@@ -9,6 +9,7 @@ mod arguments;
 mod clock;
 mod cluster;
 mod command_words;
+mod disk_probe;
 mod duration;
 mod elect;
 mod exit_code;

@@ -41,6 +41,11 @@ fn connect(node: &Node) -> Option<Wire> {
     }
 }
 
+/// What INFO says of its clients.
+fn wanted(node: &Node) -> String {
+    connect(node).unwrap().ask("INFO clients")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_share_the_limit_and_only_the_program_raises_it() {
     set_limit(512);
@@ -69,5 +74,14 @@ async fn nodes_share_the_limit_and_only_the_program_raises_it() {
     let builder = builder.directive("maxclients", &["300"]);
     let owner = builder.start().await.unwrap();
     assert_eq!(soft_limit(), Some(NODES * KEPT + 300));
+    assert!(wanted(&owner).contains("\r\nmaxclients:300\r\nquorlock_maxclients_wanted:300\r\n"));
     owner.stop().await.unwrap();
+    let few = Node::builder().ephemeral();
+    let few = few.directive("maxclients", &["5000"]);
+    let few = few.start().await.unwrap();
+    assert!(wanted(&few).contains("\r\nmaxclients:300\r\nquorlock_maxclients_wanted:5000\r\n"));
+    let mut client = connect(&few).unwrap();
+    assert_eq!(client.ask("CONFIG SET maxclients 200"), "+OK");
+    assert!(wanted(&few).contains("\r\nmaxclients:200\r\nquorlock_maxclients_wanted:200\r\n"));
+    few.stop().await.unwrap();
 }

@@ -1,14 +1,13 @@
 //! Where a run was carried out: facts for whoever reads its figures elsewhere.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use quorlock_experiment::compare::DEBUG_BUILD;
 use quorlock_server::Date;
 
-use crate::clock;
+use crate::{clock, disk_probe};
 
 /// The name of a run's directory: when it began, in UTC.
 pub(super) fn run_name(wall: Duration) -> String {
@@ -70,41 +69,14 @@ fn load() -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The file system that the directory is on: the longest mount point that leads to it.
 fn file_system(directory: &Path) -> String {
-    let Ok(directory) = directory.canonicalize() else {
-        return String::new();
-    };
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounts = text.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
-        directory
-            .starts_with(point)
-            .then_some((point.len(), device, kind))
-    });
-    match mounts.max() {
-        Some((_, device, kind)) => format!("{kind} on {device}"),
-        None => String::new(),
-    }
+    let found = disk_probe::file_system(directory);
+    found.map_or_else(String::new, |(kind, device)| format!("{kind} on {device}"))
 }
 
 /// How long the disk takes for a write of 4 KiB and its sync: the median of a few dozen.
 fn sync_probe(directory: &Path) -> String {
-    let path = directory.join("sync-probe");
-    let Ok(mut file) = fs::File::create(&path) else {
-        return String::new();
-    };
-    let mut times = Vec::new();
-    for _ in 0..PROBES {
-        let before = clock::now();
-        let synced = file.write_all(&[7; 4096]).and_then(|()| file.sync_data());
-        if synced.is_ok() {
-            times.push(clock::now().saturating_sub(before));
-        }
-    }
-    let _stays = fs::remove_file(&path);
-    times.sort_unstable();
+    let times = disk_probe::sync_times(directory, PROBES).unwrap_or_default();
     match times.get(times.len() / 2) {
         Some(median) => format!("{} us for 4 KiB, median of {PROBES}", median.as_micros()),
         None => String::new(),

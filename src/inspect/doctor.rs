@@ -1,13 +1,15 @@
 //! `quorlock doctor`: what is wrong with the listed nodes, or will be in a fault, and what to do about it.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use quorlock_client_rules::address::Endpoint;
-use quorlock_client_rules::inspection::findings::{self, Examined, Finding, Severity};
+use quorlock_client_rules::inspection::findings::{self, Examined, Severity};
 use serde_json::{Value, json};
 
+use super::disk;
 use super::nodes::{ListedNode, Nodes};
-use super::shown;
+use super::remedies::{describe_all, value};
 use super::status::verdict;
 use crate::exit_code::{FAILED, Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -19,12 +21,20 @@ use crate::runtime;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
+    /// Ask no nodes: measure syncs in this directory, and say whether its disk may keep what it acknowledges
+    ///
+    /// A file is written there, synced some hundred times and removed.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "nodes_file"])]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     nodes: NodeOptions,
 }
 
 /// Examines the nodes. The exit code says whether something is to be done.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    if let Some(directory) = &arguments.dir {
+        return disk::examine(directory, format);
+    }
     runtime::block_on(async {
         let mut nodes = Nodes::connect(&arguments.nodes).await?;
         let settings = nodes.settings(&DIRECTIVES).await;
@@ -77,57 +87,13 @@ fn examined((node, settings): (&ListedNode, Vec<(String, String)>)) -> Examined 
     }
 }
 
-/// Each finding on one line, and its remedy on the next. What is found on several nodes is said once.
-fn describe_all(found: &[Finding], labels: &[&str]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (at, finding) in found.iter().enumerate() {
-        let is_same = |other: &Finding| {
-            Finding {
-                node: None,
-                ..other.clone()
-            } == Finding {
-                node: None,
-                ..finding.clone()
-            }
-        };
-        if found[..at].iter().any(is_same) {
-            continue;
-        }
-        let nodes = found[at..]
-            .iter()
-            .filter(|other| is_same(other))
-            .filter_map(|other| labels.get(other.node?));
-        let nodes: Vec<&str> = nodes.copied().collect();
-        let nodes = match nodes.len() {
-            0 => String::new(),
-            count if count == labels.len() && count > 1 => format!("each of {count} nodes: "),
-            _ => format!("{}: ", nodes.join(", ")),
-        };
-        let (severity, what) = (finding.severity.name(), shown::words(&finding.what));
-        lines.push(format!(
-            "{severity:<7}  {nodes}{what}\n         {}",
-            finding.remedy
-        ));
-    }
-    lines
-}
-
-fn value(finding: &Finding, nodes: &[&str]) -> Value {
-    json!({
-        "severity": finding.severity.name(),
-        "kind": finding.kind,
-        "node": finding.node.and_then(|node| nodes.get(node)),
-        "what": finding.what,
-        "remedy": finding.remedy,
-    })
-}
-
 /// What is asked for with CONFIG GET, where the user may.
 const DIRECTIVES: [&str; 3] = ["appendfsync", "first-start", "restart-delay"];
 
 const EXAMPLES: &str = "\
 Examples:
   quorlock doctor
+  quorlock doctor --dir /var/lib/quorlock   the disk of this machine, and no node
   quorlock doctor --json | jq -r '.findings[] | .kind'
 
 A problem keeps a node from voting, or lets a lock have two holders. A warning costs something in a fault. A
@@ -135,34 +101,3 @@ note is good to know.
 
 Ends with 0 if there are no problems and no warnings, with 1 if there are some, and with 69 if no majority of
 the nodes votes.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_found_on_several_nodes_is_said_once() {
-        let found = |node, kind| Finding {
-            severity: Severity::Note,
-            node,
-            kind,
-            what: format!("{kind} it is"),
-            remedy: "mend it",
-        };
-        let all = [
-            found(Some(0), "a"),
-            found(Some(1), "a"),
-            found(Some(1), "b"),
-            found(None, "c"),
-        ];
-        let lines = describe_all(&all, &["n1", "n2"]);
-        assert_eq!(
-            lines,
-            [
-                "note     each of 2 nodes: a it is\n         mend it",
-                "note     n2: b it is\n         mend it",
-                "note     c it is\n         mend it"
-            ]
-        );
-    }
-}

@@ -109,6 +109,31 @@ fn found<'f>(findings: &'f [Value], kind: &str) -> &'f Value {
     found
 }
 
+/// It asks no node, and leaves nothing behind.
+#[test]
+fn the_doctor_measures_the_disk_of_a_directory() {
+    let shell = Shell::in_memory();
+    let directory = shell.path().to_str().unwrap();
+    let before = std::fs::read_dir(directory).unwrap().count();
+    let ended = shell.quorlock(&["doctor", "--json", "--dir", directory]);
+    let found = ended.json();
+    assert!(found["syncs"].as_u64().unwrap() > 0, "{found}");
+    assert!(found["least_us"].as_u64() <= found["median_us"].as_u64());
+    let count = found["findings"].as_array().unwrap().len();
+    assert_eq!(ended.code, Some(i32::from(count > 0)), "{found}");
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), before);
+    let ended = shell.quorlock(&["doctor", "--dir", "/dev/shm"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.contains("tmpfs is memory"), "{}", ended.stdout);
+    let ended = shell.quorlock(&["doctor", "--dir", "/proc"]);
+    assert_eq!(ended.code, Some(66), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("can be written and synced in /proc"),
+        "{}",
+        ended.stderr
+    );
+}
+
 #[test]
 fn the_doctor_finds_what_is_wrong_with_a_list_of_nodes() {
     let shell = Shell::in_memory();

@@ -81,7 +81,10 @@ pub(crate) fn start(mut plan: StartPlan, opened: Opened) -> Result<Started, Star
             needed: fit.needed,
         });
     }
-    plan.config.maxclients = fit.clients;
+    if fit.clients < wanted {
+        plan.config.maxclients = fit.clients;
+        plan.config.maxclients_wanted = wanted;
+    }
     let (listeners, socket) = opened.or_bind(&mut plan.config)?;
     // The files of TLS are read first: without them its ports are not bound.
     let acceptor = Acceptor::new(&plan.config, Arc::clone(&plan.clock))?;

@@ -59,6 +59,8 @@ pub struct NodeFacts {
     pub clients: Option<u64>,
     /// How many it takes.
     pub clients_max: Option<u64>,
+    /// How many it was to take, where its process may open too few files for them.
+    pub clients_wanted: Option<u64>,
     /// The memory of its keys, in bytes.
     pub memory: Option<u64>,
     /// Its limit of that; 0 where there is none.
@@ -128,6 +130,7 @@ impl NodeFacts {
             clock_source: field("quorlock_clock_source"),
             clients: number("connected_clients"),
             clients_max: number("maxclients"),
+            clients_wanted: number("quorlock_maxclients_wanted"),
             memory: number("used_memory"),
             memory_max: number("maxmemory"),
             log_fails: field("aof_last_write_status").is_some_and(|status| status == "err"),

@@ -102,6 +102,8 @@ pub struct Config {
     pub send_timeout: Option<Duration>,
     /// Most connections at a time.
     pub maxclients: usize,
+    /// As many were wanted when the node started, where its process may not open files for all of them; else 0.
+    pub maxclients_wanted: usize,
     /// The password of AUTH.
     pub requirepass: Option<Password>,
     /// The file that it was read from, if it was.
@@ -323,6 +325,7 @@ impl Default for Config {
             request_timeout: Some(Duration::from_secs(60)),
             send_timeout: Some(Duration::from_secs(60)),
             maxclients: 10_000,
+            maxclients_wanted: 0,
             requirepass: None,
             requirepass_file: None,
             aclfile: None,

@@ -293,6 +293,12 @@ fn clients(page: &mut InfoText<'_>) {
     page.field("connected_clients", page.node.clients.count());
     let maxclients = page.node.configured(|it| it.maxclients);
     page.field("maxclients", maxclients);
+    let started = &page.node.config;
+    let wanted = match maxclients == started.maxclients {
+        true => started.maxclients_wanted.max(maxclients),
+        false => maxclients,
+    };
+    page.field("quorlock_maxclients_wanted", wanted);
     let unauthenticated = page.node.clients.unauthenticated_count();
     page.field("quorlock_unauthenticated_clients", unauthenticated);
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);

@@ -5,7 +5,12 @@ use super::{Finding, Severity, found};
 
 /// Which limits it has reached, or comes near to.
 pub(super) fn of_limits(facts: &NodeFacts) -> Vec<Finding> {
-    let all = [of_memory(facts), of_clients(facts), of_clock_source(facts)];
+    let all = [
+        of_memory(facts),
+        of_clients(facts),
+        of_files(facts),
+        of_clock_source(facts),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -30,7 +35,7 @@ fn of_clients(facts: &NodeFacts) -> Option<Finding> {
     );
     let is_near = clients.saturating_mul(100) / limit >= NEAR_PERCENT
         || limit - clients.min(limit) < CLIENTS_LEFT;
-    if !is_near && limit >= CLIENTS_FEW {
+    if !is_near && (limit >= CLIENTS_FEW || lacks_files(facts)) {
         return None;
     }
     let severity = match is_near {
@@ -43,6 +48,26 @@ fn of_clients(facts: &NodeFacts) -> Option<Finding> {
         format!("it has {clients} clients and takes {limit}: more are refused, with their locks"),
         MORE_CLIENTS,
     ))
+}
+
+fn lacks_files(facts: &NodeFacts) -> bool {
+    facts.clients_wanted > facts.clients_max
+}
+
+/// A node takes fewer clients than it was to where its process may open too few files for them.
+fn of_files(facts: &NodeFacts) -> Option<Finding> {
+    let (wanted, limit) = (facts.clients_wanted?, facts.clients_max?);
+    lacks_files(facts).then(|| {
+        found(
+            Severity::Warning,
+            "few-files",
+            format!(
+                "it takes {limit} clients and not the {wanted} of its maxclients, because its process may open too few files: more are \
+                 refused, with their locks"
+            ),
+            "raise the process's limit of open files and start the node again: ulimit -n, or LimitNOFILE= of its unit; or lower maxclients",
+        )
+    })
 }
 
 /// Linux names what it reads the time from; these are read by a call into the kernel, and slowly.

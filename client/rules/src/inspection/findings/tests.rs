@@ -176,6 +176,18 @@ fn what_a_node_has_no_room_for_is_found() {
         ("connected_clients:1 maxclients:999", "note:few-clients"),
         ("connected_clients:7 maxclients:12", "note:few-clients"),
         ("connected_clients:8 maxclients:12", "warning:few-clients"),
+        (
+            "connected_clients:1 maxclients:928 quorlock_maxclients_wanted:10000",
+            "warning:few-files",
+        ),
+        (
+            "connected_clients:900 maxclients:928 quorlock_maxclients_wanted:10000",
+            "warning:few-clients warning:few-files",
+        ),
+        (
+            "connected_clients:1 maxclients:5000 quorlock_maxclients_wanted:5000",
+            "",
+        ),
         ("quorlock_clock_source:tsc", ""),
         ("quorlock_clock_source:hpet", "warning:slow-clock"),
     ] {

@@ -18,6 +18,7 @@ mod membership;
 mod owners;
 mod permits;
 mod readers;
+mod rights;
 mod secrets;
 mod several;
 mod statistics;

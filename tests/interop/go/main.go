@@ -254,6 +254,7 @@ func nodeChecks() {
 	check("redsync: expires"+suffix, expires)
 	check("redsync: ten callers, no overlap"+suffix, excludes)
 	if delayed == "" {
+		rightsChecks()
 		version("rueidis", "github.com/redis/rueidis")
 		check("rueidis: a cached value is given up when it changes", func() error { return caches() })
 		check("rueidis: the same with OPTOUT", func() error { return caches("OPTOUT") })

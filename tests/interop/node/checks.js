@@ -9,6 +9,7 @@ const Redlock = require("redlock").default;
 const { check, delayed, finish, fresh, suffix, urls, version } = require("./report.js");
 const { semaphoreChecks, redlockSemaphoreChecks } = require("./semaphores.js");
 const { queueChecks } = require("./queues.js");
+const { rightsChecks } = require("./rights.js");
 
 const UNLOCK =
   'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end';
@@ -191,6 +192,7 @@ async function main() {
   await redlockSemaphoreChecks();
   version("node-redlock", "redlock");
   await redlockChecks();
+  if (!delayed) await rightsChecks();
   finish();
 }
 

@@ -9,6 +9,7 @@ import celery_checks
 import drivers
 import locks
 import queues
+import rights
 from report import Report
 
 if __name__ == "__main__":
@@ -22,6 +23,8 @@ if __name__ == "__main__":
         queues.run(report, urls)
         celery_checks.run(report, urls)
     locks.run(report, urls, delayed)
+    if not delayed:
+        rights.run(report, urls)
     described = os.environ.get("QUORLOCK_TLS")
     if described and not delayed:
         with open(described, encoding="utf-8") as file:

@@ -26,6 +26,7 @@ public final class Checks {
         }
         if (delayed.isEmpty()) SpringChecks.run(report, urls.get(0));
         RedissonNodes.run(report, urls, delayed);
+        if (delayed.isEmpty()) Rights.run(report, urls.get(0));
         System.out.println("done");
         // Clients stay open: to close those of Redisson takes longer than all checks.
         System.exit(report.hasFailed() ? 1 : 0);

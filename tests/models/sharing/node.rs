@@ -188,6 +188,8 @@ impl Node {
 }
 
 type Before = (Image, u8, (u8, Token, Wish));
+/// What is on the disk, and a frame that is replayed on it.
+type Frame = (Image, Arc<[u8]>);
 
 #[derive(Clone)]
 struct After {
@@ -200,7 +202,7 @@ struct After {
 thread_local! {
     /// What the engine made of each request so far: the same in very many states.
     static EXECUTED: RefCell<HashMap<Before, After>> = RefCell::default();
-    static REPLAYED: RefCell<HashMap<(Image, Arc<[u8]>), Image>> = RefCell::default();
+    static REPLAYED: RefCell<HashMap<Frame, Image>> = RefCell::default();
     static RECLAIMED: RefCell<HashMap<(Image, u8), Image>> = RefCell::default();
     static HOLDERS: RefCell<HashMap<Image, Vec<Held>>> = RefCell::default();
 }

@@ -165,11 +165,6 @@ fn failures(more: u8) -> [Scope; 3] {
     };
     let two = vec![unheard(extending, 2), unheard(WRITER, 1)];
     let readers = vec![unheard(extending, 2), unheard(READER, 2)];
-    let three = vec![
-        unheard(extending, 2),
-        unheard(READER, 2),
-        unheard(WRITER, 1),
-    ];
     let failing = Scope {
         ticks: 3 + more,
         failing: vec![0],
@@ -189,7 +184,7 @@ fn failures(more: u8) -> [Scope; 3] {
     let synced = Scope {
         name: "readers, synced",
         about: "power losses and kills without a restart delay: what was synced is replayed",
-        askers: if more > 0 { three } else { readers },
+        askers: readers,
         ticks: 2,
         trusts_sync: true,
         budget: Budget {

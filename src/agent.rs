@@ -21,7 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::duration;
 use crate::exit_code::Failure;
-use crate::lock_options::{NodeOptions, VoteOptions};
+use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
 use crate::nodes_file::NodeList;
 use crate::output::Format;
 use crate::runtime;
@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     }
     let list = arguments.nodes.list()?;
     let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
+    remark_on_failover(&redlock);
     let log_filter = start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {

@@ -123,7 +123,6 @@ impl NodeOptions {
         };
         let (nodes, tls) = self.with_tls(&list);
         tls.remark_on_plain(&nodes);
-        remark_on_failover(&nodes);
         Redlock::builder()
             .accept_failover()
             .nodes(nodes)
@@ -137,10 +136,14 @@ impl NodeOptions {
 }
 
 /// Says what a failover may cost, where one of these nodes fails over.
-fn remark_on_failover(nodes: &[String]) {
-    if nodes.iter().any(|node| node.contains("+sentinel://")) {
+pub(crate) fn remark_on_failover(redlock: &Redlock) {
+    if redlock
+        .nodes()
+        .iter()
+        .any(|node| node.contains("+sentinel://"))
+    {
         remark(
-            "a failover of Sentinel may lose a lock that was just taken, and then it has two holders; independent nodes lose none",
+            "a failover of Sentinel may lose a lock, which then has two holders; independent nodes lose none",
         );
     }
 }

@@ -73,7 +73,12 @@ fn split(text: &str) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     let is_open = |address: &String| {
         let sentinels = address.split_once("+sentinel://");
-        sentinels.is_some_and(|(_, rest)| !rest.contains('/'))
+        let hosts = |rest: &str| {
+            rest.rsplit('@')
+                .next()
+                .is_some_and(|hosts| hosts.contains('/'))
+        };
+        sentinels.is_some_and(|(_, rest)| !hosts(rest))
     };
     let parts = text.split(|c: char| c == ',' || c.is_whitespace());
     for part in parts.filter(|part| !part.is_empty()) {
@@ -96,7 +101,7 @@ mod tests {
     fn addresses_may_be_separated_by_commas_and_blanks() {
         assert_eq!(split(" a,b ,\nc,, "), ["a", "b", "c"]);
         assert!(split(" , ").is_empty());
-        let sentinels = "redis+sentinel://s1:1,s2,[::1]:3/m";
+        let sentinels = "redis+sentinel://:to/p@s1:1,s2,[::1]:3/m";
         assert_eq!(split(&format!("a,{sentinels},b")), ["a", sentinels, "b"]);
         // Its master is missing: it does not take in another address.
         let half = ["redis+sentinel://s1,s2", "redis://b"];

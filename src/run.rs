@@ -26,7 +26,9 @@ use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::holder_options::HolderOptions;
-use crate::lock_options::{NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions};
+use crate::lock_options::{
+    NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions, remark_on_failover,
+};
 use crate::nodes_file::NodeList;
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
@@ -125,6 +127,9 @@ fn lock_and_run(
     };
     let prefix = list.prefix.clone();
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
+    if !arguments.speech.quiet {
+        remark_on_failover(&redlock);
+    }
     runtime::block_on(async {
         let mut signals = CaughtSignals::before_the_lock()?;
         let guard = match acquire(arguments, &redlock, &mut signals, ttl, rules).await {

@@ -79,7 +79,9 @@ impl TlsFlags {
     pub(crate) fn applied_to(&self, address: String) -> String {
         match address.split_once("://") {
             Some(("redis" | "valkey" | "quorlock", rest)) if self.tls => format!("rediss://{rest}"),
-            Some(("redis+sentinel", rest)) if self.tls => format!("rediss+sentinel://{rest}"),
+            Some(("redis+sentinel" | "valkey+sentinel", rest)) if self.tls => {
+                format!("rediss+sentinel://{rest}")
+            }
             _ => address,
         }
     }

@@ -303,6 +303,9 @@ impl AskedNode {
             let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
             let round_trip = clock::now().saturating_sub(asked);
             let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
+            if facts.is_replica && address.endpoint.fails_over() {
+                return Err("is a replica now, and the Sentinels take it for the master: a failover is under way".to_owned());
+            }
             let here = millis(wall.saturating_add(round_trip / 2));
             let ahead_ms = facts.wall.map(|there| millis(there) - here);
             if best

@@ -116,13 +116,16 @@ impl NodeAddress {
                     ..plain
                 })
             }
-            "redis+sentinel" | "rediss+sentinel" => {
+            "redis+sentinel" | "valkey+sentinel" | "rediss+sentinel" => {
                 let plain = sentinels::parse(rest).map_err(|reason| fail(&reason))?;
                 Ok(Self {
                     speaks_tls: scheme == "rediss+sentinel",
                     ..plain
                 })
             }
+            _ if scheme.contains("sentinel") => Err(fail(
+                "the scheme is unknown; write redis+sentinel://host:port/master",
+            )),
             _ => Err(fail(
                 "the scheme is unknown; write redis://host:port or unix:///path",
             )),

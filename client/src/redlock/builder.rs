@@ -239,9 +239,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Accepts nodes that fail over, at `redis+sentinel://`. A master that has died is followed by a replica, which may lack the
-    /// locks that were taken last: then **a lock may have two holders**, until the first one finds that it cannot renew it. What
-    /// must not be done twice takes independent nodes, or a resource that refuses a late write. Without this such an address is
+    /// Accepts nodes that fail over, at `redis+sentinel://`. A master is followed by a replica, which may lack locks and
+    /// renewals: then **a lock may have two holders**, until the first one finds that it cannot renew it. What must not be done
+    /// twice takes independent nodes, or a resource that refuses a late write. Without this such an address is
     /// an error of [`build`](Self::build).
     ///
     /// # Example

@@ -29,12 +29,7 @@ pub(super) async fn dial(
         Endpoint::Unix { path } => return UnixStream::connect(path).await.map(Stream::Unix),
         Endpoint::Tcp { host, port } => (host, port),
         Endpoint::Sentinels { sentinels, master } => {
-            // The last part of the time is for the master.
-            let parts = u32::try_from(sentinels.len() + 1).expect("an address names few");
-            let patience = deadline / parts;
-            let asking = sentinels::master(&sentinels, &master, tls.as_ref(), patience);
-            let (host, port) = asking.await?;
-            return tcp::connect(&host, port, tls, &Addresses::default(), patience).await;
+            return sentinels::connect(sentinels, master, tls, deadline).await;
         }
     };
     tcp::connect(&host, port, tls, &known, deadline).await

@@ -1,5 +1,8 @@
-//! A TCP connection, plain or with TLS, a Unix connection, or one of the program's own making, as one type.
+//! A TCP connection, plain or with TLS, a Unix connection, one of the program's own making, or one to a master that Sentinels
+//! name, as one type.
 
+use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -18,6 +21,17 @@ pub(super) enum Stream {
     Unix(UnixStream),
     /// With the node's name.
     Program(String, ProgramStream),
+    /// Breaks when another server is the master.
+    Master(Box<Stream>, Until),
+}
+
+/// Resolves to the reason why a connection must be given up.
+pub(super) struct Until(pub(super) Pin<Box<dyn Future<Output = io::Error>>>);
+
+impl fmt::Debug for Until {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Until")
+    }
 }
 
 impl Stream {
@@ -31,6 +45,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => Some(stream),
             Self::Tls(stream) => Some(stream.tcp()),
+            Self::Master(stream, _) => stream.tcp(),
             Self::Unix(_) | Self::Program(..) => None,
         }
     }
@@ -45,6 +60,7 @@ impl Stream {
                 path.unwrap_or_default().into_owned()
             }),
             Self::Program(name, _) => Ok(name.clone()),
+            Self::Master(stream, _) => Ok(stream.peer()),
         }
         // It ended already.
         .unwrap_or_default()
@@ -62,6 +78,10 @@ impl AsyncRead for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Program(_, stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Master(stream, until) => match until.0.as_mut().poll(context) {
+                Poll::Ready(moved) => Poll::Ready(Err(moved)),
+                Poll::Pending => Pin::new(&mut **stream).poll_read(context, buffer),
+            },
         }
     }
 }
@@ -77,6 +97,7 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Program(_, stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Master(stream, _) => Pin::new(&mut **stream).poll_write(context, bytes),
         }
     }
 
@@ -86,6 +107,7 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
             Self::Program(_, stream) => Pin::new(stream).poll_flush(context),
+            Self::Master(stream, _) => Pin::new(&mut **stream).poll_flush(context),
         }
     }
 
@@ -95,6 +117,7 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Program(_, stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Master(stream, _) => Pin::new(&mut **stream).poll_shutdown(context),
         }
     }
 }

@@ -12,7 +12,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from servers import Server  # noqa: E402
+from servers import Connection, Server  # noqa: E402
 
 MASTER = "locks"
 BUSY, UNAVAILABLE, LOST = 75, 69, 70
@@ -77,16 +77,15 @@ class Set:
         told = dict(zip(words[::2], words[1::2]))
         return [f"{name}:{told.get(name)}" for name in ("num-slaves", "num-other-sentinels")]
 
+    def names_the_replica(self, sentinel):
+        port = str(self.replica.port).encode()
+        return sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)[1][1][1] == port
+
     def fail_over(self):
         """Kills the master, and waits for the replica to be the one that a majority of the Sentinels name."""
         self.master.kill()
         self.servers.remove(self.master)
-        port = str(self.replica.port).encode()
-
-        def named(sentinel):
-            return sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)[1][1][1] == port
-
-        eventually("the replica is the master", lambda: all(map(named, self.sentinels)))
+        eventually("the replica is the master", lambda: all(map(self.names_the_replica, self.sentinels)))
         eventually("it says so", lambda: "role:master" in self.info(self.replica))
 
     def command(self, *words, address=None):
@@ -149,28 +148,61 @@ def lost(locks):
     assert holder.returncode == LOST, f"the first holder: {holder.returncode}: {out}{error}"
 
 
+def planned(locks):
+    """A master that was followed and still serves gets no locks any more, and a client that stays takes them on its follower."""
+    agent = locks.command("agent", "--port", "0")
+    line = next(line for line in agent.stdout if "find the agent under" in line)
+    port = int(line.rsplit(":", 1)[1].split()[0].rstrip("/"))
+    try:
+        there = Connection(port, 2)
+        assert there.send([b"SET", b"before", b"me", b"NX", b"PX", b"60000"])[0] == "+", "the agent takes no lock"
+        assert locks.master.ask("WAIT", "1", "5000") == (":", b"1"), "it was not replicated"
+        locks.sentinels[0].line(f"SENTINEL FAILOVER {MASTER}")
+        eventually("the replica is the master", lambda: all(map(locks.names_the_replica, locks.sentinels)))
+        # The Sentinels are asked once a second.
+        time.sleep(2.5)
+        set_after = [b"SET", b"after", b"me", b"NX", b"PX", b"60000"]
+        eventually("the agent takes locks again", lambda: there.send(set_after)[0] == "+")
+        # The old master was the other one's replica by then, or would give it as well.
+        locks.ends(BUSY, "run", "after", "-n", "--", "true")
+        locks.ends(BUSY, "run", "before", "-n", "--", "true")
+    finally:
+        agent.kill()
+
+
 def refused(locks):
     """Sentinels that are away or know no such master are named, each with its reason."""
     away = locks.address.replace("/" + MASTER, "/other")
     _, error = locks.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=away)
     assert error.count("watches no master 'other'") == 3, error
+    # One that names something else is outvoted, wherever it stands in the list.
+    wrong = locks.sentinels[2]
+    wrong.line(f"SENTINEL REMOVE {MASTER}")
+    wrong.line(f"SENTINEL MONITOR {MASTER} 127.0.0.1 {locks.replica.port} 2")
+    first = locks.address.split("://")[1].split("/")[0].split(",")
+    address = f"redis+sentinel://{first[2]},{first[0]},{first[1]}/{MASTER}"
+    locks.ends(0, "run", "job", "--", "true", address=address)
+    wrong.line(f"SENTINEL REMOVE {MASTER}")
+    wrong.line(f"SENTINEL MONITOR {MASTER} 127.0.0.1 {locks.master.port} 2")
     # Two of three that are down or silent cost time alone.
     locks.sentinels[0].process.send_signal(signal.SIGSTOP)
     locks.sentinels[1].kill()
     locks.servers.remove(locks.sentinels[1])
     locks.ends(0, "run", "job", "--", "true")
     # A replica that a Sentinel takes for the master is not believed.
-    replica = f"sentinel monitor wrong 127.0.0.1 {locks.replica.port} 1"
-    locks.sentinels[2].line(replica)
+    locks.sentinels[2].line(f"SENTINEL MONITOR wrong 127.0.0.1 {locks.replica.port} 1")
     address = f"redis+sentinel://127.0.0.1:{locks.sentinels[2].port}/wrong"
     _, error = locks.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=address)
     assert "not the master" in error, error
+    _, error = locks.ends(UNAVAILABLE, "wait", "job", "-w", "1s", address=address)
+    assert "is a replica" in error, error
 
 
 CHECKS = [
     ("taken, seen and given back", well),
     ("kept over a failover", over),
     ("lost by a failover", lost),
+    ("a failover that somebody asks for", planned),
     ("what cannot be found", refused),
 ]
 

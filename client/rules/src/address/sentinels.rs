@@ -10,6 +10,12 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
         Some((login, location)) => (Some(login), location),
         None => (None, rest),
     };
+    if login.is_some_and(|login| login.contains([',', '@'])) {
+        return Err(
+            "one login stands before all hosts, with ',' as %2C and '@' as %40; Sentinels are asked without one"
+                .to_owned(),
+        );
+    }
     let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
     if location.contains('?') {
         return Err("options after '?' are not known for Sentinels".to_owned());
@@ -86,6 +92,7 @@ mod tests {
             ("s1,/m", "host is missing"),
             ("s1,S1:26379/m", "twice"),
             ("s1:0/m", "not a port"),
+            ("s1,a:s3cret@s2/m", "%2C"),
             ("s1/my master", "blanks"),
             ("s1/m(1)", "letters"),
             ("s1/m/x", "database"),

@@ -116,7 +116,7 @@ fn of_failover(examined: &Examined) -> Option<Finding> {
         found(
             Severity::Problem,
             "fails-over",
-            "its replicas have a lock a moment later: a failover may lose one that was just taken, and then it has two holders",
+            "its replicas have a lock a moment later: a failover may lose it, and then it has two holders",
             "list independent nodes instead, or have the resource refuse late writes",
         )
     })

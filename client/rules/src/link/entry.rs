@@ -14,6 +14,8 @@ use crate::votes::Identity;
 #[derive(Debug)]
 pub(super) struct Entry {
     drift: Drift,
+    /// Where a server follows another, no other client waits either: to wait alone would protect nothing.
+    fails_over: bool,
     /// Who answered last.
     id: Option<Arc<str>>,
     /// When whoever answers now was first seen here, if it does not know what was granted here before, and why it does not.
@@ -30,9 +32,11 @@ enum Newcomer {
 }
 
 impl Entry {
-    pub(super) fn new(drift: Drift) -> Self {
+    /// `fails_over`: whether the others take whoever answers for the same node.
+    pub(super) fn new(drift: Drift, fails_over: bool) -> Self {
         Self {
             drift,
+            fails_over,
             id: None,
             newcomer: None,
         }
@@ -47,7 +51,7 @@ impl Entry {
         let Ok(identity) = identity else { return false };
         let before = self.id.replace(Arc::clone(&identity.id));
         let is_other = before.is_some_and(|before| before != identity.id);
-        if is_other {
+        if is_other && !self.fails_over {
             self.newcomer = Some((now, Newcomer::Other));
         }
         is_other

@@ -173,6 +173,9 @@ impl Login {
                 }
                 Err(_) => {}
             },
+            Asked::Role if matches!(reply, OwnedFrame::Error(_)) => {
+                return Err(meaning::refusal(reply));
+            }
             Asked::Role if sentinel::is_master(reply) != Some(true) => {
                 return Err(unreachable(
                     "the server that the Sentinels name is not the master: a failover is under way",

@@ -152,6 +152,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(index: NodeIndex, address: NodeAddress, settings: &Settings) -> Self {
+        let fails_over = address.endpoint.fails_over();
         Self {
             index,
             label: Arc::from(address.to_string()),
@@ -159,7 +160,7 @@ impl Link {
             client_name: Arc::clone(&settings.client_name),
             deadline_max: settings.node_deadline_max,
             votes_by: settings.votes_by,
-            entry: Entry::new(settings.drift),
+            entry: Entry::new(settings.drift, fails_over),
             state: State::Idle,
             second: Second::default(),
             waiting: VecDeque::new(),

@@ -43,7 +43,7 @@ pub enum BuildError {
     },
     /// A node may be followed by a server without the locks that it took last, and nobody has agreed to that.
     #[error(
-        "{0} fails over: a failover may lose a lock that was just taken, and then it has two holders; accept that with \
+        "{0} fails over: a failover may lose a lock, which then has two holders; accept that with \
          accept_failover(), or list independent nodes"
     )]
     FailsOver(Arc<str>),

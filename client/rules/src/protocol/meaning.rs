@@ -330,7 +330,8 @@ fn delay(text: &str) -> Option<Duration> {
     }
 }
 
-fn shown(text: &str) -> Arc<str> {
+/// A node's words as they may be shown: no control characters, and not many.
+pub(super) fn shown(text: &str) -> Arc<str> {
     let cut = text.chars().take(TEXT_CHARACTERS_MAX);
     Arc::from(
         cut.map(|c| if c.is_control() { ' ' } else { c })

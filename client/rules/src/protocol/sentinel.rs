@@ -3,7 +3,7 @@
 use redis_protocol::resp2::types::OwnedFrame;
 
 use super::reply::{Incoming, Replies};
-use super::request;
+use super::{meaning, request};
 
 /// A question to a Sentinel, and its answer as it comes in.
 #[derive(Debug)]
@@ -67,11 +67,11 @@ impl MasterQuestion {
         };
         match reply {
             OwnedFrame::Null => Err(self.unknown()),
-            OwnedFrame::Error(error) => Err(format!("it says: {error}")),
+            OwnedFrame::Error(error) => Err(format!("it says: {}", meaning::shown(error))),
             OwnedFrame::Array(parts) if let [host, port] = parts.as_slice() => {
                 let port = text(port).and_then(|port| port.parse().ok());
                 match text(host).zip(port) {
-                    Some((host, port)) if !host.is_empty() && port != 0 => Ok((host, port)),
+                    Some((host, port)) if is_host(&host) && port != 0 => Ok((host, port)),
                     _ => Err("its answer names no host and port".to_owned()),
                 }
             }
@@ -90,6 +90,14 @@ pub(crate) fn is_master(reply: &OwnedFrame) -> Option<bool> {
     Some(role.trim_ascii() == b"master")
 }
 
+fn is_host(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= HOST_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// RFC 1035, and more than an IPv6 address takes.
+const HOST_BYTES_MAX: usize = 255;
 const NULL_ARRAY: &[u8] = b"*-1\r\n";
 const READ_BYTES: usize = 512;
 
@@ -119,6 +127,8 @@ mod tests {
             (b"-NOAUTH Authentication required.\r\n", "NOAUTH"),
             (b"*2\r\n$3\r\ndb1\r\n$5\r\n66379\r\n", "no host and port"),
             (b"*2\r\n$0\r\n\r\n$4\r\n6379\r\n", "no host and port"),
+            (b"*2\r\n$3\r\nd\x1b1\r\n$4\r\n6379\r\n", "no host and port"),
+            (b"-A \x1b[31mb\r\n", "it says: A  [31mb"),
             (b":1\r\n", "no host and port"),
         ] {
             let error = answered(bytes).expect_err("no master");

@@ -33,7 +33,7 @@ pub(super) async fn connect(
         tls: tls.clone(),
         patience: deadline / 2,
     };
-    let named = sentinels.named().await?;
+    let (named, _) = sentinels.named(false).await?;
     let (host, port) = &named;
     let known = Addresses::default();
     let connecting = tcp::connect(host, *port, tls, &known, deadline / 2);
@@ -60,10 +60,10 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    /// Whom most of those that answer name; of several, whom the first in the list names. Waits for no others once a majority
-    /// of all agrees.
-    async fn named(&mut self) -> io::Result<Named> {
-        let majority = self.each.len() / 2 + 1;
+    /// Whom most of those that answer name; of several, whom the first in the list names. Says how many do. Unless `all` have to
+    /// answer, waits for no others once a majority of all agrees.
+    async fn named(&mut self, all: bool) -> io::Result<(Named, usize)> {
+        let majority = self.majority();
         let (master, tls, patience) = (&self.master, self.tls.as_ref(), self.patience);
         let mut asking: Vec<_> = self
             .each
@@ -81,23 +81,29 @@ impl Sentinels {
             }
             let most = most_named(answers.iter().flatten().flatten());
             let is_decided = most.as_ref().is_some_and(|(_, count)| *count >= majority);
-            match is_decided || answers.iter().all(Option::is_some) {
+            match is_decided && !all || answers.iter().all(Option::is_some) {
                 true => Poll::Ready(most),
                 false => Poll::Pending,
             }
         });
         match most.await {
-            Some((named, _)) => Ok(named),
+            Some(most) => Ok(most),
             None => Err(nobody(master, answers.into_iter().flatten())),
         }
     }
 
-    /// Waits until they name another one.
+    fn majority(&self) -> usize {
+        self.each.len() / 2 + 1
+    }
+
+    /// Waits until a majority of all names another one: fewer may be wrong while the others are late.
     async fn moved_from(mut self, before: Named) -> io::Error {
         loop {
             sleep(ASK_EVERY).await;
-            if let Ok(named) = self.named().await
+            // A question that is given up costs a connection.
+            if let Ok((named, count)) = self.named(true).await
                 && named != before
+                && count >= self.majority()
             {
                 let (host, port) = named;
                 return io::Error::new(

@@ -292,7 +292,12 @@ fn a_transaction_that_is_undone_leaves_nothing_of_what_is_not_about_keys() {
             assert!(reply.contains("script-time-limit (100 ms)"), "{reply}");
             reply
         };
-        for first in ["SUBSCRIBE a", "HELLO 3", "CLIENT TRACKING ON"] {
+        for first in [
+            "SUBSCRIBE a",
+            "HELLO 3",
+            "AUTH default any",
+            "CLIENT TRACKING ON",
+        ] {
             let mut client = wire(node);
             let reply = undone(&mut client, &[first]);
             assert!(reply.contains("had changed this connection"), "{reply}");

@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// Somebody answers: the node from before, or another one. Says whether it is another one.
+    /// Somebody answers: the node from before, or another one. Says whether it is another one, which grants nothing for now.
     pub(super) fn logged_in(
         &mut self,
         identity: &Result<Identity, Cause>,
@@ -51,10 +51,11 @@ impl Entry {
         let Ok(identity) = identity else { return false };
         let before = self.id.replace(Arc::clone(&identity.id));
         let is_other = before.is_some_and(|before| before != identity.id);
-        if is_other && !self.fails_over {
+        let is_waited_for = is_other && !self.fails_over;
+        if is_waited_for {
             self.newcomer = Some((now, Newcomer::Other));
         }
-        is_other
+        is_waited_for
     }
 
     /// The node is in an earlier state than it has shown before.

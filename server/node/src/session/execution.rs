@@ -199,7 +199,7 @@ impl Queued {
             }
             Some(NodeCommand::Debug) if self.engine_spec().is_some() => Reach::Nothing,
             Some(_) if !flags.contains(Flags::BRIEF) => Reach::Others,
-            Some(NodeCommand::Hello) => Reach::Connection,
+            Some(NodeCommand::Auth | NodeCommand::Hello) => Reach::Connection,
             Some(_) if flags.contains(Flags::PUBSUB) => Reach::Connection,
             Some(_) => Reach::Nothing,
         }
@@ -368,7 +368,7 @@ fn undo_changes(batch: &mut Batch<'_>) -> Result<(), Failure> {
 fn and_closed(error: &ErrorReply) -> ErrorReply {
     let why = String::from_utf8_lossy(error.as_bytes());
     ErrorReply::new(format!(
-        "{why}. It had changed this connection (HELLO, SUBSCRIBE, CLIENT ...), which is closed for that"
+        "{why}. It had changed this connection (AUTH, HELLO, SUBSCRIBE, CLIENT ...), which is closed for that"
     ))
 }
 

@@ -3,6 +3,7 @@
 use quorlock_testkit::Wire;
 
 use crate::machine::{wire, with_node};
+use crate::queued::transact;
 
 const NO_KEY: &str =
     "-NOPERM this user has no permissions to access one of the keys used as arguments";
@@ -73,6 +74,14 @@ fn one_whose_user_is_deleted_is_disconnected_and_gets_nothing() {
         assert_eq!(bob.reply(), "<closed>");
         assert_eq!(admin.ask("RPUSH l e"), ":1");
         assert_eq!(admin.ask("LLEN l"), ":1");
+        // And where the element comes in the transaction that deletes it, before it is disconnected.
+        admin.ask("ACL SETUSER bob on >x +@all ~*");
+        let mut bob = logged_in(node);
+        bob.send(b"BLPOP other 0\r\n");
+        await_blocked(&mut admin, 1);
+        let done = transact(&mut admin, &["ACL DELUSER bob", "RPUSH other e"]);
+        assert_eq!(done, "[:1, :1]");
+        assert_eq!(admin.ask("LLEN other"), ":1");
     });
 }
 

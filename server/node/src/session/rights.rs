@@ -165,7 +165,9 @@ impl Session {
         );
         Some(CommandGuard::new(move |arguments, _| {
             let request = NamedRequest::of(arguments);
-            let (user, _) = node.upgrade()?.access.current(&user)?;
+            let Some((user, _)) = node.upgrade()?.access.current(&user) else {
+                return Some(USER_IS_GONE);
+            };
             let denial = user.check(request.asked()?).err()?;
             let denied = denied(&denial, request, &user, DenialContext::TopLevel);
             lock(&refused).push(denied);
@@ -326,6 +328,8 @@ const ALWAYS_CHECKED: u64 = u64::MAX;
 /// More refusals of one script are not noted: it may try for as long as it runs.
 const SCRIPT_DENIALS_MAX: usize = 16;
 
+/// To a command that has waited, on a connection that is about to be closed for the same reason.
+const USER_IS_GONE: ErrorReply = ErrorReply::fixed("NOPERM this user was deleted");
 const NO_KEY: ErrorReply = ErrorReply::fixed(
     "NOPERM this user has no permissions to access one of the keys used as arguments",
 );

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorlock_client_rules::inspection::findings::{Finding, Severity};
-use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
 use super::remedies::{describe_all, value};
@@ -44,11 +43,11 @@ pub(super) fn examine(directory: &Path, format: Format) -> Result<ExitCode, Fail
         format!(", {kind} on {device}")
     });
     lines.push(format!(
-        "{shown}{on}: {} syncs of 4 KiB took {} (median), {} to {}",
+        "{shown}{on}: {} syncs of 4 KiB took {} us (median), {} to {} us",
         times.len(),
-        show_duration(median),
-        show_duration(*least),
-        show_duration(*most)
+        median.as_micros(),
+        least.as_micros(),
+        most.as_micros()
     ));
     let findings: Vec<Value> = found.iter().map(|one| value(one, &[])).collect();
     let micros = |time: Duration| time.as_micros();
@@ -78,9 +77,9 @@ fn judge(median: Duration, file_system: Option<&str>) -> Option<Finding> {
         found(
             "fast-sync",
             format!(
-                "half of the syncs took less than {}, which is less than a disk needs: a cache that loses its content with the power \
+                "half of the syncs took less than {} us, which is less than a disk needs: a cache that loses its content with the power \
                  may acknowledge them. This is no proof: some disks have caches that outlive the power",
-                show_duration(SYNC_MIN)
+                SYNC_MIN.as_micros()
             ),
             "see that no write cache is on without a battery (cat /sys/block/*/queue/write_cache), that a virtual disk has not \
              cache=unsafe, and that nothing like eatmydata is between; leave trust-fsync no, so that a restart after a loss of power waits",

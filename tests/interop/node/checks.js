@@ -6,7 +6,7 @@ const { setTimeout: sleep } = require("node:timers/promises");
 const Redis = require("ioredis").Redis;
 const { createClient } = require("redis");
 const Redlock = require("redlock").default;
-const { check, delayed, finish, fresh, suffix, urls, version } = require("./report.js");
+const { check, delayed, finish, fresh, onEveryNode, suffix, urls, version } = require("./report.js");
 const { semaphoreChecks, redlockSemaphoreChecks } = require("./semaphores.js");
 const { queueChecks } = require("./queues.js");
 const { rightsChecks } = require("./rights.js");
@@ -118,15 +118,16 @@ async function redlockChecks() {
   });
   await check(`node-redlock: extends${suffix}`, async () => {
     const name = fresh();
-    const lock = await owner.acquire([name], 1000);
-    const extended = await lock.extend(20000);
+    const lock = await onEveryNode(owner.acquire([name], 1000));
+    const extended = await onEveryNode(lock.extend(20000));
     const left = await clients[0].pttl(name);
     assert.ok(left > 10000 && left <= 20000, `time left ${left}`);
     await extended.release();
   });
   await check(`node-redlock: releases on every node${suffix}`, async () => {
     const name = fresh();
-    await (await owner.acquire([name], 10000)).release();
+    const lock = await onEveryNode(owner.acquire([name], 10000));
+    await onEveryNode(lock.release());
     for (const client of serving) assert.equal(await client.exists(name), 0);
   });
   await check(`node-redlock: expires${suffix}`, async () => {
@@ -138,7 +139,7 @@ async function redlockChecks() {
   });
   await check(`node-redlock: a lost lock cannot be extended${suffix}`, async () => {
     const name = fresh();
-    const lock = await owner.acquire([name], 10000);
+    const lock = await onEveryNode(owner.acquire([name], 10000));
     for (const client of serving) await client.del(name);
     await assert.rejects(lock.extend(10000));
   });

@@ -25,6 +25,13 @@ function version(client, name = client) {
   console.log(`version ${client} Node.js ${found.replace(/^v/, "")}`);
 }
 
+// What a call of node-redlock gives, which it does once a majority has answered, when every node has answered.
+async function onEveryNode(call) {
+  const given = await call;
+  await Promise.all(given.attempts);
+  return given;
+}
+
 const fresh = () => `interop:${randomUUID()}`;
 
 function finish() {
@@ -32,4 +39,4 @@ function finish() {
   process.exit(failures ? 1 : 0);
 }
 
-module.exports = { check, delayed, finish, fresh, suffix, urls, version };
+module.exports = { check, delayed, finish, fresh, onEveryNode, suffix, urls, version };

@@ -5,7 +5,7 @@ const assert = require("node:assert/strict");
 const { readFileSync } = require("node:fs");
 const Redis = require("ioredis").Redis;
 const Redlock = require("redlock").default;
-const { check, fresh, urls } = require("./report.js");
+const { check, fresh, onEveryNode, urls } = require("./report.js");
 
 function rulesOf(library) {
   const lines = readFileSync(process.env.QUORLOCK_RIGHTS, "utf8").split("\n");
@@ -28,13 +28,13 @@ async function works(rules) {
   redlock.on("error", () => {});
   try {
     const name = fresh();
-    const lock = await redlock.acquire([name], 3000);
+    const lock = await onEveryNode(redlock.acquire([name], 3000));
     await assert.rejects(redlock.acquire([name], 3000));
     for (const admin of admins) await admin.pexpire(name, 2000);
-    const extended = await lock.extend(5000);
+    const extended = await onEveryNode(lock.extend(5000));
     const left = await Promise.all(admins.map((admin) => admin.pttl(name)));
     if (left.some((one) => one <= 2000)) return false;
-    await extended.release();
+    await onEveryNode(extended.release());
     const there = await Promise.all(admins.map((admin) => admin.exists(name)));
     return there.every((one) => one === 0);
   } catch {

@@ -74,6 +74,11 @@ impl NodeLink {
         Ok(replies)
     }
 
+    /// Why nothing is asked any more.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
     async fn exchange(&mut self, batch: &[Vec<u8>]) -> io::Result<Vec<NodeReply>> {
         self.stream.get_mut().write_all(&batch.concat()).await?;
         let mut replies = Vec::with_capacity(batch.len());

@@ -167,6 +167,9 @@ impl Nodes {
     /// Who a node is whose answers count.
     fn identity_of(&self, node: usize) -> Result<Identity, String> {
         let asked = self.all[node].asked.as_ref().map_err(Clone::clone)?;
+        if let Some(why) = asked.link.failure() {
+            return Err(why.to_owned());
+        }
         counted_identity(&asked.facts, (node, self.all.len()), self.votes_by_address)
     }
 

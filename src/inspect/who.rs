@@ -107,6 +107,9 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
              is what is left of it",
             holder.votes
         ),
+        (LockState::Unknown, Some(_)) if view.silent.is_empty() => format!(
+            "whether '{name}' is held cannot be said: some of {all} nodes have more readers than they name, perhaps one in common"
+        ),
         (LockState::Unknown, _) => format!(
             "whether '{name}' is held cannot be said: {answered} of {all} nodes have answered"
         ),
@@ -120,8 +123,7 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
     let holders = view.holders.iter().take(HOLDERS_MAX);
     let mut lines: Vec<String> = std::iter::once(first).collect();
     lines.extend(holders.flat_map(|holder| describe_holder(holder, nodes)));
-    let more = view.holders.len().saturating_sub(HOLDERS_MAX) as u64;
-    let more = more.saturating_add(view.unshown);
+    let more = view.more_than(view.holders.len().min(HOLDERS_MAX));
     if more > 0 {
         lines.push(format!("  and {more} more"));
     }

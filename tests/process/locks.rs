@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
 
-use quorlock_testkit::{Connection, Process, Wire, eventually};
+use quorlock_testkit::{Connection, NodeProcess, Process, Wire, eventually};
 use serde_json::Value;
 
 use crate::shell::{Ended, Shell};
@@ -385,6 +385,28 @@ fn wait_ends_when_the_lock_is_free_and_takes_nothing() {
     eventually("nobody took it", || {
         shell.quorlock(&["who", "job"]).code == Some(1)
     });
+}
+
+#[test]
+fn a_wait_goes_on_when_the_node_that_it_asks_was_away() {
+    let shell = Shell::new();
+    let mut node = NodeProcess::start(shell.path(), "n1", &["--first-start", "serve"]);
+    eventually("the lock is taken", || {
+        let taken = node.ask(&["SET", "job", "t", "PX", "600000"]);
+        taken.is_ok_and(|reply| reply.contains("OK"))
+    });
+    let url = node.url();
+    let mut command = shell.command(&["wait", "job", "--nodes", &url]);
+    let mut waiting = Process::start(&mut command, &shell.file("wait.out")).unwrap();
+    waiting.await_line("'job' is held");
+    node.kill();
+    node.start_again();
+    eventually("the lock is released", || {
+        let released = node.ask(&["DEL", "job"]);
+        released.is_ok_and(|reply| reply.contains('1'))
+    });
+    waiting.await_line("'job' is free");
+    assert!(waiting.await_end().success());
 }
 
 #[test]

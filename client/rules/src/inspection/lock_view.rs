@@ -1,7 +1,7 @@
 //! One lock as all nodes show it together.
 //!
 //! Invariant: votes are counted over distinct nodes of one cluster. A lock is held where one token has a majority, and not held
-//! only where the nodes that have not answered could give no token a majority.
+//! only where the nodes that have not answered, and those that have more readers than they name, could give no token a majority.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct LockView {
 pub enum LockState {
     /// A majority of the nodes names the same holder.
     Held,
-    /// Too few nodes have answered to say whether it is held.
+    /// Too few nodes have answered, or named all its readers, to say whether it is held.
     Unknown,
     /// Nobody has a majority, and some nodes name a holder: a lock that is being taken or released, or what is left of one.
     Minority,
@@ -111,9 +111,13 @@ impl LockView {
         let holders = holders(views, quorum);
         let most = holders.first().map_or(0, |holder| holder.votes);
         let unheard = views.len().saturating_sub(answered);
+        let cut = distinct(
+            views,
+            |sight| matches!(sight, Sight::Lock(lock) if lock.unshown > 0),
+        );
         let state = match most {
             _ if most >= quorum => LockState::Held,
-            _ if most + unheard >= quorum => LockState::Unknown,
+            _ if most + unheard + cut >= quorum => LockState::Unknown,
             0 => LockState::Free,
             _ => LockState::Minority,
         };
@@ -138,6 +142,13 @@ impl LockView {
             _ => self.holders.len(),
         };
         self.unshown.saturating_add(named as u64)
+    }
+
+    /// How many more there are than these, of those whom a node names and of those who hold it.
+    #[must_use]
+    pub fn more_than(&self, shown: usize) -> u64 {
+        let all = self.holder_count().max(self.holders.len() as u64);
+        all.saturating_sub(shown as u64)
     }
 
     /// Those who hold it: one, or several readers. Nobody where no majority says so.
@@ -300,195 +311,4 @@ fn marks(views: &[NodeView], holders: &[HolderView], old_after: Duration) -> Vec
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::super::sight::LockSight;
-    use super::*;
-
-    fn identity(node: usize) -> Identity {
-        Identity::new(Arc::from(format!("n{node}")), 1)
-    }
-
-    fn holder(token: &str, left_s: u64) -> HolderSight {
-        HolderSight {
-            token: token.as_bytes().to_vec(),
-            left: (left_s > 0).then(|| Duration::from_secs(left_s)),
-            about: About::default(),
-        }
-    }
-
-    fn lock(kind: LockKind, holders: Vec<HolderSight>) -> Sight {
-        Sight::Lock(LockSight {
-            kind,
-            holders,
-            unshown: 0,
-            waiters: Some(2),
-        })
-    }
-
-    /// Five nodes: `-` says nothing, `.` has nothing, `x` has something else, and a letter is a token.
-    fn views(answers: &str) -> Vec<NodeView> {
-        let view = |(node, answer): (usize, char)| {
-            let sight = match answer {
-                '-' => return Err("silent".to_owned()),
-                '.' => Sight::Absent,
-                'x' => Sight::NoLock,
-                token => lock(
-                    LockKind::String,
-                    vec![holder(&token.to_string(), 10 + node as u64)],
-                ),
-            };
-            Ok((identity(node), sight))
-        };
-        answers.chars().enumerate().map(view).collect()
-    }
-
-    fn merge(answers: &str) -> LockView {
-        LockView::merge(&views(answers), HOUR)
-    }
-
-    #[test]
-    fn a_lock_is_held_by_a_majority_and_by_no_minority() {
-        use LockState::{Free, Held, Minority, Unknown};
-        for (answers, state, votes) in [
-            ("aaaaa", Held, 5),
-            ("aaa..", Held, 3),
-            ("aaa--", Held, 3),
-            ("aaabb", Held, 3),
-            (".aa..", Minority, 2),
-            ("aabb.", Minority, 2),
-            ("aabb-", Unknown, 2),
-            ("aa..-", Unknown, 2),
-            ("a...-", Minority, 1),
-            (".....", Free, 0),
-            ("...--", Free, 0),
-            ("..---", Unknown, 0),
-            ("-----", Unknown, 0),
-            ("xx...", Free, 0),
-        ] {
-            let view = merge(answers);
-            assert_eq!(view.state, state, "{answers}");
-            let most = view.holders.first().map_or(0, |holder| holder.votes);
-            assert_eq!(most, votes, "{answers}");
-            assert_eq!(
-                view.held_by().count(),
-                usize::from(state == Held),
-                "{answers}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_node_under_two_addresses_votes_once() {
-        let mut views = views("aa...");
-        views.push(Ok((
-            identity(0),
-            views[0].as_ref().expect("it answers").1.clone(),
-        )));
-        views.push(Ok((
-            identity(1),
-            views[1].as_ref().expect("it answers").1.clone(),
-        )));
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!((view.holders[0].votes, view.answered), (2, 5));
-        assert_ne!(view.state, LockState::Held);
-    }
-
-    #[test]
-    fn a_lock_lasts_until_fewer_than_a_majority_name_its_token() {
-        let left = |answers| merge(answers).holders[0].left.map(|left| left.as_secs());
-        assert_eq!(left("aaaaa"), Some(12), "three are left until then");
-        assert_eq!(left("aaa.."), Some(10));
-        assert_eq!(
-            left("aa..."),
-            Some(11),
-            "nobody can take it on that node before"
-        );
-        let mut views = views("aaa..");
-        for view in &mut views[..3] {
-            *view = Ok((identity(0), lock(LockKind::String, vec![holder("a", 0)])));
-        }
-        views[1] = Ok((identity(1), lock(LockKind::String, vec![holder("a", 0)])));
-        views[2] = Ok((identity(2), lock(LockKind::String, vec![holder("a", 0)])));
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!(view.holders[0].left, None);
-        assert_eq!(view.marks, [Mark::NoTtl]);
-    }
-
-    #[test]
-    fn readers_hold_a_lock_side_by_side_each_with_votes_of_its_own() {
-        let mut views = views(".....");
-        for (node, readers) in ["ab", "ab", "a", "b", "c"].iter().enumerate() {
-            let readers = readers
-                .chars()
-                .map(|one| holder(&one.to_string(), 9))
-                .collect();
-            views[node] = Ok((identity(node), lock(LockKind::Shared, readers)));
-        }
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!((view.state, view.kind), (LockState::Held, LockKind::Shared));
-        let held: Vec<&[u8]> = view.held_by().map(|one| &one.token[..]).collect();
-        assert_eq!(held, [b"a", b"b"]);
-        assert!(view.marks.is_empty(), "{:?}", view.marks);
-    }
-
-    #[test]
-    fn readers_whom_no_node_names_are_counted_where_a_majority_has_them() {
-        let mut views = views(".....");
-        for (node, unshown) in [500, 499, 400, 0].into_iter().enumerate() {
-            let readers = ["a", "b"].map(|one| holder(one, 9)).to_vec();
-            let mut sight = lock(LockKind::Shared, readers);
-            if let Sight::Lock(lock) = &mut sight {
-                lock.unshown = unshown;
-            }
-            views[node] = Ok((identity(node), sight));
-        }
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!((view.unshown, view.holder_count()), (400, 402));
-        views[1] = Err("silent".to_owned());
-        views[2] = Err("silent".to_owned());
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!((view.state, view.unshown), (LockState::Unknown, 0));
-        assert_eq!(merge("aaaaa").holder_count(), 1);
-    }
-
-    #[test]
-    fn votes_that_differ_another_kind_and_age_are_marked() {
-        assert_eq!(merge("aaaab").marks, [Mark::VotesDiffer]);
-        assert_eq!(merge("aaaax").marks, [Mark::NoLock]);
-        assert!(merge("aaa..").marks.is_empty());
-        assert_eq!(merge("aaa-.").silent, [(3, "silent".to_owned())]);
-        let mut views = views("aaaa.");
-        let field = lock(LockKind::Hash, vec![holder("c:1", 9)]);
-        views[4] = Ok((identity(4), field));
-        let view = LockView::merge(&views, HOUR);
-        assert_eq!(
-            (view.kind, &view.marks[..]),
-            (LockKind::String, &[Mark::VotesDiffer][..])
-        );
-        let mut old = holder("a", 9);
-        old.about.held = Some(HOUR);
-        let views = [Ok((identity(0), lock(LockKind::String, vec![old])))];
-        assert_eq!(LockView::merge(&views, HOUR).marks, [Mark::Old]);
-    }
-
-    #[test]
-    fn a_fence_is_shown_where_a_majority_has_taken_it() {
-        let fenced = |fences: [u64; 3]| {
-            let view = |(node, fence): (usize, u64)| {
-                let mut one = holder("a", 9);
-                one.about.fence = Some(fence);
-                one.about.owner = (node == 2).then(|| "rack 4".to_owned());
-                Ok((identity(node), lock(LockKind::String, vec![one])))
-            };
-            let views: Vec<NodeView> = fences.into_iter().enumerate().map(view).collect();
-            LockView::merge(&views, HOUR).holders[0].about.clone()
-        };
-        assert_eq!(fenced([7, 8, 7]).fence, Some(7));
-        assert_eq!(fenced([7, 8, 9]).fence, None);
-        assert_eq!(fenced([7, 8, 9]).owner.as_deref(), Some("rack 4"));
-    }
-
-    const HOUR: Duration = Duration::from_secs(3_600);
-}
+mod tests;

@@ -132,7 +132,8 @@ impl World {
                 || size.waiting > waiting
                 || size.sets > waiting * 3
                 || size.settling > 0
-                || size.lines > waiting
+                // A call for a permit stands in the line of each.
+                || size.lines > waiting * self.plan.permits.map_or(1, |permits| permits as usize)
                 || size.undelivered > 0
                 || size.remembered as u64 > REMEMBERED_MAX + self.plan.names
                 || size.requests > self.plan.nodes * (REQUESTS_KEPT + 4 * operations);

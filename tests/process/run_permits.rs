@@ -1,7 +1,11 @@
 //! `quorlock run --permits`: as many commands at once as there are permits.
 
 use std::fs;
+use std::time::Duration;
 
+use quorlock_testkit::{Process, Wire, pause};
+
+use crate::locks::addresses;
 use crate::run::cluster;
 
 #[test]
@@ -37,6 +41,48 @@ fn each_command_sees_a_permit_of_its_own_and_one_too_many_is_busy() {
         "{}",
         held.stdout
     );
+}
+
+#[test]
+fn who_waits_for_a_permit_asks_little_and_is_woken() {
+    let shell = cluster();
+    let urls = addresses(&shell);
+    let take = |index: usize| format!("SET a:permit:{index} somebody PX 600000");
+    let say = |words: &str| {
+        for url in &urls {
+            Wire::connect(url.as_str()).ask(words);
+        }
+    };
+    (0..3).for_each(|index| say(&take(index)));
+    let words = [
+        "run",
+        "a",
+        "--permits",
+        "3",
+        "--",
+        "sh",
+        "-c",
+        "echo permit $QUORLOCK_PERMIT",
+    ];
+    let mut waiting = Process::start(&mut shell.command(&words), &shell.file("run.out")).unwrap();
+    waiting.await_line("waiting for 'a'");
+    let asked = || -> u64 {
+        let counts = urls.iter().map(|url| {
+            let mut wire = Wire::connect(url.as_str());
+            wire.info("total_commands_processed")
+                .parse::<u64>()
+                .unwrap()
+        });
+        counts.sum()
+    };
+    let before = asked();
+    pause(Duration::from_secs(4));
+    // Each look is a command on five nodes. A call that polls asks three nodes and more eight times a second.
+    let during = asked() - before - urls.len() as u64;
+    assert!(during < 30, "{during} requests in four seconds");
+    say("DEL a:permit:1");
+    waiting.await_line("permit 1");
+    assert!(waiting.await_end().success());
 }
 
 #[test]

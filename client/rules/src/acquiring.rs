@@ -10,6 +10,7 @@ mod in_line;
 mod limit;
 mod pauses;
 mod permit_choice;
+mod permit_lines;
 mod retrying;
 mod time_left;
 mod word_of_changes;
@@ -176,8 +177,9 @@ impl Acquiring {
         if self.limit.left(context.now).is_zero() && self.last.is_some() {
             return self.give_up(context);
         }
-        if !self.checks_line(context) {
-            self.choose_permit(context.now);
+        let is_called = self.is_called_for_permit();
+        self.choose_permit(context.now);
+        if is_called || !self.checks_line(context) {
             self.ask(context);
         }
         Progress::GoesOn

@@ -139,8 +139,8 @@ pub(crate) enum Content {
     TimeLeft(Option<Duration>),
     /// Whether anybody has the lock there; none where the node has not told.
     Exists(Option<bool>),
-    /// How many stand in the line for the lock, or 0 where it is this client's turn.
-    InLine(Result<u64, Cause>),
+    /// How many stand in the line for the lock, or 0 where it is this client's turn; and which permit the lock is, if it is one.
+    InLine(Result<u64, Cause>, Option<u32>),
     /// Who has the lock there, if anybody has.
     Seen(Result<(Identity, Option<Sight>), Cause>),
     /// Whether the node tells of changes, as it was asked to.

@@ -101,7 +101,7 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         // That a key has no end, or is gone, is an answer, and is not told from none.
         Content::TimeLeft(None) | Content::Exists(None) => {}
         // A node that has no lines is as good as any.
-        Content::InLine(Err(_)) | Content::Tracking(_) => {}
+        Content::InLine(Err(_), _) | Content::Tracking(_) => {}
         // Connections are counted where they are made, and so are those that stand.
         Content::Connected(_) => {}
         _ => node.answers += 1,

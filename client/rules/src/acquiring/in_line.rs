@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::permit_choice::PermitChoice;
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
 use crate::answer::{Answer, Content};
@@ -23,6 +24,7 @@ use crate::lines::Way;
 use crate::link::request::{Kind, Subject};
 use crate::link::{Link, fraction};
 use crate::outcome::Cause;
+use crate::permits::permit_of;
 use crate::step::Input;
 use crate::token::Token;
 use crate::votes::{NodeIndex, NodeSet};
@@ -131,9 +133,10 @@ impl InLine {
 
 impl Acquiring {
     /// The name in whose line the call stands, if it does: it waits, it is the one of this client that asks, and what it asks
-    /// for is one lock.
+    /// for is one lock, or one of a few permits.
     fn name_in_line(&self) -> Option<Bytes> {
-        let may_stand = self.has_turn && self.permits.is_none() && self.call.wait != Wait::None;
+        let is_one = self.permits.as_ref().is_none_or(PermitChoice::is_small);
+        let may_stand = self.has_turn && is_one && self.call.wait != Wait::None;
         self.call.name.single().filter(|_| may_stand).cloned()
     }
 
@@ -144,7 +147,8 @@ impl Acquiring {
 
     /// Whether the call stands in line before it asks: this client has just released the lock, and knows of nobody who waits.
     pub(super) fn looks_for_others(&self, context: &mut Context<'_>) -> bool {
-        let may_look = self.name_in_line().is_some() && context.settings.stands_in_line;
+        let is_lock = self.permits.is_none() && self.name_in_line().is_some();
+        let may_look = is_lock && context.settings.stands_in_line;
         let mut links = context.links.iter();
         let has_lines = links.any(|link| link.may_have_lines(context.now));
         let every = LOOKS_EVERY.max(LOOKS_EVERY_ROUNDS * context.round_trip());
@@ -164,6 +168,9 @@ impl Acquiring {
         let asks_in = ASKS_EVERY.mul_f64(0.75 + 0.5 * fraction(context.random));
         self.in_line.since = Some(now);
         self.in_line.asks_at = Some(now.after(asks_in));
+        if self.permits.is_some() {
+            return self.line_up_for_permits(context);
+        }
         let untried = context.lines.untried(&name);
         let token = untried.map(|(_, token)| token);
         let token = token.unwrap_or_else(|| self.call.next_token(context.random));
@@ -205,22 +212,23 @@ impl Acquiring {
         if let Some(before) = context.lines.join(name, node, way, token.clone()) {
             context.unwait(before, name);
         }
-        self.ask_place(node, way, token, context);
+        self.ask_place(name.clone(), (node, way), token, context);
     }
 
     /// Asks the node at which the call waits for its place, or whether the lock is free.
     pub(super) fn ask_place(
         &self,
-        node: NodeIndex,
-        way: Way,
+        name: Bytes,
+        (node, way): (NodeIndex, Way),
         token: Token,
         context: &mut Context<'_>,
     ) -> Rc<Subject> {
-        let (name, ttl) = (self.call.name.clone(), self.call.ttl);
-        let subject = Subject::new_as(self.call.is_shared, name, token, ttl);
+        let permit = self.permits.as_ref().and(permit_of(&name));
+        let subject = Subject::new_as(self.call.is_shared, name.into(), token, self.call.ttl);
         let kind = match way {
             Way::Turns => Kind::Wait {
                 turn: context.turn_at(node),
+                permit: permit.map(|(_, index)| index),
             },
             Way::Changes => Kind::Look { is_tracked: true },
         };
@@ -241,7 +249,10 @@ impl Acquiring {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
         let is_now = is_pausing && reply.round == self.attempts;
         match &reply.content {
-            Content::InLine(answer) => {
+            Content::InLine(answer, Some(permit)) => {
+                self.permit_place_told((reply.node, *permit), answer, context);
+            }
+            Content::InLine(answer, None) => {
                 let (node, token) = context.lines.untried(self.call.name.single()?)?;
                 if is_now && node == reply.node {
                     self.place_told(node, answer, token, context);
@@ -303,10 +314,15 @@ impl Acquiring {
     /// It is this call's turn: it asks at once.
     pub(crate) fn called(&mut self, context: &mut Context<'_>) {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        if !is_pausing {
-            return;
+        if is_pausing && self.may_take_turn(context) {
+            self.called_again(context);
         }
-        if !self.in_line.may_be_called(context.now) {
+    }
+
+    /// Whether the call asks because it is its turn. Where that has failed again and again it does so after a pause.
+    pub(super) fn may_take_turn(&mut self, context: &mut Context<'_>) -> bool {
+        let may = self.in_line.may_be_called(context.now);
+        if !may {
             let (now, random) = (context.now, fraction(context.random));
             let delay = context.settings.retry_delay;
             let pause = delay.pause(self.in_line.failures, random, None);
@@ -315,9 +331,8 @@ impl Acquiring {
                 Stage::Pausing(until) => Stage::Pausing(until.earlier(now.after(pause))),
                 _ => Stage::Pausing(now.after(pause)),
             };
-            return;
         }
-        self.called_again(context);
+        may
     }
 
     /// All nodes are asked at once: they are free, as far as is known.
@@ -329,22 +344,23 @@ impl Acquiring {
 
     /// This client has released the lock: whoever came first has its turn.
     pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
-        if self.in_line.ahead == Some(0) {
+        // Of several permits the node of the line says which one is whose.
+        if self.in_line.ahead == Some(0) && self.permits.is_none() {
             self.called(context);
         }
     }
 
     /// The connection has ended on which the call stood in line: the next node has the line now.
-    pub(crate) fn line_ended(&mut self, context: &mut Context<'_>) {
-        let Some(name) = self.call.name.single() else {
-            return;
-        };
-        let Some((_, token)) = context.lines.untried(name) else {
+    pub(crate) fn line_ended(&mut self, name: &Bytes, context: &mut Context<'_>) {
+        if self.permits.is_some() {
+            self.in_line.ahead = None;
+            self.permit_line_ended(name, context);
+        } else if let Some((_, token)) = context.lines.untried(name) {
+            self.stand_at((0, Way::Turns), token, context);
+        } else {
             // The attempt is under way, and stands in line anew if it fails.
-            context.leave_line(name);
-            return;
-        };
-        self.stand_at((0, Way::Turns), token, context);
+            return context.leave_line(name);
+        }
         if let Stage::Pausing(until) = self.stage {
             // As long as nobody has answered, the call asks again soon.
             let random = fraction(context.random);
@@ -363,14 +379,16 @@ impl Acquiring {
         if !self.in_line.stands() || !has_time || wait_left <= patience {
             return false;
         }
-        let name = self.call.name.single();
-        let place = name.and_then(|name| context.lines.untried(name).zip(context.lines.way(name)));
+        let Some(name) = self.call.name.single().cloned() else {
+            return false;
+        };
+        let place = context.lines.untried(&name).zip(context.lines.way(&name));
         let Some(((node, token), way)) = place else {
             return false;
         };
         self.in_line.ahead = None;
         self.stage = Stage::Pausing(now.after(patience));
-        let subject = self.ask_place(node, way, token, context);
+        let subject = self.ask_place(name, (node, way), token, context);
         self.ask_another(node, &subject, context);
         self.tell(context);
         true

@@ -31,6 +31,8 @@ struct Permit {
     free_at: Option<ClientInstant>,
     /// This client has released it since it was asked for.
     is_released: bool,
+    /// A node has said since then that it is this client's turn to take it.
+    is_called: bool,
 }
 
 impl PermitChoice {
@@ -59,6 +61,20 @@ impl PermitChoice {
         &self.semaphore
     }
 
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether there are so few that a call stands in the line of each.
+    pub(super) fn is_small(&self) -> bool {
+        self.count <= LINES_MAX
+    }
+
+    /// The names of all permits.
+    pub(super) fn names(&self) -> impl Iterator<Item = Bytes> {
+        (0..self.count).map(|index| permit_name(&self.semaphore, index))
+    }
+
     /// The index of the permit that is asked for.
     pub(super) fn index(&self) -> u32 {
         self.chosen
@@ -79,8 +95,10 @@ impl PermitChoice {
         if let Some(free) = self.free(now) {
             self.chosen = free;
             let permit = self.permit();
-            permit.free_at = None;
-            permit.is_released = false;
+            *permit = Permit {
+                holder: permit.holder.take(),
+                ..Permit::default()
+            };
             return;
         }
         self.walked = self.walked.saturating_add(1);
@@ -103,7 +121,9 @@ impl PermitChoice {
         let first = |is_it: &dyn Fn(&Permit) -> bool| {
             (0..self.count).find(|index| is_it(&self.permits[*index as usize]))
         };
-        first(&|permit| permit.is_released).or_else(|| first(&is_over))
+        first(&|permit| permit.is_called)
+            .or_else(|| first(&|permit| permit.is_released))
+            .or_else(|| first(&is_over))
     }
 
     /// The chosen permit was refused. Says whether somebody else has it than when it was asked for before.
@@ -124,6 +144,18 @@ impl PermitChoice {
         }
     }
 
+    /// It is this client's turn to take a permit.
+    pub(super) fn called(&mut self, index: u32) {
+        if let Some(permit) = self.permits.get_mut(index as usize) {
+            permit.is_called = true;
+        }
+    }
+
+    /// Whether it is this client's turn to take one that was not asked for since.
+    pub(super) fn is_called_for(&self) -> bool {
+        self.permits.iter().any(|permit| permit.is_called)
+    }
+
     /// When the first of those that are held is free again, as far as nodes have told.
     pub(super) fn first_free_at(&self, now: ClientInstant) -> Option<ClientInstant> {
         let known = self.permits.iter().filter_map(|permit| permit.free_at);
@@ -132,6 +164,9 @@ impl PermitChoice {
             .reduce(ClientInstant::earlier)
     }
 }
+
+/// Each line costs a request when it is joined and one when it is left.
+const LINES_MAX: u32 = 16;
 
 fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     match other {

@@ -89,10 +89,11 @@ impl Acquiring {
         self.pause(context)
     }
 
-    /// Whether another permit of the semaphore is asked for at once. A call that does not wait asks for each.
+    /// Whether another permit of the semaphore is asked for at once: each once, and then those whose line has called.
     fn has_untried_permit(&self, wait_left: Duration) -> bool {
         let permits = self.permits.as_ref();
-        let is_untried = permits.is_some_and(PermitChoice::has_untried);
+        let has_one = |permits: &PermitChoice| permits.has_untried() || permits.is_called_for();
+        let is_untried = permits.is_some_and(has_one);
         is_untried && (self.call.wait == Wait::None || !wait_left.is_zero())
     }
 
@@ -145,7 +146,7 @@ impl Acquiring {
         let known = Situation {
             round_trip: context.round_trip(),
             is_split: last.is_some_and(|last| last.attempt.is_split()),
-            // Among many permits there is always one whose time is nearly over.
+            // Among several permits there is always one whose time is nearly over.
             time_left: last
                 .filter(|_| self.permits.is_none())
                 .and_then(|last| last.time_left(context.now)),

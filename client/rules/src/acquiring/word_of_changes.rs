@@ -67,13 +67,11 @@ impl Acquiring {
     /// The node that tells of changes says that the lock has changed there: it is asked whether the lock is free.
     pub(crate) fn changed(&mut self, context: &mut Context<'_>) {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        let place = self
-            .call
-            .name
-            .single()
-            .and_then(|name| context.lines.untried(name));
-        if let Some((node, token)) = place.filter(|_| is_pausing) {
-            self.ask_place(node, Way::Changes, token, context);
+        let Some(name) = self.call.name.single().filter(|_| is_pausing) else {
+            return;
+        };
+        if let Some((node, token)) = context.lines.untried(name) {
+            self.ask_place(name.clone(), (node, Way::Changes), token, context);
         }
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Node {
     pub(super) turn_ms: Option<u64>,
     /// The tokens that stood in line for the lock, one after the other, and those that were tried.
     pub(super) waits: Vec<String>,
+    /// The locks in whose lines they stood.
+    pub(super) waits_for: Vec<String>,
     pub(super) tried: Vec<String>,
     /// The locks for which the client stands in line no longer.
     pub(super) unwaits: Vec<String>,
@@ -363,7 +365,7 @@ impl Node {
             ["LOCK.WAIT", _, _, .., "TURN", _] if self.is_without_turns => {
                 "-ERR syntax error\r\n".to_owned()
             }
-            ["LOCK.WAIT", "a", token, ref options @ ..] => self.join_line(token, options),
+            ["LOCK.WAIT", name, token, ref options @ ..] => self.join_line(name, token, options),
             ["LOCK.UNWAIT", name] => {
                 self.unwaits.push(name.to_owned());
                 ":1\r\n".to_owned()

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::cluster_for_tests::{Cluster, TTL};
+use super::cluster_for_tests::{Cluster, Conduct, TTL};
 use crate::OperationId;
+use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
 use crate::outcome::AcquireError;
 use crate::permits::permit_name;
@@ -126,6 +127,110 @@ fn a_permit_of_a_holder_that_died_is_asked_for_when_its_time_is_over() {
     }
     cluster.pass(200 * MS);
     had(&mut cluster, call);
+}
+
+/// Nodes with lines, on which somebody else has all permits, and a call that waits for one.
+fn waiting(permits: u32) -> (Cluster, OperationId) {
+    let mut cluster = Cluster::new(3);
+    take_away(&mut cluster, 0..permits);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(1);
+    }
+    let call = ask(&mut cluster, permits, Wait::Forever);
+    cluster.pass(MS);
+    (cluster, call)
+}
+
+/// The token that stands last in the line of a permit at a node.
+fn in_line(cluster: &Cluster, node: usize, index: u32) -> String {
+    let (name, node) = (format!("a:permit:{index}"), &cluster.nodes[node]);
+    let mut lines = node.waits_for.iter().zip(&node.waits).rev();
+    let (_, token) = lines
+        .find(|(line, _)| **line == name)
+        .expect("it stands there");
+    token.clone()
+}
+
+fn set_free(cluster: &mut Cluster, index: u32) {
+    for node in &mut cluster.nodes {
+        node.keys.remove(&format!("a:permit:{index}"));
+    }
+}
+
+#[test]
+fn a_call_stands_in_the_line_of_each_permit_and_takes_the_one_whose_turn_comes() {
+    for free in 0..3 {
+        let (mut cluster, call) = waiting(3);
+        let names: BTreeSet<_> = cluster.nodes[0].waits_for.iter().cloned().collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert!(cluster.nodes[1].waits.is_empty());
+        let (takes, requests) = (cluster.nodes[0].takes, cluster.nodes[0].requests);
+        cluster.pass(120_000 * MS);
+        assert_eq!(
+            cluster.nodes[0].takes, takes,
+            "nothing is asked for without a turn"
+        );
+        let asked = cluster.nodes[0].requests - requests;
+        assert!(asked <= 24, "{asked} requests in two minutes");
+        let token = in_line(&cluster, 0, free);
+        set_free(&mut cluster, free);
+        cluster.push(0, &format!("a:permit:{free}"), &token);
+        let (index, had) = had(&mut cluster, call);
+        assert_eq!((index, had.to_string()), (free, token));
+        assert_eq!(cluster.nodes[0].takes, takes + 1);
+        assert_eq!(
+            cluster.nodes[0].unwaits.len(),
+            2,
+            "{:?}",
+            cluster.nodes[0].unwaits
+        );
+        assert_eq!(cluster.client.size().lines, 0);
+    }
+}
+
+#[test]
+fn a_turn_that_comes_while_another_permit_is_asked_for_is_not_forgotten() {
+    let (mut cluster, call) = waiting(3);
+    let tokens = [0, 1].map(|index| in_line(&cluster, 0, index));
+    cluster.round_trip = 10 * MS;
+    // The first turn comes to nothing: somebody was sooner.
+    set_free(&mut cluster, 1);
+    cluster.push(0, "a:permit:0", &tokens[0]);
+    cluster.push(0, "a:permit:1", &tokens[1]);
+    cluster.pass(45 * MS);
+    assert_eq!(had(&mut cluster, call).0, 1);
+}
+
+#[test]
+fn the_lines_of_all_permits_move_to_the_next_node_when_the_connection_ends() {
+    let (mut cluster, call) = waiting(3);
+    let tokens = [0, 1, 2].map(|index| in_line(&cluster, 0, index));
+    cluster.conduct(0, Conduct::IsAway);
+    assert_eq!([0, 1, 2].map(|index| in_line(&cluster, 1, index)), tokens);
+    cluster.pass(500 * MS);
+    set_free(&mut cluster, 2);
+    let token = in_line(&cluster, 1, 2);
+    cluster.push(1, "a:permit:2", &token);
+    cluster.pass(1_000 * MS);
+    assert_eq!(had(&mut cluster, call).0, 2);
+}
+
+#[test]
+fn who_gives_up_leaves_the_lines_of_all_permits() {
+    let (mut cluster, call) = waiting(4);
+    cluster.happens(Event::Gone(call));
+    let left: BTreeSet<_> = cluster.nodes[0].unwaits.iter().cloned().collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
+#[test]
+fn where_permits_are_many_they_are_asked_for_one_after_the_other() {
+    let (mut cluster, call) = waiting(40);
+    assert!(cluster.nodes[0].waits.is_empty());
+    set_free(&mut cluster, 17);
+    cluster.pass(100_000 * MS);
+    assert_eq!(had(&mut cluster, call).0, 17);
 }
 
 #[test]

@@ -129,11 +129,12 @@ impl Client {
         self.tell_places(now, &wanted, actions);
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
         // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
-        if let Some(name) = acquiring.call.name.single() {
-            if is_held && acquiring.has_turn() {
-                self.lines.leave(name);
+        let has_taken = is_held && acquiring.has_turn();
+        for name in acquiring.names_in_lines() {
+            if has_taken && acquiring.call.name.single() == Some(&name) {
+                self.lines.leave(&name);
             } else if self.waiters.first(&wanted).is_none() {
-                self.context(now, operation, actions).leave_line(name);
+                self.context(now, operation, actions).leave_line(&name);
             }
         }
         match next {
@@ -174,7 +175,9 @@ impl Client {
                 }
             };
             match self.lines.turn(&name, node, &token) {
-                Turn::Ours => self.with_first(now, &name, actions, Acquiring::called),
+                Turn::Ours => self.with_first(now, &name, actions, |one, context| {
+                    one.called_for(&name, context);
+                }),
                 Turn::Past => {}
                 // Whoever is next need not wait until this turn lapses.
                 Turn::Nobodys => {
@@ -197,8 +200,10 @@ impl Client {
         actions: &mut Vec<Action>,
     ) {
         for name in self.lines.at(node, way) {
-            match self.waiters.first(&Wanted::Lock(name.clone().into())) {
-                Some(first) => self.with_acquiring(now, first, actions, Acquiring::line_ended),
+            match self.first_in_line(&name) {
+                Some(first) => self.with_acquiring(now, first, actions, |one, context| {
+                    one.line_ended(&name, context);
+                }),
                 None => drop(self.lines.leave(&name)),
             }
         }
@@ -212,9 +217,19 @@ impl Client {
         actions: &mut Vec<Action>,
         act: impl FnOnce(&mut Acquiring, &mut Context<'_>),
     ) {
-        if let Some(first) = self.waiters.first(&Wanted::Lock(name.clone().into())) {
+        if let Some(first) = self.first_in_line(name) {
             self.with_acquiring(now, first, actions, act);
         }
+    }
+
+    /// The call that stands in the line for a lock: for itself, or as for one permit of several.
+    fn first_in_line(&self, name: &Bytes) -> Option<OperationId> {
+        let first = self.waiters.first(&Wanted::Lock(name.clone().into()));
+        let of_semaphore = || {
+            let (semaphore, _) = permit_of(name)?;
+            self.waiters.first(&Wanted::PermitOf(semaphore))
+        };
+        first.or_else(of_semaphore)
     }
 
     /// Tells calls that wait for their turn how many came first, where that has changed.

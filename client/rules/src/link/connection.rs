@@ -370,7 +370,11 @@ impl Connection {
             // Without RESP3 a node says nothing of changes, whatever it answers to the request that it do.
             self.tracking.refused();
         }
-        Some(Content::InLine(line::in_line(reply)))
+        let permit = match request.kind {
+            Kind::Wait { permit, .. } => permit,
+            _ => None,
+        };
+        Some(Content::InLine(line::in_line(reply), permit))
     }
 
     /// The same of a reply about who has a lock, and about messages of that.

@@ -388,7 +388,7 @@ impl Link {
                 cause: cause.clone(),
             });
         }
-        if matches!(content, Content::InLine(Ok(_)) | Content::Tracking(true)) {
+        if matches!(content, Content::InLine(Ok(_), _) | Content::Tracking(true)) {
             self.line_closures = 0;
         }
         if let Content::Released(answer) = content {

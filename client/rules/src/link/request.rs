@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     /// Stand in line for the lock, with the token of the next attempt; a turn is to last so long, where that is not as usual.
     Wait {
         turn: Option<Duration>,
+        /// Which permit of a semaphore the lock is, if it is one, so that the answer says so.
+        permit: Option<u32>,
     },
     /// Leave the line.
     Unwait,
@@ -116,7 +118,8 @@ impl Kind {
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
-            Self::Resp3 | Self::Wait { .. } | Self::Unwait => Content::InLine(Err(cause)),
+            Self::Wait { permit, .. } => Content::InLine(Err(cause), permit),
+            Self::Resp3 | Self::Unwait => Content::InLine(Err(cause), None),
             Self::Look { .. } => Content::Seen(Err(cause)),
             Self::Track | Self::Untrack => Content::Tracking(false),
             Self::Info => Content::Info(Err(cause)),
@@ -282,7 +285,7 @@ impl Request {
             Kind::Holder => request::write(out, &[b"GET", name]),
             Kind::TimeLeft => request::write(out, &[b"PTTL", name]),
             Kind::Exists => request::write(out, &[b"EXISTS", name]),
-            Kind::Wait { turn } => {
+            Kind::Wait { turn, .. } => {
                 let is_preferred = self.form == Form::Preferred;
                 let turn = turn.filter(|_| is_preferred && peer.takes_turns);
                 if turn.is_none() {

@@ -54,12 +54,13 @@ impl Node {
         format!(":{reply}\r\n")
     }
 
-    pub(super) fn join_line(&mut self, token: &str, options: &[&str]) -> String {
+    pub(super) fn join_line(&mut self, name: &str, token: &str, options: &[&str]) -> String {
         self.turn_ms = match options {
             ["TURN", turn_ms] => Some(turn_ms.parse().unwrap()),
             _ => None,
         };
         self.waits.push(token.to_owned());
+        self.waits_for.push(name.to_owned());
         format!(":{}\r\n", self.in_line.unwrap_or(0))
     }
 

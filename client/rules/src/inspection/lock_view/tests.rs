@@ -156,17 +156,11 @@ fn readers_whom_no_node_names_are_counted_where_a_majority_has_them() {
 #[test]
 fn nodes_that_do_not_name_all_readers_may_have_one_in_common() {
     let mut views = views(".....");
-    let readers = |node: usize, unshown| {
+    let readers = |node: usize| {
         let named = vec![holder(&format!("of-{node}"), 9), holder("both", 9)];
-        let mut sight = lock(LockKind::Shared, named);
-        if let Sight::Lock(lock) = &mut sight {
-            lock.unshown = unshown;
-        }
-        Ok((identity(node), sight))
+        Ok((identity(node), lock(LockKind::Shared, named)))
     };
-    for node in 0..2 {
-        views[node] = readers(node, 0);
-    }
+    (views[0], views[1]) = (readers(0), readers(1));
     let state = |views: &[NodeView]| LockView::merge(views, HOUR).state;
     assert_eq!(state(&views), LockState::Minority);
     views[2] = Ok((identity(2), lock(LockKind::Shared, vec![holder("c", 9)])));

@@ -1,7 +1,9 @@
 //! How long the disk of a directory takes to write 4 KiB and to sync them, and what file system it is.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,17 +40,69 @@ fn timed(mut file: fs::File, count: usize) -> io::Result<Vec<Duration>> {
 /// The file system that the directory is on, and its device: the longest mount point that leads to it.
 pub(crate) fn file_system(directory: &Path) -> Option<(String, String)> {
     let directory = directory.canonicalize().ok()?;
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounts = text.lines().filter_map(|line| {
-        let mut words = line.split(' ');
+    let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+    mounted(&mounts, &directory)
+}
+
+/// The same from the system's table of mounts.
+fn mounted(mounts: &[u8], directory: &Path) -> Option<(String, String)> {
+    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
+        let mut words = line.split(|byte| *byte == b' ').map(unescaped);
         let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
-        directory
-            .starts_with(point)
-            .then_some((point.len(), device, kind))
+        let leads_here = directory.starts_with(OsStr::from_bytes(&point));
+        leads_here.then_some((point.len(), device, kind))
     });
+    // Of several mounts on one point the last one is seen.
     let (_, device, kind) = mounts.max_by_key(|(length, ..)| *length)?;
-    Some((kind.to_owned(), device.to_owned()))
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(&kind), text(&device)))
+}
+
+/// A word of that table: blanks, tabs, line ends and backslashes are three octal digits behind a backslash (proc(5)).
+fn unescaped(word: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..3).filter(|_| *first == b'\\');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
 }
 
 /// A disk that takes longer for a sync has been asked often enough.
 const LASTS_MAX: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_that_leads_nearest_to_a_directory_is_found_whatever_its_name() {
+        let mounts = b"/dev/sda1 / ext4 rw 0 0\n\
+            tmpfs /run tmpfs rw 0 0\n\
+            /dev/sdb1 /mnt/my\\040disk xfs rw 0 0\n\
+            /dev/sdc1 /mnt/back\\134slash btrfs rw 0 0\n\
+            short\n";
+        let kind = |directory: &str| mounted(mounts, Path::new(directory)).map(|(kind, _)| kind);
+        for (directory, expected) in [
+            ("/var/lib/quorlock", "ext4"),
+            ("/run/quorlock", "tmpfs"),
+            ("/runner", "ext4"),
+            ("/mnt/my disk/n1", "xfs"),
+            ("/mnt/back\\slash", "btrfs"),
+        ] {
+            assert_eq!(kind(directory).as_deref(), Some(expected), "{directory}");
+        }
+        assert_eq!(mounted(b"", Path::new("/")), None);
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Invariant: only a loss of power proves anything. What is found here is what makes it unlikely.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,7 +23,15 @@ pub(super) fn examine(directory: &Path, format: Format) -> Result<ExitCode, Fail
             NO_INPUT,
             format!("no file can be written and synced in {shown}: {error}"),
         )
-        .remedy("name the directory of a node, or one beside it, as a user who may write there")
+        .remedy(match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "make room there: a node that cannot write refuses locks"
+            }
+            ErrorKind::ReadOnlyFilesystem => {
+                "mount it so that it can be written to: a node needs that"
+            }
+            _ => "name the directory of a node, or one beside it, as a user who may write there",
+        })
     })?;
     let file_system = disk_probe::file_system(directory);
     let kind = file_system.as_ref().map(|(kind, _)| kind.as_str());

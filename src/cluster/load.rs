@@ -36,6 +36,8 @@ pub(super) struct CallerFigures {
     pub(super) taken: u64,
     /// Calls that ended without a lock, because no majority of the nodes could vote.
     pub(super) refused: u64,
+    /// Calls that ended without a lock, because others held it all the time.
+    pub(super) busy: u64,
     /// Locks whose holder was told that it has lost them.
     pub(super) lost: u64,
     /// Locks that a caller got while another one had been told that it holds them.
@@ -196,8 +198,7 @@ impl Shared {
                         self.count(|figures| figures.lost += 1);
                     }
                 }
-                // It was held all the time.
-                Err(AcquireError::Busy { .. }) => {}
+                Err(AcquireError::Busy { .. }) => self.count(|figures| figures.busy += 1),
                 Err(_) => {
                     self.count(|figures| figures.refused += 1);
                     sleep(PAUSE).await;
@@ -227,6 +228,7 @@ impl fmt::Display for CallerFigures {
         let Self {
             taken,
             refused,
+            busy,
             lost,
             overlaps,
             ..
@@ -237,6 +239,9 @@ impl fmt::Display for CallerFigures {
         )?;
         if *refused > 0 {
             write!(formatter, ", {refused} calls without a quorum")?;
+        }
+        if *busy > 0 {
+            write!(formatter, ", {busy} calls that waited in vain")?;
         }
         if *lost > 0 {
             write!(formatter, ", {lost} locks lost")?;
@@ -260,6 +265,18 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sums_name_what_went_wrong_and_nothing_else() {
+        let mut figures = CallerFigures {
+            taken: 7,
+            ..CallerFigures::default()
+        };
+        assert_eq!(figures.to_string(), "7 locks taken, 0 with two holders");
+        (figures.refused, figures.busy, figures.lost) = (1, 2, 3);
+        let all = "7 locks taken, 0 with two holders, 1 calls without a quorum, 2 calls that waited in vain, 3 locks lost";
+        assert_eq!(figures.to_string(), all);
+    }
 
     #[test]
     fn a_lock_has_two_holders_where_one_gets_it_within_what_another_was_told() {

@@ -60,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             "--export is for shells and --json for programs; use one of them",
         ));
     }
-    let list = arguments.nodes.list()?;
+    let clusters = arguments.nodes.clusters()?;
+    let list = clusters.taking([arguments.name.as_bytes()])?;
     let ttl = arguments.ttl.of(&list);
     let prefix = list.prefix.clone();
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;

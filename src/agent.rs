@@ -19,10 +19,10 @@ use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::clusters::NodeList;
 use crate::duration;
 use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
-use crate::nodes_file::NodeList;
 use crate::output::Format;
 use crate::runtime;
 use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         )
         .remedy("leave the flags out, or start the unit without its socket unit"));
     }
-    let list = arguments.nodes.list()?;
+    let list = arguments.nodes.clusters()?.only(AGENT)?;
     let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
     remark_on_failover(&redlock);
     let log_filter = start_log(&config)?;
@@ -115,7 +115,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             &json!({ "url": url }),
         );
         serve(agent, signals, &nodes, || {
-            compared(&list, arguments.nodes.list())
+            let clusters = arguments.nodes.clusters();
+            compared(&list, clusters.and_then(|now| now.only(AGENT)))
         })
         .await
     })
@@ -266,6 +267,8 @@ const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 /// Between two looks at nodes of which too few can vote.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const PORT: u16 = 6379;
+/// As it is called where it has too many clusters.
+const AGENT: &str = "an agent";
 const NOT_OF_AGENTS: [&str; 4] = ["appendfsync", "appendonly", "dir", "port"];
 
 const EXAMPLES: &str = "\

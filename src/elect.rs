@@ -44,7 +44,12 @@ pub(crate) struct Arguments {
 
 /// Campaigns, or listens.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let list = arguments.nodes.list()?;
+    let clusters = arguments.nodes.clusters()?;
+    let name = arguments.name.as_bytes();
+    let list = match arguments.listen {
+        true => clusters.having(name),
+        false => clusters.taking([name])?,
+    };
     let ttl = arguments.ttl.of(&list);
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     if !arguments.listen {

@@ -35,7 +35,10 @@ pub(crate) struct Arguments {
 /// Extends the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let token = lock_options::token(&arguments.token)?;
-    let list = arguments.nodes.list()?;
+    let list = arguments
+        .nodes
+        .clusters()?
+        .having(arguments.name.as_bytes());
     let ttl = arguments.ttl.of(&list);
     let redlock = (arguments.nodes).client_of(list, arguments.votes.spare_votes)?;
     runtime::block_on(async {

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use quorlock_client::{Redlock, Release, Token, VotesBy, Wait};
 use quorlock_server::show_duration;
 
+use crate::clusters::{Clusters, NodeList};
 use crate::duration;
 use crate::exit_code::Failure;
 use crate::lock_variables::PREFIX;
 use crate::nodes;
-use crate::nodes_file::NodeList;
 use crate::output::remark;
 use crate::tls_options::TlsFlags;
 
@@ -23,6 +23,7 @@ use crate::tls_options::TlsFlags;
 pub(crate) struct NodeOptions {
     /// The nodes, host:port or redis://..., separated by commas (default: QUORLOCK_NODES, .quorlock/current, nodes.conf)
     ///
+    /// Several clusters share out the names of locks: 'east=a,b,c;west=d,e,f'.
     /// Put passwords into the variable QUORLOCK_NODES and not here: others on this machine can
     /// read a command line.
     #[arg(
@@ -78,29 +79,23 @@ pub(crate) struct VoteOptions {
 }
 
 impl NodeOptions {
-    /// A client for these nodes, of which so many must agree besides a majority: as the file of the nodes says where no
-    /// number is given.
-    pub(crate) fn client(&self, spare_votes: Option<usize>) -> Result<Redlock, Failure> {
-        self.client_of(self.list()?, spare_votes)
-    }
-
-    /// The nodes, and how their votes are counted, as the first source says that names any.
-    pub(crate) fn list(&self) -> Result<NodeList, Failure> {
-        let mut list = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
+    /// The clusters, and how the votes of their nodes are counted, as the first source says that names any: one as a rule.
+    pub(crate) fn clusters(&self) -> Result<Clusters, Failure> {
+        let mut clusters = nodes::resolve(&self.nodes, self.nodes_file.as_deref())?;
         let variable = std::env::var_os(PREFIX).map(|value| {
             let wrong = |_| Failure::usage(format!("{PREFIX} is not UTF-8; nothing was sent"));
             value.into_string().map_err(wrong)
         });
         if let Some(prefix) = self.prefix.clone().map(Ok).or(variable) {
-            list.prefix = prefix?;
+            clusters.set_prefix(&prefix?);
         }
-        if list.prefix.len() > PREFIX_BYTES_MAX {
+        let bytes = clusters.prefix().len();
+        if bytes > PREFIX_BYTES_MAX {
             return Err(Failure::usage(format!(
-                "the prefix of names has {} bytes, and {PREFIX_BYTES_MAX} at most; nothing was sent",
-                list.prefix.len()
+                "the prefix of names has {bytes} bytes, and {PREFIX_BYTES_MAX} at most; nothing was sent"
             )));
         }
-        Ok(list)
+        Ok(clusters)
     }
 
     /// The addresses of these nodes, and how TLS is spoken with them.
@@ -110,7 +105,8 @@ impl NodeOptions {
         (nodes.map(|node| tls.applied_to(node)).collect(), tls)
     }
 
-    /// The same for a list that was read before.
+    /// A client for these nodes, of which so many must agree besides a majority: as the file of the nodes says where no
+    /// number is given.
     pub(crate) fn client_of(
         &self,
         list: NodeList,

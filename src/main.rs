@@ -8,6 +8,7 @@ mod agent;
 mod arguments;
 mod clock;
 mod cluster;
+mod clusters;
 mod command_words;
 mod disk_probe;
 mod duration;

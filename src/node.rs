@@ -115,7 +115,8 @@ fn restored(directory: &Path, format: Format) -> Result<ExitCode, Failure> {
 }
 
 fn sync(nodes: &NodeOptions, trust_disks: bool, format: Format) -> Result<ExitCode, Failure> {
-    let redlock = nodes.client(Some(0))?;
+    let list = nodes.clusters()?.only("node sync")?;
+    let redlock = nodes.client_of(list, Some(0))?;
     let (total, quorum) = (redlock.nodes().len(), redlock.quorum());
     let synced = runtime::block_on(async {
         Ok(match trust_disks {

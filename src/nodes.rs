@@ -7,33 +7,33 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cluster::current;
+use crate::clusters::{Clusters, Groups, NodeList};
 use crate::exit_code::Failure;
-use crate::node_address::{EXAMPLE, complete};
-use crate::nodes_file::NodeList;
+use crate::node_address::EXAMPLE;
+use crate::nodes_file;
 use crate::tls_options::TlsFlags;
 
 /// The variable that names the nodes.
 pub(crate) const VARIABLE: &str = "QUORLOCK_NODES";
 
-/// The nodes, from the first source that names any.
-pub(crate) fn resolve(flag: &[String], file: Option<&Path>) -> Result<NodeList, Failure> {
-    let named = split(&flag.join(","));
-    if !named.is_empty() {
-        return listed(named);
+/// The clusters, from the first source that names any: one as a rule.
+pub(crate) fn resolve(flag: &[String], file: Option<&Path>) -> Result<Clusters, Failure> {
+    if let Some(named) = listed(&flag.join(","))? {
+        return Ok(named);
     }
     if !flag.is_empty() {
         return Err(Failure::usage("--nodes names no node").remedy(EXAMPLE));
     }
     if let Some(file) = file {
-        return NodeList::read(file);
+        return nodes_file::read(file);
     }
     if let Some(named) = from_variable(std::env::var_os(VARIABLE))? {
-        return listed(named);
+        return Ok(named);
     }
     if let Some(nodes) = current::nodes()? {
-        return Ok(nodes);
+        return Ok(Clusters::one(nodes));
     }
-    NodeList::of_machine()?.ok_or_else(|| {
+    nodes_file::of_machine()?.ok_or_else(|| {
         Failure::usage(format!(
             "no nodes are named: there is no --nodes, {VARIABLE} is empty, no cluster was started in this directory or \
              above it, and there is no /etc/quorlock/nodes.conf"
@@ -42,71 +42,34 @@ pub(crate) fn resolve(flag: &[String], file: Option<&Path>) -> Result<NodeList, 
     })
 }
 
-fn listed(nodes: Vec<String>) -> Result<NodeList, Failure> {
-    let nodes = nodes.into_iter().map(complete).collect::<Result<_, _>>()?;
-    Ok(NodeList {
-        nodes,
+fn listed(text: &str) -> Result<Option<Clusters>, Failure> {
+    let list = NodeList {
         tls: TlsFlags::of_environment(),
         ..NodeList::default()
-    })
+    };
+    Clusters::of(&list, Groups::read(text))
 }
 
 /// What the variable names. An empty one is as good as none; one that was filled in must not
 /// send a command to other nodes than its author meant.
-fn from_variable(value: Option<OsString>) -> Result<Option<Vec<String>>, Failure> {
+fn from_variable(value: Option<OsString>) -> Result<Option<Clusters>, Failure> {
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
-    let named = value.to_str().map(split).unwrap_or_default();
-    if named.is_empty() {
+    let named = value.to_str().map(listed).transpose()?.flatten();
+    if named.is_none() {
         let shown = value.to_string_lossy().escape_debug().to_string();
         return Err(
             Failure::usage(format!("{VARIABLE} is \"{shown}\", which names no node"))
                 .remedy(EXAMPLE),
         );
     }
-    Ok(Some(named))
-}
-
-/// Addresses between commas and blanks. One of several Sentinels goes on over commas, up to the name of its master.
-fn split(text: &str) -> Vec<String> {
-    let mut addresses: Vec<String> = Vec::new();
-    let is_open = |address: &String| {
-        let sentinels = address.split_once("+sentinel://");
-        let hosts = |rest: &str| {
-            rest.rsplit('@')
-                .next()
-                .is_some_and(|hosts| hosts.contains('/'))
-        };
-        sentinels.is_some_and(|(_, rest)| !hosts(rest))
-    };
-    let parts = text.split(|c: char| c == ',' || c.is_whitespace());
-    for part in parts.filter(|part| !part.is_empty()) {
-        match addresses.last_mut().filter(|last| is_open(last)) {
-            Some(last) if !part.contains("://") => {
-                last.push(',');
-                last.push_str(part);
-            }
-            _ => addresses.push(part.to_owned()),
-        }
-    }
-    addresses
+    Ok(named)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_may_be_separated_by_commas_and_blanks() {
-        assert_eq!(split(" a,b ,\nc,, "), ["a", "b", "c"]);
-        assert!(split(" , ").is_empty());
-        let sentinels = "redis+sentinel://:to/p@s1:1,s2,[::1]:3/m";
-        assert_eq!(split(&format!("a,{sentinels},b")), ["a", sentinels, "b"]);
-        // Its master is missing: it does not take in another address.
-        let half = ["redis+sentinel://s1,s2", "redis://b"];
-        assert_eq!(split(&half.join(",")), half);
-    }
 
     #[test]
     fn a_flag_without_addresses_is_wrong_usage() {
@@ -126,6 +89,7 @@ mod tests {
             assert!(matches!(from_variable(none), Ok(None)));
         }
         let named = from_variable(Some(OsString::from("a, b")));
-        assert!(matches!(named, Ok(Some(names)) if names == ["a", "b"]));
+        let named = named.expect("it is good").expect("it names nodes");
+        assert_eq!(named.all()[0].nodes, ["redis://a", "redis://b"]);
     }
 }

@@ -7,105 +7,91 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use quorlock_server::config::{self, Config};
 
+use crate::clusters::{Clusters, Groups, NodeList, is_name};
 use crate::duration;
 use crate::exit_code::{Failure, NO_INPUT};
 use crate::tls_options::TlsFlags;
-
-/// The nodes, and how their votes are counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NodeList {
-    /// Addresses, each with its login.
-    pub(crate) nodes: Vec<String>,
-    /// Whether votes are counted by address.
-    pub(crate) votes_by_address: bool,
-    /// Nodes that must agree besides a majority.
-    pub(crate) spare_votes: usize,
-    /// How TLS is spoken with them.
-    pub(crate) tls: TlsFlags,
-    /// What the names of locks begin with on the nodes, before those that are said.
-    pub(crate) prefix: String,
-    /// The length of leases for which none is said.
-    pub(crate) ttl: Option<Duration>,
-}
 
 /// What its lines say, before addresses and login are put together.
 #[derive(Default)]
 struct Lines {
     file: NodeList,
+    groups: Groups,
     user: Option<String>,
     password: Option<String>,
 }
 
-impl NodeList {
-    /// The user's file if there is one, else the machine's, else none.
-    pub(crate) fn of_machine() -> Result<Option<NodeList>, Failure> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-        let config = config.or_else(|| Some(Path::new(&variable("HOME")?).join(".config")));
-        let own = config.map(|folder| folder.join(NAME));
-        let all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
-        for path in all {
-            // A link that leads nowhere was meant to name nodes.
-            let is_absent = fs::symlink_metadata(&path).is_err_and(|error| {
-                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-            });
-            if !is_absent {
-                return NodeList::read(&path).map(Some);
-            }
+/// The user's file if there is one, else the machine's, else none.
+pub(crate) fn of_machine() -> Result<Option<Clusters>, Failure> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(Path::new(&variable("HOME")?).join(".config")));
+    let own = config.map(|folder| folder.join(NAME));
+    let all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
+    for path in all {
+        // A link that leads nowhere was meant to name nodes.
+        let is_absent = fs::symlink_metadata(&path).is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        });
+        if !is_absent {
+            return read(&path).map(Some);
         }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// When it cannot be read, says something else than nodes, or is not safe from other users.
-    pub(crate) fn read(path: &Path) -> Result<NodeList, Failure> {
-        let shown = path.display();
-        let unreadable = |error| Failure::new(NO_INPUT, format!("cannot read {shown}: {error}"));
-        require_file(path)?;
-        let file = File::open(path).map_err(unreadable)?;
-        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
-        if mode & 0o002 != 0 {
-            let what = format!(
-                "every user of this machine can write {shown}, and with it decide where locks are taken"
-            );
-            return Err(Failure::usage(what).remedy(format!("chmod o-w {shown}")));
-        }
-        let mut text = Vec::new();
-        let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
-        read.map_err(unreadable)?;
-        if text.len() as u64 > BYTES_MAX {
-            let what = format!("{shown} has more than {} KiB", BYTES_MAX / 1024);
-            return Err(Failure::usage(what));
-        }
-        let lines = Lines::parse(path, &text)?;
-        let has_password = lines.file.nodes.iter().any(|node| has_login(node));
-        if has_password && mode & 0o004 != 0 {
-            return Err(public(path));
-        }
-        let nodes = &lines.file.nodes;
-        if nodes.is_empty() {
-            let what = format!("{shown} names no node");
-            return Err(Failure::usage(what).remedy("add a line for each: node db1:7001"));
-        }
-        if lines.user.is_some() && lines.password.is_none() {
-            let what = format!("{shown} names a user and no password-file");
-            return Err(
-                Failure::usage(what).remedy("name both, or write the login into the addresses")
-            );
-        }
-        let nodes = nodes.iter().map(|node| lines.with_login(node)).collect();
-        Ok(NodeList {
-            nodes,
-            tls: TlsFlags::of_environment().or(lines.file.tls),
-            ..lines.file
-        })
+/// Reads a file.
+///
+/// # Errors
+/// When it cannot be read, says something else than nodes, or is not safe from other users.
+pub(crate) fn read(path: &Path) -> Result<Clusters, Failure> {
+    let shown = path.display();
+    let unreadable = |error| Failure::new(NO_INPUT, format!("cannot read {shown}: {error}"));
+    require_file(path)?;
+    let file = File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+    if mode & 0o002 != 0 {
+        let what = format!(
+            "every user of this machine can write {shown}, and with it decide where locks are taken"
+        );
+        return Err(Failure::usage(what).remedy(format!("chmod o-w {shown}")));
     }
+    let mut text = Vec::new();
+    let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
+    read.map_err(unreadable)?;
+    if text.len() as u64 > BYTES_MAX {
+        let what = format!("{shown} has more than {} KiB", BYTES_MAX / 1024);
+        return Err(Failure::usage(what));
+    }
+    let mut lines = Lines::parse(path, &text)?;
+    let mut groups = std::mem::take(&mut lines.groups);
+    let mut nodes = groups.clusters.iter().flat_map(|(_, nodes)| nodes);
+    let has_password = nodes.any(|node| has_login(node));
+    if has_password && mode & 0o004 != 0 {
+        return Err(public(path));
+    }
+    if lines.user.is_some() && lines.password.is_none() {
+        let what = format!("{shown} names a user and no password-file");
+        return Err(Failure::usage(what).remedy("name both, or write the login into the addresses"));
+    }
+    for node in groups.clusters.iter_mut().flat_map(|(_, nodes)| nodes) {
+        *node = lines.with_login(node);
+    }
+    let list = NodeList {
+        tls: TlsFlags::of_environment().or(lines.file.tls),
+        ..lines.file
+    };
+    let clusters = Clusters::of(&list, groups).map_err(|failure| {
+        let what = format!("{shown}: {}", failure.what);
+        Failure::usage(what).remedy("each cluster: cluster NAME, and a line for each of its nodes")
+    })?;
+    clusters.ok_or_else(|| {
+        let what = format!("{shown} names no node");
+        Failure::usage(what).remedy("add a line for each: node db1:7001")
+    })
 }
 
 impl Lines {
@@ -148,7 +134,23 @@ impl Lines {
         match (name, value) {
             ("node", _) => {
                 let node = crate::node_address::complete(value.to_owned());
-                self.file.nodes.push(node.map_err(|failure| failure.what)?);
+                let node = node.map_err(|failure| failure.what)?;
+                match self.groups.clusters.last_mut() {
+                    Some((_, nodes)) => nodes.push(node),
+                    None => self.groups.clusters.push((None, vec![node])),
+                }
+            }
+            ("cluster", name) if is_name(name) => {
+                self.groups
+                    .clusters
+                    .push((Some(name.to_owned()), Vec::new()));
+            }
+            ("next-clusters", names) => {
+                let names = names.split(',').map(|name| name.trim().to_owned());
+                self.groups.next = names.collect();
+            }
+            ("cluster", _) => {
+                return Err("a cluster's name has letters, digits, '.', '_' and '-'".to_owned());
             }
             ("user", _) => self.user = Some(value.to_owned()),
             ("votes-by-address", "yes") => self.file.votes_by_address = true,
@@ -247,8 +249,10 @@ pub(crate) fn encoded(text: &str) -> String {
 
 const NAME: &str = "quorlock/nodes.conf";
 const BYTES_MAX: u64 = 64 << 10;
-const DIRECTIVES: [&str; 12] = [
+const DIRECTIVES: [&str; 14] = [
     "node",
+    "cluster",
+    "next-clusters",
     "prefix",
     "ttl",
     "user",
@@ -264,6 +268,8 @@ const DIRECTIVES: [&str; 12] = [
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn file(mode: u32, text: &str) -> (tempfile::TempDir, PathBuf) {
@@ -272,6 +278,40 @@ mod tests {
         fs::write(&path, text).expect("it is written");
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
         (folder, path)
+    }
+
+    fn read_one(path: &Path) -> Result<NodeList, Failure> {
+        read(path)?.only("a test")
+    }
+
+    #[test]
+    fn a_file_names_several_clusters_and_those_of_the_next_list() {
+        let text = "cluster east\nnode db1:7001\nnode db2:7001\nttl 9s\ncluster west\nnode db3:7001\n\
+                    next-clusters east,north";
+        let (_folder, path) = file(0o644, text);
+        let clusters = read(&path).expect("it is good");
+        let named = |list: &NodeList| (list.cluster.clone(), list.nodes.len(), list.ttl);
+        let ttl = Some(Duration::from_secs(9));
+        let all: Vec<_> = clusters.all().iter().map(named).collect();
+        assert_eq!(
+            all,
+            [(Some("east".into()), 2, ttl), (Some("west".into()), 1, ttl)]
+        );
+        assert!(clusters.are_changing());
+        for (text, part) in [
+            (
+                "node db1:7001\ncluster east\nnode db2:7001",
+                "some have none",
+            ),
+            ("cluster east\n", "cluster 'east' names no node"),
+            ("cluster a;b\n", "line 1: a cluster's name has letters"),
+            ("node db1:7001\nnext-clusters a", "have no names"),
+        ] {
+            let (_folder, path) = file(0o644, text);
+            let failure = read(&path).expect_err(text);
+            assert!(failure.what.contains(part), "{text:?}: {}", failure.what);
+            assert!(failure.what.contains("nodes.conf"), "{}", failure.what);
+        }
     }
 
     #[test]
@@ -286,7 +326,7 @@ mod tests {
             secret.display()
         );
         fs::write(&path, text).expect("it is written");
-        let read = NodeList::read(&path).expect("a file of nodes");
+        let read = read_one(&path).expect("a file of nodes");
         assert_eq!(
             read.nodes,
             [
@@ -297,7 +337,7 @@ mod tests {
         );
         assert!(read.votes_by_address && read.spare_votes == 1);
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("it is ours");
-        let failure = NodeList::read(&path).expect_err("others can read the password");
+        let failure = read_one(&path).expect_err("others can read the password");
         assert!(failure.what.contains("holds a password"), "{failure:?}");
     }
 
@@ -315,49 +355,49 @@ mod tests {
             ("node a\0b", "line 1: the line contains a NUL byte"),
         ] {
             let (_folder, path) = file(0o644, text);
-            let failure = NodeList::read(&path).expect_err(text);
+            let failure = read_one(&path).expect_err(text);
             assert!(failure.what.contains(part), "{text:?}: {}", failure.what);
             assert!(failure.what.contains("nodes.conf"), "{}", failure.what);
         }
         let (_folder, path) = file(0o644, &"#".repeat(70_000));
-        let failure = NodeList::read(&path).expect_err("it is too long");
+        let failure = read_one(&path).expect_err("it is too long");
         assert!(failure.what.contains("64 KiB"), "{}", failure.what);
     }
 
     #[test]
     fn what_is_no_file_or_half_a_login_is_refused_and_no_password_is_shown() {
         let (folder, path) = file(0o600, "redis://:secret@db1:7001 redis://:secret@db2:7001");
-        let failure = NodeList::read(&path).expect_err("no directive");
+        let failure = read_one(&path).expect_err("no directive");
         assert!(!failure.what.contains("secret"), "{}", failure.what);
         fs::write(&path, "node db1:7001\nuser locks").expect("it is written");
-        let failure = NodeList::read(&path).expect_err("half a login");
+        let failure = read_one(&path).expect_err("half a login");
         assert!(
             failure.what.contains("no password-file"),
             "{}",
             failure.what
         );
-        let failure = NodeList::read(folder.path()).expect_err("a folder");
+        let failure = read_one(folder.path()).expect_err("a folder");
         assert!(failure.what.contains("it is no file"), "{}", failure.what);
         fs::write(&path, "node unix:///run/@x.sock\npassword-file secret").expect("it is written");
         let secret = folder.path().join("secret");
         fs::write(&secret, "pass").expect("it is written");
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
-        let read = NodeList::read(&path).expect("beside the file");
+        let read = read_one(&path).expect("beside the file");
         assert_eq!(read.nodes, ["unix://:pass@/run/@x.sock"]);
     }
 
     #[test]
     fn others_may_neither_read_a_password_in_it_nor_write_it() {
         let (_folder, path) = file(0o644, "node redis://:secret@db1:7001");
-        let failure = NodeList::read(&path).expect_err("others can read it");
+        let failure = read_one(&path).expect_err("others can read it");
         assert!(!failure.what.contains("secret") && failure.remedy.contains("chmod o-r"));
         let (_folder, path) = file(0o606, "node db1:7001");
-        let failure = NodeList::read(&path).expect_err("others can write it");
+        let failure = read_one(&path).expect_err("others can write it");
         assert!(failure.remedy.contains("chmod o-w"));
         let (_folder, path) = file(0o644, "node db1:7001");
-        assert!(NodeList::read(&path).is_ok(), "it holds no secret");
+        assert!(read_one(&path).is_ok(), "it holds no secret");
         assert_eq!(
-            NodeList::read(Path::new("/nonexistent")).map_err(|failure| failure.code),
+            read_one(Path::new("/nonexistent")).map_err(|failure| failure.code),
             Err(NO_INPUT)
         );
     }

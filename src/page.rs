@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use crate::clusters::NodeList;
 use crate::exit_code::Failure;
 use crate::inspect::overview::Source;
 use crate::lock_options::NodeOptions;
-use crate::nodes_file::NodeList;
 use crate::output::Format;
 use crate::runtime;
 use crate::signals::CaughtSignals;

@@ -40,7 +40,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         ));
     }
     let token = lock_options::token(&arguments.token)?;
-    let redlock = arguments.nodes.client(Some(0))?;
+    let list = arguments
+        .nodes
+        .clusters()?
+        .having(arguments.name.as_bytes());
+    let redlock = arguments.nodes.client_of(list, Some(0))?;
     runtime::block_on(async {
         let release = redlock.release(arguments.name.as_bytes(), &token).await;
         settle_released(&redlock, &release).await;

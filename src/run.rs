@@ -24,12 +24,12 @@ use serde_json::json;
 
 use quorlock_client::{Clock, Guard, LockRequest, Loss, Redlock, SystemClock};
 
+use crate::clusters::NodeList;
 use crate::exit_code::{BUSY, Failure, LOST};
 use crate::holder_options::HolderOptions;
 use crate::lock_options::{
     NodeOptions, SpeechOptions, TtlOptions, VoteOptions, WaitOptions, remark_on_failover,
 };
-use crate::nodes_file::NodeList;
 use crate::output::{Format, remark};
 use crate::signals::CaughtSignals;
 use crate::waiting::{self, Wanted};
@@ -101,7 +101,8 @@ pub(crate) struct Arguments {
 /// Runs the command under the lock. The exit code is the command's.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     arguments.check_names()?;
-    let list = arguments.nodes.list()?;
+    let names = arguments.names.iter().map(|name| name.as_bytes());
+    let list = arguments.nodes.clusters()?.taking(names)?;
     let name = format!("{}{}", list.prefix, arguments.shown().display());
     let textfile = arguments.textfile.as_ref();
     let record = textfile.map(|path| Record::begin(path, &name));

@@ -59,6 +59,7 @@ mod on_wait;
 mod program_name;
 mod redlock;
 mod runtime;
+mod sharded;
 mod shared;
 mod tls_options;
 
@@ -85,6 +86,7 @@ pub use quorlock_client_rules::{
     },
     probe::{NodeState, NodeStatus},
     settings::{Drift, RetryDelay, VotesBy},
+    shards::ShardError,
     statistics::{NodeStatistics, Statistics},
     token::Token,
     votes::Identity,
@@ -97,4 +99,5 @@ pub use quorlock_system_clock::SystemClock;
 pub use redlock::{Redlock, RedlockBuilder};
 #[doc(hidden)]
 pub use runtime::dialer::Dialer;
+pub use sharded::ShardedRedlock;
 pub use tls_options::TlsOptions;

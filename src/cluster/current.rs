@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use super::home::{ClusterHome, DEFAULT_DIRECTORY};
 use super::manifest::Manifest;
 use super::ownership::{self, READABLE, open_own};
+use crate::clusters::NodeList;
 use crate::exit_code::Failure;
-use crate::nodes_file::NodeList;
 use crate::tls_options::TlsFlags;
 
 /// The directory of the cluster last started here or in the nearest directory above.

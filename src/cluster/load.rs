@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::clock;
+use crate::clusters::NodeList;
 use crate::exit_code::Failure;
-use crate::nodes_file::NodeList;
 
 /// Callers at work, until this is dropped.
 #[derive(Debug)]

@@ -41,8 +41,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     let name = checked_name(&arguments.name)?;
     let token = arguments.token.as_deref().map(lock_options::token);
     let token = token.transpose()?;
+    let list = arguments.nodes.clusters()?.having(name);
     runtime::block_on(async {
-        let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
+        let mut nodes = Nodes::connect_to_some(&arguments.nodes, &list).await?;
         let before = look(&mut nodes, name).await;
         let named = token.as_ref().map(Token::as_bytes);
         let holder =

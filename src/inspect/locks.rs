@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use quorlock_client_rules::inspection::lock_view::{LockState, LockView};
 use quorlock_server::show_duration;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::names::{self, Found, Wanted};
 use super::nodes::Nodes;
 use super::{shown, table};
+use crate::clusters::{Clusters, NodeList, heading, of_cluster};
 use crate::duration;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -45,19 +46,35 @@ pub(crate) struct Arguments {
 /// Shows the locks.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
+        let clusters = arguments.nodes.clusters()?;
         loop {
-            let shown = show(arguments, format).await?;
-            match shown {
-                Ok(_) if arguments.watch => tokio::time::sleep(WATCH_EVERY).await,
-                Ok(code) => return Ok(code),
-                Err(error) => return was_written(Err(error)).map(|()| ExitCode::SUCCESS),
+            let mut have_answered = true;
+            for list in clusters.all() {
+                if arguments.watch && is_watched() && *list == clusters.all()[0] {
+                    let _may_be_closed = io::stdout().write_all(CLEAR);
+                }
+                match show(arguments, &clusters, list, format).await? {
+                    Ok(has_answered) => have_answered &= has_answered,
+                    Err(error) => return was_written(Err(error)).map(|()| ExitCode::SUCCESS),
+                }
+            }
+            match (arguments.watch, have_answered) {
+                (true, _) => tokio::time::sleep(WATCH_EVERY).await,
+                (false, true) => return Ok(ExitCode::SUCCESS),
+                (false, false) => return Ok(ExitCode::from(NO_QUORUM)),
             }
         }
     })
 }
 
-async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCode>, Failure> {
-    let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
+/// Shows the locks of a cluster, and returns whether a majority of its nodes has answered.
+async fn show(
+    arguments: &Arguments,
+    clusters: &Clusters,
+    list: &NodeList,
+    format: Format,
+) -> Result<io::Result<bool>, Failure> {
+    let mut nodes = Nodes::connect_to_some(&arguments.nodes, list).await?;
     let wanted = Wanted {
         pattern: arguments.pattern.as_bytes(),
         is_all: arguments.all,
@@ -65,7 +82,8 @@ async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCo
         patience: Duration::MAX,
     };
     let found = names::find(&mut nodes, &wanted).await;
-    let (count, held) = match print(arguments, &mut nodes, &found, format).await {
+    let of = (clusters, list);
+    let counts = match print(arguments, &mut nodes, of, &found, format).await {
         Ok(counts) => counts,
         Err(error) => return Ok(Err(error)),
     };
@@ -73,23 +91,19 @@ async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCo
         .silent()
         .map(|(label, why)| (label.to_owned(), why))
         .collect();
-    let answered = nodes.all.len() - silent.len();
     let all = nodes.all.len();
-    let mut said = String::new();
-    match format {
+    let answered = all - silent.len();
+    let said = match format {
         Format::Text => {
-            let locks = if count == 1 { "lock" } else { "locks" };
-            let _ = write!(said, "{count} {locks}, {held} held; {answered} of {all} nodes answered");
-            // Nothing is wrong while a majority answers, so that cron has nothing to send.
-            for (label, why) in &silent {
-                let _ = write!(said, "\n  no answer: {label}: {}", shown::words(why));
-            }
+            let is_alone = counts.count == 0 && !arguments.watch;
+            let heading = is_alone.then(|| heading(list)).unwrap_or_default();
+            format!("{heading}{}", counts.words(clusters, &silent, all))
         }
-        Format::Json => said = json!({
-            "locks": count, "held": held, "nodes": all, "answered": answered, "complete": !found.is_cut,
-            "silent": silent.iter().map(|(label, why)| json!({ "node": label, "why": why })).collect::<Vec<_>>(),
-        }).to_string(),
-    }
+        Format::Json => {
+            let value = counts.value(clusters, &silent, (all, &found));
+            of_cluster(value, list).to_string()
+        }
+    };
     if let Err(error) = writeln!(io::stdout().lock(), "{said}") {
         return Ok(Err(error));
     }
@@ -106,20 +120,67 @@ async fn show(arguments: &Arguments, format: Format) -> Result<io::Result<ExitCo
         ))
         .remedy("list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"));
     }
-    Ok(Ok(match answered > all / 2 {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(NO_QUORUM),
-    }))
+    Ok(Ok(answered > all / 2))
 }
 
-/// Prints what was found, a batch after the other, and counts it: all, and those that are held.
+/// How many locks were found, how many of them are held, and how many are on another cluster by the next list.
+#[derive(Default)]
+struct Counts {
+    count: usize,
+    held: usize,
+    moving: usize,
+}
+
+impl Counts {
+    fn words(&self, clusters: &Clusters, silent: &[(String, String)], all: usize) -> String {
+        let Self {
+            count,
+            held,
+            moving,
+        } = self;
+        let locks = if *count == 1 { "lock" } else { "locks" };
+        let answered = all - silent.len();
+        let mut said = format!("{count} {locks}, {held} held; {answered} of {all} nodes answered");
+        if clusters.are_changing() {
+            let _ = write!(said, "; {moving} move to another cluster");
+        }
+        // Nothing is wrong while a majority answers, so that cron has nothing to send.
+        for (label, why) in silent {
+            let _ = write!(said, "\n  no answer: {label}: {}", shown::words(why));
+        }
+        said
+    }
+
+    fn value(
+        &self,
+        clusters: &Clusters,
+        silent: &[(String, String)],
+        (all, found): (usize, &Found),
+    ) -> Value {
+        let answered = all - silent.len();
+        let silent = silent
+            .iter()
+            .map(|(label, why)| json!({ "node": label, "why": why }));
+        let mut value = json!({
+            "locks": self.count, "held": self.held, "nodes": all, "answered": answered, "complete": !found.is_cut,
+            "silent": silent.collect::<Vec<_>>(),
+        });
+        if clusters.are_changing() {
+            value["moving"] = self.moving.into();
+        }
+        value
+    }
+}
+
+/// Prints what was found, a batch after the other, and counts it.
 async fn print(
     arguments: &Arguments,
     nodes: &mut Nodes,
+    (clusters, list): (&Clusters, &NodeList),
     found: &Found,
     format: Format,
-) -> io::Result<(usize, usize)> {
-    let (mut count, mut held) = (0, 0);
+) -> io::Result<Counts> {
+    let mut counts = Counts::default();
     let labels: Vec<String> = nodes.labels().into_iter().map(str::to_owned).collect();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let mut rows = Vec::new();
@@ -132,23 +193,30 @@ async fn print(
             if view.state == LockState::Free {
                 continue;
             }
-            count += 1;
-            held += usize::from(view.state == LockState::Held);
+            let moves_to = clusters.moves_to(name);
+            counts.count += 1;
+            counts.held += usize::from(view.state == LockState::Held);
+            counts.moving += usize::from(moves_to.is_some());
             match format {
-                Format::Text => rows.push(row(name, view)),
-                Format::Json => writeln!(out, "{}", shown::value(name, view, &labels))?,
+                Format::Text => rows.push(row(name, view, moves_to)),
+                Format::Json => {
+                    let mut value = of_cluster(shown::value(name, view, &labels), list);
+                    if let Some(to) = moves_to {
+                        value["moves_to"] = to.into();
+                    }
+                    writeln!(out, "{value}")?;
+                }
             }
         }
         out.flush()?;
     }
     if format == Format::Text && (!rows.is_empty() || arguments.watch) {
-        let clears = arguments.watch && is_watched();
-        print_table(&rows, clears)?;
+        print_table(&heading(list), &rows)?;
     }
-    Ok((count, held))
+    Ok(counts)
 }
 
-fn row(name: &[u8], view: &LockView) -> [String; 8] {
+fn row(name: &[u8], view: &LockView, moves_to: Option<&str>) -> [String; 8] {
     let holders: Vec<_> = match view.state {
         LockState::Held => view.held_by().collect(),
         _ => view.holders.iter().collect(),
@@ -162,6 +230,8 @@ fn row(name: &[u8], view: &LockView) -> [String; 8] {
     let held = about.and_then(|about| about.held);
     let fence = about.and_then(|about| about.fence);
     let mut marks: Vec<&str> = view.marks.iter().map(|mark| mark.name()).collect();
+    let moves_to = moves_to.map(|to| format!("moves to '{to}'"));
+    marks.extend(moves_to.as_deref());
     if view.state != LockState::Held {
         marks.insert(
             0,
@@ -185,12 +255,9 @@ fn row(name: &[u8], view: &LockView) -> [String; 8] {
     ]
 }
 
-fn print_table(rows: &[[String; 8]], clears: bool) -> io::Result<()> {
+fn print_table(heading: &str, rows: &[[String; 8]]) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    if clears {
-        out.write_all(CLEAR)?;
-    }
-    writeln!(out, "{}", table::aligned(&HEADINGS, rows))?;
+    writeln!(out, "{heading}{}", table::aligned(&HEADINGS, rows))?;
     out.flush()
 }
 

@@ -50,6 +50,13 @@ enum MemberChange {
         #[command(flatten)]
         nodes: NodeOptions,
     },
+    /// Have the nodes of all listed clusters take no fence up to the largest that any of them was given
+    ///
+    /// Before names of locks move to another cluster, where their fences would begin anew.
+    RaiseFences {
+        #[command(flatten)]
+        nodes: NodeOptions,
+    },
     /// Give a removal up: clients list the nodes that they have listed before
     GiveUp {
         #[command(flatten)]
@@ -61,7 +68,8 @@ enum MemberChange {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     runtime::block_on(async {
         match &arguments.change {
-            None => show(&Nodes::connect(&arguments.nodes).await?, format),
+            None => show(&connect_any(&arguments.nodes).await?, format),
+            Some(MemberChange::RaiseFences { nodes }) => raise_all(nodes, format).await,
             Some(MemberChange::Add { node, nodes }) => {
                 let mut all = connect_with(nodes, node).await?;
                 let size = {
@@ -120,13 +128,37 @@ enum Next {
     Over { goes_on: Option<String> },
 }
 
+/// Fences of a name are above those that it had on another of these clusters.
+async fn raise_all(options: &NodeOptions, format: Format) -> Result<ExitCode, Failure> {
+    let clusters = options.clusters()?;
+    let mut all = Vec::new();
+    for list in clusters.all() {
+        all.extend(different(Nodes::connect(options, list).await?)?.all);
+    }
+    raise_fences(&mut all, None).await?;
+    let (nodes, count) = (all.len(), clusters.all().len());
+    format.result(
+        format_args!(
+            "on {nodes} nodes of {count} clusters each fence is above all that were given"
+        ),
+        &json!({ "outcome": "raised", "nodes": nodes, "clusters": count }),
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn connect_any(options: &NodeOptions) -> Result<Nodes, Failure> {
+    let list = options.clusters()?.only(MEMBERS)?;
+    Nodes::connect(options, &list).await
+}
+
 /// The nodes of the list, each of which is another one.
 async fn connect(options: &NodeOptions) -> Result<Nodes, Failure> {
-    different(Nodes::connect(options).await?)
+    different(connect_any(options).await?)
 }
 
 async fn connect_with(options: &NodeOptions, more: &str) -> Result<Nodes, Failure> {
-    different(Nodes::connect_with(options, more).await?)
+    let list = options.clusters()?.only(MEMBERS)?;
+    different(Nodes::connect_with(options, list, more).await?)
 }
 
 /// One node under two addresses, and nodes of two clusters, are no list. How many there are is looked at by itself.
@@ -318,6 +350,8 @@ fn words(size: &str, next: &Next) -> String {
     }
 }
 
+/// As it is called where it has too many clusters.
+const MEMBERS: &str = "quorlock members";
 const HEADINGS: [&str; 2] = ["NODE", "CLUSTER-SIZE"];
 const EXAMPLES: &str = "\
 Examples:

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use super::node_link::NodeLink;
 use super::shown;
 use crate::clock;
+use crate::clusters::NodeList;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
 use crate::no_quorum;
 use crate::node_address;
-use crate::nodes_file::NodeList;
 use crate::runtime::{all_of, most_of};
 
 /// The nodes of the list, in its order.
@@ -54,21 +54,21 @@ pub(super) struct AskedNode {
 }
 
 impl Nodes {
-    /// Connects to the nodes that the first source names, as the lock commands do.
-    pub(super) async fn connect(options: &NodeOptions) -> Result<Self, Failure> {
-        let list = options.list()?;
-        let (nodes, tls) = options.with_tls(&list);
+    /// Connects to the nodes of a cluster, as the lock commands do.
+    pub(super) async fn connect(options: &NodeOptions, list: &NodeList) -> Result<Self, Failure> {
+        let (nodes, tls) = options.with_tls(list);
         tls.remark_on_plain(&nodes);
-        Self::open(options, &list, Duration::MAX).await
+        Self::open(options, list, Duration::MAX).await
     }
 
     /// The same, and one node more behind them.
-    pub(super) async fn connect_with(options: &NodeOptions, more: &str) -> Result<Self, Failure> {
-        let mut list = options.list()?;
+    pub(super) async fn connect_with(
+        options: &NodeOptions,
+        mut list: NodeList,
+        more: &str,
+    ) -> Result<Self, Failure> {
         list.nodes.push(node_address::complete(more.to_owned())?);
-        let (nodes, tls) = options.with_tls(&list);
-        tls.remark_on_plain(&nodes);
-        Self::open(options, &list, Duration::MAX).await
+        Self::connect(options, &list).await
     }
 
     /// The same without a remark. Each node gets so much time to say who it is, and no more for each later answer.
@@ -103,14 +103,18 @@ impl Nodes {
     }
 
     /// The same where locks are to be seen: fails at once where no node answers.
-    pub(super) async fn connect_to_some(options: &NodeOptions) -> Result<Self, Failure> {
-        let nodes = Self::connect(options).await?;
+    pub(super) async fn connect_to_some(
+        options: &NodeOptions,
+        list: &NodeList,
+    ) -> Result<Self, Failure> {
+        let nodes = Self::connect(options, list).await?;
         match nodes.silent().count() < nodes.all.len() {
             true => Ok(nodes),
             false => {
                 let what = format!(
-                    "none of {} nodes can be asked:{}",
+                    "none of {} nodes{} can be asked:{}",
                     nodes.all.len(),
+                    of_cluster(list),
                     nodes.silent_lines()
                 );
                 let away = nodes.all.iter().map(|node| node.label.as_str());
@@ -326,6 +330,12 @@ impl AskedNode {
             ahead_ms,
         })
     }
+}
+
+/// Which cluster the nodes are of, where there are several.
+fn of_cluster(list: &NodeList) -> String {
+    let cluster = list.cluster.as_ref();
+    cluster.map_or_else(String::new, |name| format!(" of cluster '{name}'"))
 }
 
 fn late<T>() -> Result<T, String> {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::names::{self, Wanted};
 use super::nodes::Nodes;
 use super::{shown, status};
+use crate::clusters::NodeList;
 use crate::duration::whole_ms;
 use crate::exit_code::Failure;
 use crate::lock_options::NodeOptions;
-use crate::nodes_file::NodeList;
 
 /// The nodes that are looked at.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Source {
     /// # Errors
     /// When none are named.
     pub(crate) fn of(options: NodeOptions) -> Result<Self, Failure> {
-        let list = options.list()?;
+        let list = options.clusters()?.only("the page")?;
         Ok(Self { options, list })
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::nodes::{ListedNode, Nodes};
 use super::{shown, table};
+use crate::clusters::{NodeList, heading, of_cluster};
 use crate::duration::whole_ms;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -24,10 +25,23 @@ pub(crate) struct Arguments {
     nodes: NodeOptions,
 }
 
-/// Shows the nodes. The exit code says whether a majority votes.
+/// Shows the nodes. The exit code says whether a majority votes, of each cluster where there are several.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
+    let clusters = arguments.nodes.clusters()?;
+    let mut can_lock = true;
+    for list in clusters.all() {
+        can_lock &= show(arguments, list, format)?;
+    }
+    Ok(match can_lock {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(NO_QUORUM),
+    })
+}
+
+/// Shows the nodes of a cluster, and returns whether a majority votes.
+fn show(arguments: &Arguments, list: &NodeList, format: Format) -> Result<bool, Failure> {
     runtime::block_on(async {
-        let nodes = Nodes::connect(&arguments.nodes).await?;
+        let nodes = Nodes::connect(&arguments.nodes, list).await?;
         let view = nodes.view();
         let verdict = verdict(&view);
         let rows = nodes.all.iter().zip(&view.states);
@@ -37,25 +51,24 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                     .clone()
                     .map(|(node, state)| row(node, state, &nodes))
                     .collect();
-                format!("{}\n{verdict}", table::aligned(&HEADINGS, &rows))
+                let heading = heading(list);
+                format!("{heading}{}\n{verdict}", table::aligned(&HEADINGS, &rows))
             }
             Format::Json => String::new(),
         };
         let described: Vec<Value> = rows.map(|(node, state)| value(node, state)).collect();
-        format.answer(
-            &text,
-            &json!({
-                "votes": view.votes, "quorum": view.quorum, "can_lock": view.has_quorum(), "verdict": verdict,
-                "nodes": described,
-            }),
-        )?;
+        let value = json!({
+            "votes": view.votes, "quorum": view.quorum, "can_lock": view.has_quorum(), "verdict": verdict,
+            "nodes": described,
+        });
+        format.answer(&text, &of_cluster(value, list))?;
         if view.has_quorum() {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(true);
         }
         if let Some(how) = no_quorum::how_to_start(nodes.labels().into_iter()) {
             remark(how);
         }
-        Ok(ExitCode::from(NO_QUORUM))
+        Ok(false)
     })
 }
 

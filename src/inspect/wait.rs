@@ -32,11 +32,12 @@ pub(crate) struct Arguments {
 /// Waits until nobody holds the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let name = checked_name(&arguments.name)?;
+    let list = arguments.nodes.clusters()?.having(name);
     let begun = clock::now();
     let waited = || clock::now().saturating_sub(begun);
     runtime::block_on(async {
         // A list that is wrong, or a local cluster that is down, does not come right by waiting.
-        let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
+        let mut nodes = Nodes::connect_to_some(&arguments.nodes, &list).await?;
         let mut has_said = false;
         loop {
             let view = look(&mut nodes, name).await;
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             tokio::time::sleep(pause(&view).min(left.unwrap_or(LONGEST_PAUSE))).await;
             // Nodes that were away may be back.
             if nodes.silent().next().is_some() {
-                nodes = Nodes::connect(&arguments.nodes).await?;
+                nodes = Nodes::connect(&arguments.nodes, &list).await?;
             }
         }
     })

@@ -29,8 +29,9 @@ pub(crate) struct Arguments {
 /// Shows who holds the lock. The exit code says whether somebody does.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let name = checked_name(&arguments.name)?;
+    let list = arguments.nodes.clusters()?.having(name);
     runtime::block_on(async {
-        let mut nodes = Nodes::connect_to_some(&arguments.nodes).await?;
+        let mut nodes = Nodes::connect_to_some(&arguments.nodes, &list).await?;
         let view = look(&mut nodes, name).await;
         let labels = nodes.labels();
         format.answer(
@@ -66,7 +67,7 @@ pub(super) async fn look(nodes: &mut Nodes, name: &[u8]) -> LockView {
 pub(crate) async fn holder_of(options: &NodeOptions, names: &[OsString]) -> Option<String> {
     let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
     let look = async {
-        let list = options.list().ok()?;
+        let list = options.clusters().ok()?.having(names.first()?);
         let mut nodes = Nodes::open(options, &list, OPENED_SOON).await.ok()?;
         let views = nodes.look(&names, Duration::MAX).await;
         views.iter().find_map(summary)

@@ -50,6 +50,7 @@ mod run_textfile;
 mod run_wait;
 mod scripts;
 mod server;
+mod sharding;
 mod shell;
 mod status;
 mod table;

@@ -18,7 +18,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 19] = [
+const PACKAGES: [Package; 20] = [
     Package {
         folder: "agent/rules/",
         may_know: &["agent-rules", "client-rules", "engine", "clock"],
@@ -130,6 +130,12 @@ const PACKAGES: [Package; 19] = [
     // It connects to nodes as clients do, with TLS.
     Package {
         folder: "src/local_node.rs",
+        may_know: &["client", "client-rules"],
+        examples_may_know: &[],
+    },
+    // It shares names of locks out among clusters as clients do.
+    Package {
+        folder: "src/clusters.rs",
         may_know: &["client", "client-rules"],
         examples_may_know: &[],
     },

@@ -53,6 +53,7 @@ mod register;
 mod releasing;
 mod round;
 pub mod settings;
+pub mod shards;
 pub mod statistics;
 mod step;
 mod syncing_fences;

@@ -21,6 +21,7 @@ mod readers;
 mod rights;
 mod secrets;
 mod several;
+mod sharded;
 mod statistics;
 mod threads;
 mod waiting;

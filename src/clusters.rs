@@ -56,7 +56,7 @@ impl Groups {
     /// changed.
     pub(crate) fn read(text: &str) -> Self {
         let mut groups = Self::default();
-        for part in text.split(';') {
+        for part in parts(text) {
             let mut name: Option<&str> = None;
             let mut nodes = String::new();
             for word in part.split(|c: char| c == ',' || c.is_whitespace()) {
@@ -233,6 +233,31 @@ impl Clusters {
     }
 }
 
+/// What stands between semicolons that end a cluster: one in a login does not.
+fn parts(text: &str) -> Vec<&str> {
+    let is_end = |c: char| c == ',' || c.is_whitespace();
+    let mut parts = Vec::new();
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(at) = rest[from..].find(';').map(|at| from + at) {
+        let before = rest[..at].rsplit(is_end).next().unwrap_or_default();
+        let after = rest[at + 1..].split(is_end).next().unwrap_or_default();
+        let begins_login = |(_, address): (&str, &str)| !address.contains('@');
+        let ends_login = |(login, _): (&str, &str)| !login.contains([':', '/', '=']);
+        if before.split_once("://").is_some_and(begins_login)
+            && after.split_once('@').is_some_and(ends_login)
+        {
+            from = at + 1;
+            continue;
+        }
+        parts.push(&rest[..at]);
+        rest = &rest[at + 1..];
+        from = 0;
+    }
+    parts.push(rest);
+    parts
+}
+
 /// The name of a cluster and its first node, in `east=a`. A node has no '=' so early.
 fn named(word: &str) -> Option<(&str, &str)> {
     let (name, first) = word.split_once('=')?;
@@ -374,6 +399,15 @@ mod tests {
             assert_eq!(read.all()[0].nodes, ["redis://a:1", "redis://b:1"]);
             assert_eq!(read.are_changing(), text.contains("next"), "{text}");
         }
+        // A login may have one, as long as it can be told from the end of a cluster.
+        let login = "redis://:p;ss@a:1,redis://u:;x;@b:1";
+        let read = clusters(&format!("{login};c:1")).expect("it is good");
+        assert_eq!(read.all()[0].nodes.join(","), login);
+        assert_eq!(read.all()[1].nodes, ["redis://c:1"]);
+        assert_eq!(
+            names("redis://a:1;redis://:p@b:1;/run/x@y"),
+            ["a:1", "b:1", "/run/x@y"]
+        );
         // Without names: where the nodes are, in any order and whoever logs in.
         let unnamed = ["a:1,b:1", "c:1,/run/d=e.sock"];
         assert_eq!(names(&unnamed.join(";")), ["a:1,b:1", "/run/d=e.sock,c:1"]);

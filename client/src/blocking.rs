@@ -174,6 +174,13 @@ pub struct LockRequest {
     request: crate::LockRequest,
 }
 
+/// The same request, whose calls block: of a [`ShardedRedlock`](crate::ShardedRedlock), which has no blocking twin.
+impl From<crate::LockRequest> for LockRequest {
+    fn from(request: crate::LockRequest) -> Self {
+        Self { request }
+    }
+}
+
 impl LockRequest {
     /// The length of the lease; see [`LockRequest::ttl`](crate::LockRequest::ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {

@@ -23,6 +23,9 @@ use crate::redlock::Redlock;
 /// `{order 7}:invoice` are on one cluster. A permit is where its semaphore is. The [prefix](crate::RedlockBuilder::prefix)
 /// counts as a part of the name.
 ///
+/// Without `async`: `blocking::LockRequest::from(sharded.lock("backup")?)`, and [`blocking`](crate::blocking)'s `Election` and
+/// `Redlock`, made likewise.
+///
 /// # Example
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -95,8 +95,10 @@ async fn show(
     let answered = all - silent.len();
     let said = match format {
         Format::Text => {
-            let is_alone = counts.count == 0 && !arguments.watch;
-            let heading = is_alone.then(|| heading(list)).unwrap_or_default();
+            let heading = match counts.count == 0 && !arguments.watch {
+                true => heading(list),
+                false => "".into(),
+            };
             format!("{heading}{}", counts.words(clusters, &silent, all))
         }
         Format::Json => {

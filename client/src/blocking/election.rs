@@ -32,6 +32,13 @@ pub struct Election {
     pub(super) election: crate::Election,
 }
 
+/// The same election, whose calls block: of a [`ShardedRedlock`](crate::ShardedRedlock), which has no blocking twin.
+impl From<crate::Election> for Election {
+    fn from(election: crate::Election) -> Self {
+        Self { election }
+    }
+}
+
 impl Election {
     /// What the candidate says about itself; see [`Election::proposal`](crate::Election::proposal).
     pub fn proposal(mut self, proposal: impl AsRef<str>) -> Self {

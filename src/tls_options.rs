@@ -82,6 +82,10 @@ impl TlsFlags {
             Some(("redis+sentinel" | "valkey+sentinel", rest)) if self.tls => {
                 format!("rediss+sentinel://{rest}")
             }
+            Some(("postgresql" | "postgres", rest)) if self.tls && !rest.contains("sslmode=") => {
+                let mark = if rest.contains('?') { '&' } else { '?' };
+                format!("{address}{mark}sslmode=require")
+            }
             _ => address,
         }
     }
@@ -90,7 +94,9 @@ impl TlsFlags {
     pub(crate) fn remark_on_plain(&self, nodes: &[String]) {
         let has_files = self.cacert.is_some() || self.cert.is_some();
         let mut plain = nodes.iter().filter(|node| !node.starts_with("rediss"));
-        let is_remote = |node: &&String| !node.starts_with("unix:");
+        // Another system says so in its own way.
+        let is_remote =
+            |node: &&String| !node.starts_with("unix:") && !node.starts_with("postgres");
         if has_files && let Some(node) = plain.find(is_remote) {
             let node = node.rsplit('@').next().unwrap_or_default();
             output::remark(format_args!(

@@ -82,8 +82,13 @@ const PACKAGES: [Package; 20] = [
     },
     Package {
         folder: "client/",
-        may_know: &["client", "client-rules", "clock", "system-clock"],
+        may_know: &["client", "client-rules", "gateway", "clock", "system-clock"],
         examples_may_know: &["server"],
+    },
+    Package {
+        folder: "gateway/",
+        may_know: &["gateway", "client-rules"],
+        examples_may_know: &[],
     },
     Package {
         folder: "server/",

@@ -67,6 +67,7 @@ pub use answer::{Answer, ExtendAnswer, FenceAnswer, NodeFence};
 pub use link::ConnectionId;
 pub use protocol::request::{
     ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
+    SET_END_ALL_SCRIPT, SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT,
 };
 pub use protocol::sentinel::MasterQuestion;
 

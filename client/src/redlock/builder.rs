@@ -80,6 +80,7 @@ impl RedlockBuilder {
     /// Adds a node: `redis://[[user]:password@]host[:port][/database]`, the same with `rediss://` for TLS, or `unix:///path`.
     /// The port is 6379 by default. 64 at most. A master that Sentinels name, for whom
     /// [`accept_failover`](Self::accept_failover) is needed: `redis+sentinel://[[user]:password@]host[:port][,host...]/master[/database]`.
+    /// With the feature `postgresql`, and as the only node, a table of PostgreSQL: `postgresql://user[:password]@host[:port]/database`.
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
@@ -370,7 +371,16 @@ impl RedlockBuilder {
             if address.endpoint.fails_over() && !self.accepts_failover {
                 return Err(BuildError::FailsOver(Arc::from(address.to_string())));
             }
+            if let Some(feature) = runtime::missing_feature(&address.endpoint) {
+                let address = Arc::from(address.to_string());
+                return Err(BuildError::NotBuilt { address, feature });
+            }
             addresses.push(address);
+        }
+        let is_alone = addresses.len() == 1;
+        let other = |address: &&NodeAddress| address.endpoint.is_other_system();
+        if let Some(other) = addresses.iter().find(other).filter(|_| !is_alone) {
+            return Err(BuildError::NotAlone(Arc::from(other.to_string())));
         }
         Ok((addresses, self.settings))
     }

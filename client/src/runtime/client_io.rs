@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quorlock_client_rules::action::{Action, Event, broken};
-use quorlock_client_rules::address::{Endpoint, NodeAddress};
+use quorlock_client_rules::address::NodeAddress;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::client::Client;
 use quorlock_client_rules::clock::slice;
@@ -69,7 +69,7 @@ pub(super) struct ClientIo {
     clock: Arc<dyn Clock>,
     commands: mpsc::UnboundedReceiver<Command>,
     dropped: Arc<Dropped>,
-    endpoints: Vec<Endpoint>,
+    nodes: Vec<NodeAddress>,
     connectors: Vec<Option<Connector>>,
     /// Of each node that speaks TLS.
     tls: Vec<Option<Tls>>,
@@ -120,15 +120,14 @@ impl ClientIo {
         let (dialling, dialled) = mpsc::unbounded_channel();
         let speaks = |node: &NodeAddress| tls.clone().filter(|_| node.speaks_tls);
         let tls = nodes.iter().map(speaks).collect();
-        let endpoints: Vec<_> = nodes.iter().map(|node| node.endpoint.clone()).collect();
         Self {
             clock,
             connect_deadline: settings.node_deadline_max,
-            client: Client::new(nodes, settings, Box::new(rand::rng())),
+            client: Client::new(nodes.clone(), settings, Box::new(rand::rng())),
             commands,
             dropped,
-            addresses: endpoints.iter().map(|_| Addresses::default()).collect(),
-            endpoints,
+            addresses: nodes.iter().map(|_| Addresses::default()).collect(),
+            nodes,
             connectors,
             tls,
             dialled,
@@ -402,14 +401,14 @@ impl ClientIo {
     }
 
     fn open(&mut self, id: ConnectionId) {
-        let endpoint = self.endpoints[id.node].clone();
+        let node = self.nodes[id.node].clone();
         let connector = self.connectors[id.node].clone();
         let tls = self.tls[id.node].clone();
         let addresses = self.addresses[id.node].clone();
         let known = addresses.clone();
         let (done, deadline) = (self.dialling.clone(), self.connect_deadline);
         let task = spawn_local(async move {
-            let result = dial(endpoint, connector, tls, known, deadline).await;
+            let result = dial(node, connector, tls, known, deadline).await;
             // The client may have ended.
             let _ended = done.send(Dialled { id, result });
         });

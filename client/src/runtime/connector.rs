@@ -29,7 +29,7 @@ impl Connector {
     {
         Self(Arc::new(move || {
             let connecting = connect();
-            Box::pin(async move { Ok(ProgramStream(Some(Box::new(connecting.await?)))) })
+            Box::pin(async move { Ok(ProgramStream::new(connecting.await?)) })
         }))
     }
 
@@ -53,6 +53,10 @@ trait AnyStream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> AnyStream for S {}
 
 impl ProgramStream {
+    pub(super) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Self {
+        Self(Some(Box::new(stream)))
+    }
+
     fn poll<T>(
         &mut self,
         poll: impl FnOnce(Pin<&mut dyn AnyStream>) -> Poll<io::Result<T>>,

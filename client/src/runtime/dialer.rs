@@ -37,13 +37,6 @@ impl Dialer {
         patience: Duration,
     ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + use<>> {
         let tls = self.tls.clone().filter(|_| address.speaks_tls);
-        dial(
-            address.endpoint.clone(),
-            None,
-            tls,
-            Addresses::default(),
-            patience,
-        )
-        .await
+        dial(address.clone(), None, tls, Addresses::default(), patience).await
     }
 }

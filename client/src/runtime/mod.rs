@@ -12,6 +12,11 @@ pub(crate) mod dialer;
 mod dropped;
 pub(crate) mod handle;
 mod log;
+#[cfg(feature = "postgresql")]
+mod postgresql;
+#[cfg(not(feature = "postgresql"))]
+#[path = "no_postgresql.rs"]
+mod postgresql;
 pub(crate) mod process;
 mod sentinels;
 mod shared_thread;
@@ -27,7 +32,7 @@ pub(crate) mod tls;
 
 use std::sync::Arc;
 
-use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use quorlock_client_rules::outcome::BuildError;
 use quorlock_client_rules::settings::Settings;
 use quorlock_clock::Clock;
@@ -66,4 +71,12 @@ pub(crate) fn start(
     };
     started.map_err(|error| BuildError::Thread(Arc::new(error)))?;
     Ok(Handle::new(commands, dropped))
+}
+
+/// The feature without which such an endpoint cannot be reached, if this crate was built without it.
+pub(crate) fn missing_feature(endpoint: &Endpoint) -> Option<&'static str> {
+    match endpoint {
+        Endpoint::Postgresql { .. } => postgresql::MISSING_FEATURE,
+        _ => None,
+    }
 }

@@ -19,6 +19,8 @@ pub struct NodeFacts {
     pub identity: Option<Identity>,
     /// The commands that it has.
     pub dialect: Dialect,
+    /// Whether it is another system, for which the client itself answers.
+    pub is_other_system: bool,
     /// Its version, with the server's name.
     pub version: String,
     /// What is left of its restart delay.
@@ -97,7 +99,9 @@ impl NodeFacts {
             (!value.is_empty() && value.len() <= VALUE_BYTES_MAX).then(|| value.to_owned())
         };
         let number = |name: &str| field(name)?.parse::<u64>().ok();
+        let gateway = field("quorlock_gateway");
         let (dialect, version) = match (field("quorlock_version"), field("valkey_version")) {
+            _ if let Some(version) = gateway.clone() => (Dialect::Quorlock, version),
             (Some(version), _) => (Dialect::Quorlock, format!("quorlock {version}")),
             (None, Some(version)) => (Dialect::Redis, format!("valkey {version}")),
             (None, None) => {
@@ -110,6 +114,7 @@ impl NodeFacts {
         Ok(Self {
             identity: info.identity,
             dialect,
+            is_other_system: gateway.is_some(),
             version,
             delay_left: info.delay_left,
             is_loading: info.is_loading,
@@ -193,6 +198,12 @@ mod tests {
         let valkey = read("redis_version:7.2.4\r\nvalkey_version:8.0.1\r\ncluster_enabled:1\r\n");
         assert_eq!(valkey.version, "valkey 8.0.1");
         assert!(valkey.is_cluster && valkey.identity.is_none());
+        let other = read("run_id:p\r\nquorlock_gateway:postgresql 15.18\r\n");
+        assert_eq!(
+            (other.dialect, &*other.version),
+            (Dialect::Quorlock, "postgresql 15.18")
+        );
+        assert!(other.is_other_system && !valkey.is_other_system);
         let refused = NodeReply::Error("NOPERM no INFO for you".to_owned());
         assert!(NodeFacts::read(&refused).is_err_and(|text| text.contains("NOPERM")));
     }

@@ -19,8 +19,8 @@ pub enum Dialect {
 #[must_use]
 pub fn opening(address: &NodeAddress) -> Vec<Vec<u8>> {
     let mut questions = Vec::new();
-    if let Some(password) = &address.password {
-        let user = address.user.as_ref().map(String::as_bytes);
+    if let Some((user, password)) = address.requested_login() {
+        let user = user.map(str::as_bytes);
         let words = [Some(&b"AUTH"[..]), user, Some(password.as_bytes())];
         let words: Vec<&[u8]> = words.into_iter().flatten().collect();
         questions.push(request(&words));

@@ -94,13 +94,13 @@ impl Login {
             request::write(out, arguments);
             asked.push_back(what);
         };
-        match (&address.user, &address.password) {
-            (Some(user), Some(password)) => ask(
+        match address.requested_login() {
+            Some((Some(user), password)) => ask(
                 Asked::Must,
                 &[b"AUTH", user.as_bytes(), password.as_bytes()],
             ),
-            (None, Some(password)) => ask(Asked::Must, &[b"AUTH", password.as_bytes()]),
-            _ => {}
+            Some((None, password)) => ask(Asked::Must, &[b"AUTH", password.as_bytes()]),
+            None => {}
         }
         if address.database != 0 {
             let database = address.database.to_string();

@@ -47,6 +47,19 @@ pub enum BuildError {
          accept_failover(), or list independent nodes"
     )]
     FailsOver(Arc<str>),
+    /// Another system is listed beside other nodes. It has the memory of all locks alone, and no vote beside others.
+    #[error("{0} keeps all locks by itself: list it alone, without other nodes")]
+    NotAlone(Arc<str>),
+    /// The address is of another system, for which the crate was built without its feature.
+    #[error(
+        "{address}: this program was built without it: build quorlock-client with the feature {feature}"
+    )]
+    NotBuilt {
+        /// The address.
+        address: Arc<str>,
+        /// The feature.
+        feature: &'static str,
+    },
     /// An address cannot be read.
     #[error(transparent)]
     Address(#[from] AddressError),

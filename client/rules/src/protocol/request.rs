@@ -20,16 +20,15 @@ local t = redis.call('PTTL', KEYS[1]) \
 if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 1";
 
 /// Lets the lock end at another time if it is held under the token.
-pub(crate) const SET_END_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+pub const SET_END_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
 return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
 
 /// The same, and lets it be held under another token from then on.
-pub(crate) const SET_END_AND_TOKEN_SCRIPT: &[u8] =
-    b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
+pub const SET_END_AND_TOKEN_SCRIPT: &[u8] = b"if redis.call('GET', KEYS[1]) == ARGV[1] then \
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2]) return 1 else return 0 end";
 
 /// Lets several locks end at another time, and be held under this token from then on, if all are held under the other one.
-pub(crate) const SET_END_ALL_SCRIPT: &[u8] = b"for _, k in ipairs(KEYS) do \
+pub const SET_END_ALL_SCRIPT: &[u8] = b"for _, k in ipairs(KEYS) do \
 if redis.call('GET', k) ~= ARGV[1] then return 0 end end \
 for _, k in ipairs(KEYS) do redis.call('SET', k, ARGV[3], 'PX', ARGV[2]) end return 1";
 

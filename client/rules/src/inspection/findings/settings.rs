@@ -43,7 +43,7 @@ fn of_node(
             "it serves at once after a crash, also where it has forgotten locks: two may hold one",
             "set restart-delay auto",
         )),
-        facts.cluster_size.is_none().then(|| found(
+        (facts.cluster_size.is_none() && !facts.is_other_system).then(|| found(
             Warning,
             "no-cluster-size",
             "it does not know how many nodes its cluster has: clients with different lists can hold the same lock",

@@ -1,0 +1,23 @@
+//! Locks on other systems, for the client of Quorlock: a connection in memory that answers a client's requests as a node does, and
+//! carries each of them out on another system.
+//!
+//! Invariants: a request is a grant only once the other system has said so. What a system cannot do is refused, with the
+//! name of the system. No script is run: a client's scripts are known by their text, and any other is refused.
+//!
+//! The client's rules do not change: one such address is a cluster of one node, whose one vote is the majority.
+
+#[cfg(feature = "postgresql")]
+mod connection;
+#[cfg(feature = "postgresql")]
+pub mod postgresql;
+#[cfg(feature = "postgresql")]
+mod reply;
+#[cfg(feature = "postgresql")]
+mod request;
+#[cfg(feature = "postgresql")]
+mod request_bytes;
+#[cfg(feature = "postgresql")]
+mod system;
+
+#[cfg(feature = "postgresql")]
+pub use connection::Gateway;

@@ -1,0 +1,76 @@
+//! What a system does for locks: the operations of a client, with the system's answers.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::request::{Acquire, Operation};
+
+/// A system that keeps locks, on one connection.
+///
+/// Operations are carried out in the order in which their futures are polled first.
+pub(crate) trait System {
+    /// How it is called in refusals.
+    fn name(&self) -> &'static str;
+
+    /// What INFO says: one line for each field.
+    fn info(&self) -> Running<String>;
+
+    /// Takes the lock if it is free, or held under the same token.
+    fn acquire(&self, acquire: Acquire) -> Running<Taken>;
+
+    /// Does this to a lock. Says whether the lock was held under the token.
+    fn operate(&self, operation: Operation) -> Running<Done>;
+
+    /// Who holds the lock.
+    fn look(&self, name: Bytes) -> Running<Option<Holder>>;
+
+    /// Has the system tell from now on when this lock is released, and says who holds it after that.
+    fn watch(&mut self, name: Bytes) -> Running<Option<Holder>>;
+
+    /// Nobody waits for the lock any more.
+    fn unwatch(&mut self, name: &Bytes) -> Running<()>;
+
+    /// The locks that are held.
+    fn list(&self) -> Running<Vec<(Bytes, Holder)>>;
+
+    /// Moves the connection on. A lock that was released, if one was that is watched.
+    fn poll_released(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>>;
+}
+
+/// An operation under way, or the system's words where it refuses it.
+pub(crate) type Running<T> = Pin<Box<dyn Future<Output = Result<T, String>>>>;
+
+/// What became of an attempt to take a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is granted with this fence.
+    Granted(i64),
+    /// It is held: the fence of the name, and the holder's token.
+    Held(i64, Bytes),
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Done,
+    /// Nobody holds the lock.
+    Free,
+    /// Another one holds it.
+    Other,
+    /// The lock has this fence.
+    Fence(i64),
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) token: Bytes,
+    pub(crate) fence: i64,
+    pub(crate) left: Duration,
+    pub(crate) owner: Option<Bytes>,
+}

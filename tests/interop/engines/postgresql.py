@@ -1,0 +1,318 @@
+"""Locks in a table of PostgreSQL: exclusion, loss, fences, waiting, and a server that dies.
+
+usage: postgresql.py PROGRAM. PostgreSQL's server and psql have to be installed. A server of its own for all checks.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from servers import free_port  # noqa: E402
+
+BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
+PATIENCE_SECONDS = 40
+PASSWORD = "s3cr:/@t"
+TABLE = "public.quorlock_locks"
+NAME = "job"
+
+
+def binary(name):
+    found = shutil.which(name)
+    return found or sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"))[-1]
+
+
+def eventually(what, is_so):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+class Postgresql:
+    """A server with a role that owns its database, and one that owns nothing. It refuses to run as root."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+        self.user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        if self.user:
+            shutil.chown(folder, "postgres")
+        self.port = free_port()
+        self.data = os.path.join(folder, "data")
+        self.as_server(binary("initdb"), "-D", self.data, "-U", "postgres", "--auth-local=trust",
+                       "--auth-host=scram-sha-256", "--no-sync")
+        with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as file:
+            file.write(f"port = {self.port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{folder}'\n"
+                       "max_connections = 200\nsynchronous_commit = off\n")
+        self.begin()
+        self.sql("CREATE ROLE locks LOGIN PASSWORD '" + PASSWORD + "'")
+        self.sql("CREATE ROLE guest LOGIN PASSWORD 'guest'")
+        self.sql("CREATE DATABASE locks OWNER locks")
+        self.address = f"postgresql://locks:s3cr%3A%2F%40t@127.0.0.1:{self.port}/locks"
+
+    def as_server(self, *words):
+        done = subprocess.run([*self.user, *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120)
+        assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}"
+
+    def begin(self):
+        log = os.path.join(self.folder, "log")
+        self.as_server(binary("pg_ctl"), "-D", self.data, "-l", log, "-w", "-t", "30", "start")
+
+    def die(self):
+        """As after kill -9: it recovers when it starts again."""
+        self.as_server(binary("pg_ctl"), "-D", self.data, "-m", "immediate", "-w", "stop")
+
+    def sql(self, text, database="postgres"):
+        words = [binary("psql"), "-h", self.folder, "-p", str(self.port), "-U", "postgres", "-d", database, "-qAtX",
+                 "-v", "ON_ERROR_STOP=1", "-c", text]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{text}: {done.stderr}"
+        return done.stdout.strip()
+
+    def row(self, column, name=NAME):
+        return self.sql(f"SELECT {column} FROM {TABLE} WHERE name = '{name}'", "locks")
+
+    def command(self, *words, address=None):
+        # A password is not for a command line, which all users of a machine can read.
+        environment = dict(os.environ, QUORLOCK_NODES=address or self.address)
+        return subprocess.Popen([self.program, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def ends(self, code, *words, address=None):
+        command = self.command(*words, address=address)
+        out, error = command.communicate(timeout=90)
+        assert command.returncode == code, f"{words}: {command.returncode}: {out}{error}"
+        assert PASSWORD not in out + error and "s3cr%3A" not in out + error, f"{words} shows the password"
+        return out, error
+
+    def fence(self, name=NAME):
+        out, _ = self.ends(0, "run", name, "--fence", "--ttl", "20s", "--", "sh", "-c", "echo $QUORLOCK_FENCE")
+        return int(out)
+
+
+def well(server):
+    """A lock is one, is seen, is extended and is given back, and its row stays with its fence."""
+    token, _ = server.ends(0, "acquire", NAME, "--ttl", "60s")
+    server.ends(BUSY, "run", NAME, "-n", "--", "true")
+    shown, _ = server.ends(0, "locks", "--json")
+    assert f'"{NAME}"' in shown, shown
+    shown, _ = server.ends(0, "who", NAME)
+    assert "held" in shown, shown
+    server.ends(0, "extend", NAME, token.strip(), "--ttl", "90s")
+    left = float(server.row("extract(epoch FROM expires_at - clock_timestamp())"))
+    assert 80 < left <= 90, left
+    server.ends(BUSY, "acquire", NAME, "-n")
+    server.ends(0, "release", NAME, token.strip())
+    assert server.row("token IS NULL AND fence > 0") == "t"
+    server.ends(0, "run", NAME, "-n", "--", "true")
+    # Names are bytes, and may be hostile.
+    server.ends(0, "run", "a'; DROP TABLE quorlock_locks; --\n\\", "-n", "--", "true")
+    _, error = server.ends(UNAVAILABLE, "run", "x" * 3000, "-n", "--", "true")
+    assert "at most 2048 bytes" in error, error
+    # Of a table that is lost each name is free, and nothing else happens.
+    assert server.sql(f"SELECT count(*) FROM {TABLE}", "locks") == "2"
+
+
+def exclusion(server):
+    """Forty commands at once, and a counter that loses counts where two of them run."""
+    folder = tempfile.mkdtemp(dir=server.folder)
+    script = ('mkdir busy || echo two >> wrong; read count < count; sleep 0.02; echo $((count + 1)) > count; '
+              'echo $QUORLOCK_FENCE >> fences; rmdir busy')
+    with open(os.path.join(folder, "count"), "w", encoding="utf-8") as file:
+        file.write("0\n")
+    words = ["run", "counter", "--fence", "--ttl", "10s", "--wait", "80s", "--", "sh", "-c", f"cd {folder}; {script}"]
+    commands = [server.command(*words) for _ in range(40)]
+    for command in commands:
+        _, error = command.communicate(timeout=120)
+        assert command.returncode == 0, f"{command.returncode}: {error}"
+    read = lambda name: open(os.path.join(folder, name), encoding="utf-8").read().split()  # noqa: E731
+    assert read("count") == ["40"] and not os.path.exists(os.path.join(folder, "wrong")), read("count")
+    fences = [int(fence) for fence in read("fences")]
+    assert len(fences) == 40 and all(a < b for a, b in zip(fences, fences[1:])), fences
+
+
+def fences(server):
+    """They rise with each holder, also where a lock expired, and where its row was deleted."""
+    told = [server.fence() for _ in range(5)]
+    server.ends(0, "acquire", NAME, "--ttl", "300ms")
+    time.sleep(0.4)
+    told.append(server.fence())
+    server.sql(f"DELETE FROM {TABLE} WHERE name = '{NAME}'", "locks")
+    told.append(server.fence())
+    # The clock of the server is set back.
+    server.sql(f"UPDATE {TABLE} SET fence = fence + 1000000000000 WHERE name = '{NAME}'", "locks")
+    told.append(server.fence())
+    told.append(server.fence())
+    assert all(a < b for a, b in zip(told, told[1:])), told
+    assert told[-1] == told[-2] + 1, told
+
+
+def loss(server):
+    """Whoever loses the row, or the server, is told before another one can have the lock."""
+    for name, change in [
+        ("deleted", f"DELETE FROM {TABLE} WHERE name = 'deleted'"),
+        ("another", f"UPDATE {TABLE} SET token = 'x' WHERE name = 'another'"),
+        ("released", f"UPDATE {TABLE} SET token = NULL WHERE name = 'released'"),
+    ]:
+        holder = server.command("run", name, "--ttl", "3s", "--", "sleep", "60")
+        eventually("it is held", lambda: server.row("token IS NOT NULL", name) == "t")
+        server.sql(change, "locks")
+        if name == "another":
+            begun = time.monotonic()
+            _, error = holder.communicate(timeout=30)
+            assert holder.returncode == LOST, f"{name}: {holder.returncode}: {error}"
+            assert time.monotonic() - begun < 4, "it is told too late"
+            continue
+        # As on a node, nobody has it: another caller takes it, and the holder is told.
+        token, _ = server.ends(0, "acquire", name, "--ttl", "60s", "-n")
+        _, error = holder.communicate(timeout=30)
+        assert holder.returncode == LOST, f"{name}: {holder.returncode}: {error}"
+        server.ends(0, "release", name, token.strip())
+
+
+def waiting(server):
+    """A release wakes who waits, and an expiry does."""
+    times = []
+    for _ in range(5):
+        token, _ = server.ends(0, "acquire", "turn", "--ttl", "60s")
+        waiter = server.command("run", "turn", "--", "date", "+%s.%N")
+        listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%quorlock_locks WHERE name%' AND application_name = 'quorlock'"
+        eventually("somebody waits", lambda: int(server.sql(listening)) > 0)
+        time.sleep(0.3)
+        server.ends(0, "release", "turn", token.strip())
+        released = time.time()
+        out, error = waiter.communicate(timeout=30)
+        assert waiter.returncode == 0, error
+        times.append(float(out) - released)
+    times.sort()
+    assert times[2] < 0.1, f"woken after {times}"
+    server.ends(0, "acquire", "turn", "--ttl", "2s")
+    begun = time.monotonic()
+    server.ends(0, "run", "turn", "--wait", "20s", "--", "true")
+    took = time.monotonic() - begun
+    assert 1 < took < 3, f"a lock of 2 s was waited for {took} s"
+
+
+def killed(server):
+    """A server that comes back within the lease costs nothing, and one that does not ends the work in time."""
+    kept = server.command("run", "kept", "--ttl", "12s", "--", "sleep", "9")
+    ended = server.command("run", "ended", "--ttl", "2s", "--", "sleep", "60")
+    for name in ("kept", "ended"):
+        eventually("it is held", lambda: server.row("token IS NOT NULL", name) == "t")
+    token, _ = server.ends(0, "acquire", "before", "--ttl", "60s")
+    fence = int(server.row("fence", "before"))
+    server.die()
+    begun = time.monotonic()
+    _, error = ended.communicate(timeout=30)
+    assert ended.returncode == LOST and time.monotonic() - begun < 2.5, f"{ended.returncode}: {error}"
+    _, error = server.ends(UNAVAILABLE, "run", "any", "-n", "--", "true")
+    server.begin()
+    # What was granted is on the disk, although the server's setting is to acknowledge before.
+    assert int(server.row("fence", "before")) == fence
+    server.ends(BUSY, "run", "before", "-n", "--", "true")
+    server.ends(BUSY, "run", "kept", "-n", "--", "true")
+    server.ends(0, "release", "before", token.strip())
+    _, error = kept.communicate(timeout=30)
+    assert kept.returncode == 0, f"{kept.returncode}: {error}"
+
+
+def midway(server):
+    """Connections that the server ends at any moment cost time, and no lock twice."""
+    folder = tempfile.mkdtemp(dir=server.folder)
+    path = os.path.join(folder, "log")
+    words = ["run", "torn", "--fence", "--ttl", "10s", "--wait", "60s", "--", "sh", "-c",
+             f"echo in $QUORLOCK_FENCE >> {path}; sleep 0.05; echo out $QUORLOCK_FENCE >> {path}"]
+    commands = [server.command(*words) for _ in range(16)]
+    is_over = threading.Event()
+
+    def end_connections():
+        while not is_over.wait(0.15):
+            server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quorlock'")
+
+    thread = threading.Thread(target=end_connections)
+    thread.start()
+    try:
+        codes = []
+        for command in commands:
+            command.communicate(timeout=120)
+            codes.append(command.returncode)
+    finally:
+        is_over.set()
+        thread.join()
+    with open(path, encoding="utf-8") as file:
+        lines = [line.split() for line in file]
+    assert set(codes) <= {0, BUSY, UNAVAILABLE}, codes
+    assert lines and len(lines) == 2 * codes.count(0), f"{codes}: {lines}"
+    held = [int(fence) for what, fence in lines if what == "in"]
+    assert all(a[1] == b[1] and (a[0], b[0]) == ("in", "out") for a, b in zip(lines[::2], lines[1::2])), lines
+    assert all(a < b for a, b in zip(held, held[1:])), held
+
+
+def refused(server):
+    """What cannot work is said, with what to do."""
+    def error(code, *words, address=None):
+        return server.ends(code, *words, address=address)[1]
+    run = ["run", NAME, "-n", "--", "true"]
+    wrong = f"postgresql://locks:wrong@127.0.0.1:{server.port}/locks"
+    assert "password authentication failed" in error(UNAVAILABLE, *run, address=wrong)
+    guest = f"postgresql://guest:guest@127.0.0.1:{server.port}/locks"
+    said = error(UNAVAILABLE, *run, address=guest)
+    assert f'GRANT SELECT, INSERT, UPDATE ON "public".quorlock_locks' in said, said
+    elsewhere = f"postgresql://guest:guest@127.0.0.1:{server.port}/postgres"
+    said = error(UNAVAILABLE, *run, address=elsewhere)
+    assert "CREATE TABLE IF NOT EXISTS" in said, said
+    missing = f"postgresql://locks:s3cr%3A%2F%40t@127.0.0.1:{server.port}/other"
+    assert "does not exist" in error(UNAVAILABLE, *run, address=missing)
+    tls = server.address + "?sslmode=require"
+    assert "TLS" in error(UNAVAILABLE, *run, address=tls)
+    beside = server.address + ",redis://127.0.0.1:1"
+    assert "list it alone" in error(USAGE, *run, address=beside)
+    server.sql("CREATE SCHEMA lost AUTHORIZATION locks; CREATE UNLOGGED TABLE lost.quorlock_locks (name bytea PRIMARY KEY)", "locks")
+    assert "unlogged" in error(UNAVAILABLE, *run, address=server.address + "?schema=lost")
+    server.sql("GRANT SELECT, INSERT, UPDATE ON public.quorlock_locks TO guest", "locks")
+    server.ends(0, *run, address=guest)
+    socket = f"postgresql://postgres@/locks?host={server.folder}&port={server.port}"
+    server.ends(0, *run, address=socket)
+    assert "no locks for readers" in error(UNAVAILABLE, "run", NAME, "--shared", "-n", "--", "true")
+
+
+CHECKS = [
+    ("taken, seen and given back", well),
+    ("one of forty at a time", exclusion),
+    ("fences only rise", fences),
+    ("a loss is told", loss),
+    ("who waits is woken", waiting),
+    ("a server that dies", killed),
+    ("connections that break", midway),
+    ("what cannot work", refused),
+]
+
+
+def main():
+    program = sys.argv[1]
+    named = sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        server = Postgresql(program, folder)
+        try:
+            for name, run in CHECKS:
+                if named and run.__name__ not in named:
+                    continue
+                try:
+                    run(server)
+                    print(f"ok PostgreSQL: {name}", flush=True)
+                except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
+                    print(f"FAIL PostgreSQL: {name}: {error}".replace("\n", " "), flush=True)
+        finally:
+            server.die()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

@@ -383,7 +383,7 @@ fn taken_as(taken: &Taken, form: Form) -> Reply {
 
 fn done_as(done: &Done, asked: Option<i64>, is_extension: bool) -> Reply {
     match done {
-        Done::Done => Reply::Number(1),
+        Done::Held => Reply::Number(1),
         Done::Fence(fence) => {
             let is_taken = i64::from(asked == Some(*fence));
             Reply::Array(vec![Reply::Number(is_taken), Reply::Number(*fence)])

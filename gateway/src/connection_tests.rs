@@ -79,10 +79,10 @@ impl System for Memory {
                 Some(_) => match operation {
                     Operation::Release(name, _) => {
                         locks.remove(&name);
-                        Done::Done
+                        Done::Held
                     }
                     Operation::Fence(_, _, fence) => Done::Fence(fence.max(8)),
-                    _ => Done::Done,
+                    _ => Done::Held,
                 },
             }
         })

@@ -233,7 +233,7 @@ impl System for Postgresql {
                     |rows| {
                         Ok(match rows.is_empty() {
                             true => Done::Free,
-                            false => Done::Done,
+                            false => Done::Held,
                         })
                     },
                 )
@@ -369,7 +369,7 @@ fn done(rows: &[Row], token: &Bytes) -> Result<Done, String> {
     let row = rows.first().ok_or("ERR PostgreSQL returns no row")?;
     let holder = bytes(row, 1);
     Ok(match row.get::<_, i64>(0) {
-        1.. => Done::Done,
+        1.. => Done::Held,
         // It has expired since the statement began, where it is our own.
         _ if holder.is_some_and(|holder| holder != token) => Done::Other,
         _ => Done::Free,

@@ -57,7 +57,8 @@ pub(crate) enum Taken {
 /// What became of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    Done,
+    /// It was held under the token, and is changed.
+    Held,
     /// Nobody holds the lock.
     Free,
     /// Another one holds it.

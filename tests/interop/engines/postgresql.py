@@ -14,10 +14,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
+import checked  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, eventually, exclusion, waiting  # noqa: E402
 from servers import free_port  # noqa: E402
 
-BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
-PATIENCE_SECONDS = 40
 PASSWORD = "s3cr:/@t"
 TABLE = "public.quorlock_locks"
 NAME = "job"
@@ -28,18 +28,13 @@ def binary(name):
     return found or sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"))[-1]
 
 
-def eventually(what, is_so):
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"not in time: {what}"
-        time.sleep(0.05)
-
-
-class Postgresql:
+class Postgresql(checked.System):
     """A server with a role that owns its database, and one that owns nothing. It refuses to run as root."""
 
+    called, secrets = "PostgreSQL", (PASSWORD, "s3cr%3A")
+
     def __init__(self, program, folder):
-        self.program, self.folder = program, folder
+        super().__init__(program, folder)
         self.user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
         if self.user:
             shutil.chown(folder, "postgres")
@@ -69,6 +64,10 @@ class Postgresql:
         """As after kill -9: it recovers when it starts again."""
         self.as_server(binary("pg_ctl"), "-D", self.data, "-m", "immediate", "-w", "stop")
 
+    def stop(self):
+        if os.path.exists(os.path.join(self.data, "postmaster.pid")):
+            self.die()
+
     def sql(self, text, database="postgres"):
         words = [binary("psql"), "-h", self.folder, "-p", str(self.port), "-U", "postgres", "-d", database, "-qAtX",
                  "-v", "ON_ERROR_STOP=1", "-c", text]
@@ -78,24 +77,6 @@ class Postgresql:
 
     def row(self, column, name=NAME):
         return self.sql(f"SELECT {column} FROM {TABLE} WHERE name = '{name}'", "locks")
-
-    def command(self, *words, address=None):
-        # A password is not for a command line, which all users of a machine can read.
-        environment = dict(os.environ, QUORLOCK_NODES=address or self.address)
-        return subprocess.Popen([self.program, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
-
-    def ends(self, code, *words, address=None):
-        command = self.command(*words, address=address)
-        out, error = command.communicate(timeout=90)
-        assert command.returncode == code, f"{words}: {command.returncode}: {out}{error}"
-        assert PASSWORD not in out + error and "s3cr%3A" not in out + error, f"{words} shows the password"
-        return out, error
-
-    def fence(self, name=NAME):
-        out, _ = self.ends(0, "run", name, "--fence", "--ttl", "20s", "--", "sh", "-c", "echo $QUORLOCK_FENCE")
-        return int(out)
-
 
 def well(server):
     """A lock is one, is seen, is extended and is given back, and its row stays with its fence."""
@@ -118,24 +99,6 @@ def well(server):
     assert "at most 2048 bytes" in error, error
     # Of a table that is lost each name is free, and nothing else happens.
     assert server.sql(f"SELECT count(*) FROM {TABLE}", "locks") == "2"
-
-
-def exclusion(server):
-    """Forty commands at once, and a counter that loses counts where two of them run."""
-    folder = tempfile.mkdtemp(dir=server.folder)
-    script = ('mkdir busy || echo two >> wrong; read count < count; sleep 0.02; echo $((count + 1)) > count; '
-              'echo $QUORLOCK_FENCE >> fences; rmdir busy')
-    with open(os.path.join(folder, "count"), "w", encoding="utf-8") as file:
-        file.write("0\n")
-    words = ["run", "counter", "--fence", "--ttl", "10s", "--wait", "80s", "--", "sh", "-c", f"cd {folder}; {script}"]
-    commands = [server.command(*words) for _ in range(40)]
-    for command in commands:
-        _, error = command.communicate(timeout=120)
-        assert command.returncode == 0, f"{command.returncode}: {error}"
-    read = lambda name: open(os.path.join(folder, name), encoding="utf-8").read().split()  # noqa: E731
-    assert read("count") == ["40"] and not os.path.exists(os.path.join(folder, "wrong")), read("count")
-    fences = [int(fence) for fence in read("fences")]
-    assert len(fences) == 40 and all(a < b for a, b in zip(fences, fences[1:])), fences
 
 
 def fences(server):
@@ -175,29 +138,6 @@ def loss(server):
         _, error = holder.communicate(timeout=30)
         assert holder.returncode == LOST, f"{name}: {holder.returncode}: {error}"
         server.ends(0, "release", name, token.strip())
-
-
-def waiting(server):
-    """A release wakes who waits, and an expiry does."""
-    times = []
-    for _ in range(5):
-        token, _ = server.ends(0, "acquire", "turn", "--ttl", "60s")
-        waiter = server.command("run", "turn", "--", "date", "+%s.%N")
-        listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%quorlock_locks WHERE name%' AND application_name = 'quorlock'"
-        eventually("somebody waits", lambda: int(server.sql(listening)) > 0)
-        time.sleep(0.3)
-        server.ends(0, "release", "turn", token.strip())
-        released = time.time()
-        out, error = waiter.communicate(timeout=30)
-        assert waiter.returncode == 0, error
-        times.append(float(out) - released)
-    times.sort()
-    assert times[2] < 0.1, f"woken after {times}"
-    server.ends(0, "acquire", "turn", "--ttl", "2s")
-    begun = time.monotonic()
-    server.ends(0, "run", "turn", "--wait", "20s", "--", "true")
-    took = time.monotonic() - begun
-    assert 1 < took < 3, f"a lock of 2 s was waited for {took} s"
 
 
 def killed(server):
@@ -283,6 +223,73 @@ def refused(server):
     assert "no locks for readers" in error(UNAVAILABLE, "run", NAME, "--shared", "-n", "--", "true")
 
 
+def shown(server):
+    """What operators see, and an election."""
+    told, _ = server.ends(0, "status")
+    assert "postgresql" in told and "serving" in told, told
+    told, _ = server.ends(1, "doctor")
+    assert "one node is listed" in told and "clients with different lists" not in told, told
+    observer = server.command("elect", "--listen", "lead")
+    leader = server.command("elect", "lead", "first", "--ttl", "3s")
+    lines = [observer.stdout.readline() for _ in range(2)]
+    for command in (observer, leader):
+        command.kill()
+        command.communicate()
+    assert "first" in lines[1], lines
+
+
+def encrypted(server):
+    """TLS with a certificate that is checked, and a server that has none refuses."""
+    key, certificate = (os.path.join(server.data, name) for name in ("server.key", "server.crt"))
+    server.as_server("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
+                     "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate)
+    server.sql("ALTER SYSTEM SET ssl = on")
+    server.sql("SELECT pg_reload_conf()")
+    run = ["run", "secret", "-n", "--", "true"]
+    address = server.address + "?sslmode=require"
+    _, error = server.ends(UNAVAILABLE, *run, address=address)
+    assert "no authority" in error, error
+    time.sleep(0.5)
+    server.ends(0, *run[:1], "--cacert", certificate, *run[1:], address=address)
+    server.ends(0, *run[:1], "--tls", "--cacert", certificate, *run[1:])
+    encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND application_name = 'quorlock'"
+    holder = server.command("run", "held", "--cacert", certificate, "--", "sleep", "5", address=address)
+    eventually("the connection is encrypted", lambda: server.sql(encrypted) == "1")
+    holder.kill()
+    holder.communicate()
+
+
+def followed(server):
+    """A standby takes no locks. A synchronous one that is promoted has them all, and fences go on."""
+    copy = os.path.join(server.folder, "copy")
+    port = free_port()
+    server.as_server(binary("pg_basebackup"), "-h", server.folder, "-p", str(server.port), "-U", "postgres", "-D", copy,
+                     "-R", "-X", "stream", "-c", "fast", "-d", "application_name=copy")
+    with open(os.path.join(copy, "postgresql.conf"), "a", encoding="utf-8") as file:
+        file.write(f"port = {port}\n")
+    ctl = [binary("pg_ctl"), "-D", copy, "-w"]
+    server.as_server(*ctl, "-l", os.path.join(server.folder, "copy-log"), "start")
+    try:
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'copy'")
+        server.sql("SELECT pg_reload_conf()")
+        in_step = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        eventually("the standby is synchronous", lambda: server.sql(in_step) == "1")
+        there = server.address.replace(f":{server.port}/", f":{port}/")
+        _, error = server.ends(UNAVAILABLE, "run", "any", "-n", "--", "true", address=there)
+        assert "is a standby" in error, error
+        before = server.fence("followed")
+        token, _ = server.ends(0, "acquire", "followed", "--ttl", "60s")
+        server.die()
+        server.as_server(*ctl, "promote")
+        server.ends(BUSY, "run", "followed", "-n", "--", "true", address=there)
+        server.ends(0, "release", "followed", token.strip(), address=there)
+        out, _ = server.ends(0, "run", "followed", "--fence", "--", "sh", "-c", "echo $QUORLOCK_FENCE", address=there)
+        assert int(out) > before + 1, f"{out} after {before}"
+    finally:
+        server.as_server(binary("pg_ctl"), "-D", copy, "-m", "immediate", "-w", "stop")
+    # The last check: this server is not started again.
+
+
 CHECKS = [
     ("taken, seen and given back", well),
     ("one of forty at a time", exclusion),
@@ -292,27 +299,11 @@ CHECKS = [
     ("a server that dies", killed),
     ("connections that break", midway),
     ("what cannot work", refused),
+    ("what operators see", shown),
+    ("over TLS", encrypted),
+    ("a standby that follows", followed),
 ]
 
 
-def main():
-    program = sys.argv[1]
-    named = sys.argv[2:]
-    with tempfile.TemporaryDirectory() as folder:
-        server = Postgresql(program, folder)
-        try:
-            for name, run in CHECKS:
-                if named and run.__name__ not in named:
-                    continue
-                try:
-                    run(server)
-                    print(f"ok PostgreSQL: {name}", flush=True)
-                except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
-                    print(f"FAIL PostgreSQL: {name}: {error}".replace("\n", " "), flush=True)
-        finally:
-            server.die()
-    print("done")
-
-
 if __name__ == "__main__":
-    main()
+    checked.main(Postgresql, CHECKS)

@@ -1,0 +1,102 @@
+"""What is checked on each system on which locks can be kept."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
+PATIENCE_SECONDS = 40
+
+
+def eventually(what, is_so):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.05)
+
+
+class System:
+    """A system with an address. `secrets` are shown nowhere."""
+
+    called, address, secrets = "", "", ()
+
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def command(self, *words, address=None):
+        # A password is not for a command line, which all users of a machine can read.
+        environment = dict(os.environ, QUORLOCK_NODES=address or self.address)
+        return subprocess.Popen([self.program, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def ends(self, code, *words, address=None):
+        command = self.command(*words, address=address)
+        out, error = command.communicate(timeout=90)
+        assert command.returncode == code, f"{words}: {command.returncode}: {out}{error}"
+        assert not any(secret in out + error for secret in self.secrets), f"{words} shows the password"
+        return out, error
+
+    def fence(self, name="job"):
+        out, _ = self.ends(0, "run", name, "--fence", "--ttl", "20s", "--", "sh", "-c", "echo $QUORLOCK_FENCE")
+        return int(out)
+
+
+def exclusion(server):
+    """Forty commands at once, and a counter that loses counts where two of them run."""
+    folder = tempfile.mkdtemp(dir=server.folder)
+    script = ('mkdir busy || echo two >> wrong; read count < count; sleep 0.02; echo $((count + 1)) > count; '
+              'echo $QUORLOCK_FENCE >> fences; rmdir busy')
+    with open(os.path.join(folder, "count"), "w", encoding="utf-8") as file:
+        file.write("0\n")
+    words = ["run", "counter", "--fence", "--ttl", "10s", "--wait", "80s", "--", "sh", "-c", f"cd {folder}; {script}"]
+    commands = [server.command(*words) for _ in range(40)]
+    for command in commands:
+        _, error = command.communicate(timeout=120)
+        assert command.returncode == 0, f"{command.returncode}: {error}"
+    read = lambda name: open(os.path.join(folder, name), encoding="utf-8").read().split()  # noqa: E731
+    assert read("count") == ["40"] and not os.path.exists(os.path.join(folder, "wrong")), read("count")
+    fences = [int(fence) for fence in read("fences")]
+    assert len(fences) == 40 and all(a < b for a, b in zip(fences, fences[1:])), fences
+
+
+def waiting(server):
+    """A release wakes who waits, and an expiry does."""
+    times = []
+    for _ in range(5):
+        token, _ = server.ends(0, "acquire", "turn", "--ttl", "60s")
+        waiter = server.command("run", "turn", "--", "date", "+%s.%N")
+        # It says who holds the lock once it waits.
+        assert "turn" in waiter.stderr.readline()
+        time.sleep(0.3)
+        server.ends(0, "release", "turn", token.strip())
+        released = time.time()
+        out, error = waiter.communicate(timeout=30)
+        assert waiter.returncode == 0, error
+        times.append(float(out) - released)
+    times.sort()
+    assert times[2] < 0.1, f"woken after {times}"
+    server.ends(0, "acquire", "turn", "--ttl", "2s")
+    begun = time.monotonic()
+    server.ends(0, "run", "turn", "--wait", "20s", "--", "true")
+    took = time.monotonic() - begun
+    assert 1 < took < 3, f"a lock of 2 s was waited for {took} s"
+
+
+def main(system, checks):
+    named = sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        server = system(sys.argv[1], folder)
+        try:
+            for name, run in checks:
+                if named and run.__name__ not in named:
+                    continue
+                try:
+                    run(server)
+                    print(f"ok {server.called}: {name}", flush=True)
+                except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
+                    print(f"FAIL {server.called}: {name}: {error}".replace("\n", " "), flush=True)
+        finally:
+            server.stop()
+    print("done")

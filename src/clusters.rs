@@ -47,8 +47,8 @@ pub(crate) struct Clusters {
 pub(crate) struct Groups {
     /// The nodes of each cluster, with its name if it has one.
     pub(crate) clusters: Vec<(Option<String>, Vec<String>)>,
-    /// The names of the clusters that all clients list next.
-    pub(crate) next: Vec<String>,
+    /// The names of the clusters that all clients list next, where the list says so.
+    pub(crate) next: Option<Vec<String>>,
 }
 
 impl Groups {
@@ -80,7 +80,7 @@ impl Groups {
         let nodes = split(nodes);
         match name {
             None if nodes.is_empty() => {}
-            Some(NEXT) => self.next.extend(nodes),
+            Some(NEXT) => self.next.get_or_insert_default().extend(nodes),
             name => self.clusters.push((name.map(str::to_owned), nodes)),
         }
     }
@@ -128,6 +128,13 @@ impl Clusters {
                 ..base.clone()
             });
         }
+        if next.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Failure::usage(
+                "next= names no cluster, and a list that is not being changed has none",
+            )
+            .remedy(FORM));
+        }
+        let next = next.unwrap_or_default();
         if let Some(other) = next.iter().find(|name| !is_name(name)) {
             let what = format!("next= is followed by names of clusters, and '{other}' is none");
             return Err(Failure::usage(what).remedy(FORM));
@@ -202,6 +209,14 @@ impl Clusters {
     /// Whether the list is being changed, so that names move.
     pub(crate) fn are_changing(&self) -> bool {
         self.shards.as_ref().is_some_and(Shards::are_changing)
+    }
+
+    /// A cluster of the next list whose nodes are not listed.
+    pub(crate) fn next_without_nodes(&self) -> Option<&str> {
+        let shards = self.shards.as_ref()?;
+        let mut next = shards.next_clusters().iter();
+        let missing = next.find(|name| !shards.clusters().contains(name))?;
+        Some(missing)
     }
 
     /// Whether there are several, which have no names.
@@ -304,12 +319,22 @@ fn locations(nodes: &[String]) -> Result<Arc<str>, Failure> {
             Endpoint::Tcp { host, port } => format!("{host}:{port}"),
             Endpoint::Unix { path } => path,
             Endpoint::Program { name } => name,
-            Endpoint::Sentinels { sentinels, master } => {
+            Endpoint::Sentinels {
+                mut sentinels,
+                master,
+            } => {
+                sentinels.sort_unstable();
                 let hosts = sentinels
                     .iter()
                     .map(|(host, port)| format!("{host}:{port}"));
                 format!("{}/{master}", hosts.collect::<Vec<_>>().join("+"))
             }
+            Endpoint::Postgresql {
+                host,
+                port,
+                database,
+                schema,
+            } => format!("{host}:{port}/{database}/{schema}"),
         });
     }
     all.sort_unstable();
@@ -321,12 +346,16 @@ fn each_once(lists: &[NodeList]) -> Result<(), Failure> {
     let mut known = Vec::new();
     for node in lists.iter().flat_map(|list| &list.nodes) {
         let address = NodeAddress::parse(node).map_err(Failure::usage)?;
-        if known.contains(&address.endpoint) {
+        let mut endpoint = address.endpoint.clone();
+        if let Endpoint::Sentinels { sentinels, .. } = &mut endpoint {
+            sentinels.sort_unstable();
+        }
+        if known.contains(&endpoint) {
             return Err(Failure::usage(format!(
                 "{address} is listed twice: each cluster has nodes of its own"
             )));
         }
-        known.push(address.endpoint);
+        known.push(endpoint);
     }
     Ok(())
 }
@@ -415,6 +444,11 @@ mod tests {
             names("rediss://:p@B:1/2,a:1;redis+sentinel://s,t:1/m"),
             ["a:1,b:1", "s:26379+t:1/m"]
         );
+        assert_eq!(
+            names("a:1;redis+sentinel://t:1,s/m"),
+            ["a:1", "s:26379+t:1/m"],
+            "whichever Sentinel comes first"
+        );
     }
 
     #[test]
@@ -432,6 +466,11 @@ mod tests {
             ),
             ("a:1;b:1;next=a,b", "next= names clusters"),
             ("east=a:1;next=east,east", "two clusters are called 'east'"),
+            ("east=a:1;west=b:1;next=", "next= names no cluster"),
+            (
+                "e=redis+sentinel://s,t/m;f=redis+sentinel://t,s/m",
+                "is listed twice",
+            ),
             ("a:1;7", "'7' is not a node's address"),
         ] {
             let refused = clusters(text).expect_err(text);

@@ -147,7 +147,7 @@ impl Lines {
             }
             ("next-clusters", names) => {
                 let names = names.split(',').map(|name| name.trim().to_owned());
-                self.groups.next = names.collect();
+                self.groups.next = Some(names.collect());
             }
             ("cluster", _) => {
                 return Err("a cluster's name has letters, digits, '.', '_' and '-'".to_owned());

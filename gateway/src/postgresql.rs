@@ -161,7 +161,7 @@ impl System for Postgresql {
         let Facts { version, identity } = &self.facts;
         let known = format!("run_id:{identity}\r\nquorlock_gateway:postgresql {version}\r\n");
         self.run(
-            |all| all.state,
+            |all| &all.state,
             Vec::new(),
             move |rows| {
                 let row = rows.first().ok_or("ERR PostgreSQL returns no row")?;
@@ -313,6 +313,14 @@ impl System for Postgresql {
                         return Poll::Ready(Ok(name.clone()));
                     }
                 }
+                // The lock was granted, or ended, on this server alone: nobody may be told so.
+                Some(Ok(AsyncMessage::Notice(told))) if is_unreplicated(told.code()) => {
+                    let words = format!("PostgreSQL: {}", told.message());
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::ConnectionAborted,
+                        words,
+                    )));
+                }
                 Some(Ok(_)) => {}
                 message => return Poll::Ready(Err(ended(message))),
             }
@@ -435,6 +443,12 @@ fn said(error: &Error) -> String {
         Some(cause) => cause.to_string(),
         None => error.to_string(),
     }
+}
+
+/// Whether a message is about a commit for whose standby the server waits no longer: somebody has cancelled the wait, or ends the session.
+/// It comes before the server says that the statement is over.
+fn is_unreplicated(code: &SqlState) -> bool {
+    *code == SqlState::QUERY_CANCELED || *code == SqlState::ADMIN_SHUTDOWN
 }
 
 /// The server has ended the connection.

@@ -53,9 +53,15 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
                 if arguments.watch && is_watched() && *list == clusters.all()[0] {
                     let _may_be_closed = io::stdout().write_all(CLEAR);
                 }
-                match show(arguments, &clusters, list, format).await? {
-                    Ok(has_answered) => have_answered &= has_answered,
-                    Err(error) => return was_written(Err(error)).map(|()| ExitCode::SUCCESS),
+                match show(arguments, &clusters, list, format).await {
+                    Ok(Ok(has_answered)) => have_answered &= has_answered,
+                    Ok(Err(error)) => return was_written(Err(error)).map(|()| ExitCode::SUCCESS),
+                    // The locks of the others are to be seen all the same.
+                    Err(failure) if clusters.all().len() > 1 => {
+                        have_answered = false;
+                        remark(format_args!("{}{failure}", heading(list)));
+                    }
+                    Err(failure) => return Err(failure),
                 }
             }
             match (arguments.watch, have_answered) {

@@ -131,6 +131,12 @@ enum Next {
 /// Fences of a name are above those that it had on another of these clusters.
 async fn raise_all(options: &NodeOptions, format: Format) -> Result<ExitCode, Failure> {
     let clusters = options.clusters()?;
+    if let Some(cluster) = clusters.next_without_nodes() {
+        let what = format!(
+            "the list names no nodes of '{cluster}', which comes next; no fence was raised"
+        );
+        return Err(Failure::usage(what).remedy("list the nodes of all clusters, old and new"));
+    }
     let mut all = Vec::new();
     for list in clusters.all() {
         all.extend(different(Nodes::connect(options, list).await?)?.all);

@@ -164,6 +164,11 @@ fn locks_status_and_doctor_show_each_cluster_by_its_name() {
 
     // One that is down has no bearing on the other's locks.
     clusters.nodes[1].kill();
+    let [east, west, _] = clusters.nodes.each_ref().map(NodeProcess::url);
+    let shown = clusters.with(&format!("west={west};east={east}"), &["locks"]);
+    assert_eq!(shown.code, Some(69), "{}", shown.stderr);
+    assert!(shown.stdout.contains("backup"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("'west'"), "{}", shown.stderr);
     let status = clusters.with(&list, &["status", "--json"]);
     assert_eq!(status.code, Some(69));
     let can_lock: Vec<_> = rows(&status.stdout)
@@ -221,6 +226,8 @@ fn a_name_that_moves_rests_until_the_next_list_and_the_others_go_on() {
 
     // No fence of the new cluster is below one of the old.
     clusters.succeed(&clusters.nodes[2].url(), &["node", "sync", "--trust-disks"]);
+    let unlisted = "names no nodes of 'north'";
+    clusters.fails(&changing, &["members", "raise-fences"], 64, unlisted);
     clusters.succeed(&new, &["members", "raise-fences"]);
     let after = fence(&new);
     assert!(after > before, "{after} {before}");

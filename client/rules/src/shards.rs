@@ -117,6 +117,12 @@ impl Shards {
         &self.clusters
     }
 
+    /// The names of the clusters that come next; none where the list is not being changed.
+    #[must_use]
+    pub fn next_clusters(&self) -> &[Arc<str>] {
+        self.next.as_deref().unwrap_or_default()
+    }
+
     /// Whether the list is being changed.
     #[must_use]
     pub fn are_changing(&self) -> bool {
@@ -192,7 +198,7 @@ fn highest(clusters: &[Arc<str>], name: &[u8]) -> usize {
 }
 
 /// The part of a name that decides: what is between the first `{` and the next `}`, as in Redis Cluster; else the whole name, and of
-/// a permit the name of its semaphore.
+/// a permit the name of its semaphore, which may be named like a permit itself: what is left has no index.
 fn decisive(name: &Bytes) -> Bytes {
     if let Some(open) = name.iter().position(|byte| *byte == b'{') {
         let tag = name.slice(open + 1..);
@@ -201,10 +207,11 @@ fn decisive(name: &Bytes) -> Bytes {
             Some(close) => return tag.slice(..close),
         }
     }
-    match permit_of(name) {
-        Some((semaphore, _)) if !semaphore.is_empty() => semaphore,
-        _ => name.clone(),
+    let mut part = name.clone();
+    while let Some((semaphore, _)) = permit_of(&part).filter(|(name, _)| !name.is_empty()) {
+        part = semaphore;
     }
+    part
 }
 
 /// FNV-1a of 64 bits over name, a zero byte and cluster, and then the last step of MurmurHash3, without which clusters whose names

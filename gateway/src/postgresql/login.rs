@@ -26,17 +26,24 @@ pub(super) async fn prepare(
     statements: &Statements,
     login: &Login,
 ) -> io::Result<Facts> {
-    let (facts, persistence) = ask(client, statements).await?;
-    let persistence = match persistence {
-        Some(persistence) => Some(persistence),
+    let (facts, kept) = ask(client, statements).await?;
+    let kept = match kept {
+        Some(kept) => Some(kept),
         None => {
             create(client, statements, login).await?;
             ask(client, statements).await?.1
         }
     };
-    match persistence.as_deref() {
-        Some("p") => Ok(facts),
-        Some("u") => Err(unusable(format!(
+    let kept = kept
+        .as_ref()
+        .map(|(persistence, is_ours)| (&**persistence, *is_ours));
+    match kept {
+        Some(("p", true)) => Ok(facts),
+        Some((_, false)) => Err(unusable(format!(
+            "{} is not the table that locks are kept in: rename it, or name another schema (?schema=NAME); it has to be made by: {}",
+            statements.table, statements.create
+        ))),
+        Some(("u", true)) => Err(unusable(format!(
             "the table {} is unlogged, and empty after a crash: ALTER TABLE {} SET LOGGED",
             statements.table, statements.table
         ))),
@@ -47,8 +54,11 @@ pub(super) async fn prepare(
     }
 }
 
-/// The facts, and of what kind the table is, if it is there.
-async fn ask(client: &Client, statements: &Statements) -> io::Result<(Facts, Option<String>)> {
+/// How long the table lasts, and whether it has the columns that it needs.
+type Kept = (String, bool);
+
+/// The facts, and how the table is kept, if it is there.
+async fn ask(client: &Client, statements: &Statements) -> io::Result<(Facts, Option<Kept>)> {
     let table = [Parameter::Text(statements.table.clone())];
     let rows = query(client, &statements.facts, &table).await;
     let rows = rows.map_err(|error| explained(&error))?;
@@ -68,7 +78,7 @@ async fn ask(client: &Client, statements: &Statements) -> io::Result<(Facts, Opt
             text(3).unwrap_or_default()
         ),
     };
-    Ok((facts, text(4)))
+    Ok((facts, text(4).zip(row.get(5))))
 }
 
 async fn create(client: &Client, statements: &Statements, login: &Login) -> io::Result<()> {
@@ -92,8 +102,16 @@ async fn create(client: &Client, statements: &Statements, login: &Login) -> io::
     }
 }
 
-/// Why there is no session, in the server's words.
+/// Why there is no session, in the server's words. Who it is that logs in, and to which database, no wait changes.
 pub(super) fn explained(error: &Error) -> io::Error {
+    let lasting = [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+    ];
+    if error.code().is_some_and(|code| lasting.contains(code)) {
+        return unusable(words(error));
+    }
     let hint = match error.code().map(SqlState::code) {
         Some("08P01") => {
             ": a proxy has to pool sessions, and to let application_name pass, or is left out"

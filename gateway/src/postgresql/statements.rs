@@ -12,9 +12,10 @@ pub(super) struct Statements {
     /// Its name with its schema.
     pub(super) table: String,
     pub(super) create: String,
+    /// Who the server is, how the table is kept, and whether it has the columns that [`create`](Self::create) gives it.
     pub(super) facts: String,
     /// The time, and whether the server is a standby.
-    pub(super) state: &'static str,
+    pub(super) state: String,
     pub(super) acquire: String,
     pub(super) extend: String,
     pub(super) set_end: String,
@@ -28,63 +29,61 @@ impl Statements {
     /// For the table of this schema, whose name was checked: it has letters, digits and '_' alone.
     pub(super) fn of(schema: &str) -> Self {
         let table = format!("\"{schema}\".quorlock_locks");
-        let left =
-            "greatest(0, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000))::bigint";
+        let left = format!(
+            "greatest(0, pg_catalog.ceil(extract(epoch FROM (expires_at {MINUS} {NOW})) {TIMES} 1000))::bigint"
+        );
         let holder = format!("token, fence, {left}, owner");
-        let later = "clock_timestamp() + $3::bigint * interval '1 millisecond'";
-        let held = "name = $1 AND token = $2 AND expires_at > clock_timestamp()";
-        let taken = "token IS NOT NULL AND expires_at > clock_timestamp()";
+        let later = format!("{NOW} {PLUS} ($3::bigint {TIMES} interval '1 millisecond')");
+        let held = format!("name {IS} $1 AND token {IS} $2 AND expires_at {AFTER} {NOW}");
+        let taken = format!("token IS NOT NULL AND expires_at {AFTER} {NOW}");
         // Of the state of the session nothing is used, and nothing is left in it.
         let settings = format!(
-            "WITH settings AS (SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
-             WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), \
-             set_config('lock_timeout', '{ROW_PATIENCE}', true))"
+            "WITH settings AS (SELECT pg_catalog.set_config('synchronous_commit', \
+             CASE WHEN pg_catalog.current_setting('synchronous_commit') {IS} 'remote_apply' \
+             THEN 'remote_apply' ELSE 'on' END, true), \
+             pg_catalog.set_config('lock_timeout', '{ROW_PATIENCE}', true))"
         );
-        let now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-        let seen = format!("(SELECT token FROM {table} WHERE name = $1 AND {taken})");
+        let now = format!("(extract(epoch FROM {NOW}) {TIMES} 1000000)::bigint");
+        let seen = format!("(SELECT token FROM {table} WHERE name {IS} $1 AND {taken})");
         Self {
             create: format!(
                 "CREATE TABLE IF NOT EXISTS {table} (name bytea PRIMARY KEY, token bytea, fence bigint NOT NULL, \
                  expires_at timestamptz, owner bytea)"
             ),
-            facts: "SELECT current_setting('server_version'), pg_is_in_recovery(), \
-                    (SELECT system_identifier::text FROM pg_control_system()), \
-                    (SELECT oid::text FROM pg_database WHERE datname = current_database()), \
-                    (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass($1))"
-                .to_owned(),
-            state: "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_is_in_recovery()",
+            facts: facts(),
+            state: format!("SELECT {now}, pg_catalog.pg_is_in_recovery()"),
             // What is seen beside a refusal is older than it: our own token is no answer.
             acquire: format!(
                 "{settings}, taken AS (INSERT INTO {table} AS held (name, token, fence, expires_at, owner) \
                  SELECT $1, $2, {now}, {later}, $4 FROM settings \
                  ON CONFLICT (name) DO UPDATE SET token = excluded.token, owner = excluded.owner, \
-                 fence = CASE WHEN held.token = excluded.token AND held.expires_at > clock_timestamp() THEN held.fence \
-                 ELSE greatest(held.fence + 1, excluded.fence) END, \
-                 expires_at = CASE WHEN held.token = excluded.token THEN greatest(held.expires_at, excluded.expires_at) \
+                 fence = CASE WHEN held.token {IS} excluded.token AND held.expires_at {AFTER} {NOW} THEN held.fence \
+                 ELSE greatest(held.fence {PLUS} 1, excluded.fence) END, \
+                 expires_at = CASE WHEN held.token {IS} excluded.token THEN greatest(held.expires_at, excluded.expires_at) \
                  ELSE excluded.expires_at END \
-                 WHERE held.token IS NULL OR held.token = excluded.token OR held.expires_at <= clock_timestamp() \
+                 WHERE held.token IS NULL OR held.token {IS} excluded.token OR NOT held.expires_at {AFTER} {NOW} \
                  RETURNING fence) \
-                 SELECT true, fence, NULL::bytea FROM taken UNION ALL \
-                 SELECT false, fence, token FROM {table} WHERE name = $1 AND token <> $2 \
+                 SELECT true, fence, NULL::pg_catalog.bytea FROM taken UNION ALL \
+                 SELECT false, fence, token FROM {table} WHERE name {IS} $1 AND NOT token {IS} $2 \
                  AND NOT EXISTS (SELECT FROM taken)"
             ),
             extend: format!(
                 "{settings}, done AS (UPDATE {table} SET expires_at = greatest(expires_at, {later}) FROM settings \
-                 WHERE {held} RETURNING 1) SELECT count(*), {seen} FROM done"
+                 WHERE {held} RETURNING 1) SELECT pg_catalog.count(*), {seen} FROM done"
             ),
             set_end: format!(
                 "{settings}, done AS (UPDATE {table} SET expires_at = {later}, token = $4 FROM settings \
-                 WHERE {held} RETURNING 1) SELECT count(*), {seen} FROM done"
+                 WHERE {held} RETURNING 1) SELECT pg_catalog.count(*), {seen} FROM done"
             ),
             release: format!(
                 "{settings}, done AS (UPDATE {table} SET token = NULL, expires_at = NULL, owner = NULL FROM settings \
-                 WHERE {held} RETURNING 1) SELECT pg_notify($3, '') FROM done"
+                 WHERE {held} RETURNING 1) SELECT pg_catalog.pg_notify($3, '') FROM done"
             ),
             fence: format!(
                 "{settings}, done AS (UPDATE {table} SET fence = greatest(fence, $3) FROM settings \
                  WHERE {held} RETURNING fence) SELECT fence FROM done"
             ),
-            look: format!("SELECT {holder} FROM {table} WHERE name = $1 AND {taken}"),
+            look: format!("SELECT {holder} FROM {table} WHERE name {IS} $1 AND {taken}"),
             list: format!(
                 "SELECT {holder}, name FROM {table} WHERE {taken} ORDER BY name LIMIT {LIST_MAX}"
             ),
@@ -92,6 +91,41 @@ impl Statements {
         }
     }
 }
+
+fn facts() -> String {
+    let columns = [
+        ("name", "bytea"),
+        ("token", "bytea"),
+        ("fence", "int8"),
+        ("expires_at", "timestamptz"),
+        ("owner", "bytea"),
+    ];
+    let is_column = |(name, kind)| {
+        format!(
+            "attname {IS} '{name}' AND atttypid {IS} 'pg_catalog.{kind}'::pg_catalog.regtype::pg_catalog.oid"
+        )
+    };
+    let is_column = columns.map(is_column).join(" OR ");
+    format!(
+        "SELECT pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(), \
+         (SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()), \
+         (SELECT oid::pg_catalog.text FROM pg_catalog.pg_database WHERE datname {IS} pg_catalog.current_database()), \
+         (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {IS} {TABLE}), \
+         (SELECT relkind {IS} 'r' AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute \
+         WHERE attrelid {IS} {TABLE} AND ({is_column}) AND (attnotnull OR NOT attname {IS} 'fence')) {IS} 5 \
+         FROM pg_catalog.pg_class WHERE oid {IS} {TABLE})"
+    )
+}
+
+// Where they belong to the server, and not to the first schema of the session that has one that fits better: who may make
+// operators there would decide who holds a lock (CVE-2018-1058). They bind as strongly as each other.
+const IS: &str = "OPERATOR(pg_catalog.=)";
+const AFTER: &str = "OPERATOR(pg_catalog.>)";
+const PLUS: &str = "OPERATOR(pg_catalog.+)";
+const MINUS: &str = "OPERATOR(pg_catalog.-)";
+const TIMES: &str = "OPERATOR(pg_catalog.*)";
+const NOW: &str = "pg_catalog.clock_timestamp()";
+const TABLE: &str = "pg_catalog.to_regclass($1)::pg_catalog.oid";
 
 /// How long a statement waits for a row that another transaction has changed.
 pub(super) const ROW_PATIENCE: &str = "500ms";

@@ -49,6 +49,7 @@ fn scores_are_those_of_the_book() {
         ("a{7}b{report}", "east", "north"),
         ("uploads:permit:3", "east", "east"),
         ("report:permit:0", "west", "north"),
+        ("report:permit:0:permit:7", "west", "north"),
     ] {
         let cluster = |shards: &Shards| shards.clusters()[shards.of(name.as_bytes())].to_string();
         assert_eq!(

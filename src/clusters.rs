@@ -285,7 +285,8 @@ pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_part)
 }
 
-/// Addresses between commas and blanks. One of several Sentinels goes on over commas, up to the name of its master.
+/// Addresses between commas and blanks. One of several Sentinels goes on over commas, up to the name of its master, and one of etcd
+/// up to the next address.
 fn split(text: &str) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     let is_open = |address: &String| {
@@ -295,7 +296,8 @@ fn split(text: &str) -> Vec<String> {
                 .next()
                 .is_some_and(|hosts| hosts.contains('/'))
         };
-        sentinels.is_some_and(|(_, rest)| !hosts(rest))
+        let is_etcd = address.starts_with("etcd://") || address.starts_with("etcds://");
+        is_etcd || sentinels.is_some_and(|(_, rest)| !hosts(rest))
     };
     let parts = text.split(|c: char| c == ',' || c.is_whitespace());
     for part in parts.filter(|part| !part.is_empty()) {
@@ -319,16 +321,8 @@ fn locations(nodes: &[String]) -> Result<Arc<str>, Failure> {
             Endpoint::Tcp { host, port } => format!("{host}:{port}"),
             Endpoint::Unix { path } => path,
             Endpoint::Program { name } => name,
-            Endpoint::Sentinels {
-                mut sentinels,
-                master,
-            } => {
-                sentinels.sort_unstable();
-                let hosts = sentinels
-                    .iter()
-                    .map(|(host, port)| format!("{host}:{port}"));
-                format!("{}/{master}", hosts.collect::<Vec<_>>().join("+"))
-            }
+            Endpoint::Sentinels { sentinels, master } => format!("{}/{master}", joined(sentinels)),
+            Endpoint::Etcd { members } => joined(members),
             Endpoint::Postgresql {
                 host,
                 port,
@@ -341,14 +335,25 @@ fn locations(nodes: &[String]) -> Result<Arc<str>, Failure> {
     Ok(Arc::from(all.join(",")))
 }
 
+/// Hosts of which any one leads to the same place.
+fn joined(mut hosts: Vec<(String, u16)>) -> String {
+    hosts.sort_unstable();
+    let hosts = hosts.iter().map(|(host, port)| format!("{host}:{port}"));
+    hosts.collect::<Vec<_>>().join("+")
+}
+
 /// A node in two clusters would have a lock of each under one name.
 fn each_once(lists: &[NodeList]) -> Result<(), Failure> {
     let mut known = Vec::new();
     for node in lists.iter().flat_map(|list| &list.nodes) {
         let address = NodeAddress::parse(node).map_err(Failure::usage)?;
         let mut endpoint = address.endpoint.clone();
-        if let Endpoint::Sentinels { sentinels, .. } = &mut endpoint {
-            sentinels.sort_unstable();
+        if let Endpoint::Sentinels {
+            sentinels: hosts, ..
+        }
+        | Endpoint::Etcd { members: hosts } = &mut endpoint
+        {
+            hosts.sort_unstable();
         }
         if known.contains(&endpoint) {
             return Err(Failure::usage(format!(
@@ -406,6 +411,8 @@ mod tests {
         assert!(split(" , ").is_empty());
         let sentinels = "redis+sentinel://:to/p@s1:1,s2,[::1]:3/m";
         assert_eq!(split(&format!("a,{sentinels},b")), ["a", sentinels, "b"]);
+        let etcd = "etcd://me:p@e1,e2:1,[::1]:3";
+        assert_eq!(split(&format!("{etcd},redis://b")), [etcd, "redis://b"]);
         // Its master is missing: it does not take in another address.
         let half = ["redis+sentinel://s1,s2", "redis://b"];
         assert_eq!(split(&half.join(",")), half);

@@ -82,6 +82,7 @@ impl TlsFlags {
             Some(("redis+sentinel" | "valkey+sentinel", rest)) if self.tls => {
                 format!("rediss+sentinel://{rest}")
             }
+            Some(("etcd", rest)) if self.tls => format!("etcds://{rest}"),
             Some(("postgresql" | "postgres", rest)) if self.tls && !rest.contains("sslmode=") => {
                 let mark = if rest.contains('?') { '&' } else { '?' };
                 format!("{address}{mark}sslmode=require")
@@ -95,8 +96,11 @@ impl TlsFlags {
         let has_files = self.cacert.is_some() || self.cert.is_some();
         let mut plain = nodes.iter().filter(|node| !node.starts_with("rediss"));
         // Another system says so in its own way.
-        let is_remote =
-            |node: &&String| !node.starts_with("unix:") && !node.starts_with("postgres");
+        let is_remote = |node: &&String| {
+            !node.starts_with("unix:")
+                && !node.starts_with("postgres")
+                && !node.starts_with("etcds:")
+        };
         if has_files && let Some(node) = plain.find(is_remote) {
             let node = node.rsplit('@').next().unwrap_or_default();
             output::remark(format_args!(

@@ -385,8 +385,13 @@ fn done_as(done: &Done, asked: Option<i64>, is_extension: bool) -> Reply {
     match done {
         Done::Held => Reply::Number(1),
         Done::Fence(fence) => {
-            let is_taken = i64::from(asked == Some(*fence));
-            Reply::Array(vec![Reply::Number(is_taken), Reply::Number(*fence)])
+            let is_taken = asked == Some(*fence);
+            // The client takes the number after the one that it is told here as well.
+            let told = if is_taken { *fence } else { fence - 1 };
+            Reply::Array(vec![
+                Reply::Number(i64::from(is_taken)),
+                Reply::Number(told),
+            ])
         }
         Done::Free | Done::Other if asked.is_some() => Reply::Null,
         Done::Other if is_extension => Reply::Number(-1),

@@ -193,7 +193,7 @@ async fn a_lock_is_taken_seen_extended_and_given_back_as_on_a_node() {
         "LOCK.FENCE a t1 7",
         "LOCK.FENCE a t2 9",
     ];
-    assert_eq!(told(&mut node, &lines).await, "*2 :1 :8 *2 :0 :8 $-1 ");
+    assert_eq!(told(&mut node, &lines).await, "*2 :1 :8 *2 :0 :7 $-1 ");
     let lines = ["GET a", "EXISTS a", "PTTL b", "EXISTS b", "LOCK.INFO b"];
     assert_eq!(told(&mut node, &lines).await, "$2 t1 :1 :-2 :0 $-1 ");
     let lines = [

@@ -6,18 +6,20 @@
 //!
 //! The client's rules do not change: one such address is a cluster of one node, whose one vote is the majority.
 
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 mod connection;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "postgresql")]
 pub mod postgresql;
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 mod reply;
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 mod request;
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 mod request_bytes;
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 mod system;
 
-#[cfg(feature = "postgresql")]
+#[cfg(any(feature = "etcd", feature = "postgresql"))]
 pub use connection::Gateway;

@@ -1,6 +1,6 @@
 //! Where a node is: `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `unix:///path`, a name of the
 //! program's, a master that Sentinels name: `redis+sentinel://[user:password@]host[:port][,host[:port]...]/master[/database]`, or
-//! another system: `postgresql://user[:password]@host[:port]/database`.
+//! another system: `postgresql://user[:password]@host[:port]/database`, `etcd://[user:password@]host[:port][,host[:port]...]`.
 //!
 //! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
 //! node, when a connection is made. A password never appears in what is displayed.
@@ -9,6 +9,7 @@
 //! and port. It takes a login off no `unix:` address, ends one at a '/' in the password, drops tabs and line
 //! breaks silently, and tells of an address that it cannot read nothing of what may be shown.
 
+mod etcd;
 mod host;
 mod postgresql;
 mod sentinels;
@@ -57,6 +58,11 @@ pub enum Endpoint {
         /// What they call the master.
         master: String,
     },
+    /// The members of etcd, whose keys are locks.
+    Etcd {
+        /// Their hosts and ports.
+        members: Vec<(String, u16)>,
+    },
     /// A table of PostgreSQL, whose rows are locks.
     Postgresql {
         /// Its server's name or address, or the directory of its socket, which begins with a '/'.
@@ -81,7 +87,7 @@ impl Endpoint {
     /// Whether it is another system, which is no node among others: it is the whole list, and has its own way to log in.
     #[must_use]
     pub fn is_other_system(&self) -> bool {
-        matches!(self, Self::Postgresql { .. })
+        matches!(self, Self::Etcd { .. } | Self::Postgresql { .. })
     }
 }
 
@@ -142,6 +148,13 @@ impl NodeAddress {
                     ..plain
                 })
             }
+            "etcd" | "etcds" => {
+                let plain = etcd::parse(rest).map_err(|reason| fail(&reason))?;
+                Ok(Self {
+                    speaks_tls: scheme == "etcds",
+                    ..plain
+                })
+            }
             "postgresql" | "postgres" => postgresql::parse(rest).map_err(|reason| fail(&reason)),
             _ if scheme.contains("sentinel") => Err(fail(
                 "the scheme is unknown; write redis+sentinel://host:port/master",
@@ -190,6 +203,10 @@ impl fmt::Display for NodeAddress {
                 let scheme = if self.speaks_tls { "rediss" } else { "redis" };
                 let sentinels = sentinels::shown(sentinels);
                 write!(formatter, "{scheme}+sentinel://{sentinels}/{master}")?;
+            }
+            Endpoint::Etcd { members } => {
+                let scheme = if self.speaks_tls { "etcds" } else { "etcd" };
+                write!(formatter, "{scheme}://{}", sentinels::shown(members))?;
             }
             Endpoint::Postgresql {
                 host,

@@ -7,6 +7,7 @@ use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use tokio::net::UnixStream;
 
 use super::connector::Connector;
+use super::etcd;
 use super::postgresql;
 use super::sentinels;
 use super::stream::Stream;
@@ -32,6 +33,7 @@ pub(super) async fn dial(
         Endpoint::Sentinels { sentinels, master } => {
             return sentinels::connect(sentinels, master, tls, deadline).await;
         }
+        Endpoint::Etcd { .. } => return etcd::connect(&address, tls, deadline).await,
         Endpoint::Postgresql { .. } => {
             return postgresql::connect(&address, tls, &known, deadline).await;
         }

@@ -10,6 +10,11 @@ pub(crate) mod connector;
 mod dial;
 pub(crate) mod dialer;
 mod dropped;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(not(feature = "etcd"))]
+#[path = "no_etcd.rs"]
+mod etcd;
 pub(crate) mod handle;
 mod log;
 #[cfg(feature = "postgresql")]
@@ -76,6 +81,7 @@ pub(crate) fn start(
 /// The feature without which such an endpoint cannot be reached, if this crate was built without it.
 pub(crate) fn missing_feature(endpoint: &Endpoint) -> Option<&'static str> {
     match endpoint {
+        Endpoint::Etcd { .. } => etcd::MISSING_FEATURE,
         Endpoint::Postgresql { .. } => postgresql::MISSING_FEATURE,
         _ => None,
     }

@@ -1,0 +1,177 @@
+"""Locks in etcd: exclusion, loss, fences, waiting, and members that die.
+
+usage: etcd.py PROGRAM. etcd has to be installed. Three members of its own for all checks.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, ".."))
+import checked  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, eventually, exclusion, waiting  # noqa: E402
+from servers import free_port  # noqa: E402
+
+
+class Etcd(checked.System):
+    """Three members."""
+
+    called = "etcd"
+
+    def __init__(self, program, folder):
+        super().__init__(program, folder)
+        self.ports = [(free_port(), free_port()) for _ in range(3)]
+        self.members = [None] * 3
+        for index in range(3):
+            self.begin(index)
+        self.address = "etcd://" + ",".join(f"127.0.0.1:{port}" for port, _ in self.ports)
+        eventually("there is a leader", lambda: self.command("run", "first", "--", "true").wait(60) == 0)
+
+    def begin(self, index):
+        clients, peers = (f"http://127.0.0.1:{port}" for port in self.ports[index])
+        initial = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(self.ports))
+        words = ["etcd", "--name", f"m{index}", "--data-dir", os.path.join(self.folder, f"m{index}"),
+                 "--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+                 "--initial-advertise-peer-urls", peers, "--initial-cluster", initial, "--logger", "zap", "--log-level", "error"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
+        with open(os.path.join(self.folder, f"m{index}.log"), "ab") as log:
+            self.members[index] = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def post(self, path, **body):
+        """Asks any member that answers."""
+        for port, _ in self.ports:
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode())
+            try:
+                with urllib.request.urlopen(request, timeout=5) as answer:
+                    return json.load(answer)
+            except OSError:
+                pass
+        raise AssertionError(f"no member answers {path}")
+
+    def key(self, name, path="/v3/kv/range"):
+        return self.post(path, key=base64.b64encode(b"quorlock/locks/" + name.encode()).decode())
+
+    def is_held(self, name):
+        return "kvs" in self.key(name)
+
+    def kill(self, index):
+        self.members[index].kill()
+        self.members[index].wait()
+
+    def stop(self):
+        for member in self.members:
+            member.send_signal(signal.SIGCONT)
+            member.kill()
+            member.wait()
+
+
+def well(server):
+    """A lock is one, is seen, is extended and is given back, and nothing of it stays."""
+    token, _ = server.ends(0, "acquire", "job", "--ttl", "60s")
+    server.ends(BUSY, "run", "job", "-n", "--", "true")
+    shown, _ = server.ends(0, "locks", "--json")
+    assert '"job"' in shown, shown
+    shown, _ = server.ends(0, "who", "job")
+    assert "held" in shown, shown
+    server.ends(0, "extend", "job", token.strip(), "--ttl", "90s")
+    lease = server.key("job")["kvs"][0]["lease"]
+    left = int(server.post("/v3/lease/timetolive", ID=lease)["TTL"])
+    assert 80 < left <= 90, left
+    server.ends(BUSY, "acquire", "job", "-n")
+    server.ends(0, "release", "job", token.strip())
+    server.ends(0, "run", "job", "-n", "--", "true")
+    server.ends(0, "run", "a\n\\\"x", "-n", "--", "true")
+    told = [server.fence() for _ in range(5)]
+    assert all(a < b for a, b in zip(told, told[1:])), told
+    left = server.post("/v3/kv/range", key=base64.b64encode(b"quorlock/").decode(), range_end=base64.b64encode(b"quorlock0").decode())
+    assert "kvs" not in left, left
+    time.sleep(0.5)
+    leases = server.post("/v3/lease/leases").get("leases", [])
+    assert len(leases) <= 1, leases
+    told, _ = server.ends(0, "status")
+    assert "etcd 3" in told and "serving" in told, told
+
+
+def loss(server):
+    """Whoever loses the key is told."""
+    holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
+    eventually("it is held", lambda: server.is_held("taken"))
+    server.key("taken", "/v3/kv/deleterange")
+    token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
+    begun = time.monotonic()
+    _, error = holder.communicate(timeout=30)
+    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
+    server.ends(0, "release", "taken", token.strip())
+
+
+def killed(server):
+    """The death of one member costs a holder nothing, and that of two ends the work in time."""
+    kept = server.command("run", "kept", "--ttl", "20s", "--", "sleep", "12")
+    ended = server.command("run", "ended", "--ttl", "4s", "--", "sleep", "60")
+    for name in ("kept", "ended"):
+        eventually("it is held", lambda name=name: server.is_held(name))
+    server.kill(0)
+    eventually("locks go on", lambda: server.command("run", "any", "-w", "3s", "--", "true").wait(30) == 0)
+    server.ends(BUSY, "run", "kept", "-w", "2s", "--", "true")
+    server.kill(1)
+    begun = time.monotonic()
+    _, error = ended.communicate(timeout=30)
+    assert ended.returncode == LOST and time.monotonic() - begun < 5, f"{ended.returncode}: {error}"
+    server.ends(UNAVAILABLE, "run", "any", "-n", "--", "true")
+    server.begin(0)
+    server.begin(1)
+    _, error = kept.communicate(timeout=40)
+    assert kept.returncode == 0, f"{kept.returncode}: {error}"
+
+
+def refused(server):
+    """What cannot work is said."""
+    run = ["run", "job", "-n", "--", "true"]
+    beside = server.address + ",redis://127.0.0.1:1"
+    assert "list it alone" in server.ends(USAGE, *run, address=beside)[1]
+    _, error = server.ends(UNAVAILABLE, *run, address="etcd://127.0.0.1:1,127.0.0.1:2")
+    assert error.count("refused") == 2, error
+    assert "no locks for readers" in server.ends(UNAVAILABLE, "run", "job", "--shared", "-n", "--", "true")[1]
+    # A login that is none.
+    login = server.address.replace("://", "://me:s3cret@")
+    error = server.ends(UNAVAILABLE, *run, address=login)[1]
+    assert "authentication is not enabled" in error and "s3cret" not in error, error
+
+
+def logged_in(server):
+    """A user who may write these keys alone takes locks, and a wrong password is told."""
+    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
+    may = {"permType": "READWRITE", "key": encoded("quorlock/"), "range_end": encoded("quorlock0")}
+    server.post("/v3/auth/role/add", name="root")
+    server.post("/v3/auth/role/add", name="locks")
+    server.post("/v3/auth/role/grant", name="locks", perm=may)
+    for user, role in (("root", "root"), ("me", "locks")):
+        server.post("/v3/auth/user/add", name=user, password="s3cret")
+        server.post("/v3/auth/user/grant", user=user, role=role)
+    server.post("/v3/auth/enable")
+    run = ["run", "job", "-w", "10s", "--", "true"]
+    server.ends(0, *run, address=server.address.replace("://", "://me:s3cret@"))
+    wrong = server.address.replace("://", "://me:wrong@")
+    _, error = server.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=wrong)
+    assert "authentication failed" in error, error
+
+
+CHECKS = [
+    ("taken, seen and given back", well),
+    ("one of forty at a time", exclusion),
+    ("a loss is told", loss),
+    ("who waits is woken", waiting),
+    ("what cannot work", refused),
+    ("members that die", killed),
+    ("a user with few rights", logged_in),
+]
+
+if __name__ == "__main__":
+    checked.main(Etcd, CHECKS)

@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, Row};
@@ -314,7 +314,7 @@ impl System for Postgresql {
                     }
                 }
                 // The lock was granted, or ended, on this server alone: nobody may be told so.
-                Some(Ok(AsyncMessage::Notice(told))) if is_unreplicated(told.code()) => {
+                Some(Ok(AsyncMessage::Notice(told))) if is_unreplicated(&told) => {
                     let words = format!("PostgreSQL: {}", told.message());
                     return Poll::Ready(Err(io::Error::new(
                         io::ErrorKind::ConnectionAborted,
@@ -446,9 +446,11 @@ fn said(error: &Error) -> String {
 }
 
 /// Whether a message is about a commit for whose standby the server waits no longer: somebody has cancelled the wait, or ends the session.
-/// It comes before the server says that the statement is over.
-fn is_unreplicated(code: &SqlState) -> bool {
-    *code == SqlState::QUERY_CANCELED || *code == SqlState::ADMIN_SHUTDOWN
+/// It comes before the server says that the statement is over. Its words are in the server's language, and its code is that of all warnings;
+/// the place in PostgreSQL's source is not (src/backend/replication/syncrep.c).
+fn is_unreplicated(told: &DbError) -> bool {
+    told.file().is_some_and(|file| file.ends_with("syncrep.c"))
+        || *told.code() == SqlState::ADMIN_SHUTDOWN
 }
 
 /// The server has ended the connection.

@@ -214,13 +214,47 @@ def refused(server):
     assert "TLS" in error(UNAVAILABLE, *run, address=tls)
     beside = server.address + ",redis://127.0.0.1:1"
     assert "list it alone" in error(USAGE, *run, address=beside)
-    server.sql("CREATE SCHEMA lost AUTHORIZATION locks; CREATE UNLOGGED TABLE lost.quorlock_locks (name bytea PRIMARY KEY)", "locks")
+    columns = "name bytea PRIMARY KEY, token bytea, fence bigint NOT NULL, expires_at timestamptz, owner bytea"
+    server.sql(f"CREATE SCHEMA lost AUTHORIZATION locks; CREATE UNLOGGED TABLE lost.quorlock_locks ({columns})", "locks")
     assert "unlogged" in error(UNAVAILABLE, *run, address=server.address + "?schema=lost")
+    for number, (right, wrong) in enumerate([("timestamptz", "timestamp"), ("bigint NOT NULL", "numeric NOT NULL"), (" NOT NULL", "")]):
+        server.sql(f"CREATE SCHEMA odd{number}; GRANT USAGE ON SCHEMA odd{number} TO locks; "
+                   f"CREATE TABLE odd{number}.quorlock_locks ({columns.replace(right, wrong)})", "locks")
+        said = error(UNAVAILABLE, *run, address=f"{server.address}?schema=odd{number}")
+        assert "is not the table that locks are kept in" in said, said
     server.sql("GRANT SELECT, INSERT, UPDATE ON public.quorlock_locks TO guest", "locks")
     server.ends(0, *run, address=guest)
     socket = f"postgresql://postgres@/locks?host={server.folder}&port={server.port}"
     server.ends(0, *run, address=socket)
     assert "no locks for readers" in error(UNAVAILABLE, "run", NAME, "--shared", "-n", "--", "true")
+
+
+def hijacked(server):
+    """What others have put into the schemas of the session decides nothing."""
+    server.sql("CREATE FUNCTION public.nothing(bigint, interval) RETURNS interval LANGUAGE sql AS $$ SELECT interval '0' $$; "
+               "CREATE OPERATOR public.* (FUNCTION = public.nothing, LEFTARG = bigint, RIGHTARG = interval)", "locks")
+    assert server.sql("SELECT 5::bigint * interval '1 s' = interval '0'", "locks") == "t", "the server uses it"
+    token, _ = server.ends(0, "acquire", "own", "--ttl", "60s", "-n")
+    server.ends(BUSY, "run", "own", "-n", "--", "true")
+    server.ends(0, "release", "own", token.strip())
+    server.sql("DROP OPERATOR public.* (bigint, interval)", "locks")
+
+
+def unreplicated(server):
+    """A commit for whose standby the server waits no longer is no grant."""
+    set_to = "ALTER SYSTEM SET synchronous_standby_names = "
+    server.sql(set_to + "'nobody'")
+    server.sql("SELECT pg_reload_conf()")
+    command = server.command("acquire", "alone", "--ttl", "60s", "--wait", "5s")
+    cancelled = 0
+    while command.poll() is None:
+        cancelled += server.sql("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "0"
+        time.sleep(0.02)
+    out, error = command.communicate()
+    server.sql(set_to + "''")
+    server.sql("SELECT pg_reload_conf()")
+    assert cancelled > 0, "no commit waited for the standby"
+    assert command.returncode in (BUSY, UNAVAILABLE) and not out, f"{command.returncode}: {out}{error}"
 
 
 def shown(server):
@@ -299,6 +333,8 @@ CHECKS = [
     ("a server that dies", killed),
     ("connections that break", midway),
     ("what cannot work", refused),
+    ("operators of others", hijacked),
+    ("a standby that is away", unreplicated),
     ("what operators see", shown),
     ("over TLS", encrypted),
     ("a standby that follows", followed),

@@ -46,14 +46,18 @@ impl Cause {
 }
 
 /// Words of a server, and of this client about one, that the same question gets again: a right or a
-/// command that is missing, a ttl above what the node allows, a database that does not exist, a node of Redis Cluster, no identity.
-const LASTING: [&str; 6] = [
+/// command that is missing, a ttl above what the node allows, a database that does not exist, a node of Redis Cluster, no identity,
+/// a lock or a name that another system does not keep.
+const LASTING: [&str; 9] = [
     "NOPERM",
     "unknown command",
     "DB index is out of range",
     "MOVED ",
     "names no run_id",
     "is longer than restart-delay-max",
+    "keeps no locks for readers",
+    "keeps one name a lock",
+    "bytes on PostgreSQL",
 ];
 
 #[cfg(test)]
@@ -78,6 +82,9 @@ mod tests {
             Cause::LoginRefused(text("WRONGPASS invalid username-password pair")),
             Cause::LoginRefused(text("DENIED Redis is running in protected mode")),
             Cause::Refused(text("NOPERM this user has no permissions to run 'set'")),
+            Cause::Refused(text(
+                "ERR etcd keeps one name a lock: take locks one after the other",
+            )),
             Cause::Refused(text("EVAL, without which ...: ERR unknown command 'EVAL'")),
             Cause::Refused(text("ERR DB index is out of range")),
             Cause::Refused(text("MOVED 1234 10.0.0.1:6379")),

@@ -173,7 +173,15 @@ impl System for Etcd {
                         "failure": [{"requestRange": {"key": key}}],
                     }),
                 )
-                .await?;
+                .await;
+            let answer = match answer {
+                Ok(answer) => answer,
+                // Of many that are refused each would leave a lease.
+                Err(error) => {
+                    let _ends_anyway = call.revoke(&lease).await;
+                    return Err(error);
+                }
+            };
             if answer["succeeded"] == true {
                 let fence = number(&answer["header"]["revision"]);
                 return Ok(Taken::Granted(fence.ok_or("ERR etcd tells no revision")?));
@@ -272,6 +280,10 @@ impl System for Etcd {
     }
 
     fn poll_released(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        if self.api.is_logged_out() {
+            let words = "etcd: the login is over";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, words)));
+        }
         for driver in &mut self.drivers {
             if let Poll::Ready(ended) = driver.as_mut().poll(context) {
                 return Poll::Ready(Err(ended));
@@ -344,7 +356,7 @@ async fn set_end(
         .await?;
     let is_done = answer["succeeded"] == true;
     let unused = if is_done { &before } else { &lease };
-    call.revoke(unused).await?;
+    let _ends_anyway = call.revoke(unused).await;
     Ok(if is_done { Done::Held } else { Done::Free })
 }
 
@@ -352,7 +364,12 @@ async fn holder(call: &mut Call<'_>, name: &Bytes) -> Result<Option<Holder>, Str
     let Some(held) = call.held(name).await? else {
         return Ok(None);
     };
-    let Some(left) = call.left(&held.lease).await? else {
+    let left = match &*held.lease {
+        // Somebody else has made the key: it stays until it is deleted.
+        WITHOUT_LEASE => Some(FOR_EVER),
+        lease => call.left(lease).await?,
+    };
+    let Some(left) = left else {
         return Ok(None);
     };
     let body = json!({"key": encoded(OWNERS, name)});
@@ -373,6 +390,8 @@ fn has_token(key: &str, token: &Bytes) -> Value {
 /// What the keys of locks begin with, and those of what their holders say about themselves.
 const LOCKS: &[u8] = b"quorlock/locks/";
 const OWNERS: &[u8] = b"quorlock/owners/";
+const WITHOUT_LEASE: &str = "0";
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 const LIST_MAX: usize = 1000;
 /// When a lock is looked at although nothing was told of it.
 const TOLD_WHEN_OVER: Duration = Duration::from_secs(600);

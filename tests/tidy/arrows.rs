@@ -18,7 +18,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 20] = [
+const PACKAGES: [Package; 21] = [
     Package {
         folder: "agent/rules/",
         may_know: &["agent-rules", "client-rules", "engine", "clock"],

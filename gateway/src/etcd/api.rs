@@ -1,7 +1,7 @@
 //! etcd's API as JSON over HTTP, which each member serves beside gRPC. The gRPC of `etcd-client` would be two dozen more crates, and its
 //! own threads of connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
@@ -28,6 +28,7 @@ pub(super) struct Api {
     host: String,
     /// What a login was answered with.
     token: RefCell<Option<String>>,
+    is_logged_out: Cell<bool>,
 }
 
 /// What moves a connection on. It resolves when the connection has ended.
@@ -51,6 +52,7 @@ where
         requests: Mutex::new(requests),
         host: host.to_owned(),
         token: RefCell::new(None),
+        is_logged_out: Cell::new(false),
     };
     Ok((api, driver))
 }
@@ -62,6 +64,11 @@ impl Api {
             api: self,
             requests: self.requests.lock().await,
         }
+    }
+
+    /// Whether the login is over: etcd forgets one after some minutes, and each member has its own.
+    pub(super) fn is_logged_out(&self) -> bool {
+        self.is_logged_out.get()
     }
 
     /// All requests from now on are this user's.
@@ -110,6 +117,9 @@ impl Call<'_> {
             true => Ok(answer),
             false => {
                 let words = answer["error"].as_str().or(answer["message"].as_str());
+                if words.is_some_and(|words| words.contains("invalid auth token")) {
+                    self.api.is_logged_out.set(true);
+                }
                 Err(said(words.unwrap_or("an error without words")))
             }
         }

@@ -179,6 +179,10 @@ impl Acquiring {
         }
         let is_called = self.is_called_for_permit();
         self.choose_permit(context.now);
+        if is_called {
+            // Its failures count, as those of a turn that is taken at once.
+            self.in_line.is_called = self.in_line.may_be_called(context.now);
+        }
         if is_called || !self.checks_line(context) {
             self.ask(context);
         }
@@ -258,6 +262,7 @@ impl Acquiring {
         if let Some(permits) = &mut self.permits {
             permits.choose(now);
             self.call.name = permits.name().into();
+            self.in_line.others = permits.others(permits.index());
         }
     }
 

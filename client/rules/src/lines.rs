@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::permits::permit_of;
 use crate::token::Token;
 use crate::votes::NodeIndex;
 
@@ -134,6 +135,17 @@ impl Lines {
         let is_there = |line: &Line| (line.node, line.way) == (node, way);
         let lines = self.by_name.iter().filter(|(_, line)| is_there(line));
         lines.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The permits of a semaphore for which the client waits.
+    pub(super) fn of_semaphore(&self, semaphore: &Bytes) -> Vec<Bytes> {
+        let names = self
+            .by_name
+            .range(semaphore.clone()..)
+            .map(|(name, _)| name);
+        let names = names.take_while(|name| name.starts_with(semaphore));
+        let is_its = |name: &&Bytes| permit_of(name).is_some_and(|(of, _)| of == *semaphore);
+        names.filter(is_its).cloned().collect()
     }
 
     /// For how many locks the client waits at nodes.

@@ -14,6 +14,8 @@ use crate::wait::Waiting;
 pub(super) struct Failure {
     pub(super) attempt: Acquisition,
     pub(super) decision: Decision,
+    /// The permit that it was for, if it was for one.
+    pub(super) permit: Option<u32>,
     /// When enough nodes are free again, if nobody renews.
     pub(super) free_at: Option<ClientInstant>,
 }

@@ -64,7 +64,9 @@ impl InLine {
     ) -> bool {
         let is_called = std::mem::take(&mut self.is_called);
         let is_too_early = is_called && self.waits_for_word;
-        if !attempt.is_split() && !is_too_early {
+        // An attempt for another permit says nothing of what has changed.
+        let is_known = before.is_some() || !has_changed_hands;
+        if !attempt.is_split() && !is_too_early && is_known {
             self.note_others(attempt, before.filter(|_| has_changed_hands));
         }
         if has_changed_hands {
@@ -250,7 +252,7 @@ impl Acquiring {
         let is_now = is_pausing && reply.round == self.attempts;
         match &reply.content {
             Content::InLine(answer, Some(permit)) => {
-                self.permit_place_told((reply.node, *permit), answer, context);
+                self.permit_place_told((reply.node, *permit), answer, is_now, context);
             }
             Content::InLine(answer, None) => {
                 let (node, token) = context.lines.untried(self.call.name.single()?)?;
@@ -300,7 +302,8 @@ impl Acquiring {
 
     pub(super) fn stands_behind(&mut self, ahead: u64, context: &mut Context<'_>) {
         self.in_line.ahead = Some(ahead);
-        if matches!(self.stage, Stage::Pausing(_)) {
+        // Where it is its turn for a permit, the pause is that before it asks.
+        if matches!(self.stage, Stage::Pausing(_)) && !self.is_called_for_permit() {
             self.stage = Stage::Pausing(self.line_pause_end(context));
         }
     }
@@ -323,16 +326,20 @@ impl Acquiring {
     pub(super) fn may_take_turn(&mut self, context: &mut Context<'_>) -> bool {
         let may = self.in_line.may_be_called(context.now);
         if !may {
-            let (now, random) = (context.now, fraction(context.random));
-            let delay = context.settings.retry_delay;
-            let pause = delay.pause(self.in_line.failures, random, None);
-            self.in_line.ahead = None;
-            self.stage = match self.stage {
-                Stage::Pausing(until) => Stage::Pausing(until.earlier(now.after(pause))),
-                _ => Stage::Pausing(now.after(pause)),
-            };
+            self.take_turn_later(context);
         }
         may
+    }
+
+    pub(super) fn take_turn_later(&mut self, context: &mut Context<'_>) {
+        let (now, random) = (context.now, fraction(context.random));
+        let delay = context.settings.retry_delay;
+        let pause = delay.pause(self.in_line.failures, random, None);
+        self.in_line.ahead = None;
+        self.stage = match self.stage {
+            Stage::Pausing(until) => Stage::Pausing(until.earlier(now.after(pause))),
+            _ => Stage::Pausing(now.after(pause)),
+        };
     }
 
     /// All nodes are asked at once: they are free, as far as is known.
@@ -394,7 +401,8 @@ impl Acquiring {
         true
     }
 
-    /// Another node than that of the line is asked whether it is free, one after the other from check to check.
+    /// Another node than that of the line is asked whether it is free, one after the other from check to check. Where each
+    /// check is of another permit any of them is, so that each permit comes to each node.
     fn ask_another(
         &mut self,
         of_line: NodeIndex,
@@ -411,7 +419,11 @@ impl Acquiring {
             .filter(tells)
             .filter(|_| !self.call.is_shared)
             .collect();
-        if let Some(node) = others.get(self.in_line.checks % others.len().max(1)) {
+        let turn = match &self.permits {
+            Some(_) => context.random.next_u32() as usize,
+            None => self.in_line.checks,
+        };
+        if let Some(node) = others.get(turn % others.len().max(1)) {
             context.ask(*node, Kind::Exists, subject, self.attempts);
         }
         self.in_line.checks = self.in_line.checks.wrapping_add(1);

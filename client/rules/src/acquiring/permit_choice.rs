@@ -10,6 +10,7 @@ use rand::Rng;
 use crate::clock::ClientInstant;
 use crate::permits::permit_name;
 use crate::token::Token;
+use crate::votes::NodeSet;
 
 #[derive(Debug)]
 pub(super) struct PermitChoice {
@@ -33,6 +34,8 @@ struct Permit {
     is_released: bool,
     /// A node has said since then that it is this client's turn to take it.
     is_called: bool,
+    /// Nodes that were not of one mind with the majority when it was refused last: their line says nothing.
+    others: NodeSet,
 }
 
 impl PermitChoice {
@@ -97,6 +100,7 @@ impl PermitChoice {
             let permit = self.permit();
             *permit = Permit {
                 holder: permit.holder.take(),
+                others: permit.others,
                 ..Permit::default()
             };
             return;
@@ -130,6 +134,17 @@ impl PermitChoice {
     pub(super) fn refused(&mut self, holder: Option<&Token>) -> bool {
         let before = std::mem::replace(&mut self.permit().holder, holder.cloned());
         before.is_some() && before.as_ref() != holder
+    }
+
+    /// Which nodes were not of one mind with the majority when the chosen permit was refused.
+    pub(super) fn note_others(&mut self, others: NodeSet) {
+        self.permit().others = others;
+    }
+
+    /// The nodes whose line for a permit says nothing.
+    pub(super) fn others(&self, index: u32) -> NodeSet {
+        let permit = self.permits.get(index as usize);
+        permit.map_or_else(NodeSet::default, |permit| permit.others)
     }
 
     /// When the chosen permit is free again, as its nodes have told.

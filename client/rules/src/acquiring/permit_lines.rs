@@ -18,15 +18,6 @@ use crate::token::Token;
 use crate::votes::NodeIndex;
 
 impl Acquiring {
-    /// The locks in whose lines the call may stand: the one that it is for, or each permit.
-    pub(crate) fn names_in_lines(&self) -> Vec<Bytes> {
-        match &self.permits {
-            Some(permits) if permits.is_small() => permits.names().collect(),
-            Some(_) => Vec::new(),
-            None => self.call.name.single().cloned().into_iter().collect(),
-        }
-    }
-
     /// Stands in the line of each permit, of that which was refused just now with a new token.
     pub(super) fn line_up_for_permits(&mut self, context: &mut Context<'_>) {
         let Some(permits) = self.permits.as_ref().filter(|permits| permits.is_small()) else {
@@ -56,12 +47,10 @@ impl Acquiring {
             return;
         };
         let name = permit_name(permits.semaphore(), index);
-        // What is known of nodes that are not of one mind is about the permit that was refused last.
-        let is_refused = index == permits.index();
+        let others = permits.others(index);
         let mut nodes = from..context.links.len();
         let node = nodes.find(|node| {
-            let is_other = is_refused && self.in_line.others.contains(*node);
-            !is_other && context.links[*node].may_have_lines(context.now)
+            !others.contains(*node) && context.links[*node].may_have_lines(context.now)
         });
         let Some(node) = node else {
             return context.leave_line(&name);
@@ -72,35 +61,60 @@ impl Acquiring {
         self.ask_place(name, (node, Way::Turns), token, context);
     }
 
-    /// A node has answered how many stand in the line of this permit.
+    /// A node has answered how many stand in the line of this permit, perhaps while an attempt is under way.
     pub(super) fn permit_place_told(
         &mut self,
         (node, index): (NodeIndex, u32),
         answer: &Result<u64, Cause>,
+        is_now: bool,
         context: &mut Context<'_>,
     ) {
         let Some(permits) = &self.permits else {
             return;
         };
         let name = permit_name(permits.semaphore(), index);
-        let Some((stands_at, token)) = context.lines.untried(&name) else {
+        let Some((stands_at, _)) = context.lines.untried(&name) else {
             return;
         };
         match answer {
             _ if stands_at != node => {}
-            Ok(0) => self.permit_called(index, context),
-            Ok(waiting) => self.stands_behind(waiting.saturating_sub(1), context),
-            Err(_) => self.stand_for_permit(index, node + 1, token, context),
+            Ok(0) => {
+                self.note_called(index);
+                // Callers that have split the votes ask again after a random pause.
+                match self.stage {
+                    Stage::Pausing(_) if self.is_split() => self.take_turn_later(context),
+                    _ if self.is_split() => {}
+                    _ => self.take_turn_for_permit(context),
+                }
+            }
+            Ok(waiting) if is_now => self.stands_behind(waiting.saturating_sub(1), context),
+            Ok(_) => {}
+            Err(_) => self.leave_lines_at(node, context),
         }
     }
 
-    /// It is this call's turn for this permit. It is asked for at once, or behind the one that is asked for now.
-    fn permit_called(&mut self, index: u32, context: &mut Context<'_>) {
+    /// A node does not say how long the line of a permit is: the call stands in all its lines at the next one.
+    fn leave_lines_at(&mut self, node: NodeIndex, context: &mut Context<'_>) {
+        let names = self.permits.iter().flat_map(PermitChoice::names);
+        let names: Vec<_> = names.collect();
+        for (index, name) in (0..).zip(&names) {
+            let untried = context.lines.untried(name);
+            if let Some((_, token)) = untried.filter(|(stands_at, _)| *stands_at == node) {
+                self.stand_for_permit(index, node + 1, token, context);
+            }
+        }
+    }
+
+    fn note_called(&mut self, index: u32) {
         if let Some(permits) = &mut self.permits {
             permits.called(index);
         }
+    }
+
+    /// It is this call's turn for a permit. It is asked for at once, or behind the one that is asked for now.
+    fn take_turn_for_permit(&mut self, context: &mut Context<'_>) {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        if is_pausing && !self.is_split() && self.may_take_turn(context) {
+        if is_pausing && self.may_take_turn(context) {
             self.choose_permit(context.now);
             self.called_again(context);
         }
@@ -109,16 +123,31 @@ impl Acquiring {
     /// It is this call's turn for this lock, which may be a permit.
     pub(crate) fn called_for(&mut self, name: &Bytes, context: &mut Context<'_>) {
         match self.permit_index(name) {
-            Some(index) => self.permit_called(index, context),
+            Some(index) if self.may_stand_for(index) => {
+                self.note_called(index);
+                self.take_turn_for_permit(context);
+            }
+            Some(index) => {
+                context.leave_line(name);
+                self.permit_released(index);
+            }
             None => self.called(context),
         }
+    }
+
+    /// Whether the call stands in the line of this permit. Another call of this client may have said that there are more.
+    fn may_stand_for(&self, index: u32) -> bool {
+        let permits = self.permits.as_ref();
+        permits.is_some_and(|permits| permits.is_small() && index < permits.count())
     }
 
     /// The connection has ended on which the call stood in line for a permit.
     pub(super) fn permit_line_ended(&mut self, name: &Bytes, context: &mut Context<'_>) {
         let untried = context.lines.untried(name);
         match (untried, self.permit_index(name)) {
-            (Some((_, token)), Some(index)) => self.stand_for_permit(index, 0, token, context),
+            (Some((_, token)), Some(index)) if self.may_stand_for(index) => {
+                self.stand_for_permit(index, 0, token, context);
+            }
             _ => context.leave_line(name),
         }
     }

@@ -11,6 +11,7 @@ use super::time_left::TimeLeft;
 use super::{Acquiring, Progress, Stage};
 use crate::acquisition::{Acquisition, Decision};
 use crate::call::Outcome;
+use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::link::fraction;
 use crate::name::shown;
@@ -27,25 +28,7 @@ impl Acquiring {
         let is_busy = matches!(decision, Decision::Busy { .. });
         self.note_refusal(&asking.attempt, &decision, context);
         let last = self.last.take();
-        let has_changed_hands = match (&mut self.permits, &decision) {
-            (Some(permits), Decision::Busy { holder }) if !asking.attempt.is_split() => {
-                permits.refused(holder.as_ref())
-            }
-            (Some(_), _) => false,
-            (None, _) => last
-                .as_ref()
-                .is_some_and(|last| last.has_changed_hands(&asking.attempt, &decision)),
-        };
-        if has_changed_hands {
-            self.pauses.begin_anew();
-        }
-        let repeats = match is_busy {
-            true => {
-                let before = last.as_ref().map(|last| &last.attempt);
-                (self.in_line).refused(&asking.attempt, before, has_changed_hands)
-            }
-            false => self.in_line.not_refused(),
-        };
+        let repeats = self.repeats(&asking.attempt, &decision, last.as_ref());
         let is_behind_readers = !self.call.is_shared && asking.attempt.is_behind_readers();
         // A round that was cut short knows less than the one before it.
         let failure = match last {
@@ -53,13 +36,15 @@ impl Acquiring {
             before => Failure {
                 attempt: asking.attempt,
                 decision,
+                permit: self.permits.as_ref().map(PermitChoice::index),
                 free_at: before.and_then(|before| before.free_at),
             },
         };
         let wait_left = self.limit.left(context.now);
-        if is_busy && self.has_untried_permit(wait_left) {
+        if is_busy && let Some(is_turn) = self.has_untried_permit(wait_left, context.now) {
             self.last = Some(failure);
             self.choose_permit(context.now);
+            self.in_line.is_called = is_turn;
             self.ask(context);
             return Progress::GoesOn;
         }
@@ -89,12 +74,44 @@ impl Acquiring {
         self.pause(context)
     }
 
-    /// Whether another permit of the semaphore is asked for at once: each once, and then those whose line has called.
-    fn has_untried_permit(&self, wait_left: Duration) -> bool {
-        let permits = self.permits.as_ref();
-        let has_one = |permits: &PermitChoice| permits.has_untried() || permits.is_called_for();
-        let is_untried = permits.is_some_and(has_one);
-        is_untried && (self.call.wait == Wait::None || !wait_left.is_zero())
+    /// Takes in who has the lock now. Says whether the attempt is repeated at once.
+    fn repeats(
+        &mut self,
+        attempt: &Acquisition,
+        decision: &Decision,
+        last: Option<&Failure>,
+    ) -> bool {
+        let has_changed_hands = match (&mut self.permits, decision) {
+            (Some(permits), Decision::Busy { holder }) if !attempt.is_split() => {
+                permits.refused(holder.as_ref())
+            }
+            (Some(_), _) => false,
+            (None, _) => last.is_some_and(|last| last.has_changed_hands(attempt, decision)),
+        };
+        if has_changed_hands {
+            self.pauses.begin_anew();
+        }
+        if !matches!(decision, Decision::Busy { .. }) {
+            return self.in_line.not_refused();
+        }
+        let permit = self.permits.as_ref().map(PermitChoice::index);
+        let before = last.filter(|last| last.permit == permit);
+        let before = before.map(|last| &last.attempt);
+        let repeats = (self.in_line).refused(attempt, before, has_changed_hands);
+        if let Some(permits) = &mut self.permits {
+            permits.note_others(self.in_line.others);
+        }
+        repeats
+    }
+
+    /// Whether another permit of the semaphore is asked for at once, and then whether because it is its turn: each once, and
+    /// then those whose line has called, as long as turns do not come to nothing.
+    fn has_untried_permit(&mut self, wait_left: Duration, now: ClientInstant) -> Option<bool> {
+        let goes_on = self.call.wait == Wait::None || !wait_left.is_zero();
+        let permits = self.permits.as_ref().filter(|_| goes_on)?;
+        let (is_untried, is_called) = (permits.has_untried(), permits.is_called_for());
+        let is_turn = is_called && self.in_line.may_be_called(now);
+        (is_untried || is_turn).then_some(is_turn)
     }
 
     /// Remembers which nodes the next attempt, of whichever call, has to ask first.
@@ -155,7 +172,7 @@ impl Acquiring {
         let random = fraction(context.random);
         let delay = context.settings.retry_delay;
         let pause = self.pauses.next(delay, random, known);
-        let until = match self.in_line.stands() {
+        let until = match self.in_line.stands() && !self.is_called_for_permit() {
             true => self.line_pause_end(context),
             false => context.now.after(pause),
         };

@@ -75,6 +75,8 @@ pub(super) struct Node {
     pub(super) tried: Vec<String>,
     /// The locks for which the client stands in line no longer.
     pub(super) unwaits: Vec<String>,
+    /// The locks of which it was asked whether they are held.
+    pub(super) looks_at: Vec<String>,
     /// How often it has closed a connection.
     pub(super) closures: usize,
     /// The node that answers under this entry as well.
@@ -395,7 +397,10 @@ impl Node {
                 let is_taken = u8::from(self.take_fence(token, fence));
                 format!("*2\r\n:{is_taken}\r\n:{}\r\n", self.fence.0)
             }
-            ["EXISTS", name] => format!(":{}\r\n", u8::from(self.keys.contains_key(name))),
+            ["EXISTS", name] => {
+                self.looks_at.push(name.to_owned());
+                format!(":{}\r\n", u8::from(self.keys.contains_key(name)))
+            }
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
             ["LOCK.INFO", ..] | ["CLIENT", "TRACKING", ..] | ["EVAL", _, "1", _] => {
                 self.reply_to_observer(&words)

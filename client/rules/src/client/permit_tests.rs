@@ -151,6 +151,14 @@ fn in_line(cluster: &Cluster, node: usize, index: u32) -> String {
     token.clone()
 }
 
+/// The first node says that it is the call's turn for each permit.
+fn call_for_each(cluster: &mut Cluster, permits: u32) {
+    for index in 0..permits {
+        let token = in_line(cluster, 0, index);
+        cluster.push(0, &format!("a:permit:{index}"), &token);
+    }
+}
+
 fn set_free(cluster: &mut Cluster, index: u32) {
     for node in &mut cluster.nodes {
         node.keys.remove(&format!("a:permit:{index}"));
@@ -199,6 +207,119 @@ fn a_turn_that_comes_while_another_permit_is_asked_for_is_not_forgotten() {
     cluster.push(0, "a:permit:1", &tokens[1]);
     cluster.pass(45 * MS);
     assert_eq!(had(&mut cluster, call).0, 1);
+}
+
+/// Each has a pause behind it, and the answer of another line makes that no longer.
+#[test]
+fn a_turn_that_comes_after_others_have_failed_is_taken_soon() {
+    let (mut cluster, call) = waiting(2);
+    let tokens = [0, 1].map(|index| in_line(&cluster, 0, index));
+    cluster.round_trip = 10 * MS;
+    // A release that is long on its way to the other nodes: four attempts fail.
+    cluster.nodes[0].keys.remove("a:permit:0");
+    cluster.push(0, "a:permit:0", &tokens[0]);
+    cluster.pass(45 * MS);
+    set_free(&mut cluster, 1);
+    cluster.push(0, "a:permit:1", &tokens[1]);
+    cluster.pass(400 * MS);
+    assert_eq!(had(&mut cluster, call).0, 1);
+}
+
+#[test]
+fn a_turn_is_taken_also_where_the_votes_for_another_permit_were_split() {
+    let (mut cluster, call) = waiting(2);
+    let tokens = [0, 1].map(|index| in_line(&cluster, 0, index));
+    for (number, node) in cluster.nodes.iter_mut().enumerate() {
+        let holder = format!("holder {number}");
+        node.keys.insert("a:permit:0".to_owned(), holder);
+    }
+    cluster.push(0, "a:permit:0", &tokens[0]);
+    cluster.pass(10 * MS);
+    set_free(&mut cluster, 1);
+    cluster.push(0, "a:permit:1", &tokens[1]);
+    cluster.pass(10 * MS);
+    assert_eq!(had(&mut cluster, call).0, 1);
+}
+
+/// Its keys were flushed, say.
+#[test]
+fn a_node_that_has_none_of_the_permits_is_no_place_to_wait() {
+    let (mut cluster, call) = waiting(3);
+    cluster.round_trip = MS;
+    cluster.nodes[0].keys.clear();
+    cluster.nodes[0].in_line = Some(0);
+    let takes = cluster.nodes[1].takes;
+    call_for_each(&mut cluster, 3);
+    cluster.pass(60_000 * MS);
+    let asked = cluster.nodes[1].takes - takes;
+    assert!(asked <= 16, "{asked} attempts in a minute");
+    let tokens = [0, 1, 2].map(|index| in_line(&cluster, 1, index));
+    set_free(&mut cluster, 2);
+    cluster.push(1, "a:permit:2", &tokens[2]);
+    cluster.pass(MS * 5);
+    assert_eq!(had(&mut cluster, call).0, 2);
+}
+
+#[test]
+fn turns_that_all_come_to_nothing_are_not_taken_without_a_pause() {
+    let (mut cluster, _) = waiting(3);
+    cluster.round_trip = MS;
+    for node in &mut cluster.nodes {
+        node.in_line = Some(0);
+    }
+    let takes = cluster.nodes[1].takes;
+    call_for_each(&mut cluster, 3);
+    cluster.pass(10_000 * MS);
+    let asked = cluster.nodes[1].takes - takes;
+    assert!(asked <= 200, "{asked} attempts in ten seconds");
+}
+
+#[test]
+fn each_permit_is_looked_at_on_all_other_nodes() {
+    let mut cluster = Cluster::new(5);
+    take_away(&mut cluster, 0..4);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(1);
+    }
+    ask(&mut cluster, 4, Wait::Forever);
+    cluster.pass(3_600_000 * MS);
+    for node in &cluster.nodes[1..] {
+        let looks_at: BTreeSet<_> = node.looks_at.iter().collect();
+        assert_eq!(looks_at.len(), 4, "{looks_at:?}");
+    }
+    let requests: usize = cluster.nodes.iter().map(|node| node.requests).sum();
+    assert!(requests <= 900, "{requests} in an hour");
+}
+
+#[test]
+fn the_lines_of_all_permits_move_to_the_next_node_when_a_node_has_no_lines_any_more() {
+    let (mut cluster, _) = waiting(3);
+    cluster.nodes[0].in_line = None;
+    while cluster.nodes[1].waits.is_empty() {
+        cluster.pass(MS);
+    }
+    let names: BTreeSet<_> = cluster.nodes[1].waits_for.iter().collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn the_last_call_for_a_semaphore_leaves_all_lines_whatever_number_of_permits_it_says() {
+    for permits in [3, 17] {
+        let (mut cluster, first) = waiting(5);
+        take_away(&mut cluster, 0..17);
+        let second = ask(&mut cluster, permits, Wait::Forever);
+        cluster.happens(Event::Gone(first));
+        cluster.pass(100 * MS);
+        // A turn that is none of this call's is given back.
+        let (token, takes) = (in_line(&cluster, 0, 4), cluster.nodes[0].takes);
+        cluster.push(0, "a:permit:4", &token);
+        assert!(cluster.nodes[0].unwaits.contains(&"a:permit:4".to_owned()));
+        assert_eq!(cluster.nodes[0].takes, takes);
+        cluster.happens(Event::Gone(second));
+        let left: BTreeSet<_> = cluster.nodes[0].unwaits.iter().collect();
+        assert_eq!(left.len(), 5, "{permits}: {left:?}");
+        assert_eq!(cluster.client.size().lines, 0);
+    }
 }
 
 #[test]

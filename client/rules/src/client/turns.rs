@@ -130,10 +130,11 @@ impl Client {
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
         // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
         let has_taken = is_held && acquiring.has_turn();
-        for name in acquiring.names_in_lines() {
-            if has_taken && acquiring.call.name.single() == Some(&name) {
+        for name in self.names_in_lines(&wanted) {
+            let is_taken = has_taken && acquiring.call.name.single() == Some(&name);
+            if is_taken && self.lines.untried(&name).is_none() {
                 self.lines.leave(&name);
-            } else if self.waiters.first(&wanted).is_none() {
+            } else if self.first_in_line(&name).is_none() {
                 self.context(now, operation, actions).leave_line(&name);
             }
         }
@@ -145,6 +146,14 @@ impl Client {
             None => {}
         }
         self.forget_names(now, actions);
+    }
+
+    /// The locks in whose lines calls for this stand: of a semaphore also for permits that only some of them count.
+    fn names_in_lines(&self, wanted: &Wanted) -> Vec<Bytes> {
+        match wanted {
+            Wanted::PermitOf(semaphore) => self.lines.of_semaphore(semaphore),
+            Wanted::Lock(name) => name.single().cloned().into_iter().collect(),
+        }
     }
 
     /// Takes in what a node says unasked: which locks are free, or have changed, and that its lines have ended.

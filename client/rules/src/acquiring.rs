@@ -180,7 +180,8 @@ impl Acquiring {
         let is_called = self.is_called_for_permit();
         self.choose_permit(context.now);
         if is_called {
-            // Its failures count, as those of a turn that is taken at once.
+            // Its failures count, and all nodes are asked, as in a turn that is taken at once.
+            context.refusals.forget(&self.call.name);
             self.in_line.is_called = self.in_line.may_be_called(context.now);
         }
         if is_called || !self.checks_line(context) {

@@ -122,8 +122,10 @@ impl PermitChoice {
 
     fn free(&self, now: ClientInstant) -> Option<u32> {
         let is_over = |permit: &Permit| permit.free_at.is_some_and(|at| now.has_reached(at));
+        // From the one after that which was asked for last, so that none keeps another from its turn.
         let first = |is_it: &dyn Fn(&Permit) -> bool| {
-            (0..self.count).find(|index| is_it(&self.permits[*index as usize]))
+            let mut indexes = (1..=self.count).map(|step| (self.chosen + step) % self.count);
+            indexes.find(|index| is_it(&self.permits[*index as usize]))
         };
         first(&|permit| permit.is_called)
             .or_else(|| first(&|permit| permit.is_released))

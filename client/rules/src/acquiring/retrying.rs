@@ -44,8 +44,10 @@ impl Acquiring {
         if is_busy && let Some(is_turn) = self.has_untried_permit(wait_left, context.now) {
             self.last = Some(failure);
             self.choose_permit(context.now);
-            self.in_line.is_called = is_turn;
-            self.ask(context);
+            match is_turn {
+                true => self.called_again(context),
+                false => self.ask(context),
+            }
             return Progress::GoesOn;
         }
         if repeats && !wait_left.is_zero() {

@@ -390,10 +390,10 @@ fn wait_ends_when_the_lock_is_free_and_takes_nothing() {
 #[test]
 fn a_wait_goes_on_when_the_node_that_it_asks_was_away() {
     let shell = Shell::new();
-    let mut node = NodeProcess::start(shell.path(), "n1", &["--first-start", "serve"]);
+    let mut node = NodeProcess::start(shell.path(), "n1", &["--appendfsync", "always"]);
     eventually("the lock is taken", || {
         let taken = node.ask(&["SET", "job", "t", "PX", "600000"]);
-        taken.is_ok_and(|reply| reply.contains("OK"))
+        taken.is_ok_and(|reply| reply == "+OK")
     });
     let url = node.url();
     let mut command = shell.command(&["wait", "job", "--nodes", &url]);
@@ -403,7 +403,7 @@ fn a_wait_goes_on_when_the_node_that_it_asks_was_away() {
     node.start_again();
     eventually("the lock is released", || {
         let released = node.ask(&["DEL", "job"]);
-        released.is_ok_and(|reply| reply.contains('1'))
+        released.is_ok_and(|reply| reply == ":1")
     });
     waiting.await_line("'job' is free");
     assert!(waiting.await_end().success());

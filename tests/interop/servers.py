@@ -11,6 +11,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "dif
 from compare import Connection  # noqa: E402
 
 
+PATIENCE_SECONDS = 40
+
+
+def eventually(what, is_so):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"not in time: {what}"
+        time.sleep(0.05)
+
+
 class Server:
     """A process with a port, ended with SIGTERM."""
 

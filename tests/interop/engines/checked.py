@@ -7,14 +7,6 @@ import tempfile
 import time
 
 BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
-PATIENCE_SECONDS = 40
-
-
-def eventually(what, is_so):
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"not in time: {what}"
-        time.sleep(0.05)
 
 
 class System:

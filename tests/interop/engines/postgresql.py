@@ -15,8 +15,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, eventually, exclusion, waiting  # noqa: E402
-from servers import free_port  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, waiting  # noqa: E402
+from servers import eventually, free_port  # noqa: E402
 
 PASSWORD = "s3cr:/@t"
 TABLE = "public.quorlock_locks"

@@ -12,20 +12,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from servers import Connection, Server  # noqa: E402
+from servers import Connection, Server, eventually  # noqa: E402
 
 MASTER = "locks"
 BUSY, UNAVAILABLE, LOST = 75, 69, 70
 # Sentinels call a master dead after this time, and agree on another one a little later.
 DOWN_AFTER_MS = 500
-PATIENCE_SECONDS = 40
-
-
-def eventually(what, is_so):
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"not in time: {what}"
-        time.sleep(0.05)
 
 
 class Set:

@@ -3,6 +3,7 @@
 //! It listens on this machine alone unless told otherwise, and ends as `quorlock server` does.
 
 mod check;
+mod login;
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -26,6 +27,7 @@ use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
 use crate::output::Format;
 use crate::runtime;
 use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
+use crate::tls_options::TlsFlags;
 
 /// Arguments of `quorlock agent`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,8 @@ pub(crate) struct Arguments {
     /// Take, extend and give back a lock through the agent that runs under this port or socket, instead of starting one
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    login: login::LoginFlags,
     /// Directives behind --, as `quorlock server` takes them: bind, requirepass, maxclients, loglevel, ...
     #[arg(last = true, value_name = "FILE and directives")]
     directives: Vec<OsString>,
@@ -60,20 +64,12 @@ pub(crate) struct Arguments {
 
 /// Runs an agent until it is stopped.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let Invocation::Serve(config) = invocation(&directives(arguments.directives))? else {
+    let given = directives(arguments.directives.clone());
+    let Invocation::Serve(config) = invocation(&given)? else {
         return Err(Failure::usage("behind -- an agent takes directives alone"));
     };
     if arguments.check {
-        let password = config
-            .requirepass
-            .as_ref()
-            .map(|password| password.as_str());
-        let address = check::address(
-            arguments.port.unwrap_or(PORT),
-            arguments.unixsocket.as_deref(),
-            password,
-        )?;
-        runtime::block_on(check::run(address, format))?;
+        check_running(&arguments, &config, format)?;
         return Ok(ExitCode::SUCCESS);
     }
     let opened = opened()?;
@@ -120,6 +116,22 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         })
         .await
     })
+}
+
+/// Takes a lock through an agent that runs.
+fn check_running(arguments: &Arguments, config: &Config, format: Format) -> Result<(), Failure> {
+    let own_password = config.requirepass.as_ref();
+    let agent = arguments.login.agent(login::Sources {
+        port: arguments.port,
+        unixsocket: arguments.unixsocket.as_deref(),
+        own_password: own_password.map(|password| password.as_str()),
+        nodes_file: arguments.nodes.nodes_file.as_deref(),
+        variable: std::env::var_os(login::VARIABLE),
+    })?;
+    let tls = TlsFlags::of_environment();
+    let tls = arguments.nodes.tls.clone().or(tls).options()?;
+    let prefix = arguments.nodes.prefix.as_deref().unwrap_or_default();
+    runtime::block_on(check::run(agent, tls, prefix, format))
 }
 
 /// Waits for the agent's end. Meanwhile systemd gets to know that it is ready, and SIGHUP is answered by a line of the log.

@@ -21,26 +21,74 @@ struct Lines {
     file: NodeList,
     groups: Groups,
     user: Option<String>,
-    password: Option<String>,
+    password_file: Option<PathBuf>,
+    agent_user: Option<String>,
+    agent_password_file: Option<PathBuf>,
+}
+
+/// Who logs in to agents of this machine.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AgentLogin {
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+    /// The file that says so.
+    pub(crate) source: PathBuf,
 }
 
 /// The user's file if there is one, else the machine's, else none.
 pub(crate) fn of_machine() -> Result<Option<Clusters>, Failure> {
+    path_of_machine().map(|path| read(&path)).transpose()
+}
+
+fn path_of_machine() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
     let config = config.or_else(|| Some(Path::new(&variable("HOME")?).join(".config")));
     let own = config.map(|folder| folder.join(NAME));
-    let all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
-    for path in all {
+    let mut all = own.into_iter().chain([Path::new("/etc").join(NAME)]);
+    all.find(|path| {
         // A link that leads nowhere was meant to name nodes.
-        let is_absent = fs::symlink_metadata(&path).is_err_and(|error| {
+        let is_absent = fs::symlink_metadata(path).is_err_and(|error| {
             matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
         });
-        if !is_absent {
-            return read(&path).map(Some);
+        !is_absent
+    })
+}
+
+/// Who logs in to agents, as this file says, or else the user's or the machine's own. One of those that this user cannot read says
+/// nothing.
+///
+/// # Errors
+/// When a file cannot be read that was named, or is wrong.
+pub(crate) fn agent_login(file: Option<&Path>) -> Result<Option<AgentLogin>, Failure> {
+    let is_readable = |path: &PathBuf| require_file(path).is_ok() && File::open(path).is_ok();
+    let path = match file {
+        Some(file) => Some(file.to_owned()),
+        None => path_of_machine().filter(is_readable),
+    };
+    let Some(source) = path else {
+        return Ok(None);
+    };
+    let (text, _) = text_of(&source)?;
+    let lines = Lines::parse(&source, &text)?;
+    match (lines.agent_user, lines.agent_password_file) {
+        (Some(_), None) => {
+            let what = format!(
+                "{} names an agent-user and no agent-password-file",
+                source.display()
+            );
+            Err(Failure::usage(what).remedy("name both"))
+        }
+        (_, None) => Ok(None),
+        (user, Some(file)) => {
+            let password = password(&file)?;
+            Ok(Some(AgentLogin {
+                user,
+                password,
+                source,
+            }))
         }
     }
-    Ok(None)
 }
 
 /// Reads a file.
@@ -48,6 +96,41 @@ pub(crate) fn of_machine() -> Result<Option<Clusters>, Failure> {
 /// # Errors
 /// When it cannot be read, says something else than nodes, or is not safe from other users.
 pub(crate) fn read(path: &Path) -> Result<Clusters, Failure> {
+    let shown = path.display();
+    let (text, mode) = text_of(path)?;
+    let mut lines = Lines::parse(path, &text)?;
+    let mut groups = std::mem::take(&mut lines.groups);
+    let mut nodes = groups.clusters.iter().flat_map(|(_, nodes)| nodes);
+    let has_password = nodes.any(|node| has_login(node));
+    if has_password && mode & 0o004 != 0 {
+        return Err(public(path));
+    }
+    if lines.user.is_some() && lines.password_file.is_none() {
+        let what = format!("{shown} names a user and no password-file");
+        return Err(Failure::usage(what).remedy("name both, or write the login into the addresses"));
+    }
+    let password_file = lines.password_file.as_ref();
+    if let Some(password) = password_file.map(|file| password(file)).transpose()? {
+        for node in groups.clusters.iter_mut().flat_map(|(_, nodes)| nodes) {
+            *node = with_login(node, lines.user.as_deref(), &password);
+        }
+    }
+    let list = NodeList {
+        tls: TlsFlags::of_environment().or(lines.file.tls),
+        ..lines.file
+    };
+    let clusters = Clusters::of(&list, groups).map_err(|failure| {
+        let what = format!("{shown}: {}", failure.what);
+        Failure::usage(what).remedy("each cluster: cluster NAME, and a line for each of its nodes")
+    })?;
+    clusters.ok_or_else(|| {
+        let what = format!("{shown} names no node");
+        Failure::usage(what).remedy("add a line for each: node db1:7001")
+    })
+}
+
+/// What a file says that is safe from other users, and who may do what with it.
+fn text_of(path: &Path) -> Result<(Vec<u8>, u32), Failure> {
     let shown = path.display();
     let unreadable = |error| Failure::new(NO_INPUT, format!("cannot read {shown}: {error}"));
     require_file(path)?;
@@ -66,32 +149,7 @@ pub(crate) fn read(path: &Path) -> Result<Clusters, Failure> {
         let what = format!("{shown} has more than {} KiB", BYTES_MAX / 1024);
         return Err(Failure::usage(what));
     }
-    let mut lines = Lines::parse(path, &text)?;
-    let mut groups = std::mem::take(&mut lines.groups);
-    let mut nodes = groups.clusters.iter().flat_map(|(_, nodes)| nodes);
-    let has_password = nodes.any(|node| has_login(node));
-    if has_password && mode & 0o004 != 0 {
-        return Err(public(path));
-    }
-    if lines.user.is_some() && lines.password.is_none() {
-        let what = format!("{shown} names a user and no password-file");
-        return Err(Failure::usage(what).remedy("name both, or write the login into the addresses"));
-    }
-    for node in groups.clusters.iter_mut().flat_map(|(_, nodes)| nodes) {
-        *node = lines.with_login(node);
-    }
-    let list = NodeList {
-        tls: TlsFlags::of_environment().or(lines.file.tls),
-        ..lines.file
-    };
-    let clusters = Clusters::of(&list, groups).map_err(|failure| {
-        let what = format!("{shown}: {}", failure.what);
-        Failure::usage(what).remedy("each cluster: cluster NAME, and a line for each of its nodes")
-    })?;
-    clusters.ok_or_else(|| {
-        let what = format!("{shown} names no node");
-        Failure::usage(what).remedy("add a line for each: node db1:7001")
-    })
+    Ok((text, mode))
 }
 
 impl Lines {
@@ -112,14 +170,12 @@ impl Lines {
                     "a line has the name of a directive and one value".to_owned(),
                 ));
             };
+            // A job of cron starts in another folder.
+            let folder = path.parent().unwrap_or(Path::new(""));
             match name.as_str() {
-                // A job of cron starts in another folder.
-                "password-file" => {
-                    let folder = path.parent().unwrap_or(Path::new(""));
-                    lines.password = Some(password(&folder.join(value))?);
-                }
+                "password-file" => lines.password_file = Some(folder.join(value)),
+                "agent-password-file" => lines.agent_password_file = Some(folder.join(value)),
                 _ => {
-                    let folder = path.parent().unwrap_or(Path::new(""));
                     let is_of_tls = lines.file.tls.set(folder, name, value);
                     if !is_of_tls.map_err(refuse)? {
                         lines.set(name, value).map_err(refuse)?;
@@ -153,6 +209,7 @@ impl Lines {
                 return Err("a cluster's name has letters, digits, '.', '_' and '-'".to_owned());
             }
             ("user", _) => self.user = Some(value.to_owned()),
+            ("agent-user", _) => self.agent_user = Some(value.to_owned()),
             ("votes-by-address", "yes") => self.file.votes_by_address = true,
             ("votes-by-address", "no") => self.file.votes_by_address = false,
             ("votes-by-address", _) => return Err("the value is yes or no".to_owned()),
@@ -170,21 +227,21 @@ impl Lines {
         }
         Ok(())
     }
+}
 
-    /// The address with the file's user and password, unless it has its own.
-    fn with_login(&self, node: &str) -> String {
-        match (&self.password, node.split_once("://")) {
-            (Some(password), Some((scheme, rest))) if !has_login(node) => {
-                let user = self.user.as_deref().map(encoded).unwrap_or_default();
-                format!("{scheme}://{user}:{}@{rest}", encoded(password))
-            }
-            _ => node.to_owned(),
+/// The address with this user and password, unless it has its own.
+pub(crate) fn with_login(address: &str, user: Option<&str>, password: &str) -> String {
+    match address.split_once("://") {
+        Some((scheme, rest)) if !has_login(address) => {
+            let user = user.map(encoded).unwrap_or_default();
+            format!("{scheme}://{user}:{}@{rest}", encoded(password))
         }
+        _ => address.to_owned(),
     }
 }
 
 /// Whether an address has a login of its own. The path of a socket may have an '@' as well.
-fn has_login(node: &str) -> bool {
+pub(crate) fn has_login(node: &str) -> bool {
     let login = node.split_once("://").and_then(|(scheme, rest)| {
         let is_socket = scheme.ends_with("unix");
         rest.split_once('@')
@@ -209,7 +266,7 @@ fn require_file(path: &Path) -> Result<(), Failure> {
 }
 
 /// The only line of a file, read as a node reads its own.
-fn password(path: &Path) -> Result<String, Failure> {
+pub(crate) fn password(path: &Path) -> Result<String, Failure> {
     require_file(path)?;
     let mut config = Config::default();
     let name = path.to_string_lossy();
@@ -234,7 +291,7 @@ fn public(path: &Path) -> Failure {
 }
 
 /// Percent encoding, as addresses have it.
-pub(crate) fn encoded(text: &str) -> String {
+fn encoded(text: &str) -> String {
     let mut url = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -249,7 +306,7 @@ pub(crate) fn encoded(text: &str) -> String {
 
 const NAME: &str = "quorlock/nodes.conf";
 const BYTES_MAX: u64 = 64 << 10;
-const DIRECTIVES: [&str; 14] = [
+const DIRECTIVES: [&str; 16] = [
     "node",
     "cluster",
     "next-clusters",
@@ -257,6 +314,8 @@ const DIRECTIVES: [&str; 14] = [
     "ttl",
     "user",
     "password-file",
+    "agent-user",
+    "agent-password-file",
     "votes-by-address",
     "spare-votes",
     "tls",
@@ -384,6 +443,25 @@ mod tests {
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
         let read = read_one(&path).expect("beside the file");
         assert_eq!(read.nodes, ["unix://:pass@/run/@x.sock"]);
+    }
+
+    #[test]
+    fn the_login_to_agents_is_none_of_the_nodes_and_is_read_only_for_them() {
+        let (folder, path) = file(0o600, "node db1:7001\nagent-user bob\n");
+        let failure = agent_login(Some(&path)).expect_err("half a login");
+        assert!(failure.what.contains("no agent-password-file"));
+        // What the nodes need may be kept from who checks an agent.
+        let text = "node db1:7001\npassword-file absent\nagent-user bob\nagent-password-file secret\n";
+        fs::write(&path, text).expect("it is written");
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "p@ss\n").expect("it is written");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let login = agent_login(Some(&path)).expect("it is good").expect("one");
+        let said = (login.user.as_deref(), &*login.password, &login.source);
+        assert_eq!(said, (Some("bob"), "p@ss", &path));
+        fs::write(&path, "node db1:7001\n").expect("it is written");
+        assert_eq!(agent_login(Some(&path)).expect("it is good"), None);
+        assert_eq!(read_one(&path).expect("nodes").nodes, ["redis://db1:7001"]);
     }
 
     #[test]

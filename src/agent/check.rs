@@ -4,50 +4,34 @@
 //! check is interrupted.
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
-use quorlock_client::{AcquireError, ExtendError, Redlock, Release, Token, VotesBy, Wait};
+use quorlock_client::{
+    AcquireError, Cause, ExtendError, NodeState, Redlock, Release, TlsOptions, Token, VotesBy, Wait,
+};
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
 
+use super::login::CheckedAgent;
 use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
-use crate::nodes_file::encoded;
 use crate::output::Format;
 
-/// The address of an agent of this machine.
-pub(super) fn address(
-    port: u16,
-    unixsocket: Option<&Path>,
-    password: Option<&str>,
-) -> Result<String, Failure> {
-    let login = password.map_or_else(String::new, |password| format!(":{}@", encoded(password)));
-    match unixsocket {
-        Some(path) => {
-            let path = path.to_str().filter(|path| path.starts_with('/'));
-            let path = path.ok_or_else(|| {
-                Failure::usage("--check needs the whole path of the socket, in UTF-8")
-            })?;
-            Ok(format!("unix://{login}{path}"))
-        }
-        None if port == 0 => Err(Failure::usage(
-            "--check asks an agent that runs, and 0 is no port of one",
-        )
-        .remedy("name the agent's port with --port, or its socket with --unixsocket")),
-        None => Ok(format!("redis://{login}127.0.0.1:{port}")),
-    }
-}
-
-/// Runs the check and prints each step.
-pub(super) async fn run(address: String, format: Format) -> Result<(), Failure> {
+/// Runs the check and prints each step. The lock's name begins with this prefix.
+pub(super) async fn run(
+    checked: CheckedAgent,
+    tls: TlsOptions,
+    prefix: &str,
+    format: Format,
+) -> Result<(), Failure> {
     let agent = Redlock::builder()
-        .node(address)
+        .node(checked.url)
+        .tls(tls)
         // An agent has no identity, so that no client counts it as a node.
         .votes_by(VotesBy::Address)
         .build()
         .map_err(Failure::usage)?;
-    let name = format!("quorlock-agent-check-{}", Token::fresh());
+    let name = format!("{prefix}quorlock-agent-check-{}", Token::fresh());
     let shown = agent.nodes().first().cloned().unwrap_or_default();
     let mut steps = Steps {
         agent: &shown,
@@ -55,6 +39,16 @@ pub(super) async fn run(address: String, format: Format) -> Result<(), Failure> 
         begun: clock::now(),
         last: clock::now(),
     };
+    let login = checked.login.as_deref();
+    let status = agent.probe().await.pop().map(|status| status.state);
+    if let Some(NodeState::DoesNotVote(cause)) = status
+        && let Some(failure) = steps.not_let_in(login.unwrap_or("a client without a login"), &cause)
+    {
+        return Err(failure);
+    }
+    if let Some(login) = login {
+        steps.done("logged-in", &format!("lets {login} log in"));
+    }
     let request = || agent.lock(&name).ttl(TTL).wait(Wait::None);
     let lease = request().acquire_lease().await;
     let lease = lease.map_err(|error| steps.failed("takes no lock", &error))?;
@@ -113,6 +107,24 @@ impl Steps<'_> {
         self.format.result(words, &value);
     }
 
+    /// That the agent lets nobody in, or not this user, where that is so.
+    fn not_let_in(&self, login: &str, cause: &Cause) -> Option<Failure> {
+        let (what, remedy) = match cause {
+            Cause::LoginRefused(text) if text.starts_with("NOAUTH") => {
+                (format!("wants a login: {text}"), NAME_A_LOGIN)
+            }
+            Cause::LoginRefused(text) => (format!("does not let {login} in: {text}"), WRONG_LOGIN),
+            Cause::Refused(text) if text.contains("NOPERM") => {
+                let what = format!("does not let {login} do what a check does: {text}");
+                (what, MORE_RIGHTS)
+            }
+            _ => return None,
+        };
+        let agent = self.agent;
+        let what = format!("the agent under {agent} {what}; nothing was taken");
+        Some(Failure::new(NO_QUORUM, what).remedy(remedy))
+    }
+
     /// What went wrong, with what the agent has said. The ttl ends whatever is left.
     fn failed(&self, what: &str, error: &dyn fmt::Display) -> Failure {
         let error = error.to_string();
@@ -131,8 +143,8 @@ impl Steps<'_> {
 fn remedy(error: &str) -> &'static str {
     if error.contains("NOQUORUM") {
         "the agent runs, and too few of its nodes vote: `INFO nodes` on the agent says why of each"
-    } else if error.contains("NOAUTH") || error.contains("WRONGPASS") {
-        "name the agent's password as it was started: quorlock agent --check ... -- --requirepass-file FILE"
+    } else if error.contains("NOPERM") {
+        MORE_RIGHTS
     } else if error.contains("NOTALOCK") {
         "what listens there is an agent of another version: start the one of this program"
     } else {
@@ -146,28 +158,12 @@ fn micros(took: Duration) -> String {
     ))
 }
 
+const NAME_A_LOGIN: &str = "name a user with --user NAME --password-file FILE, or the agent's own password as it was started: \
+     quorlock agent --check ... -- --requirepass-file FILE; or set QUORLOCK_AGENT=redis://USER:PASSWORD@HOST:PORT";
+const WRONG_LOGIN: &str = "the agent has no such user, the user is switched off, or the password is another one: the users of an agent \
+     are in its aclfile, and not those of the nodes";
+const MORE_RIGHTS: &str = "check as a user with the rights of the bundled client (+@all -@admin -@dangerous +info), and with --prefix \
+     where that user may use only keys that begin so";
+
 /// Long enough for a round with slow nodes, and soon over.
 const TTL: Duration = Duration::from_secs(10);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agent_is_found_by_its_port_or_the_whole_path_of_its_socket() {
-        let address = |port, path: Option<&str>, password| {
-            address(port, path.map(Path::new), password).map_err(|failure| failure.what)
-        };
-        assert_eq!(address(6379, None, None).unwrap(), "redis://127.0.0.1:6379");
-        assert_eq!(
-            address(1, Some("/run/a.sock"), Some("p@ss")).unwrap(),
-            "unix://:p%40ss@/run/a.sock"
-        );
-        assert!(address(0, None, None).unwrap_err().contains("no port"));
-        assert!(
-            address(1, Some("a.sock"), None)
-                .unwrap_err()
-                .contains("whole path")
-        );
-    }
-}

@@ -14,13 +14,13 @@ use crate::run::cluster;
 use crate::shell::Shell;
 
 /// An agent, and a connection to it.
-fn agent(shell: &Shell, words: &[&str], output: &str) -> (Process, Wire) {
+pub(crate) fn agent(shell: &Shell, words: &[&str], output: &str) -> (Process, Wire) {
     let (agent, address) = agent_at(shell, words, output);
     (agent, Wire::connect(address))
 }
 
 /// An agent, and its address.
-fn agent_at(shell: &Shell, words: &[&str], output: &str) -> (Process, String) {
+pub(crate) fn agent_at(shell: &Shell, words: &[&str], output: &str) -> (Process, String) {
     let words = [&["agent", "--port", "0"][..], words].concat();
     let mut command = shell.command(&words);
     let mut agent = Process::start(&mut command, &shell.file(output)).unwrap();
@@ -325,6 +325,7 @@ fn a_check_takes_a_lock_through_an_agent_and_says_what_is_wrong() {
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
     let lines: Vec<&str> = checked.stdout.lines().collect();
     let begins = [
+        "lets the default user of --requirepass log in (",
         "takes a lock (",
         "refuses it to a second caller (",
         "extends it (",

@@ -64,6 +64,7 @@ impl Shell {
             .args(words)
             .current_dir(self.path())
             .env("XDG_CONFIG_HOME", self.file("config"))
+            .env_remove("QUORLOCK_AGENT")
             .env_remove("QUORLOCK_NODES")
             .env_remove("QUORLOCK_POSTGRESQL_URL");
         command

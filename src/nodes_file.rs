@@ -451,7 +451,8 @@ mod tests {
         let failure = agent_login(Some(&path)).expect_err("half a login");
         assert!(failure.what.contains("no agent-password-file"));
         // What the nodes need may be kept from who checks an agent.
-        let text = "node db1:7001\npassword-file absent\nagent-user bob\nagent-password-file secret\n";
+        let text =
+            "node db1:7001\npassword-file absent\nagent-user bob\nagent-password-file secret\n";
         fs::write(&path, text).expect("it is written");
         let secret = folder.path().join("secret");
         fs::write(&secret, "p@ss\n").expect("it is written");

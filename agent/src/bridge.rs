@@ -153,6 +153,7 @@ impl Upstream for Bridge {
         let commands = Commands {
             all: request.commands,
             is_transaction: request.is_transaction,
+            script_guard: request.script_guard,
         };
         self.shared.monitor.request();
         let mut state = self.shared.lock();

@@ -145,9 +145,7 @@ mod tests {
         fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("it is ours");
         let url = |sources| {
             let agent = LoginFlags::default().agent(sources);
-            agent
-                .map(|agent| agent.url)
-                .map_err(|failure| failure.what)
+            agent.map(|agent| agent.url).map_err(|failure| failure.what)
         };
         let of_socket = |path| Sources {
             unixsocket: Some(Path::new(path)),
@@ -158,7 +156,10 @@ mod tests {
         assert_eq!(found(of_socket("/run/a.sock")), "unix:///run/a.sock");
         let variable = "redis://bob:p@agent:1";
         assert_eq!(found(named(&file, None, variable)), variable);
-        assert_eq!(found(named(&file, Some(7), variable)), "redis://127.0.0.1:7");
+        assert_eq!(
+            found(named(&file, Some(7), variable)),
+            "redis://127.0.0.1:7"
+        );
         let refused = |sources| url(sources).expect_err("it is wrong");
         assert!(refused(named(&file, Some(0), "")).contains("no port"));
         assert!(refused(of_socket("a.sock")).contains("whole path"));
@@ -204,6 +205,11 @@ mod tests {
             ..LoginFlags::default()
         };
         let twice = flags.agent(named(&file, None, "redis://:p@agent"));
-        assert!(twice.expect_err("two logins").what.contains("QUORLOCK_AGENT"));
+        assert!(
+            twice
+                .expect_err("two logins")
+                .what
+                .contains("QUORLOCK_AGENT")
+        );
     }
 }

@@ -13,7 +13,7 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::{ReadError, Reading};
 use quorlock_client_rules::token::Token;
-use quorlock_engine::{Caller, Reply};
+use quorlock_engine::{Caller, Purpose, Reply};
 use smallvec::SmallVec;
 
 use crate::change::Change;
@@ -85,9 +85,10 @@ impl Request {
         let name = match lock_name(&commands) {
             Ok(Some(name)) => name,
             Ok(None) => {
-                let executed = world
-                    .scratch
-                    .execute(world.wall_us, &caller, &commands, &[]);
+                let executed =
+                    world
+                        .scratch
+                        .execute(world.wall_us, &caller, &commands, Purpose::Call, &[]);
                 let reply = executed.map_or_else(|refusal| refusal, |executed| executed.reply);
                 return (None, Next::Answer(reply));
             }
@@ -145,6 +146,7 @@ impl Request {
     fn run<'a>(
         &self,
         holders: impl IntoIterator<Item = Option<Holder<'a>>>,
+        purpose: Purpose,
         world: &mut Surroundings<'_>,
     ) -> Result<Executed, Reply> {
         let names = self.name.parts().iter();
@@ -152,7 +154,8 @@ impl Request {
             .zip(holders)
             .map(|(name, holder)| Key { name, holder });
         let keys: SmallVec<[Key<'_>; 1]> = keys.collect();
-        (world.scratch).execute(world.wall_us, &self.caller, &self.commands, &keys)
+        let (caller, commands) = (&self.caller, &self.commands);
+        (world.scratch).execute(world.wall_us, caller, commands, purpose, &keys)
     }
 
     /// What it is answered while the lock is held under this token, if it does nothing but try to take it. One that would extend a
@@ -165,7 +168,7 @@ impl Request {
                 by: HeldBy::One(token),
                 left: Some(left),
             });
-            self.run([holder], world)
+            self.run([holder], Purpose::Question, world)
         };
         let (long, short) = (Duration::from_secs(60), Duration::from_millis(1));
         let other = holder.without_attempt();
@@ -200,7 +203,7 @@ impl Request {
                     left: Some(left),
                 })
             });
-            self.run(holders, world)
+            self.run(holders, Purpose::Question, world)
         };
         let executed = execute(Duration::from_secs(60));
         // How long they last is not known here: what depends on that has to be read.
@@ -325,7 +328,8 @@ impl Request {
     /// Of some lock no majority says who has it. Who releases it may do so: that is told only where a majority has freed it. All else
     /// waits.
     fn release_split(&mut self, known: &[Option<Held>], world: &mut Surroundings<'_>) -> Next {
-        let executed = self.run(holders(known, |held| held.left), world);
+        let holders = holders(known, |held| held.left);
+        let executed = self.run(holders, Purpose::Question, world);
         match executed {
             Ok(executed) if matches!(executed.change, Change::Release(_)) => {
                 let tokens = tokens(known);
@@ -346,7 +350,8 @@ impl Request {
         self.rounds += 1;
         let drift = world.drift;
         let for_caller = |left: Option<Duration>| left.map(|left| caller_ttl(left, drift));
-        let executed = self.run(holders(known, |held| for_caller(held.left)), world);
+        let by_votes = holders(known, |held| for_caller(held.left));
+        let executed = self.run(by_votes, Purpose::Call, world);
         let mut executed = match executed {
             Err(refusal) => return Next::Answer(refusal),
             Ok(executed) => executed,
@@ -356,7 +361,7 @@ impl Request {
             && lasting.any(|held| held.longest > held.left)
         {
             let longest = |held: &Held| for_caller(held.longest.max(held.left));
-            let again = self.run(holders(known, longest), world);
+            let again = self.run(holders(known, longest), Purpose::Question, world);
             if let Ok(Executed {
                 change: Change::SetEnd(later),
                 ..

@@ -9,8 +9,8 @@ use quorlock_clock::saturated;
 use quorlock_engine::channels::{Published, PushMessage, Subscriber, Subscription};
 use quorlock_engine::tracking::TrackingOptions;
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations, NodeTime,
-    Reply, ScriptLimits,
+    Caller, Command, CommandGuard, Effects, Engine, EngineOptions, LogPosition, Moment, Mutations,
+    NodeTime, Purpose, Reply, ScriptLimits,
 };
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -93,7 +93,7 @@ impl Scratch {
         }
     }
 
-    /// Executes commands on a keyspace that holds the keys of the request in these states.
+    /// Executes commands on a keyspace that holds the keys of the request in these states: in earnest, or to know what they would do.
     ///
     /// # Errors
     /// The refusal, where they do something else to them than to locks.
@@ -102,9 +102,11 @@ impl Scratch {
         wall_us: u64,
         caller: &Caller,
         commands: &Commands,
+        purpose: Purpose,
         keys: &[Key<'_>],
     ) -> Result<Executed, Reply> {
         let now = Moment { node: NOW, wall_us };
+        self.effects.script_guard = guard(commands, purpose);
         if !keys.iter().all(|key| self.load(now, key)) {
             self.clear(now);
             return Err(Reply::Error(not_a_lock(
@@ -275,8 +277,20 @@ impl Scratch {
         self.inspect(now, &[b"FLUSHALL"]);
         self.engine.take_unprompted();
         self.effects.published.clear();
+        self.effects.script_guard = None;
         let _freed = self.engine.take_discarded();
     }
+}
+
+/// What is asked before each command of a script. A script that is only tried calls nothing: what it is refused is no refusal.
+fn guard(commands: &Commands, purpose: Purpose) -> Option<CommandGuard> {
+    let guard = commands.script_guard.clone()?;
+    Some(match purpose {
+        Purpose::Call => guard,
+        Purpose::Question => {
+            CommandGuard::new(move |arguments, _| guard.refuses(arguments, Purpose::Question))
+        }
+    })
 }
 
 /// What a key that lasts so long is given on the scratch keyspace: nodes count in milliseconds.

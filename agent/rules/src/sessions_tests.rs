@@ -47,6 +47,7 @@ impl Trial {
         let commands = Commands {
             all: vec![words.iter().map(bytes).collect()],
             is_transaction: false,
+            ..Commands::default()
         };
         let caller = Caller {
             client_id: client,

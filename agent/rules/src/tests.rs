@@ -1,6 +1,7 @@
 //! What an agent answers that needs no nodes, or hears from them what no cluster says at will.
 
 mod lock_commands;
+mod script_rights;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ fn request(words: &[&str]) -> Event {
     let commands = Commands {
         all: vec![words.iter().map(bytes).collect()],
         is_transaction: false,
+        ..Commands::default()
     };
     Event::Request(RequestId(1), Caller::default(), commands)
 }

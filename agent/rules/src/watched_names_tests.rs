@@ -55,6 +55,7 @@ impl Trial {
         let commands = Commands {
             all: vec![words.iter().map(bytes).collect()],
             is_transaction: false,
+            ..Commands::default()
         };
         let id = RequestId(self.requests);
         let caller = Caller {

@@ -203,6 +203,7 @@ impl Agents {
                     .collect(),
             ],
             is_transaction: false,
+            ..Commands::default()
         };
         self.requests += 1;
         let id = RequestId(self.requests);
@@ -237,6 +238,7 @@ impl Agents {
         let commands = Commands {
             all: all.collect(),
             is_transaction,
+            ..Commands::default()
         };
         self.requests += 1;
         let id = RequestId(self.requests);
@@ -251,6 +253,7 @@ impl Agents {
         let commands = Commands {
             all: vec![words.iter().map(bytes).collect()],
             is_transaction: false,
+            ..Commands::default()
         };
         self.requests += 1;
         let id = RequestId(self.requests);

@@ -67,7 +67,7 @@ pub struct NodeState {
     /// What its start has found.
     pub facts: StartFacts,
     /// The users, and what they may do.
-    pub access: Access,
+    pub access: Arc<Access>,
     /// The clients that are connected.
     pub clients: Arc<Clients>,
     /// What was published, on its way to the workers.

@@ -12,7 +12,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorlock_engine::{ErrorReply, Reply};
+use quorlock_engine::{CommandGuard, ErrorReply, Reply};
 
 use crate::core::clients::Client;
 
@@ -139,6 +139,9 @@ pub struct UpstreamRequest {
     /// One command with its arguments, its name as the client has written it; or those of a transaction, perhaps none.
     /// The name is known and the number of arguments is right. The words of one command share their memory.
     pub commands: Vec<Vec<Bytes>>,
+    /// What is to be asked before each command that a script calls, where the client's user may not call all of them: the refusal,
+    /// which the script gets in place of a reply. What is only tried is asked for as a [`Purpose::Question`](quorlock_engine::Purpose).
+    pub script_guard: Option<CommandGuard>,
     /// The client has sent EXEC: the answer is an array with the reply to each command, or an error for all of them.
     pub is_transaction: bool,
     /// Where the reply goes.

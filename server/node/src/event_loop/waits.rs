@@ -226,14 +226,14 @@ impl<S: Stream> EventLoop<S> {
         now_raw: RawTime,
     ) {
         let connection = &mut self.connections[slot];
+        if connection.session.has_denials() {
+            // Its rights may have been taken away. A node that has failed reports it elsewhere.
+            let _ = Batch::new(&self.node, now_raw).note_denials(&connection.session);
+        }
         if !matches!(connection.stage, Stage::Pending(_)) {
             return connection.answer_early(reply, wait);
         }
         connection.append_messages();
-        if matches!(reply, Reply::Error(_)) {
-            // Its rights may have been taken away. A node that has failed reports it elsewhere.
-            let _ = Batch::new(&self.node, now_raw).note_denials(&connection.session);
-        }
         self.answer(slot, &reply, wait, now_raw);
     }
 

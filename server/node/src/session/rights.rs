@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose};
+use quorlock_engine::{CommandGuard, ErrorReply, Purpose};
 
 use crate::acl::{DEFAULT, Denial, DenialContext, Denied, User};
 use crate::core::access::Access;
@@ -84,21 +84,31 @@ impl Rights {
 /// Checks the commands of a script for its user.
 fn guard(user: Arc<User>, refused: Arc<Mutex<Vec<Denied>>>) -> CommandGuard {
     CommandGuard::new(move |arguments, purpose| {
-        let request = NamedRequest::of(arguments);
-        let Some(asked) = request.asked() else {
-            return Some(NOT_IN_SCRIPT);
-        };
-        let denial = user.check(asked).err()?;
-        let mut refused = lock(&refused);
-        if purpose == Purpose::Call && refused.len() < SCRIPT_DENIALS_MAX {
-            refused.push(denied(&denial, request, &user, DenialContext::Script));
-        }
-        Some(match denial {
-            Denial::Command => NOT_IN_SCRIPT,
-            Denial::Key(_) => NO_KEY_IN_SCRIPT,
-            Denial::Channel(_) => NO_CHANNEL_IN_SCRIPT,
-            Denial::Sort(option) => no_option(option),
-        })
+        refusal_in_script(&user, &refused, arguments, purpose)
+    })
+}
+
+/// Why a script of this user may not call a command, if it may not.
+fn refusal_in_script(
+    user: &User,
+    refused: &Mutex<Vec<Denied>>,
+    arguments: &[&[u8]],
+    purpose: Purpose,
+) -> Option<ErrorReply> {
+    let request = NamedRequest::of(arguments);
+    let Some(asked) = request.asked() else {
+        return Some(NOT_IN_SCRIPT);
+    };
+    let denial = user.check(asked).err()?;
+    let mut refused = lock(refused);
+    if purpose == Purpose::Call && refused.len() < SCRIPT_DENIALS_MAX {
+        refused.push(denied(&denial, request, user, DenialContext::Script));
+    }
+    Some(match denial {
+        Denial::Command => NOT_IN_SCRIPT,
+        Denial::Key(_) => NO_KEY_IN_SCRIPT,
+        Denial::Channel(_) => NO_CHANNEL_IN_SCRIPT,
+        Denial::Sort(option) => no_option(option),
     })
 }
 
@@ -175,6 +185,33 @@ impl Session {
         }))
     }
 
+    /// What is asked before each command of a script that the node's upstream executes, perhaps later: its user may have other rights
+    /// by then. None where nothing can be taken away.
+    pub(super) fn upstream_guard(&self, access: &Arc<Access>) -> Option<CommandGuard> {
+        if self.is_free() {
+            return None;
+        }
+        let (access, unchecked_at) = (Arc::clone(access), self.rights.unchecked_at);
+        let (user, refused) = (
+            Arc::clone(&self.rights.user),
+            Arc::clone(&self.rights.refused),
+        );
+        Some(CommandGuard::new(move |arguments, purpose| {
+            if access.version() == unchecked_at {
+                return None;
+            }
+            match access.current(&user) {
+                Some((user, _)) => refusal_in_script(&user, &refused, arguments, purpose),
+                None => Some(NOT_IN_SCRIPT),
+            }
+        }))
+    }
+
+    /// Whether its guards have refused something that is not in ACL LOG yet.
+    pub(crate) fn has_denials(&self) -> bool {
+        !lock(&self.rights.refused).is_empty()
+    }
+
     /// Whether it is of the node's own process and has not logged in: nothing is checked.
     fn is_free(&self) -> bool {
         self.client.is_in_process() && *self.rights.user.name == *DEFAULT
@@ -242,13 +279,8 @@ impl Batch<'_> {
             return Ok(Some(Denial::Command));
         };
         let user = session.rights.user();
-        let runs_script = asked.spec.flags.contains(Flags::SCRIPT);
-        let is_agent_script = self.has_upstream() && runs_script;
-        let denial = match user.check(asked) {
-            // What its scripts call is not checked elsewhere.
-            Ok(()) if is_agent_script => Denial::Command,
-            Ok(()) => return Ok(None),
-            Err(denial) => denial,
+        let Err(denial) = user.check(asked) else {
+            return Ok(None);
         };
         let denied = denied(&denial, request, user, context);
         self.note_denied(session, denied)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorlock_engine::channels::Subscription;
-use quorlock_engine::{ErrorReply, Reply, Spec};
+use quorlock_engine::{ErrorReply, Flags, Reply, Spec, spec_named};
 
 use crate::core::commit::Failure;
 use crate::core::upstream::{PendingAnswer, UpstreamCaller, UpstreamRequest, UpstreamSubscription};
@@ -66,11 +66,19 @@ impl Batch<'_> {
             }
         });
         let awaited = commands.clone();
+        let mut specs = commands
+            .iter()
+            .filter_map(|words| spec_named(words.first()?));
+        let script_guard = match specs.any(|spec| spec.flags.contains(Flags::SCRIPT)) {
+            true => session.upstream_guard(&self.node.access),
+            false => None,
+        };
         let waits = upstream.execute(UpstreamRequest {
             client: session.client.id,
             caller: UpstreamCaller(Arc::clone(&session.client)),
             database: session.caller.database,
             commands,
+            script_guard,
             is_transaction,
             answer,
         });

@@ -96,7 +96,7 @@ pub(super) fn assemble(
         machine: (plan.process.machine)(&plan.config.dir),
         deliveries: Deliveries::new(facts.workers + IN_PROCESS),
         pause: Pause::default(),
-        access: access(plan),
+        access: Arc::new(access(plan)),
         settings,
         slow_log: Mutex::default(),
         latency,

@@ -1,6 +1,6 @@
 //! Clients that wait with an upstream, and lose the right to what they wait for.
 
-use quorlock_engine::Reply;
+use quorlock_engine::{Purpose, Reply};
 
 use super::{Client, Tested};
 
@@ -35,6 +35,51 @@ fn one_that_may_no_more_have_what_it_waits_for_is_disconnected() {
         assert!(!tested.node.is_closed(ann));
         drop(requests);
     }
+}
+
+#[test]
+fn what_a_script_may_call_is_asked_when_it_is_executed() {
+    let mut tested = Tested::new();
+    let admin = tested.connect();
+    tested.ask(admin, "ACL SETUSER bob on >x +eval +get ~a*");
+    tested.ask(admin, "ACL SETUSER ann on >x +@all ~*");
+    let (bob, ann) = (logged_in(&mut tested, "bob"), logged_in(&mut tested, "ann"));
+    let refused = tested.ask(bob, "EVAL script 1 b");
+    assert!(refused.starts_with("-NOPERM "), "{refused}");
+    tested.send(bob, &["EVAL script 1 a1"]);
+    let request = tested.take_one();
+    let guard = request.script_guard.clone().unwrap();
+    let refusal = |words: &[&[u8]], purpose| {
+        let refusal = guard.refuses(words, purpose);
+        refusal.map_or_else(String::new, |error| error.to_string())
+    };
+    assert_eq!(refusal(&[b"get", b"a1"], Purpose::Call), "");
+    let of_key = refusal(&[b"get", b"b1"], Purpose::Call);
+    assert!(
+        of_key.contains("can't access at least one of the keys"),
+        "{of_key}"
+    );
+    let tried = refusal(&[b"del", b"a1"], Purpose::Question);
+    assert!(tried.contains("can't run this command"), "{tried}");
+    tested.ask(admin, "ACL SETUSER bob -get");
+    let since = refusal(&[b"get", b"a1"], Purpose::Call);
+    assert!(since.contains("can't run this command"), "{since}");
+    request.answer.send(Reply::Integer(1));
+    assert_eq!(tested.received(bob), ":1\r\n");
+    // What was only tried was refused to nobody.
+    let log = tested.ask(admin, "ACL LOG");
+    assert_eq!(log.matches("\r\nlua\r\n").count(), 2, "{log}");
+    assert!(!log.contains("\r\ndel\r\n"), "{log}");
+
+    tested.send(ann, &["EVAL script 1 b"]);
+    let guard = tested.take_one().script_guard.unwrap();
+    let may_delete = || guard.refuses(&[b"del", b"b"], Purpose::Call).is_none();
+    assert!(may_delete());
+    tested.ask(admin, "ACL SETUSER ann -del");
+    assert!(!may_delete());
+    tested.received(ann);
+    tested.send(ann, &["GET b"]);
+    assert!(tested.take_one().script_guard.is_none(), "it is no script");
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Request {
     /// It has released what some nodes had under this token, and no majority.
     released: Option<Token>,
     was_held_back: bool,
+    /// It is about several locks, and is or was held back while somebody else had this one.
+    blocked_by: Option<usize>,
 }
 
 /// What nodes say of a lock that is held.
@@ -103,14 +105,18 @@ impl Request {
             was_refused: false,
             released: None,
             was_held_back: false,
+            blocked_by: None,
         };
         let next = request.try_again(world);
         (Some(request), next)
     }
 
-    /// The lock that it is about, if it is one alone: several are not watched.
+    /// The lock that it is about, if it is one alone, or the one of several that it waits for.
     pub(crate) fn name(&self) -> Option<&Bytes> {
-        self.name.single()
+        match self.blocked_by {
+            Some(at) => self.name.parts().get(at),
+            None => self.name.single(),
+        }
     }
 
     /// Whether it waits for its lock, which a client that has gone has no use for.
@@ -120,6 +126,9 @@ impl Request {
 
     /// Begins, or begins anew behind a time for which it was held back.
     fn try_again(&mut self, world: &mut Surroundings<'_>) -> Next {
+        if let Some(next) = self.hold_back_several(world) {
+            return next;
+        }
         let name = self.name.single();
         let holder = name.and_then(|name| world.watched.holder(name)).cloned();
         let Some(reply) = holder.and_then(|holder| self.refusal(&holder, world)) else {
@@ -133,6 +142,42 @@ impl Request {
                 Next::HoldBack(world.now.after(hold_back))
             }
             _ => Next::Answer(reply),
+        }
+    }
+
+    /// A try for several locks is held back while one of them is somebody else's for certain. What it is answered depends on all of
+    /// them, so it asks the nodes then.
+    fn hold_back_several(&mut self, world: &mut Surroundings<'_>) -> Option<Next> {
+        let is_single = self.name.single().is_some();
+        let hold_back = (world.hold_back).filter(|_| !is_single && !self.was_held_back)?;
+        let mut names = self.name.parts().iter();
+        let at = names.position(|name| world.watched.holder(name).is_some())?;
+        let name = self.name.parts()[at].clone();
+        let holder = world.watched.holder(&name).cloned()?;
+        self.refusal_by(at, &holder, world)?;
+        world.watched.note_refused(world.now, &name);
+        self.blocked_by = Some(at);
+        self.was_held_back = true;
+        self.stage = Stage::HeldBack;
+        Some(Next::HoldBack(world.now.after(hold_back)))
+    }
+
+    /// A try for several locks was refused. The first that is held is watched, if tries are held back, and who waits behind this one for
+    /// a lock that may be free goes on.
+    fn note_several_refused(&mut self, known: &[Option<Held>], world: &mut Surroundings<'_>) {
+        if let Some(at) = self.blocked_by.take() {
+            world.watched.pass_on(world.now, &self.name.parts()[at]);
+        }
+        let is_several = self.name.single().is_none();
+        if !is_several || world.hold_back.is_none() {
+            return;
+        }
+        let held = known.iter().enumerate();
+        let mut held = held.filter_map(|(at, held)| Some((at, held.as_ref()?.token()?)));
+        if let Some((at, token)) = held.next()
+            && self.refusal_by(at, token, world).is_some()
+        {
+            (world.watched).note_refused(world.now, &self.name.parts()[at]);
         }
     }
 
@@ -163,12 +208,24 @@ impl Request {
     /// What is tried of several locks, nodes are asked each time.
     fn refusal(&self, holder: &Token, world: &mut Surroundings<'_>) -> Option<Reply> {
         self.name.single()?;
+        self.refusal_by(0, holder, world)
+    }
+
+    /// The same while this one of its locks is held so, and the others are free.
+    fn refusal_by(
+        &mut self,
+        at: usize,
+        holder: &Token,
+        world: &mut Surroundings<'_>,
+    ) -> Option<Reply> {
         let mut execute = |holder: Option<(&[u8], Duration)>| {
             let holder = holder.map(|(token, left)| Holder {
                 by: HeldBy::One(token),
                 left: Some(left),
             });
-            self.run([holder], Purpose::Question, world)
+            let names = 0..self.name.parts().len();
+            let holders = names.map(|name| holder.filter(|_| name == at));
+            self.run(holders, Purpose::Question, world)
         };
         let (long, short) = (Duration::from_secs(60), Duration::from_millis(1));
         let other = holder.without_attempt();
@@ -375,6 +432,9 @@ impl Request {
             && self.refusal(token, world).is_some()
         {
             self.note_refused(world);
+        }
+        if executed.change == Change::None {
+            self.note_several_refused(known, world);
         }
         self.take_step(executed.reply, executed.change, &tokens(known), world)
     }

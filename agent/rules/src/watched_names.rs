@@ -132,6 +132,11 @@ impl WatchedNames {
     /// The client of a try has gone. If it was woken, the next one goes on in its place.
     pub(crate) fn left(&mut self, now: ClientInstant, name: &[u8], id: RequestId) {
         self.is_over(name, id);
+        self.pass_on(now, name);
+    }
+
+    /// A try that went on has not taken the lock, although it may be free: the next one goes on.
+    pub(crate) fn pass_on(&mut self, now: ClientInstant, name: &[u8]) {
         if self.holder(name).is_none() {
             self.wake(name, now);
         }

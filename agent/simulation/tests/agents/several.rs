@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorlock_agent_simulation::Agents;
 use quorlock_engine::Reply;
 
-use crate::{agents, code, text, token};
+use crate::{COMPARE_AND_DELETE, agents, code, text, token};
 
 const ACQUIRE: &str = "for i, key in ipairs(KEYS) do if redis.call('exists', key) == 1 then return 0 end end \
     for i, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS";
@@ -123,4 +123,55 @@ fn what_has_become_of_one_of_several_locks_elsewhere_is_seen_before_they_are_rel
         // Where nothing was done that is said, nothing is gone.
         assert_eq!(token(&agents, "a").is_some(), is_left, "{elsewhere:?}");
     }
+}
+
+/// Agents that hold back, and "b" is held through the first one and polled through the second.
+fn holding_back() -> Agents {
+    let hold_back = Duration::from_millis(100);
+    let mut agents = Agents::new(5, 5, 2, Duration::from_micros(100)).holding_back(hold_back);
+    agents.send(0, &["SET", "b", "you", "NX", "PX", "60000"]);
+    for _ in 0..3 {
+        let refused = send(&mut agents, 1, ACQUIRE, &["me", "60000"]);
+        assert_eq!(refused, Reply::Integer(0));
+        agents.pass(Duration::from_millis(50));
+    }
+    agents
+}
+
+const TAKE_BOTH: [&str; 7] = ["EVAL", ACQUIRE, "2", "b", "a", "me", "60000"];
+const TAKE_B: [&str; 6] = ["SET", "b", "other", "NX", "PX", "60000"];
+
+#[test]
+fn a_try_for_several_is_held_back_until_the_one_that_is_held_is_released() {
+    let mut agents = holding_back();
+    agents.asked.clear();
+    let tries = [
+        agents.begin(1, &[&TAKE_BOTH], false),
+        agents.begin(1, &[&TAKE_B], false),
+    ];
+    agents.pass(Duration::from_millis(20));
+    assert_eq!(agents.asked, [""; 0]);
+    let before_ns = agents.cluster.now_ns;
+    agents.send(0, &["EVAL", COMPARE_AND_DELETE, "1", "b", "you"]);
+    assert_eq!(agents.reply(tries[0]), Reply::Integer(2));
+    let took_ms = (agents.cluster.now_ns - before_ns) / 1_000_000;
+    assert!(took_ms <= 5, "{took_ms} ms");
+    assert_eq!(agents.reply(tries[1]), Reply::Nil);
+}
+
+#[test]
+fn a_try_for_several_that_is_refused_for_another_of_them_lets_the_next_one_go_on() {
+    let mut agents = holding_back();
+    let tries = [
+        agents.begin(1, &[&TAKE_BOTH], false),
+        agents.begin(1, &[&TAKE_B], false),
+    ];
+    agents.send(0, &["SET", "a", "you", "NX", "PX", "60000"]);
+    let before_ns = agents.cluster.now_ns;
+    agents.send(0, &["EVAL", COMPARE_AND_DELETE, "1", "b", "you"]);
+    assert_eq!(agents.reply(tries[0]), Reply::Integer(0));
+    assert_eq!(agents.reply(tries[1]), Reply::Ok);
+    let took_ms = (agents.cluster.now_ns - before_ns) / 1_000_000;
+    assert!(took_ms <= 10, "{took_ms} ms");
+    assert_eq!(token(&agents, "a").as_deref(), Some("you"));
 }

@@ -165,7 +165,7 @@ impl Locking {
         }
         let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
         let name = self.name.clone().into();
-        if let Err(full) = sessions.note_taken(now, client, &name, valid_until, &undo) {
+        if let Err(full) = sessions.note_taken(now, client, &name, valid_until, &token) {
             return Next::GiveBack(Reply::Error(full), undo);
         }
         let reply = Reply::Array(vec![

@@ -74,6 +74,8 @@ enum Stage {
     },
     Releasing {
         reply: Reply,
+        /// Which of its locks.
+        released: LockName,
     },
 }
 
@@ -212,12 +214,7 @@ impl Request {
     }
 
     /// The same while this one of its locks is held so, and the others are free.
-    fn refusal_by(
-        &mut self,
-        at: usize,
-        holder: &Token,
-        world: &mut Surroundings<'_>,
-    ) -> Option<Reply> {
+    fn refusal_by(&self, at: usize, holder: &Token, world: &mut Surroundings<'_>) -> Option<Reply> {
         let mut execute = |holder: Option<(&[u8], Duration)>| {
             let holder = holder.map(|(token, left)| Holder {
                 by: HeldBy::One(token),
@@ -298,8 +295,7 @@ impl Request {
                 Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
                     let until = extended.valid_until;
                     self.note_known(&token, until, world);
-                    let release = Some(release(self.name.clone(), token));
-                    (world.sessions).note_extended(world.client, &self.name, until, release);
+                    (world.sessions).note_extended(world.client, &self.name, until, Some(&token));
                     let expiring = Expiring {
                         until: until.before(ttl),
                         instead: Reply::Error(refusal::extended_too_late()),
@@ -310,8 +306,8 @@ impl Request {
                 Ok(_) => Next::Answer(Reply::Error(refusal::extended_too_late())),
                 Err(error) => self.not_extended(&error, world),
             },
-            (Outcome::Released(release), Stage::Releasing { reply }) => {
-                self.released(&release, reply, world)
+            (Outcome::Released(release), Stage::Releasing { reply, released }) => {
+                self.released(&release, reply, &released, world)
             }
             // The client has ended.
             (outcome, stage) => {

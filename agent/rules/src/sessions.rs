@@ -2,16 +2,19 @@
 //!
 //! Invariants: what is released is the attempt that the session took. A lock that has changed hands since, or that another agent has
 //! extended, is not touched. A session knows all locks that it took and that may still be held: one more than it can know is refused.
+//! Of several that were taken together each is known by itself, since each may be released or extended alone.
 
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::name::LockName;
+use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::ErrorReply;
 
 use crate::lock_command::SessionChoice;
+use crate::request::release;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
@@ -45,12 +48,13 @@ struct Named {
 }
 
 /// In the order of their names.
-type Locks = BTreeMap<LockName, Lock>;
+type Locks = BTreeMap<Bytes, Lock>;
 
 #[derive(Debug)]
 struct Lock {
     ends: ClientInstant,
-    release: Call,
+    /// Under which it is held.
+    token: Token,
 }
 
 impl Sessions {
@@ -98,7 +102,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// A client has taken a lock, which this call releases.
+    /// A client has taken a lock under this token.
     ///
     /// # Errors
     /// Its session holds too many. The lock is to be released.
@@ -108,45 +112,59 @@ impl Sessions {
         client: u64,
         name: &LockName,
         ends: ClientInstant,
-        release: &Call,
+        token: &Token,
     ) -> Result<(), ErrorReply> {
         let Some(locks) = self.locks(client) else {
             return Ok(());
         };
-        if locks.len() >= LOCKS_MAX {
+        let names = name.parts();
+        let has_room = |locks: &Locks| {
+            let new = names.iter().filter(|name| !locks.contains_key(*name));
+            locks.len() + new.count() <= LOCKS_MAX
+        };
+        if !has_room(locks) {
             locks.retain(|_, lock| !now.has_reached(lock.ends));
         }
-        if locks.len() >= LOCKS_MAX && !locks.contains_key(name) {
+        if !has_room(locks) {
             return Err(FULL);
         }
-        let release = release.clone();
-        locks.insert(name.clone(), Lock { ends, release });
+        for name in names {
+            let token = token.clone();
+            locks.insert(name.clone(), Lock { ends, token });
+        }
         Ok(())
     }
 
-    /// A client has extended a lock, which this call releases from now on if it is another one. It is of its session if it was before.
+    /// A client has extended a lock, which is held under this token from now on if it is another one. It is of its session if it was
+    /// before.
     pub(crate) fn note_extended(
         &mut self,
         client: u64,
         name: &LockName,
         ends: ClientInstant,
-        release: Option<Call>,
+        token: Option<&Token>,
     ) {
-        let locks = self.locks(client);
-        if let Some(lock) = locks.and_then(|locks| locks.get_mut(name)) {
-            lock.ends = ends;
-            lock.release = release.unwrap_or_else(|| lock.release.clone());
+        let Some(locks) = self.locks(client) else {
+            return;
+        };
+        for name in name.parts() {
+            if let Some(lock) = locks.get_mut(name) {
+                lock.ends = ends;
+                lock.token = token.unwrap_or(&lock.token).clone();
+            }
         }
     }
 
     /// A client has released a lock.
     pub(crate) fn note_released(&mut self, client: u64, name: &LockName) {
         if let Some(locks) = self.locks(client) {
-            locks.remove(name);
+            for name in name.parts() {
+                locks.remove(name);
+            }
         }
     }
 
-    /// A client has gone: what releases the locks that end with it.
+    /// A client has gone: what releases the locks that end with it, those together that were taken together.
     pub(crate) fn end(&mut self, client: u64) -> impl Iterator<Item = (LockName, Call)> + use<> {
         let mut locks = Locks::new();
         if let Some(client) = self.of_clients.remove(&client) {
@@ -155,7 +173,14 @@ impl Sessions {
                 locks.append(&mut self.leave(&name));
             }
         }
-        locks.into_iter().map(|(name, lock)| (name, lock.release))
+        let mut of_tokens: BTreeMap<Token, Vec<Bytes>> = BTreeMap::new();
+        for (name, lock) in locks {
+            of_tokens.entry(lock.token).or_default().push(name);
+        }
+        of_tokens.into_iter().map(|(token, names)| {
+            let name = LockName::of_all(names);
+            (name.clone(), release(name, token))
+        })
     }
 
     fn membership(&self, client: u64) -> &Membership {

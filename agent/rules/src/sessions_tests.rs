@@ -73,7 +73,7 @@ impl Trial {
     /// The nodes have granted what was asked for last.
     fn granted(&mut self) -> Vec<Action> {
         let acquired = Outcome::Acquired {
-            token: Token::from(ATTEMPT),
+            token: Token::from(format!("me~attempt-{:016x}", self.requests)),
             valid_until: self.now.after(Duration::from_secs(2)),
             fence: None,
             permit: None,

@@ -42,7 +42,8 @@ impl Request {
             (Change::Release(gone), Some(token)) => {
                 let names = gone.iter().map(|at| self.name.parts()[*at].clone());
                 let name = LockName::of_all(names);
-                self.stage = Stage::Releasing { reply };
+                let released = name.clone();
+                self.stage = Stage::Releasing { reply, released };
                 self.forget(world);
                 Next::Ask(release(name, token))
             }
@@ -151,7 +152,7 @@ impl Request {
         }
         self.note_known(&token, valid_until, world);
         let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
-        if let Err(full) = sessions.note_taken(now, client, &self.name, valid_until, &undo) {
+        if let Err(full) = sessions.note_taken(now, client, &self.name, valid_until, &token) {
             self.forget(world);
             return Next::GiveBack(Reply::Error(full), undo);
         }
@@ -192,17 +193,19 @@ impl Request {
         }
     }
 
+    /// What it has asked nodes to release is free, or is not: all of its locks, or some of them.
     pub(super) fn released(
         &mut self,
         release: &Release,
         reply: Reply,
+        released: &LockName,
         world: &mut Surroundings<'_>,
     ) -> Next {
         if release.released() {
-            for name in self.name.parts() {
+            for name in released.parts() {
                 world.watched.note_free(world.now, name);
             }
-            world.sessions.note_released(world.client, &self.name);
+            world.sessions.note_released(world.client, released);
             Next::Answer(reply)
         } else if release.was_lost() || self.released.is_some() {
             // Some nodes may have it under the token of another attempt.

@@ -125,6 +125,63 @@ fn what_has_become_of_one_of_several_locks_elsewhere_is_seen_before_they_are_rel
     }
 }
 
+const RELEASE_FIRST: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+#[test]
+fn of_several_locks_some_are_released_and_the_others_stay_and_are_released_with_them_or_alone() {
+    for (agent, words) in [
+        (0, &["DEL", "a"][..]),
+        (1, &["DEL", "a"]),
+        (0, &["UNLINK", "a", "c"]),
+        (0, &["EVAL", RELEASE_FIRST, "2", "a", "b", "me"]),
+        (1, &["EVAL", RELEASE_FIRST, "2", "a", "b", "me"]),
+    ] {
+        let mut agents = agents();
+        assert_eq!(
+            send(&mut agents, 0, ACQUIRE, &["me", "9000"]),
+            Reply::Integer(2)
+        );
+        assert_eq!(agents.send(agent, words), Reply::Integer(1), "{words:?}");
+        assert_eq!(token(&agents, "a"), None, "{words:?}");
+        assert_eq!(token(&agents, "b").as_deref(), Some("me"), "{words:?}");
+        // The one that is free is there for others, and the one that is held is for nobody.
+        for (name, reply) in [("a", Reply::Ok), ("b", Reply::Nil)] {
+            let take = ["SET", name, "you", "NX", "PX", "9000"];
+            assert_eq!(agents.send(1, &take), reply, "{words:?} {name}");
+        }
+        assert_eq!(agents.send(0, &["PEXPIRE", "b", "8000"]), Reply::Integer(1));
+        // The holder releases what it still has.
+        assert_eq!(
+            send(&mut agents, agent, RELEASE, &["me"]),
+            Reply::Integer(1)
+        );
+        assert_eq!(token(&agents, "a").as_deref(), Some("you"), "{words:?}");
+        assert_eq!(token(&agents, "b"), None, "{words:?}");
+    }
+}
+
+#[test]
+fn of_locks_that_a_session_took_together_those_end_with_it_that_it_still_has() {
+    for words in [
+        &["DEL", "a"][..],
+        &["EVAL", RELEASE_FIRST, "2", "a", "b", "me"],
+    ] {
+        let mut agents = agents();
+        let mut ask = |words: &[&str]| {
+            let id = agents.begin_for(7, 0, words);
+            agents.reply(id)
+        };
+        assert_eq!(ask(&["LOCK.SESSION", "ON"]), Reply::Ok);
+        let take = ["EVAL", ACQUIRE, "2", "b", "a", "me", "9000"];
+        assert_eq!(ask(&take), Reply::Integer(2));
+        assert_eq!(ask(words), Reply::Integer(1));
+        agents.leave(7, 0);
+        agents.pass(Duration::from_millis(10));
+        assert_eq!(agents.stored("b"), None, "{words:?}");
+    }
+}
+
 /// Agents that hold back, and "b" is held through the first one and polled through the second.
 fn holding_back() -> Agents {
     let hold_back = Duration::from_millis(100);

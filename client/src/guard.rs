@@ -309,6 +309,7 @@ impl Guard {
             token: self.token.clone(),
             waits_for_all,
             keeps_lost: self.has_lock_delay,
+            lasts: None,
         };
         let handle = self.pending.handle().clone();
         self.pending.done();
@@ -327,6 +328,7 @@ impl Guard {
             token: self.token.clone(),
             waits_for_all: false,
             keeps_lost: false,
+            lasts: None,
         };
         let handle = self.pending.handle().clone();
         self.pending.done();

@@ -223,6 +223,7 @@ impl Redlock {
             token: token.clone(),
             waits_for_all: true,
             keeps_lost: false,
+            lasts: None,
         };
         let released = self.shared.handle.ask(call, ReplyTo::Release).await;
         released.unwrap_or_else(|| unasked::stopped_release(&self.shared.nodes))

@@ -54,6 +54,7 @@ impl World {
                             token,
                             waits_for_all: false,
                             keeps_lost: self.plan.lock_delay_ms > 0,
+                            lasts: None,
                         };
                         self.call(client, call);
                     }

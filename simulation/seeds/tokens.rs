@@ -138,6 +138,7 @@ impl World {
                 token: token.clone(),
                 waits_for_all: true,
                 keeps_lost: false,
+                lasts: None,
             },
         );
     }

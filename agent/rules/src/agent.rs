@@ -193,7 +193,7 @@ impl Agent {
                     actions.push(Action::Cancel(id));
                 }
                 actions.extend(self.channels.left(client).map(Action::Cancel));
-                for (name, release) in self.sessions.end(client) {
+                for (name, release) in self.sessions.end(now, client) {
                     self.forget(&name);
                     actions.push(Action::Undo(release));
                 }

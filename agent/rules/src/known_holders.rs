@@ -4,6 +4,7 @@
 //! it is. A wrong one costs a round and nothing else, so what a restart loses here is not missed.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::token::Token;
@@ -40,6 +41,12 @@ impl KnownHolders {
     pub(crate) fn token(&self, now: ClientInstant, name: &Bytes) -> Option<&Token> {
         let (token, until) = self.tokens.get(name)?;
         (!now.has_reached(*until)).then_some(token)
+    }
+
+    /// For how long one of these may still be held, if that is known.
+    pub(crate) fn longest(&self, now: ClientInstant, names: &[Bytes]) -> Option<Duration> {
+        let known = names.iter().filter_map(|name| self.tokens.get(name));
+        known.map(|(_, until)| now.until(*until)).max()
     }
 }
 

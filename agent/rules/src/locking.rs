@@ -29,6 +29,8 @@ pub(crate) struct Locking {
     stage: Stage,
     /// How often the lock was not as it had been read.
     rounds: u32,
+    /// How long nodes keep it, as far as they have said that.
+    lasts: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,7 @@ impl Locking {
             name,
             stage: Stage::Releasing(None),
             rounds: 0,
+            lasts: None,
         };
         let next = match has_attempt(&token) {
             true => locking.take_step(token, None, step, world),
@@ -146,6 +149,7 @@ impl Locking {
             name: terms.name,
             stage,
             rounds: 0,
+            lasts: None,
         };
         (locking, Next::Ask(Call::Acquire(call)))
     }
@@ -159,7 +163,8 @@ impl Locking {
         world: &mut Surroundings<'_>,
     ) -> Next {
         let instead = Reply::Error(refusal::too_late());
-        let undo = release(self.name.clone().into(), token.clone());
+        let lasts = Some(world.now.until(valid_until));
+        let undo = release(self.name.clone().into(), token.clone(), lasts);
         if world.now.until(valid_until) < ttl {
             return Next::GiveBack(instead, undo);
         }
@@ -210,7 +215,12 @@ impl Locking {
     ) -> Next {
         match told {
             Err(error) => Next::Answer(Reply::Error(refusal::not_read(&error))),
-            Ok(Reading::Held { token, .. }) if token.without_attempt() == own => {
+            Ok(Reading::Held {
+                token,
+                left,
+                longest,
+            }) if token.without_attempt() == own => {
+                self.lasts = longest.max(left);
                 self.take_step(token, Some(own), step, world)
             }
             // Those who read go by their whole tokens.
@@ -248,8 +258,9 @@ impl Locking {
             }
             HolderCall::Release => {
                 self.stage = Stage::Releasing(own);
+                let known = (world.known).longest(world.now, std::slice::from_ref(&name));
                 world.known.forget(&name);
-                Next::Ask(release(name.into(), token))
+                Next::Ask(release(name.into(), token, self.lasts.max(known)))
             }
         }
     }

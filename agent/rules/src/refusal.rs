@@ -59,7 +59,7 @@ pub(crate) fn not_longer(error: &ExtendError) -> ErrorReply {
 pub(crate) fn not_released(release: &Release) -> ErrorReply {
     no_quorum(
         &release.to_string(),
-        "Where it is still held, nodes that come back within seconds free it, and others when its ttl is over",
+        "Where it is still held, nodes that come back before its ttl is over free it, and others end it then",
     )
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Request {
     was_held_back: bool,
     /// It is about several locks, and is or was held back while somebody else had this one.
     blocked_by: Option<usize>,
+    /// How long nodes keep its locks, as far as they have said that.
+    lasts: Option<Duration>,
 }
 
 /// What nodes say of a lock that is held.
@@ -108,6 +110,7 @@ impl Request {
             released: None,
             was_held_back: false,
             blocked_by: None,
+            lasts: None,
         };
         let next = request.try_again(world);
         (Some(request), next)
@@ -363,6 +366,11 @@ impl Request {
         if known.len() < self.name.parts().len() {
             return self.read(known);
         }
+        let lasts = known
+            .iter()
+            .flatten()
+            .map(|held| held.longest.max(held.left));
+        self.lasts = lasts.max().flatten();
         match known.iter().flatten().find(|held| held.is_split) {
             // Those who have it have refused it: that is an answer to who wanted it.
             Some(_) if self.was_refused => self.execute(&known, world),
@@ -467,12 +475,14 @@ fn holders(
     })
 }
 
-pub(crate) fn release(name: LockName, token: Token) -> Call {
+/// Releases a lock that nodes may keep for so long, if that is known: for so long it is owed to those that are away.
+pub(crate) fn release(name: LockName, token: Token, lasts: Option<Duration>) -> Call {
     Call::Release {
         held: None,
         name,
         token,
         waits_for_all: false,
         keeps_lost: false,
+        lasts,
     }
 }

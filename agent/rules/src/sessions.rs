@@ -5,6 +5,7 @@
 //! Of several that were taken together each is known by itself, since each may be released or extended alone.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
@@ -165,7 +166,11 @@ impl Sessions {
     }
 
     /// A client has gone: what releases the locks that end with it, those together that were taken together.
-    pub(crate) fn end(&mut self, client: u64) -> impl Iterator<Item = (LockName, Call)> + use<> {
+    pub(crate) fn end(
+        &mut self,
+        now: ClientInstant,
+        client: u64,
+    ) -> impl Iterator<Item = (LockName, Call)> + use<> {
         let mut locks = Locks::new();
         if let Some(client) = self.of_clients.remove(&client) {
             locks = client.locks;
@@ -173,13 +178,15 @@ impl Sessions {
                 locks.append(&mut self.leave(&name));
             }
         }
-        let mut of_tokens: BTreeMap<Token, Vec<Bytes>> = BTreeMap::new();
+        let mut of_tokens: BTreeMap<Token, (Vec<Bytes>, Duration)> = BTreeMap::new();
         for (name, lock) in locks {
-            of_tokens.entry(lock.token).or_default().push(name);
+            let (names, lasts) = of_tokens.entry(lock.token).or_default();
+            names.push(name);
+            *lasts = now.until(lock.ends).max(*lasts);
         }
-        of_tokens.into_iter().map(|(token, names)| {
+        of_tokens.into_iter().map(|(token, (names, lasts))| {
             let name = LockName::of_all(names);
-            (name.clone(), release(name, token))
+            (name.clone(), release(name, token, Some(lasts)))
         })
     }
 

@@ -120,6 +120,9 @@ pub enum Call {
         waits_for_all: bool,
         /// A lock that was lost before stays on the nodes for its lock delay.
         keeps_lost: bool,
+        /// How long nodes may keep the lock from now on, where the caller knows that of a lock that is not held here: for so long it is
+        /// released on those that come back.
+        lasts: Option<Duration>,
     },
     /// Renews a lock that is held.
     Renew {

@@ -257,9 +257,10 @@ impl Client {
                 token,
                 waits_for_all,
                 keeps_lost,
+                lasts,
             } => {
-                let Some(subject) =
-                    self.end_for_release(now, held, name, token, keeps_lost, actions)
+                let lock = (name, token, lasts);
+                let Some(subject) = self.end_for_release(now, held, lock, keeps_lost, actions)
                 else {
                     let kept = Release::kept(&self.labels);
                     actions.push(Action::Tell(operation, Outcome::Released(kept)));

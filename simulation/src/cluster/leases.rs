@@ -71,6 +71,7 @@ impl<Step> Cluster<Step> {
             token,
             waits_for_all: false,
             keeps_lost: false,
+            lasts: None,
         };
         self.call(client, call)
     }

@@ -44,8 +44,9 @@ impl Request {
                 let name = LockName::of_all(names);
                 let released = name.clone();
                 self.stage = Stage::Releasing { reply, released };
+                let known = world.known.longest(world.now, name.parts());
                 self.forget(world);
-                Next::Ask(release(name, token))
+                Next::Ask(release(name, token, self.lasts.max(known)))
             }
             // They may have been read while their token changed.
             (Change::SetEnd(_) | Change::Release(_), None) if self.rounds + 1 < ROUNDS_MAX => {
@@ -146,7 +147,8 @@ impl Request {
         world: &mut Surroundings<'_>,
     ) -> Next {
         let instead = Reply::Error(refusal::too_late());
-        let undo = release(self.name.clone(), token.clone());
+        let lasts = Some(world.now.until(valid_until));
+        let undo = release(self.name.clone(), token.clone(), lasts);
         if world.now.until(valid_until) < ttl {
             return Next::GiveBack(instead, undo);
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorlock_agent_simulation::Agents;
 use quorlock_engine::Reply;
 
 use crate::{COMPARE_AND_DELETE, agents, code, text, token};
@@ -64,4 +65,51 @@ fn a_lock_that_a_majority_kept_outlives_nodes_that_come_back() {
         assert_eq!(agents.send(node % 2, &take), Reply::Nil, "node {node}");
     }
     assert_eq!(agents.send(1, &["GET", "a"]), Reply::bulk("me"));
+}
+
+/// Whether this node has a key of this name.
+fn keeps(agents: &Agents, node: usize, name: &str) -> bool {
+    let keys = agents.cluster.servers[node].keys();
+    keys.into_iter().any(|(key, _)| key == name.as_bytes())
+}
+
+#[test]
+fn a_release_is_owed_to_a_node_that_is_away_until_the_lock_would_have_ended() {
+    // Through the agent that took it, also where its end was moved, and through another one.
+    for (agent, is_extended) in [(0, false), (0, true), (1, false)] {
+        let mut agents = agents();
+        let ttl = if is_extended { "5000" } else { "60000" };
+        agents.send(0, &["SET", "a", "me", "NX", "PX", ttl]);
+        if is_extended {
+            agents.send(0, &["PEXPIRE", "a", "60000"]);
+        }
+        agents.pass(Duration::from_millis(100));
+        assert!(keeps(&agents, 1, "a"));
+        agents.run_node(1, false);
+        let release = ["EVAL", COMPARE_AND_DELETE, "1", "a", "me"];
+        assert_eq!(agents.send(agent, &release), Reply::Integer(1));
+        agents.pass(Duration::from_secs(30));
+        agents.run_node(1, true);
+        agents.pass(Duration::from_secs(3));
+        assert!(!keeps(&agents, 1, "a"), "agent {agent}, {is_extended}");
+    }
+}
+
+#[test]
+fn what_a_session_releases_is_owed_as_long() {
+    let mut agents = agents();
+    for words in [
+        &["LOCK.SESSION", "ON"][..],
+        &["SET", "a", "me", "NX", "PX", "60000"],
+    ] {
+        let id = agents.begin_for(7, 0, words);
+        assert_eq!(agents.reply(id), Reply::Ok);
+    }
+    agents.pass(Duration::from_millis(100));
+    agents.run_node(1, false);
+    agents.leave(7, 0);
+    agents.pass(Duration::from_secs(30));
+    agents.run_node(1, true);
+    agents.pass(Duration::from_secs(3));
+    assert!(!keeps(&agents, 1, "a"));
 }

@@ -32,6 +32,7 @@ fn ask_something(cluster: &mut Cluster) {
         token: Token::from("unknown"),
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     });
 }
 

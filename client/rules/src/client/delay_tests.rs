@@ -31,6 +31,7 @@ fn release(cluster: &mut Cluster, held: Option<OperationId>, token: Token) -> Re
         token,
         waits_for_all: false,
         keeps_lost: held.is_some(),
+        lasts: None,
     });
     // A connection may have to be made.
     if held.is_none() {

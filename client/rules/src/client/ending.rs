@@ -42,14 +42,15 @@ impl Client {
         &mut self,
         now: ClientInstant,
         held: Option<OperationId>,
-        name: LockName,
-        token: Token,
+        (name, token, mut lasts): (LockName, Token, Option<Duration>),
         keeps_lost: bool,
         actions: &mut Vec<Action>,
     ) -> Option<Rc<Subject>> {
         let nodes = self.links.len();
         if let Some(handed_over) = self.handed_over.remove(&token) {
-            self.operations.remove(&handed_over);
+            if let Some(Operation::Detached { until, .. }) = self.operations.remove(&handed_over) {
+                lasts = lasts.max(Some(now.until(until)));
+            }
             self.disarm(handed_over);
         }
         let lock = held.and_then(|held| self.take_held(now, held, actions));
@@ -57,8 +58,14 @@ impl Client {
             return lock;
         }
         // Whoever took another lock may have been another program: any node may hold it.
-        let unknown = Subject::of_unknown_past(name, token, UNKNOWN_LEASE, nodes);
-        Some(unknown)
+        let kept = lasts.unwrap_or_default().max(UNKNOWN_LEASE);
+        Some(Subject::of_unknown_past(
+            name,
+            token,
+            UNKNOWN_LEASE,
+            kept,
+            nodes,
+        ))
     }
 
     /// Ends a lock that is held, and leaves its release to the caller, if it is to be released.
@@ -145,6 +152,6 @@ impl Client {
     }
 }
 
-/// A release by token knows no ttl: on a node that is away it is tried again for this long and
-/// the slack of a release.
+/// The least of a release by token, which may know no ttl: on a node that is away it is tried again for this long and the slack of a
+/// release. A node is waited for as in a round about such a lease.
 const UNKNOWN_LEASE: Duration = Duration::from_secs(5);

@@ -202,6 +202,7 @@ fn release(cluster: &mut Cluster, held: OperationId, token: &str) {
         token: token.to_owned().into(),
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     });
     cluster.pass(MS);
 }

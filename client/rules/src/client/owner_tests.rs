@@ -34,6 +34,7 @@ fn release(cluster: &mut Cluster, held: OperationId, token: &Token) -> Release {
         token: token.clone(),
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     });
     match cluster.outcome(call) {
         Some(Outcome::Released(release)) => release,

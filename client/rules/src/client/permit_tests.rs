@@ -37,6 +37,7 @@ fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token
         token,
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     });
 }
 

@@ -40,6 +40,7 @@ fn release(cluster: &mut Cluster, held: OperationId, names: &[&'static str], tok
         token,
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     });
 }
 

@@ -90,6 +90,7 @@ fn a_release_is_told_with_a_majority_that_has_freed_the_lock() {
         token: Token::from("unknown"),
         waits_for_all,
         keeps_lost: false,
+        lasts: None,
     };
     for node in [0, 1] {
         cluster.conduct(node, Conduct::IsSilent);
@@ -122,6 +123,7 @@ fn a_release_everywhere_waits_for_every_node_but_not_for_longer_than_they_have()
             token: Token::from("unknown"),
             waits_for_all: true,
             keeps_lost: false,
+            lasts: None,
         });
         let told = cluster.outcome(release);
         assert_eq!(told.is_some(), is_told_at_once, "{conduct:?} {told:?}");
@@ -258,6 +260,7 @@ fn release(held: Option<OperationId>, name: &'static str, token: Token) -> Call 
         token,
         waits_for_all: false,
         keeps_lost: false,
+        lasts: None,
     }
 }
 

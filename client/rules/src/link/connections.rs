@@ -17,7 +17,8 @@ use super::opening::{Opening, Progress};
 use super::request::{Form, Kind};
 use super::second::Second;
 use super::{
-    ConnectionId, Failed, Link, LinkAction, NodeReply, QUEUE_MAX, State, Surroundings, fraction,
+    ConnectionId, Failed, Link, LinkAction, NodeReply, OWED_MAX, QUEUE_MAX, State, Surroundings,
+    fraction,
 };
 use crate::OperationId;
 use crate::answer::Content;
@@ -363,7 +364,8 @@ impl Link {
         let waiting = std::mem::take(&mut self.waiting);
         for mut request in ended.into_iter().chain(waiting).chain(deferred) {
             self.answer_failure(&request, cause);
-            let is_owed = request.is_owed(self.index, now);
+            let has_room = self.waiting.len() < OWED_MAX;
+            let is_owed = has_room && request.is_owed(self.index, now);
             if is_owed || request.is_repeatable(now) {
                 request.form = Form::Preferred;
                 request.asker = request.asker.filter(|_| !is_owed);

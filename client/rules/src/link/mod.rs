@@ -238,16 +238,20 @@ impl Link {
                 Ok(())
             }
             // Nothing may wait for a connection that stands already; what is owed is sent later.
-            State::Ready(_) if request.kind == Kind::Release && self.deferred.len() < QUEUE_MAX => {
+            State::Ready(_) if request.kind == Kind::Release && self.deferred.len() < OWED_MAX => {
                 self.defer(now.after(DEFERRED_LEAST), request);
                 Ok(())
             }
+            // What is owed leaves room for what is asked.
             State::Idle | State::Opening(_) | State::Resting(..)
-                if self.waiting.len() < QUEUE_MAX =>
+                if self.waiting.len() < most_waiting(&request) =>
             {
                 self.waiting.push_back(request);
                 Ok(())
             }
+            _ if request.kind == Kind::Release => Err(Cause::Refused(Arc::from(
+                "too many releases are owed to this node: what it holds ends with its ttl",
+            ))),
             _ => Err(Cause::Refused(Arc::from(
                 "too many requests are queued for this node",
             ))),
@@ -429,6 +433,14 @@ impl Link {
     }
 }
 
+/// Behind how many others it waits for a connection at most.
+fn most_waiting(request: &Request) -> usize {
+    match request.kind {
+        Kind::Release => OWED_MAX,
+        _ => QUEUE_MAX,
+    }
+}
+
 /// Which of two times comes first, where there are any.
 pub(crate) fn earlier(
     one: Option<ClientInstant>,
@@ -447,6 +459,9 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 
 /// Requests queued for one node, in flight or waiting for its connection.
 const QUEUE_MAX: usize = 100_000;
+/// Releases that are owed to one node. They take about 10 MB with names and tokens of usual lengths; beyond them a lock stays on that
+/// node until its ttl is over.
+const OWED_MAX: usize = 25_000;
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
 /// Covers a sync of the node's log.
 const CONTENDED_MIN: Duration = Duration::from_millis(50);

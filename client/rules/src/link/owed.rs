@@ -1,13 +1,14 @@
 //! What is owed to a node: releases that it has not answered yet.
 //!
 //! Invariant: a release is owed until the node that may hold the lock has answered it, or its lease is over. What another node
-//! says that answers under the same entry settles nothing for that one.
+//! says that answers under the same entry settles nothing for that one. So many are owed to one node at most; of more the locks end with
+//! their leases.
 
 use std::time::Duration;
 
 use super::connection::Connection;
 use super::request::{Form, Kind, Request};
-use super::{DELAY_MEMORY, Link, QUEUE_MAX, State};
+use super::{DELAY_MEMORY, Link, OWED_MAX, State};
 use crate::clock::ClientInstant;
 use crate::outcome::NodeRelease;
 use crate::protocol::meaning;
@@ -53,7 +54,7 @@ impl Link {
                 request.until
             }
         };
-        if self.deferred.len() < QUEUE_MAX && request.is_owed(self.index, now) {
+        if self.deferred.len() < OWED_MAX && request.is_owed(self.index, now) {
             let owed = Request {
                 asker: None,
                 ..request.clone()

@@ -134,14 +134,19 @@ impl Subject {
         Self::new_as(is_of_reader(&token), name, token, ttl)
     }
 
-    /// A lock that somebody else may have taken, on any of the nodes.
+    /// A lock that somebody else may have taken, on any of the nodes, which may keep it for so long.
     pub(crate) fn of_unknown_past(
         name: LockName,
         token: Token,
         ttl: Duration,
+        kept: Duration,
         nodes: usize,
     ) -> Rc<Self> {
-        let subject = Self::known_by_token(name, token, ttl);
+        let subject = Rc::new(Self {
+            is_shared: is_of_reader(&token),
+            kept,
+            ..Self::plain(name, token, ttl)
+        });
         (0..nodes).for_each(|node| subject.note_asked(node, None));
         subject
     }

@@ -110,7 +110,7 @@ impl Node {
     pub(super) fn submit(&mut self, kind: Kind) -> Result<(), Cause> {
         self.submit_for(
             kind,
-            &Subject::of_unknown_past("a".into(), "t".into(), TTL, 1),
+            &Subject::of_unknown_past("a".into(), "t".into(), TTL, TTL, 1),
         )
     }
 
@@ -310,7 +310,8 @@ fn a_node_that_is_only_slow_is_not_called_again_and_again() {
     let mut node = Node::ready();
     let first = node.id().unwrap();
     // Long enough that the first connection itself is not given up.
-    let subject = Subject::of_unknown_past("a".into(), "t".into(), Duration::from_secs(300), 1);
+    let long = Duration::from_secs(300);
+    let subject = Subject::of_unknown_past("a".into(), "t".into(), long, long, 1);
     node.submit_for(Kind::Extend, &subject).unwrap();
     let mut calls = 0;
     for _ in 0..100 {
@@ -438,7 +439,8 @@ fn what_is_known_of_a_node_that_was_not_waited_for() {
 #[test]
 fn a_release_on_which_a_node_closes_is_sent_once_more_and_spoils_no_third_connection() {
     let mut node = Node::ready();
-    let lock = |name| Subject::of_unknown_past(Bytes::from_static(name).into(), "t".into(), TTL, 1);
+    let lock =
+        |name| Subject::of_unknown_past(Bytes::from_static(name).into(), "t".into(), TTL, TTL, 1);
     // The node closes at the first that it has not answered; the other one is only behind it.
     node.submit_for(Kind::Release, &lock(b"unwelcome")).unwrap();
     node.submit_for(Kind::Release, &lock(b"other")).unwrap();
@@ -453,4 +455,17 @@ fn a_release_on_which_a_node_closes_is_sent_once_more_and_spoils_no_third_connec
     let id = node.id().unwrap();
     node.receive(id, ":1\r\n");
     assert!(!node.link.owes(node.now));
+}
+
+#[test]
+fn what_is_owed_to_a_node_is_bounded_and_leaves_room_for_what_is_asked() {
+    let mut node = Node::new();
+    for _ in 0..OWED_MAX {
+        node.submit(Kind::Release).unwrap();
+    }
+    let Err(Cause::Refused(text)) = node.submit(Kind::Release) else {
+        panic!("it is owed as well")
+    };
+    assert!(text.contains("too many releases are owed"), "{text}");
+    node.submit(Kind::Extend).unwrap();
 }

@@ -10,6 +10,7 @@ mod connection;
 mod node_process;
 mod process;
 mod reply;
+mod reserved_port;
 mod waiting;
 mod wire;
 
@@ -18,5 +19,6 @@ pub use connection::{Connection, request};
 pub use node_process::{NodeProcess, free_port};
 pub use process::Process;
 pub use reply::Reply;
+pub use reserved_port::ReservedPort;
 pub use waiting::{PATIENCE, becomes_so, block_on, eventually, observed_now, pause};
 pub use wire::Wire;

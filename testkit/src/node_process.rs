@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::binary;
 use crate::connection::Connection;
 use crate::process::Process;
+use crate::reserved_port::ReservedPort;
 use crate::waiting::{PATIENCE, becomes_so};
 
 const REPLY_MAX: Duration = Duration::from_secs(5);
@@ -20,7 +21,7 @@ const REPLY_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct NodeProcess {
     folder: PathBuf,
-    port: u16,
+    port: ReservedPort,
     directives: Vec<String>,
     process: Option<Process>,
 }
@@ -48,7 +49,7 @@ impl NodeProcess {
         let directives = directives.iter().map(|&word| word.to_owned()).collect();
         let mut node = Self {
             folder,
-            port: free_port(),
+            port: ReservedPort::new().expect("a port is free"),
             directives,
             process: None,
         };
@@ -83,16 +84,31 @@ impl NodeProcess {
         };
         command
             .arg("server")
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args([
+                "--port",
+                &self.port.number().to_string(),
+                "--bind",
+                "127.0.0.1",
+            ])
             .args(["--first-start", "serve"]);
         command
             .arg("--dir")
             .arg(&self.folder)
             .args(&self.directives);
         let process = Process::start(&mut command, &self.log_path());
-        self.process = Some(process.expect("the program can be started"));
-        let answers = becomes_so(PATIENCE, || self.ask(&["PING"]).is_ok());
-        assert!(answers, "the node does not answer:\n{}", self.log());
+        let mut process = process.expect("the program can be started");
+        let (mut answers, mut end) = (false, None);
+        becomes_so(PATIENCE, || {
+            answers = self.ask(&["PING"]).is_ok();
+            end = process.status();
+            answers || end.is_some()
+        });
+        let how = end.map_or_else(
+            || "runs and does not answer".to_owned(),
+            |end| format!("ended with {end}"),
+        );
+        assert!(answers && end.is_none(), "the node {how}:\n{}", self.log());
+        self.process = Some(process);
     }
 
     /// `kill -9`: nothing is flushed, nothing is said.
@@ -115,7 +131,7 @@ impl NodeProcess {
     ///
     /// If nothing listens, or the connection ends before the reply.
     pub fn ask(&self, words: &[&str]) -> io::Result<String> {
-        let address = (Ipv4Addr::LOCALHOST, self.port);
+        let address = (Ipv4Addr::LOCALHOST, self.port.number());
         let reply = Connection::open_within(address, REPLY_MAX)?.ask(words)?;
         Ok(reply.to_string())
     }
@@ -139,7 +155,7 @@ impl NodeProcess {
 
     /// Where clients find the node.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port.number())
     }
 
     /// What the node wrote, over all its starts.
@@ -152,8 +168,8 @@ impl NodeProcess {
     }
 }
 
-/// A port nobody uses now, for what has to be named before it is there: a node that keeps its port
-/// over restarts, or one that nobody may answer for.
+/// A port nobody uses now, for what has to be named before it is there, or that nobody may answer for. What is stopped and started again
+/// on its port has a [`ReservedPort`].
 ///
 /// # Panics
 ///

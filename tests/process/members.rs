@@ -1,6 +1,6 @@
 //! `quorlock members`: a node more in the list of all clients, while they take locks.
 
-use quorlock_testkit::{NodeProcess, free_port};
+use quorlock_testkit::{NodeProcess, ReservedPort};
 
 use crate::shell::{Ended, Shell};
 
@@ -67,7 +67,8 @@ fn refuses_other_lists(shell: &Shell, nodes: &[NodeProcess]) {
         second.stderr
     );
     // With wrong lists, and with a node that is away.
-    let away = format!("redis://127.0.0.1:{}", free_port());
+    let absent = ReservedPort::new().unwrap();
+    let away = format!("redis://127.0.0.1:{}", absent.number());
     let lists = [
         (
             format!("{},{away}", list(&nodes[..3])),
@@ -152,7 +153,8 @@ fn a_node_is_added_while_clients_with_the_old_and_the_new_list_take_locks() {
 fn a_node_that_is_removed_gives_its_vote_to_no_list_and_fences_only_grow() {
     let shell = Shell::new();
     let mut nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
-    let away = format!("redis://127.0.0.1:{}", free_port());
+    let absent = ReservedPort::new().unwrap();
+    let away = format!("redis://127.0.0.1:{}", absent.number());
     let first = list(&nodes);
     shell.succeed(&["node", "sync", "--trust-disks", "--nodes", &first]);
     // Of a name that is not taken meanwhile, at the first nodes alone.

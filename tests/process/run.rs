@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use quorlock_testkit::{Process, Wire, eventually, free_port};
+use quorlock_testkit::{Process, ReservedPort, Wire, eventually};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell, await_end, lives, send};
@@ -264,7 +264,8 @@ fn a_wait_without_a_quorum_says_why_and_goes_on() {
 #[test]
 fn a_wrong_password_is_not_waited_for() {
     let shell = Shell::new();
-    let port = free_port().to_string();
+    let reserved = ReservedPort::new().unwrap();
+    let port = reserved.number().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut command = shell.command(&words);
     command.args(["--requirepass", "right", "--first-start", "serve"]);

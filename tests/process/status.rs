@@ -169,7 +169,8 @@ fn the_doctor_finds_what_is_wrong_with_a_list_of_nodes() {
     found(&findings, "other-size");
     found(&findings, "even-number");
 
-    let closed = format!("redis://127.0.0.1:{}", quorlock_testkit::free_port());
+    let absent = quorlock_testkit::ReservedPort::new().unwrap();
+    let closed = format!("redis://127.0.0.1:{}", absent.number());
     let (ended, findings) = doctor(
         &shell,
         &[&urls[..2], std::slice::from_ref(&closed)].concat(),

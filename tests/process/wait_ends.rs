@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use quorlock_testkit::{Process, binary, free_port};
+use quorlock_testkit::{Process, ReservedPort, binary};
 use rustix::process::Signal;
 
 use crate::shell::{Ended, Shell};
@@ -56,7 +56,8 @@ fn a_list_that_the_nodes_refuse_is_not_waited_for() {
 #[test]
 fn a_list_with_one_node_twice_is_not_waited_for() {
     let shell = Shell::new();
-    let port = free_port().to_string();
+    let reserved = ReservedPort::new().unwrap();
+    let port = reserved.number().to_string();
     let words = ["server", "--bind", "127.0.0.1", "--port", &port];
     let mut node = shell.command(&words);
     let mut node = Process::start(&mut node, &shell.file("node.out")).unwrap();

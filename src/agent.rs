@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
+        refuse_mixed(&nodes).await?;
         let options = quorlock_agent::Options {
             hold_back: arguments.hold_back,
             releases_on_disconnect: arguments.release_on_disconnect,
@@ -132,6 +133,17 @@ fn check_running(arguments: &Arguments, config: &Config, format: Format) -> Resu
     let tls = arguments.nodes.tls.clone().or(tls).options()?;
     let prefix = arguments.nodes.prefix.as_deref().unwrap_or_default();
     runtime::block_on(check::run(agent, tls, prefix, format))
+}
+
+/// Refuses a list whose nodes say that they belong to different clusters. Nodes that are away hold up the start for a moment only.
+async fn refuse_mixed(nodes: &Redlock) -> Result<(), Failure> {
+    let statuses = tokio::time::timeout(LOOK_MAX, nodes.probe()).await;
+    match quorlock_agent::mixed_clusters(&statuses.unwrap_or_default()) {
+        None => Ok(()),
+        Some(mixed) => Err(Failure::usage(format!("{mixed}; no agent was started")).remedy(
+            "name the nodes of one cluster with --nodes, QUORLOCK_NODES or nodes.conf: quorlock status shows to which each belongs",
+        )),
+    }
 }
 
 /// Waits for the agent's end. Meanwhile systemd gets to know that it is ready, and SIGHUP is answered by a line of the log.
@@ -274,6 +286,8 @@ fn hold_back(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// How long a start waits for nodes to say to which cluster they belong.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 const HOLD_BACK_MAX: Duration = Duration::from_secs(1);
 
 /// Between two looks at nodes of which too few can vote.

@@ -22,6 +22,7 @@
 //! ```
 
 mod bridge;
+mod clusters;
 mod figures;
 mod monitor;
 mod options;
@@ -34,6 +35,7 @@ use quorlock_server::{Node, NodeBuilder};
 
 use bridge::Bridge;
 
+pub use clusters::mixed_clusters;
 pub use options::Options;
 
 /// An agent that has not been started, in front of the nodes of this client. It is a node that keeps no keys: its port, socket and

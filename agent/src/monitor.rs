@@ -13,6 +13,7 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_engine::Reply;
 use quorlock_server::UpstreamReport;
 
+use crate::clusters::mixed_clusters;
 use crate::figures::Figures;
 use crate::report;
 
@@ -29,6 +30,8 @@ struct State {
     is_asking: bool,
     /// What the answer before has come to.
     was_ready: Option<bool>,
+    /// What was wrong with the clusters of the nodes then.
+    mixed: Option<String>,
 }
 
 impl Monitor {
@@ -53,6 +56,7 @@ impl Monitor {
                 refusals: RefusalLog::default(),
                 is_asking: false,
                 was_ready: None,
+                mixed: None,
             }),
             thread,
         });
@@ -102,8 +106,11 @@ impl Monitor {
                 state.figures.note_probe(now, &statuses);
                 let not_ready = state.figures.not_ready(now);
                 let was_ready = state.was_ready.replace(not_ready.is_none());
+                let mixed = mixed_clusters(&statuses);
+                let was_mixed = std::mem::replace(&mut state.mixed, mixed.clone());
                 drop(state);
                 log_change(was_ready, not_ready);
+                log_clusters(was_mixed, mixed);
             }
         });
         let counting = Arc::downgrade(self);
@@ -123,6 +130,20 @@ fn log_change(was_ready: Option<bool>, not_ready: Option<String>) {
             tracing::warn!("no lock can be taken: {why}. Requests are answered with -NOQUORUM");
         }
         (Some(false), None) => tracing::warn!("a majority of the nodes can vote again"),
+        _ => {}
+    }
+}
+
+/// One line when nodes belong to different clusters, and one when that is over.
+fn log_clusters(before: Option<String>, now: Option<String>) {
+    match now {
+        Some(mixed) if before.as_ref() != Some(&mixed) => tracing::warn!(
+            "{mixed}. Only the votes of one cluster count, which a majority of the nodes names: start the right node under the \
+             address, or correct the list and restart all agents of these nodes"
+        ),
+        None if before.is_some() => {
+            tracing::warn!("the nodes that answer belong to one cluster again");
+        }
         _ => {}
     }
 }

@@ -24,6 +24,12 @@ pub(crate) fn lock_name(commands: &Commands) -> Result<Option<LockName>, Reply> 
                 "an agent takes a LOCK command by itself, and none between MULTI and EXEC. Send it outside of the transaction",
             );
         }
+        match spec.name {
+            // By itself it is no step on a lock, and does not come here.
+            "publish" => return refused(PUBLISH_IN_TRANSACTION),
+            "spublish" => return refused(NO_SHARDS),
+            _ => {}
+        }
         if spec.about.categories.intersects(OTHER_TYPES) {
             return refused(&format!(
                 "{} is for another type than a string, and an agent keeps nothing but locks. Use a server of its own for other data",
@@ -53,6 +59,9 @@ pub(crate) fn lock_name(commands: &Commands) -> Result<Option<LockName>, Reply> 
     }
 }
 
+const PUBLISH_IN_TRANSACTION: &str = "an agent takes one step on the nodes for all that stands between MULTI and EXEC, and a message is another one, which could \
+     fail alone. Send PUBLISH by itself, behind EXEC";
+const NO_SHARDS: &str = "the agent has no sharded channels. Use PUBLISH, which goes through all nodes, outside of a transaction";
 const OTHER_TYPES: Categories = Categories::LIST
     .with(Categories::HASH)
     .with(Categories::SET)

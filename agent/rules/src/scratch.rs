@@ -208,7 +208,8 @@ impl Scratch {
             |published: &Published| matches!(published.message, PushMessage::Published(_));
         if self.effects.published.iter().any(is_message) {
             return Some(Reply::Error(not_a_lock(
-                "the request publishes a message within a script, and an agent sends only those of PUBLISH by itself. Use the library's polling mode",
+                "the script publishes a message, and an agent sends only those of PUBLISH by itself: it may execute a script several times before \
+                 it takes one step on the nodes. Use the library's polling mode, or send PUBLISH by itself behind the script",
             )));
         }
         None

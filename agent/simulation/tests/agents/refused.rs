@@ -76,3 +76,34 @@ fn what_a_node_refuses_an_agent_refuses_in_the_same_words() {
     );
     assert_eq!(code(&loops), "ERR");
 }
+
+#[test]
+fn a_message_within_a_transaction_or_a_script_is_refused_with_the_reason_and_a_way_out() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "held", "me", "NX", "PX", "60000"]);
+    let transaction: [&[&str]; 2] = [&["DEL", "held"], &["PUBLISH", "c", "m"]];
+    let id = agents.begin(0, &transaction, true);
+    let refused = text(&agents.reply(id));
+    assert!(refused.starts_with("NOTALOCK "), "{refused}");
+    assert!(refused.contains("between MULTI and EXEC"), "{refused}");
+    assert!(
+        refused.contains("Send PUBLISH by itself, behind EXEC"),
+        "{refused}"
+    );
+    let script = "redis.call('del', KEYS[1]) redis.call('publish', 'c', 'm') return 1";
+    let refused = text(&agents.send(0, &["EVAL", script, "1", "held"]));
+    assert!(
+        refused.starts_with("NOTALOCK the script publishes"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("send PUBLISH by itself behind the script"),
+        "{refused}"
+    );
+    let refused = text(&agents.send(0, &["SPUBLISH", "c", "m"]));
+    assert!(
+        refused.contains("Use PUBLISH, which goes through all nodes"),
+        "{refused}"
+    );
+    assert_eq!(token(&agents, "held").as_deref(), Some("me"));
+}

@@ -1,5 +1,6 @@
 //! Completions for shells, and man pages: made from the same description of the command line that parses it.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ pub(crate) struct Completions {
 /// `quorlock man`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManPages {
-    /// The directory that they are written to, which must exist
+    /// The directory that they are written to; it is made where there is none
     directory: PathBuf,
 }
 
@@ -35,7 +36,8 @@ pub(crate) fn complete(arguments: &Completions, mut command: Command) -> ExitCod
 /// Writes a man page for each subcommand of a command line.
 pub(crate) fn write_man_pages(arguments: &ManPages, command: Command) -> Result<ExitCode, Failure> {
     let directory: &Path = &arguments.directory;
-    let written = clap_mangen::generate_to(command, directory);
+    let made = fs::create_dir_all(directory);
+    let written = made.and_then(|()| clap_mangen::generate_to(command, directory));
     written.map_err(|error| {
         let what = format!("cannot write man pages to {}: {error}", directory.display());
         Failure::failed(what)

@@ -149,6 +149,17 @@ fn a_node_listed_twice_is_refused_and_passwords_are_not_shown() {
 }
 
 #[test]
+fn man_pages_are_written_to_a_folder_that_is_made() {
+    let shell = Shell::new();
+    shell.succeed(&["man", "made/man1"]);
+    assert!(shell.file("made/man1/quorlock.1").exists());
+    shell.succeed(&["man", "made/man1"]);
+    let ended = shell.quorlock(&["man", "made/man1/quorlock.1"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot write man pages to"));
+}
+
+#[test]
 fn a_guessed_word_leads_on() {
     let shell = Shell::new();
     for (word, instead) in [

@@ -6,13 +6,14 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::home::ClusterHome;
-use super::terminal_output::TerminalOutput;
+use super::queued_output::QueuedOutput;
 use crate::output::{self, ERASE_LINE, Format};
 
 /// What a live table is given in place of lines.
@@ -24,13 +25,30 @@ pub(super) enum Announcement {
     Text(String),
 }
 
+/// Where lines go.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// The log of a supervisor in the background.
+    Log(File),
+    /// Standard output.
+    Output(QueuedOutput),
+}
+
+impl Target {
+    /// Standard output, where lines go there.
+    pub(super) fn output(&self) -> Option<&QueuedOutput> {
+        match self {
+            Self::Log(_) => None,
+            Self::Output(output) => Some(output),
+        }
+    }
+}
+
 /// Where events go.
 #[derive(Debug)]
 pub(super) struct Reporter {
     format: Format,
-    file: Option<File>,
-    /// Standard output, where it is a terminal.
-    terminal: Option<TerminalOutput>,
+    target: Target,
     /// A live table that has the terminal, as long as it is there.
     table: Option<mpsc::Sender<Announcement>>,
     /// Whether a line that will be rewritten stands on the terminal.
@@ -38,16 +56,10 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Events go to standard output, or into the log of a supervisor in the background.
-    pub(super) fn new(
-        format: Format,
-        file: Option<File>,
-        terminal: Option<TerminalOutput>,
-    ) -> Self {
+    pub(super) fn new(format: Format, target: Target) -> Self {
         Self {
             format,
-            file,
-            terminal,
+            target,
             table: None,
             is_provisional: false,
         }
@@ -81,10 +93,13 @@ impl Reporter {
         if self.has_table() || self.format != Format::Text {
             return;
         }
-        let terminal = self.terminal.as_ref().filter(|it| it.is_idle());
-        let Some(terminal) = terminal else { return };
-        let _closed = terminal.send(format!("{ERASE_LINE}{text}").as_bytes());
-        self.is_provisional = true;
+        if let Target::Output(terminal) = &self.target
+            && output::is_watched()
+            && terminal.is_idle()
+        {
+            let _closed = terminal.send(format!("{ERASE_LINE}{text}").as_bytes());
+            self.is_provisional = true;
+        }
     }
 
     fn has_table(&self) -> bool {
@@ -110,20 +125,24 @@ impl Reporter {
     }
 
     fn print(&mut self, text: &str) {
-        if let Some(file) = &mut self.file {
-            let _full_disk = writeln!(file, "{text}");
-            return;
-        }
-        let Some(terminal) = &self.terminal else {
-            return output::line(text);
-        };
-        // One that is not read misses the line, once enough is waiting for it.
-        if terminal.has_room() {
-            let erase = match std::mem::take(&mut self.is_provisional) {
-                true => ERASE_LINE,
-                false => "",
-            };
-            let _closed = terminal.send(format!("{erase}{text}\n").as_bytes());
+        match &mut self.target {
+            Target::Log(file) => {
+                let _full_disk = writeln!(file, "{text}");
+            }
+            // Who does not read misses the line, once enough is waiting.
+            Target::Output(output) if output.has_room() => {
+                let erase = match std::mem::take(&mut self.is_provisional) {
+                    true => ERASE_LINE,
+                    false => "",
+                };
+                let was_idle = output.is_idle();
+                let _closed = output.send(format!("{erase}{text}\n").as_bytes());
+                // Who reads has the line before the reply to what has caused it, or the ready file.
+                if was_idle {
+                    output.wait(LINE_TIME);
+                }
+            }
+            Target::Output(_) => {}
         }
     }
 }
@@ -133,3 +152,5 @@ pub(super) fn open_log(home: &ClusterHome) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).open(home.events_log())
 }
+
+const LINE_TIME: Duration = Duration::from_millis(200);

@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::embedded::LaunchMode;
-use super::event::{self, Reporter};
+use super::event::{self, Reporter, Target};
 use super::home::ClusterHome;
 use super::live::{self, Screen};
 use super::manifest::Manifest;
 use super::member::Member;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
+use super::queued_output::QueuedOutput;
 use super::supervisor::{Plan, supervise};
-use super::terminal_output::TerminalOutput;
 use super::view::ClusterView;
 use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
-use crate::output::{self, Format};
+use crate::output::Format;
 use crate::runtime;
 use crate::signals::CaughtSignals;
 
@@ -92,11 +92,8 @@ async fn bring_up(
         size: manifest.nodes.len(),
         cluster_id: manifest.cluster_id().to_owned(),
     };
-    let log = arguments.detached.then(|| event::open_log(home));
-    let log = log.transpose();
-    let log = log.map_err(|error| home.failure("cannot write to", &error))?;
-    let terminal = (log.is_none() && output::is_watched()).then(TerminalOutput::open);
-    let terminal = terminal.transpose().map_err(live::unusable)?;
+    let target = target(home, arguments.detached)?;
+    let output = target.output().cloned();
     let listener = control::listen(home)?;
     current::record(home)?;
     let members = manifest.nodes.iter().cloned();
@@ -126,17 +123,29 @@ async fn bring_up(
         ready_file: arguments.ready_file.clone(),
         load,
         format,
-        screen: screen(arguments, format, terminal.as_ref())?,
+        screen: screen(arguments, format, output.as_ref())?,
     };
-    let reporter = Reporter::new(format, log, terminal.clone());
+    let reporter = Reporter::new(format, target);
     let outcome = supervise(plan, reporter, listener, ends).await;
-    if let Some(terminal) = terminal {
-        terminal.finish();
+    if let Some(output) = output {
+        output.finish();
     }
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Where the supervisor reports what happens.
+fn target(home: &ClusterHome, is_detached: bool) -> Result<Target, Failure> {
+    if is_detached {
+        let log = event::open_log(home);
+        let log = log.map_err(|error| home.failure("cannot write to", &error))?;
+        return Ok(Target::Log(log));
+    }
+    let output = QueuedOutput::open()
+        .map_err(|error| Failure::failed(format!("cannot write to standard output: {error}")))?;
+    Ok(Target::Output(output))
 }
 
 /// How many callers take locks, and on which nodes.
@@ -170,10 +179,10 @@ fn page(
 fn screen(
     arguments: &Arguments,
     format: Format,
-    terminal: Option<&TerminalOutput>,
+    output: Option<&QueuedOutput>,
 ) -> Result<Option<Screen>, Failure> {
     let has_table = !arguments.no_tui && format == Format::Text && Screen::is_available();
-    let terminal = terminal.filter(|_| has_table);
+    let terminal = output.filter(|_| has_table);
     let screen = terminal.map(|terminal| Screen::open(terminal.clone()));
     screen.transpose().map_err(|error| {
         live::unusable(error).remedy("go on without one: quorlock cluster up --no-tui")

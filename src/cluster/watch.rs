@@ -13,9 +13,9 @@ use super::ClusterDirectory;
 use super::event::Announcement;
 use super::home::ClusterHome;
 use super::live::{self, LOOK_STEP, Screen, Sources, unusable};
+use super::queued_output::QueuedOutput;
 use super::snapshot::Snapshot;
 use super::status::{self, Report};
-use super::terminal_output::TerminalOutput;
 use crate::clock;
 use crate::exit_code::Failure;
 use crate::output::{Format, was_written};
@@ -26,7 +26,7 @@ use crate::signals::CaughtSignals;
 pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
     let home = cluster.find()?;
     if format == Format::Text && home.is_running() && Screen::is_available() {
-        let terminal = TerminalOutput::open().map_err(unusable)?;
+        let terminal = QueuedOutput::open().map_err(unusable)?;
         let shown = show_table(&home, &terminal);
         terminal.finish();
         shown?;
@@ -48,7 +48,7 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
     }
 }
 
-fn show_table(home: &ClusterHome, terminal: &TerminalOutput) -> Result<(), Failure> {
+fn show_table(home: &ClusterHome, terminal: &QueuedOutput) -> Result<(), Failure> {
     let (seen, looks) = watch::channel(None);
     let (announcer, announcements) = mpsc::channel(1);
     let sources = Sources {

@@ -1,6 +1,7 @@
 //! `quorlock cluster up --ephemeral`, as a test suite uses it: nodes that lose their power, are cut off and slow, and whose
 //! clocks are advanced, by commands of any process that knows the cluster's directory.
 
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::run::{addresses, take_away};
-use crate::shell::{Ended, Shell, pids, send};
+use crate::shell::{Ended, Shell, await_end, pids, send};
 
 /// Three nodes in memory.
 fn three(more: &[&str]) -> Shell {
@@ -190,6 +191,30 @@ fn what_a_client_sends_to_a_node_that_is_held_up_arrives_later() {
         );
         assert_eq!(shell.states(), ["serving", "serving", "serving"]);
     }
+}
+
+#[test]
+fn a_pipe_that_is_full_holds_up_neither_the_cluster_nor_its_end() {
+    let shell = Shell::new();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // As much as a pipe holds.
+    writer.write_all(&[b'x'; 64 << 10]).unwrap();
+    let words = [
+        "cluster",
+        "up",
+        "--ephemeral",
+        "--base-port",
+        "0",
+        "--ready-file",
+        "ready.json",
+    ];
+    let mut up = shell.command(&words).stdout(writer).spawn().unwrap();
+    let ready = shell.file("ready.json");
+    eventually("the cluster is ready", || ready.exists());
+    shell.succeed(&["cluster", "kill", "1"]);
+    shell.succeed(&["cluster", "down"]);
+    assert_eq!(await_end(&mut up).code(), Some(0));
+    drop(reader);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use rustix::termios::tcgetpgrp;
 
 use super::state::State;
 use super::table;
-use crate::cluster::terminal_output::TerminalOutput;
+use crate::cluster::queued_output::QueuedOutput;
 use crate::output::ERASE_LINE;
 
 /// A terminal that shows a table.
@@ -31,7 +31,7 @@ use crate::output::ERASE_LINE;
 pub(in crate::cluster) struct Screen {
     /// Not dropped: where the terminal is gone its drop would write to standard error, and panic.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Frame>>>,
-    output: TerminalOutput,
+    output: QueuedOutput,
     /// Whether the terminal's own screen is shown instead of the table.
     is_aside: bool,
     /// Whether something else may have written to the terminal.
@@ -42,7 +42,7 @@ pub(in crate::cluster) struct Screen {
 #[derive(Debug)]
 struct Frame {
     bytes: Vec<u8>,
-    output: TerminalOutput,
+    output: QueuedOutput,
 }
 
 impl Screen {
@@ -59,7 +59,7 @@ impl Screen {
     }
 
     /// Takes the terminal. A panic gives it back before it prints anything.
-    pub(in crate::cluster) fn open(output: TerminalOutput) -> io::Result<Self> {
+    pub(in crate::cluster) fn open(output: QueuedOutput) -> io::Result<Self> {
         let terminal = Terminal::new(CrosstermBackend::new(Frame::to(&output)))?;
         let (at_panic, print_panic) = (output.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |panic| {
@@ -154,7 +154,7 @@ impl Screen {
 }
 
 impl Frame {
-    fn to(output: &TerminalOutput) -> Self {
+    fn to(output: &QueuedOutput) -> Self {
         Self {
             bytes: Vec::new(),
             output: output.clone(),
@@ -178,7 +178,7 @@ fn is_in_foreground() -> bool {
 }
 
 /// Sets the terminal as it was before, unless that is done already.
-fn give_back(output: &TerminalOutput, is_aside: bool) {
+fn give_back(output: &QueuedOutput, is_aside: bool) {
     if !is_raw_mode_enabled().is_ok_and(|is_enabled| is_enabled) {
         return;
     }

@@ -1,7 +1,8 @@
-//! What a command of a cluster writes to a terminal: a thread of its own writes it, since a terminal that is not read takes nothing.
+//! What a command of a cluster writes to standard output: a thread of its own writes it, since a terminal or a pipe that is not
+//! read takes nothing.
 //!
-//! Invariant: nobody waits for the terminal, but [`TerminalOutput::finish`], and that for a bounded time. What is pending is
-//! bounded by its writers: a frame is drawn only once all is written, and text that stays on the terminal is left out where
+//! Invariant: who waits for the reader does so for a bounded time. What is pending is
+//! bounded by its writers: a frame is drawn only once all is written, and lines are left out where
 //! too much is pending.
 
 use std::fs::File;
@@ -13,9 +14,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Standard output, where it is a terminal.
+/// Standard output: a terminal, a pipe or a file.
 #[derive(Clone, Debug)]
-pub(super) struct TerminalOutput(Arc<Shared>);
+pub(super) struct QueuedOutput(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -27,26 +28,26 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Pending {
     bytes: Vec<u8>,
-    /// Whether the terminal is being written to.
+    /// Whether the thread is writing.
     is_writing: bool,
     /// Why nothing more can be written.
     failure: Option<io::Error>,
 }
 
-impl TerminalOutput {
+impl QueuedOutput {
     pub(super) fn open() -> io::Result<Self> {
-        // Not behind the lock of standard output: the thread would hold it for as long as the terminal takes nothing.
-        let terminal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        // Not behind the lock of standard output: the thread would hold it for as long as nothing is read.
+        let target = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let shared = Arc::new(Shared::default());
         let output = Self(Arc::clone(&shared));
-        thread::Builder::new().spawn(move || shared.write_to(terminal))?;
+        thread::Builder::new().spawn(move || shared.write_to(target))?;
         Ok(output)
     }
 
     /// Has these bytes written behind all that is pending.
     ///
     /// # Errors
-    /// When the terminal is lost.
+    /// When the terminal is lost, or the pipe is closed.
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut pending = self.0.pending();
         if let Some(error) = &pending.failure {
@@ -57,7 +58,7 @@ impl TerminalOutput {
         Ok(())
     }
 
-    /// Whether text can wait until the terminal takes it.
+    /// Whether text can wait until it is taken.
     pub(super) fn has_room(&self) -> bool {
         self.0.pending().bytes.len() < PENDING_BYTES_MAX
     }
@@ -72,14 +73,16 @@ impl TerminalOutput {
         self.0.written.notified().await;
     }
 
-    /// Waits until all is written, or until a terminal that is not read had its time for it.
+    /// Waits until all is written, or until a reader that reads nothing had its time for it.
     pub(super) fn finish(&self) {
+        self.wait(FINISH_TIME);
+    }
+
+    /// Waits until all is written, and no longer than this.
+    pub(super) fn wait(&self, time: Duration) {
         let is_busy = |pending: &mut Pending| !pending.is_idle();
         let pending = self.0.pending();
-        let _as_far_as_possible = self
-            .0
-            .changed
-            .wait_timeout_while(pending, FINISH_TIME, is_busy);
+        let _as_far_as_possible = self.0.changed.wait_timeout_while(pending, time, is_busy);
     }
 }
 
@@ -89,7 +92,7 @@ impl Shared {
     }
 
     /// Writes what is sent, until that fails.
-    fn write_to(&self, mut terminal: File) {
+    fn write_to(&self, mut target: File) {
         let mut pending = self.pending();
         while pending.failure.is_none() {
             if pending.bytes.is_empty() {
@@ -100,7 +103,7 @@ impl Shared {
             let bytes = std::mem::take(&mut pending.bytes);
             pending.is_writing = true;
             drop(pending);
-            let written = terminal.write_all(&bytes);
+            let written = target.write_all(&bytes);
             pending = self.pending();
             pending.is_writing = false;
             pending.failure = written.err();

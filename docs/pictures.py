@@ -244,19 +244,20 @@ TABLE = """\
 $ quorlock cluster up --with-load
 Cluster 'dev', appendfsync everysec, in .quorlock/dev
 3 of 5 serve: locks can be taken (3 needed)
-load: 72 locks/s, 733 locks taken, 0 with two holders
-node state                             uptime     keys
-  1  serving                               8s        1
-  2  down (killed)                          -        -
-  3  serving                               8s        1
-> 4  restart delay, 2.9 s left              -        -
-  5  serving                               8s        1
+load: 36 locks/s, 780 locks taken, 0 with two holders
+node state                          uptime  keys ops/s
+  1  serving                           10s     4   147
+  2  down (killed)                       -     -     -
+  3  serving                           10s     4    92
+> 4  restart delay, 2.6 s left           -     -     -
+  5  serving                           10s     4    89
 
-[n2] killed with kill -9; it stays down until: quorlo
-[n4] killed with kill -9; it stays down until: quorlo
+[n4] killed with kill -9; it stays down until:
+quorlock cluster restart 4
 [n4] started
 [n4] is in its restart delay and serves no locks for
-
+another 5 s, until every lock it may have forgotten
+has expired
 ? help  q stop all  1-9 select  k kill  r restart"""
 
 

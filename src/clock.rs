@@ -18,6 +18,37 @@ pub(crate) fn wall() -> Duration {
     as_duration(clock_gettime(ClockId::Realtime))
 }
 
+/// The moment of a question to another machine, which says in its answer what its wall clock shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    at: Duration,
+    wall: Duration,
+}
+
+impl Asked {
+    /// The question is sent at this moment.
+    pub(crate) fn at_once() -> Self {
+        Self {
+            at: now(),
+            wall: wall(),
+        }
+    }
+
+    /// The time since then, at the moment of the answer.
+    pub(crate) fn round_trip(self) -> Duration {
+        now().saturating_sub(self.at)
+    }
+
+    /// How far the other wall clock is ahead of this machine's, in milliseconds, give or take half the round trip.
+    pub(crate) fn ahead_ms(self, there: Duration, round_trip: Duration) -> i128 {
+        millis(there) - millis(self.wall.saturating_add(round_trip / 2))
+    }
+}
+
+fn millis(time: Duration) -> i128 {
+    i128::try_from(time.as_millis()).expect("a Duration has fewer milliseconds")
+}
+
 /// Blocks this thread; only for code that runs outside the async runtime.
 ///
 /// # Panics
@@ -40,6 +71,18 @@ fn as_duration(time: Timespec) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_is_compared_with_the_middle_of_the_round_trip() {
+        let ms = Duration::from_millis;
+        let asked = Asked {
+            at: ms(5),
+            wall: ms(10_000),
+        };
+        assert_eq!(asked.ahead_ms(ms(10_020), ms(40)), 0);
+        assert_eq!(asked.ahead_ms(ms(41_020), ms(40)), 31_000);
+        assert_eq!(asked.ahead_ms(ms(9_000), ms(40)), -1_020);
+    }
 
     #[test]
     fn a_time_before_zero_is_zero() {

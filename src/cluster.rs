@@ -16,6 +16,7 @@ mod embedded;
 mod event;
 mod home;
 mod info;
+mod latencies;
 mod live;
 mod load;
 mod logs;
@@ -76,7 +77,9 @@ enum ClusterCommand {
     Cut(OneNode),
     /// Let what a node and its clients send arrive later, until it is healed (--ephemeral)
     Slow(SlowArguments),
-    /// End what cut and slow have done to a node, or to all (--ephemeral)
+    /// Leave no room on a node's disk, until it is healed (--ephemeral)
+    DiskFull(OneNode),
+    /// End what cut, slow and disk-full have done to a node, or to all (--ephemeral)
     Heal(SomeNodes),
     /// Move the clocks of all nodes forward, past the end of locks (--ephemeral)
     Advance(AdvanceArguments),
@@ -230,6 +233,7 @@ pub(crate) fn run(
             delay,
             cluster,
         }) => act(&cluster, Request::Slow { node, delay }),
+        Command::DiskFull(OneNode { node, cluster }) => act(&cluster, Request::DiskFull { node }),
         Command::Heal(SomeNodes { node, cluster }) => act(&cluster, Request::Heal { node }),
         Command::Advance(AdvanceArguments { by, node, cluster }) => {
             act(&cluster, Request::Advance { node, by })
@@ -253,8 +257,8 @@ Examples:
   quorlock cluster status                 from another terminal; with --watch again and again
   quorlock cluster kill 3                 what happens to my locks when a node dies?
   quorlock cluster restart 3              it answers -RESTARTDELAY until it is safe again
-  quorlock cluster up --ephemeral         for tests: these nodes can also lose-power, and be
-                                          cut off, slow and advanced in time
+  quorlock cluster up --ephemeral         for tests: these nodes can also lose-power, have a full
+                                          disk, and be cut off, slow and advanced in time
   quorlock cluster down                   stop; 'up' resumes with the same nodes and locks
   quorlock cluster kubernetes             manifests for as many nodes, from the same templates as
                                           those in packaging/";

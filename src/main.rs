@@ -36,6 +36,7 @@ mod output;
 #[cfg(feature = "http")]
 mod page;
 mod release;
+mod reply;
 mod run;
 mod runtime;
 mod server;

@@ -59,6 +59,9 @@ pub(super) enum ControlRequest {
     Heal {
         node: Option<u16>,
     },
+    DiskFull {
+        node: u16,
+    },
     /// Of one node, or of all.
     Advance {
         node: Option<u16>,

@@ -4,7 +4,9 @@
 //! taken beside it, so that a node that hangs holds up no key. What the keys do to nodes, the supervisor does, as for the
 //! commands of other terminals. A terminal that is not read misses frames, and holds up nothing.
 
+mod columns;
 mod keys;
+mod printable;
 mod screen;
 mod state;
 mod table;
@@ -24,6 +26,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::control::{Call, ControlReply, ControlRequest};
 use super::event::Announcement;
 use super::load::LoadSwitch;
+use super::logs;
 use super::snapshot::Snapshot;
 use super::view::ClusterView;
 use crate::clock;
@@ -88,7 +91,8 @@ pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
             _ = continued.recv() => live.screen.retake()?,
             look = looks.changed() => match look {
                 Ok(()) => {
-                    live.state.snapshot.clone_from(&looks.borrow_and_update());
+                    let snapshot = looks.borrow_and_update().clone();
+                    live.look(snapshot);
                     live.state.look_at_load(live.load.as_ref().map(LoadSwitch::figures), clock::now());
                 }
                 Err(_) => return Ok(()),
@@ -117,7 +121,24 @@ impl Live {
     fn draw(&mut self) -> io::Result<()> {
         match self.state.page {
             Page::Banner => self.screen.hint(),
-            Page::Table | Page::Help => self.screen.draw(&self.state),
+            Page::Table | Page::Help | Page::Log => self.screen.draw(&self.state),
+        }
+    }
+
+    fn look(&mut self, snapshot: Option<Snapshot>) {
+        if let Some(snapshot) = snapshot {
+            self.state.look(snapshot);
+        }
+        self.read_log();
+    }
+
+    /// Reads the end of the log that is shown.
+    fn read_log(&mut self) {
+        let state = &mut self.state;
+        if state.page == Page::Log {
+            let cluster = state.snapshot.as_ref().map(|snapshot| &snapshot.cluster);
+            let node = cluster.and_then(|cluster| cluster.node(state.selected));
+            state.log = node.map_or_else(String::new, |node| logs::tail(&node.log, LOG_LINES));
         }
     }
 
@@ -137,8 +158,15 @@ impl Live {
         match action {
             None => {}
             Some(Action::Quit) => return true,
-            Some(Action::Select(number)) => self.state.selected = number,
-            Some(Action::Show(page)) => self.state.page = page,
+            Some(Action::Select(number)) => {
+                self.state.selected = number;
+                self.read_log();
+            }
+            Some(Action::Show(page)) => {
+                self.state.page = page;
+                self.read_log();
+            }
+            Some(Action::Say(words)) => self.state.note(words),
             Some(Action::Ask(words, request)) => self.ask(words, request),
             Some(Action::FlipLoad) => {
                 if let Some(load) = &self.load {
@@ -236,3 +264,5 @@ pub(super) fn unusable(error: io::Error) -> Failure {
 pub(super) const LOOK_STEP: Duration = Duration::from_millis(500);
 const KEY_STEP: Duration = Duration::from_millis(100);
 const KEYS_MAX: usize = 1024;
+/// As many as a tall terminal has.
+const LOG_LINES: usize = 200;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorlock_server::MemoryDisk;
 use quorlock_server::clock::{
     Boot, BootTime, ClientInstant, Clock, LookAgain, Pause, RawTime, SystemClock,
 };
+use quorlock_server::{Disk, MemoryDisk};
 use tokio::sync::watch;
 
 /// Such a machine.
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 pub(super) struct Machine {
     pub(super) disk: MemoryDisk,
     pub(super) clock: Arc<MachineClock>,
+    is_full: bool,
 }
 
 impl Machine {
@@ -26,6 +27,24 @@ impl Machine {
         Self {
             disk: MemoryDisk::with_power_loss(),
             clock: Arc::new(MachineClock::new(SystemClock.boot())),
+            is_full: false,
+        }
+    }
+
+    /// Whether the disk has room for nothing but small files.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Leaves the disk no room beside what is on it, or ends that. Small files, as each start of a node makes, still fit.
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+        // A disk without a bound does not say what is on it.
+        self.disk.set_capacity(is_full.then_some(u64::MAX));
+        if let Ok(Some(volume)) = self.disk.volume() {
+            let used = volume.total_bytes.saturating_sub(volume.free_bytes);
+            let capacity = used.saturating_add(SMALL_FILES_BYTES);
+            self.disk.set_capacity(Some(capacity));
         }
     }
 
@@ -37,6 +56,7 @@ impl Machine {
     /// Begins another boot, with what the power cut has left. The node must have ended.
     pub(super) fn boot_from(&mut self, left: MemoryDisk) {
         self.disk = left;
+        self.set_full(self.is_full);
         self.clock.boots.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -157,6 +177,8 @@ impl fmt::Debug for MachineClock {
     }
 }
 
+const SMALL_FILES_BYTES: u64 = 64 << 10;
+
 /// All clocks stay far from the ends of their 64 bits.
 const AHEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
@@ -176,6 +198,24 @@ mod tests {
         assert_eq!(clock.ahead_after(AHEAD_MAX), None);
         assert_eq!(clock.ahead_after(Duration::MAX), None);
         assert_eq!(clock.ahead_after(AHEAD_MAX - hour), Some(AHEAD_MAX));
+    }
+
+    #[test]
+    fn a_full_disk_takes_small_files_and_no_segment_and_stays_full_over_a_power_cut() {
+        let mut machine = Machine::new();
+        let write = |machine: &Machine, name: &str, bytes: usize| {
+            let file = machine.disk.create(name)?;
+            file.write_at(0, &vec![1; bytes])
+        };
+        write(&machine, "segment-1", 1 << 20).expect("it has room");
+        machine.set_full(true);
+        assert!(write(&machine, "segment-2", 1 << 20).is_err());
+        machine.boot_from(machine.synced());
+        assert!(machine.is_full());
+        assert!(write(&machine, "segment-3", 1 << 20).is_err());
+        write(&machine, "marker", 1_000).expect("it is small");
+        machine.set_full(false);
+        write(&machine, "segment-4", 1 << 20).expect("it has room again");
     }
 
     #[test]

@@ -266,6 +266,7 @@ impl Member {
             direct_port: self.direct_port(),
             is_cut: network.is_cut,
             delay_ms: duration::whole_ms(network.delay),
+            is_disk_full: self.machine.is_full(),
             pid,
             dir: self.home.node_directory(number),
             log: self.home.node_log(number),

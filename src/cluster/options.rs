@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     pub(super) dir: PathBuf,
     /// For tests: keep nothing. The nodes are in memory, inside this process, and can lose their power,
-    /// be cut off, slow and advanced in time
+    /// have a full disk, be cut off, slow and advanced in time
     #[arg(long, conflicts_with = "dir")]
     pub(super) ephemeral: bool,
     /// When the nodes sync their logs to disk (default: everysec)

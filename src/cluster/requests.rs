@@ -30,6 +30,7 @@ impl Supervisor {
             ControlRequest::Cut { node } => self.cut(node),
             ControlRequest::Slow { node, delay } => self.slow(node, delay),
             ControlRequest::Heal { node } => self.heal(node),
+            ControlRequest::DiskFull { node } => self.fill_disk(node),
             ControlRequest::Advance { node, by } => self.advance(node, by).await,
         };
         let answer = match done {
@@ -167,9 +168,27 @@ impl Supervisor {
                 network.is_cut = false;
                 network.delay = Duration::ZERO;
             });
+            member.machine.set_full(false);
         }
-        let text = "reached as before; what was held up arrives now";
+        let text = "reached as before, and no disk is full; what was held up arrives now";
         Ok(self.report_of(number, text))
+    }
+
+    fn fill_disk(&mut self, number: u16) -> Result<String, Failure> {
+        let member = self.in_memory(number, || {
+            format!(
+                "node {number} keeps its log on this machine's disk, which no command fills; nothing was done, and it grants \
+                 as before"
+            )
+        })?;
+        member.machine.set_full(true);
+        Ok(self.report(
+            number,
+            format!(
+                "its disk is full; it goes on in the space that its log has made ahead, then refuses locks with -MISCONF, \
+                 until: quorlock cluster heal {number}"
+            ),
+        ))
     }
 
     async fn advance(&mut self, number: Option<u16>, by: Duration) -> Result<String, Failure> {

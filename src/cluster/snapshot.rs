@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorlock_server::show_duration;
 
-use super::info::{self, ServingState};
+use super::info::{self, CONNECTION_REFUSED, ServingState};
 use super::view::{ClusterView, NodeView, ProcessState};
 use crate::runtime::all_of;
 
@@ -24,7 +24,7 @@ impl Snapshot {
     pub(super) async fn take(cluster: ClusterView) -> Self {
         let asked = cluster.nodes.iter().map(async |node| {
             match node.process == ProcessState::Running && !node.is_cut {
-                true => info::ask(node.direct_port, cluster.cacert.as_deref()).await,
+                true => info::ask_all(node.direct_port, cluster.cacert.as_deref()).await,
                 false => ServingState::Silent,
             }
         });
@@ -39,7 +39,7 @@ impl Snapshot {
     /// How many nodes serve locks.
     pub(super) fn serving(&self) -> usize {
         let answers = self.answers.iter();
-        answers.filter(|answer| answer.is_serving()).count()
+        answers.filter(|answer| answer.takes_locks()).count()
     }
 
     pub(super) fn can_lock(&self) -> bool {
@@ -51,9 +51,19 @@ impl Snapshot {
 pub(super) fn state(node: &NodeView, answer: &ServingState) -> (&'static str, String) {
     let (word, words) = match (&node.process, answer) {
         (ProcessState::Running, _) if node.is_cut => ("cut", "cut off"),
+        // As `quorlock status` has it.
+        (ProcessState::Running, ServingState::Serving { figures, .. }) if figures.is_full => {
+            ("log-fails", "disk full: takes no locks")
+        }
         (ProcessState::Running, ServingState::Serving { .. }) if node.delay_ms > 0 => {
             let later = show_duration(Duration::from_millis(node.delay_ms));
             return ("serving", format!("serving, slow by {later} each way"));
+        }
+        (ProcessState::Running, ServingState::Serving { .. }) if node.is_disk_full => {
+            ("serving", "serving, disk full")
+        }
+        (ProcessState::Running, ServingState::Unreached { why }) if why == CONNECTION_REFUSED => {
+            ("no-answer", CONNECTION_REFUSED)
         }
         (ProcessState::Running, ServingState::Unreached { why }) => {
             return ("no-answer", format!("does not answer: {why}"));

@@ -46,6 +46,9 @@ pub(super) struct NodeView {
     pub(super) is_cut: bool,
     /// How much later arrives what either side sends.
     pub(super) delay_ms: u64,
+    /// Whether a command has left no room on its disk.
+    #[serde(default)]
+    pub(super) is_disk_full: bool,
     /// None while the node is down.
     pub(super) pid: Option<u32>,
     pub(super) dir: PathBuf,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::node_link::NodeLink;
 use super::shown;
-use crate::clock;
+use crate::clock::Asked;
 use crate::clusters::NodeList;
 use crate::exit_code::{Failure, NO_QUORUM};
 use crate::lock_options::NodeOptions;
@@ -306,15 +306,14 @@ impl AskedNode {
         let mut link = NodeLink::open(address, dialer, patience).await?;
         let mut best: Option<(Duration, NodeFacts, Option<i128>)> = None;
         for _ in 0..PROBES {
-            let (asked, wall) = (clock::now(), clock::wall());
+            let asked = Asked::at_once();
             let replies = link.ask(&[question::request(&[b"INFO"])]).await?;
-            let round_trip = clock::now().saturating_sub(asked);
+            let round_trip = asked.round_trip();
             let facts = NodeFacts::read(replies.first().unwrap_or(&NodeReply::Nil))?;
             if facts.is_replica && address.endpoint.fails_over() {
                 return Err("is a replica now, and the Sentinels take it for the master: a failover is under way".to_owned());
             }
-            let here = millis(wall.saturating_add(round_trip / 2));
-            let ahead_ms = facts.wall.map(|there| millis(there) - here);
+            let ahead_ms = facts.wall.map(|there| asked.ahead_ms(there, round_trip));
             if best
                 .as_ref()
                 .is_none_or(|(shortest, ..)| round_trip < *shortest)
@@ -340,10 +339,6 @@ fn of_cluster(list: &NodeList) -> String {
 
 fn late<T>() -> Result<T, String> {
     Err("does not answer in time".to_owned())
-}
-
-fn millis(time: Duration) -> i128 {
-    i128::try_from(time.as_millis()).expect("a Duration has fewer milliseconds")
 }
 
 /// A node that hangs holds up no answer for longer where a majority has answered: the most that a node needs whose round trips

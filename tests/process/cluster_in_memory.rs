@@ -194,6 +194,48 @@ fn what_a_client_sends_to_a_node_that_is_held_up_arrives_later() {
 }
 
 #[test]
+fn a_node_whose_disk_is_full_takes_no_locks_once_its_space_is_used_up_until_it_is_healed() {
+    let shell = three(&["--appendfsync", "no"]);
+    let address = addresses(&shell).remove(0);
+    let mut client = Wire::connect(&address);
+    shell.succeed(&["cluster", "disk-full", "1"]);
+    assert_eq!(client.ask("SET a 1 NX PX 3600000"), "+OK");
+    let status = shell.succeed(&["cluster", "status"]);
+    assert!(status.contains("serving, disk full"), "{status}");
+    let fill = format!("SET filler {} PX 3600000", "x".repeat(100 << 10));
+    eventually("its space is used up", || {
+        client.ask(&fill).starts_with("-MISCONF")
+    });
+    assert_eq!(shell.states(), ["log-fails", "serving", "serving"]);
+    assert_eq!(acquires(&shell, "b"), Some(0), "two are a majority");
+    shell.succeed(&["cluster", "disk-full", "2"]);
+    assert_eq!(client.ask("DEL a"), ":1", "a release goes on");
+    shell.succeed(&["cluster", "heal"]);
+    eventually("it takes locks again", || {
+        client.ask("SET a 1 NX PX 3600000") == "+OK"
+    });
+    eventually("all serve", || {
+        shell.states() == ["serving", "serving", "serving"]
+    });
+    let status = shell.succeed(&["cluster", "status"]);
+    assert!(!status.contains("full"), "{status}");
+}
+
+#[test]
+fn a_node_starts_again_on_a_full_disk() {
+    let shell = three(&[]);
+    shell.succeed(&["cluster", "disk-full", "2"]);
+    for end in ["kill", "lose-power"] {
+        shell.succeed(&["cluster", end, "2"]);
+        shell.succeed(&["cluster", "restart", "2"]);
+        shell.succeed(&["cluster", "advance", "30d", "--node", "2"]);
+        eventually("it answers", || {
+            ["serving", "log-fails"].contains(&&*shell.states()[1])
+        });
+    }
+}
+
+#[test]
 fn a_pipe_that_is_full_holds_up_neither_the_cluster_nor_its_end() {
     let shell = Shell::new();
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -272,6 +314,7 @@ fn nodes_on_a_disk_and_with_the_machines_clock_refuse_and_say_why() {
             (&["cut", "1"], "this machine's own network"),
             (&["slow", "1", "1s"], "this machine's own network"),
             (&["heal"], "this machine's own network"),
+            (&["disk-full", "1"], "on this machine's disk"),
             (&["advance", "2h"], "locks end by their ttl"),
             (&["advance", "2h", "--node", "1"], "which no command moves"),
         ] {
@@ -297,6 +340,7 @@ fn wrong_nodes_and_times_are_refused_and_change_nothing() {
         (&["cut", "4"][..], "numbered 1 to 3"),
         (&["heal", "4"], "numbered 1 to 3"),
         (&["lose-power", "65535"], "numbered 1 to 3"),
+        (&["disk-full", "4"], "numbered 1 to 3"),
         (&["slow", "4", "1s"], "numbered 1 to 3"),
         (&["advance", "1s", "--node", "4"], "numbered 1 to 3"),
         (&["cut", "0"], "numbered from 1"),

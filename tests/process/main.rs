@@ -56,6 +56,7 @@ mod sharding;
 mod shell;
 mod status;
 mod table;
+mod table_faults;
 mod terminal;
 mod tls;
 mod wait_ends;

@@ -20,10 +20,15 @@ use crate::terminal::Session;
 const ROWS: u16 = 20;
 const COLUMNS: u16 = 40;
 
-/// A command on a terminal of this size. Before it and behind it the terminal says how it is set.
 fn on_terminal(shell: &Shell, command: &str) -> Session {
+    on_terminal_of(shell, (ROWS, COLUMNS), command)
+}
+
+/// A command on a terminal of so many rows and columns. Before it and behind it the terminal says how it is set.
+pub(crate) fn on_terminal_of(shell: &Shell, size: (u16, u16), command: &str) -> Session {
+    let (rows, columns) = size;
     let script = format!(
-        "trap : INT; stty rows {ROWS} cols {COLUMNS}; export TERM=xterm; stty -g; {command}; code=$?; stty -g; exit $code"
+        "trap : INT; stty rows {rows} cols {columns}; export TERM=xterm; stty -g; {command}; code=$?; stty -g; exit $code"
     );
     Session::start(shell, &script)
 }
@@ -33,18 +38,22 @@ fn terminal(session: &Session) -> Parser {
     of_size(session, ROWS, COLUMNS)
 }
 
-fn of_size(session: &Session, rows: u16, columns: u16) -> Parser {
+pub(crate) fn of_size(session: &Session, rows: u16, columns: u16) -> Parser {
     let size = |count| NonZero::new(count).unwrap();
     let mut parser = Parser::new(size(rows), size(columns), 0);
     parser.process(&session.output());
     parser
 }
 
-/// Waits for a screen whose lines suit. Every line that is looked for begins as one of the screen does.
 fn await_screen(session: &Session, wanted: &[&str]) {
+    await_screen_of(session, (ROWS, COLUMNS), wanted);
+}
+
+/// Waits for a screen whose lines suit. Every line that is looked for begins as one of the screen does.
+pub(crate) fn await_screen_of(session: &Session, size: (u16, u16), wanted: &[&str]) {
     let mut last = String::new();
     eventually(&format!("a screen with {wanted:?}"), || {
-        let shown = terminal(session).screen().contents();
+        let shown = of_size(session, size.0, size.1).screen().contents();
         let begins = |wanted: &&str| shown.lines().any(|line| line.starts_with(*wanted));
         let is_it = wanted.iter().all(begins);
         if shown != last {
@@ -129,7 +138,7 @@ fn process(pid: u64) -> Pid {
     Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
 }
 
-const UP: &str = "\"$Q\" cluster up --base-port 0 --ready-file ready.json";
+pub(crate) const UP: &str = "\"$Q\" cluster up --base-port 0 --ready-file ready.json";
 
 #[test]
 fn keys_kill_and_restart_nodes_and_the_terminal_is_given_back() {
@@ -197,7 +206,7 @@ fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
     session.types("3");
     await_screen(&session, &["> 3  serving", "restart node 2 ..."]);
     kill_process(process(pids(&ready)[3]), Signal::KILL).unwrap();
-    await_screen(&session, &["  4  does not answer"]);
+    await_screen(&session, &["  4  connection refused"]);
     kill_process(hung, Signal::CONT).unwrap();
     let again = [
         "[n2] started",

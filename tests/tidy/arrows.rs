@@ -18,7 +18,7 @@ struct Package {
 
 /// Longest folder first, so that the first match is the nearest. The packages that test and
 /// measure (`tests`, `benches`) may know all.
-const PACKAGES: [Package; 21] = [
+const PACKAGES: [Package; 22] = [
     Package {
         folder: "agent/rules/",
         may_know: &["agent-rules", "client-rules", "engine", "clock"],
@@ -135,6 +135,12 @@ const PACKAGES: [Package; 21] = [
     // It connects to nodes as clients do, with TLS.
     Package {
         folder: "src/local_node.rs",
+        may_know: &["client", "client-rules"],
+        examples_may_know: &[],
+    },
+    // It reads replies of nodes into the values that the rules of inspection read.
+    Package {
+        folder: "src/reply.rs",
         may_know: &["client", "client-rules"],
         examples_may_know: &[],
     },

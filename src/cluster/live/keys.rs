@@ -1,10 +1,12 @@
 //! What a key means: a function of what is shown. It does nothing.
 
+use std::time::Duration;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::state::{Page, State};
 use crate::cluster::control::ControlRequest;
-use crate::cluster::view::{NodeView, ProcessState};
+use crate::cluster::view::{ClusterView, NodeView, ProcessState};
 
 /// What is to be done for a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub(super) enum Action {
     /// Let the keys mean this node.
     Select(u16),
     Show(Page),
+    /// Note these words among the events.
+    Say(&'static str),
     /// Ask the supervisor, in these words.
     Ask(&'static str, ControlRequest),
     /// Let the callers rest, or go on.
@@ -32,58 +36,80 @@ pub(super) fn press(state: &State, key: KeyEvent) -> Option<Action> {
     if !modifiers.is_empty() {
         return None;
     }
-    if state.page != Page::Table {
-        return Some(Action::Show(Page::Table));
+    let cluster = state.snapshot.as_ref().map(|snapshot| &snapshot.cluster);
+    match (state.page, key.code) {
+        (Page::Table, _) => {}
+        // Who leaves a log as in other programs does not stop the cluster.
+        (Page::Log, KeyCode::Esc | KeyCode::Char('l' | 'q')) => {
+            return Some(Action::Show(Page::Table));
+        }
+        (Page::Log, key) => return select(cluster?, state.selected, key),
+        (Page::Help | Page::Banner, _) => return Some(Action::Show(Page::Table)),
     }
     match key.code {
         KeyCode::Char('q') => Some(Action::Quit),
         KeyCode::Char('?') => Some(Action::Show(Page::Help)),
-        _ if state.can_act => act(state, key.code),
+        _ if state.can_act => act(state, cluster?, key.code),
         _ => None,
     }
 }
 
 /// The keys of a table that changes the cluster.
-fn act(state: &State, key: KeyCode) -> Option<Action> {
-    let cluster = &state.snapshot.as_ref()?.cluster;
+fn act(state: &State, cluster: &ClusterView, key: KeyCode) -> Option<Action> {
     let selected = cluster.node(state.selected);
-    let neighbour = |step: i32| {
-        let number = i32::from(state.selected).checked_add(step)?;
-        cluster.node(u16::try_from(number).ok()?)
-    };
-    let select = |node: &NodeView| Action::Select(node.number);
     match key {
-        KeyCode::Up => neighbour(-1).map(select),
-        KeyCode::Down => neighbour(1).map(select),
-        KeyCode::Char(digit @ '1'..='9') => {
-            let number = digit.to_digit(10)?;
-            cluster.node(u16::try_from(number).ok()?).map(select)
-        }
+        KeyCode::Char('l') if cluster.in_process => Some(Action::Say(NO_LOG)),
+        KeyCode::Char('l') => selected.map(|_| Action::Show(Page::Log)),
         KeyCode::Char('g') if state.load.is_some() => Some(Action::FlipLoad),
         KeyCode::Char('b') if cluster.ready => Some(Action::Show(Page::Banner)),
         // One thing at a time: the supervisor does one after the other as well.
-        KeyCode::Char(letter) if state.pending.is_none() => request(letter, selected?),
-        _ => None,
+        KeyCode::Char(letter @ 'a'..='z') if state.pending.is_none() => request(letter, selected?),
+        _ => select(cluster, state.selected, key),
     }
 }
 
+/// The keys that select a node.
+fn select(cluster: &ClusterView, selected: u16, key: KeyCode) -> Option<Action> {
+    let number = match key {
+        KeyCode::Up => selected.checked_sub(1)?,
+        KeyCode::Down => selected.checked_add(1)?,
+        KeyCode::Char(digit @ '1'..='9') => u16::try_from(digit.to_digit(10)?).ok()?,
+        _ => return None,
+    };
+    let node = cluster.node(number)?;
+    Some(Action::Select(node.number))
+}
+
 fn request(letter: char, node: &NodeView) -> Option<Action> {
-    let (is_paused, node) = (node.process == ProcessState::Paused, node.number);
+    let (is_paused, is_full) = (node.process == ProcessState::Paused, node.is_disk_full);
+    let node = node.number;
     let (words, request) = match letter {
         'k' => ("kill", ControlRequest::Kill { node }),
         't' => ("stop", ControlRequest::Stop { node }),
         'r' => ("restart", ControlRequest::Restart { node }),
         'p' if is_paused => ("resume", ControlRequest::Resume { node }),
         'p' => ("pause", ControlRequest::Pause { node }),
+        'd' if is_full => ("heal", ControlRequest::Heal { node: Some(node) }),
+        'd' => ("fill the disk of", ControlRequest::DiskFull { node }),
+        'j' => {
+            let (node, by) = (Some(node), JUMP);
+            (
+                "advance the clocks of",
+                ControlRequest::Advance { node, by },
+            )
+        }
         _ => return None,
     };
     Some(Action::Ask(words, request))
 }
 
+/// Longer than a lock lasts whose ttl nobody has set.
+const JUMP: Duration = Duration::from_secs(31);
+const NO_LOG: &str = "nodes inside the supervisor write no log; start a cluster without --ephemeral and --in-process: \
+     quorlock cluster up";
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::tests::{node, shown};
     use super::*;
     use crate::cluster::load::CallerFigures;
@@ -121,6 +147,19 @@ mod tests {
             ('t', "stop", ControlRequest::Stop { node: 2 }),
             ('r', "restart", ControlRequest::Restart { node: 2 }),
             ('p', "pause", ControlRequest::Pause { node: 2 }),
+            (
+                'd',
+                "fill the disk of",
+                ControlRequest::DiskFull { node: 2 },
+            ),
+            (
+                'j',
+                "advance the clocks of",
+                ControlRequest::Advance {
+                    node: Some(2),
+                    by: Duration::from_secs(31),
+                },
+            ),
         ];
         for (key, words, request) in requests {
             let asked = Some(Action::Ask(words, request));
@@ -130,10 +169,34 @@ mod tests {
         let resume = ControlRequest::Resume { node: 2 };
         let asked = Some(Action::Ask("resume", resume));
         assert_eq!(press(&state, letter('p')), asked);
+        node(&mut state, 2).is_disk_full = true;
+        let heal = ControlRequest::Heal { node: Some(2) };
+        let asked = Some(Action::Ask("heal", heal));
+        assert_eq!(press(&state, letter('d')), asked);
         assert_eq!(press(&state, letter('x')), None);
         state.pending = Some("resume node 2".to_owned());
         assert_eq!(press(&state, letter('k')), None, "one thing at a time");
         assert_eq!(press(&state, letter('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn a_log_is_left_by_keys_that_leave_and_shows_the_node_that_is_selected() {
+        let mut state = shown(3);
+        let table = Some(Action::Show(Page::Table));
+        assert_eq!(press(&state, letter('l')), Some(Action::Show(Page::Log)));
+        state.page = Page::Log;
+        for leaves in [letter('l'), letter('q'), key(KeyCode::Esc)] {
+            assert_eq!(press(&state, leaves), table);
+        }
+        assert_eq!(press(&state, letter('3')), Some(Action::Select(3)));
+        assert_eq!(press(&state, key(KeyCode::Down)), Some(Action::Select(2)));
+        for nothing in "kdjtrp?b4".chars() {
+            assert_eq!(press(&state, letter(nothing)), None, "{nothing}");
+        }
+        state.page = Page::Table;
+        let snapshot = state.snapshot.as_mut().expect("it was looked at");
+        snapshot.cluster.in_process = true;
+        assert_eq!(press(&state, letter('l')), Some(Action::Say(NO_LOG)));
     }
 
     #[test]
@@ -150,7 +213,7 @@ mod tests {
     fn a_table_that_only_watches_changes_nothing() {
         let mut state = shown(3);
         state.can_act = false;
-        for key in "ktrpb12".chars() {
+        for key in "ktrpb12ldj".chars() {
             assert_eq!(press(&state, letter(key)), None, "{key}");
         }
         assert_eq!(press(&state, letter('q')), Some(Action::Quit));

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::cluster::latencies::RecentLatencies;
 use crate::cluster::load::CallerFigures;
 use crate::cluster::snapshot::Snapshot;
 use crate::duration::whole_ms;
@@ -12,9 +13,13 @@ use crate::duration::whole_ms;
 pub(super) struct State {
     /// None until the first look is over.
     pub(super) snapshot: Option<Snapshot>,
+    /// Of the nodes, in their order.
+    pub(super) latencies: Vec<RecentLatencies>,
     /// Number of the node that keys act on.
     pub(super) selected: u16,
     pub(super) page: Page,
+    /// The last lines of the log of the node that is selected, where they are shown.
+    pub(super) log: String,
     /// The last events, the newest last.
     pub(super) events: VecDeque<String>,
     /// What the supervisor was asked to do and has not done yet.
@@ -39,6 +44,7 @@ pub(super) struct LoadShown {
 pub(super) enum Page {
     Table,
     Help,
+    Log,
     /// The lines to paste, which stand on the terminal behind the table.
     Banner,
 }
@@ -47,13 +53,25 @@ impl State {
     pub(super) fn new(can_act: bool) -> Self {
         Self {
             snapshot: None,
+            latencies: Vec::new(),
             selected: 1,
             page: Page::Table,
+            log: String::new(),
             events: VecDeque::new(),
             pending: None,
             load: None,
             can_act,
         }
+    }
+
+    /// Takes in a look at the nodes.
+    pub(super) fn look(&mut self, snapshot: Snapshot) {
+        let count = snapshot.answers.len();
+        self.latencies.resize_with(count, RecentLatencies::default);
+        for (recent, answer) in self.latencies.iter_mut().zip(&snapshot.answers) {
+            recent.look(answer.figures().map(|figures| &figures.latencies));
+        }
+        self.snapshot = Some(snapshot);
     }
 
     /// Takes in what callers have come to by now.
@@ -87,5 +105,5 @@ impl State {
     }
 }
 
-pub(super) const EVENTS: usize = 5;
+const EVENTS: usize = 5;
 const RATE_STEP: Duration = Duration::from_secs(1);

@@ -3,14 +3,18 @@
 //! It fits any size. Columns that have no room are left out, then events, then the title. Names and events may hold any
 //! character and reach the screen escaped.
 
+use std::iter;
+
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 
-use super::state::{EVENTS, LoadShown, Page, State};
-use crate::cluster::info::ServingState;
+use super::columns::Column;
+use super::printable::{printable, wrapped};
+use super::state::{LoadShown, Page, State};
+use crate::cluster::latencies::RecentLatencies;
 use crate::cluster::snapshot::{self, Snapshot};
 use crate::cluster::view::NodeView;
 
@@ -28,13 +32,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let is_narrow = usize::from(area.width) < quorum.len();
     // Nodes are numbered from 1.
     let last = snapshot.cluster.nodes.last().map_or(0, |node| node.number);
-    let heights = Heights::of(area.height, is_narrow, last, state.load.is_some());
+    let mut heights = Heights::of(area.height, is_narrow, last, state.load.is_some());
+    let log = (state.page == Page::Log).then(|| snapshot.cluster.node(state.selected));
+    if log.is_some() {
+        heights.nodes = 0;
+    }
     let parts = Layout::vertical(heights.constraints()).split(area);
     let [title, verdict, load, nodes, events, footer] = *parts else {
         return;
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    frame.render_widget(Line::styled(heading(snapshot), bold), title);
+    let heading = match log.flatten() {
+        Some(node) => heading_of_log(node),
+        None => heading(snapshot),
+    };
+    frame.render_widget(Line::styled(heading, bold), title);
     let tone = if snapshot.can_lock() {
         Color::Green
     } else {
@@ -45,8 +57,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     if let Some(shown) = &state.load {
         frame.render_widget(load_line(shown), load);
     }
-    draw_nodes(frame, state, snapshot, nodes);
-    frame.render_widget(last_events(state, events.height), events);
+    if log.is_some() {
+        frame.render_widget(end_of(state.log.lines(), events), events);
+    } else {
+        draw_nodes(frame, state, snapshot, nodes);
+        frame.render_widget(last_events(state, events), events);
+    }
     frame.render_widget(Line::raw(keys(state)), footer);
 }
 
@@ -97,6 +113,11 @@ fn heading(snapshot: &Snapshot) -> String {
     format!("Cluster '{name}', appendfsync {mode}, in {directory}")
 }
 
+fn heading_of_log(node: &NodeView) -> String {
+    let file = printable(&node.log.to_string_lossy());
+    format!("Log of node {}, {file}", node.number)
+}
+
 fn quorum(snapshot: &Snapshot) -> String {
     let verdict = if snapshot.can_lock() {
         "locks can be taken"
@@ -124,22 +145,16 @@ fn load_line(load: &LoadShown) -> Line<'static> {
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, state: &State, snapshot: &Snapshot, area: Rect) {
-    let mut left = area.width.saturating_sub(NODE_WIDTH + 1 + STATE_WIDTH);
-    let columns: Vec<&Column> = COLUMNS
-        .iter()
-        .take_while(|column| {
-            let has_room = left > column.width;
-            left = left.saturating_sub(column.width + 1);
-            has_room
-        })
-        .collect();
+    let columns = Column::fitting(area.width.saturating_sub(NODE_WIDTH + 1 + STATE_WIDTH));
     let right = |text: String| Cell::new(Line::raw(text).alignment(Alignment::Right));
-    let rows = snapshot.rows().map(|(node, answer)| {
+    let recent = state.latencies.iter().map(RecentLatencies::p99);
+    let recent = recent.chain(iter::repeat(None));
+    let rows = snapshot.rows().zip(recent).map(|((node, answer), p99)| {
         let is_selected = state.can_act && node.number == state.selected;
         let mark = if is_selected { ">" } else { " " };
         let (word, words) = snapshot::state(node, answer);
         let words = Cell::new(printable(&words)).style(Style::new().fg(tone(word)));
-        let figures = columns.iter().map(|column| right((column.cell)(answer)));
+        let figures = columns.iter().map(|column| right(column.text(answer, p99)));
         let first = Cell::new(format!("{mark} {}", node.number));
         Row::new([first, words].into_iter().chain(figures))
     });
@@ -166,70 +181,6 @@ fn draw_nodes(frame: &mut Frame<'_>, state: &State, snapshot: &Snapshot, area: R
     frame.render_stateful_widget(table, area, &mut scroll);
 }
 
-/// A column that is left out where it has no room.
-struct Column {
-    heading: &'static str,
-    width: u16,
-    cell: fn(&ServingState) -> String,
-}
-
-const COLUMNS: [Column; 5] = [
-    Column {
-        heading: "uptime",
-        width: 8,
-        cell: |answer| match answer {
-            ServingState::Serving { uptime_seconds, .. } => age(*uptime_seconds),
-            _ => NOTHING.to_owned(),
-        },
-    },
-    Column {
-        heading: "keys",
-        width: 8,
-        cell: |answer| match answer {
-            ServingState::Serving { keys, .. } => keys.to_string(),
-            _ => NOTHING.to_owned(),
-        },
-    },
-    Column {
-        heading: "ops/s",
-        width: 7,
-        cell: |answer| match answer {
-            ServingState::Serving { figures, .. } => figures.operations_per_second.to_string(),
-            _ => NOTHING.to_owned(),
-        },
-    },
-    Column {
-        heading: "log",
-        width: 10,
-        cell: |answer| match answer {
-            ServingState::Serving { figures, .. } => mebibytes(figures.log_bytes),
-            _ => NOTHING.to_owned(),
-        },
-    },
-    Column {
-        heading: "unsynced",
-        width: 8,
-        cell: |answer| match answer {
-            ServingState::Serving { figures, .. } => figures.unsynced.to_string(),
-            _ => NOTHING.to_owned(),
-        },
-    },
-];
-
-fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-fn mebibytes(bytes: u64) -> String {
-    let tenths = bytes / (1 << 20) * 10 + bytes % (1 << 20) * 10 / (1 << 20);
-    format!("{}.{} MiB", tenths / 10, tenths % 10)
-}
-
 /// The colour of a state; the words say the same.
 fn tone(word: &str) -> Color {
     match word {
@@ -239,41 +190,36 @@ fn tone(word: &str) -> Color {
     }
 }
 
-fn last_events(state: &State, height: u16) -> Text<'static> {
-    let shown = usize::from(height).saturating_sub(1).min(EVENTS);
-    let hidden = state.events.len().saturating_sub(shown);
-    if shown == 0 || state.events.is_empty() {
-        return Text::default();
-    }
-    let events = state.events.iter().skip(hidden);
-    let events = events.map(|event| Line::raw(printable(event)));
-    std::iter::once(Line::default()).chain(events).collect()
+fn last_events(state: &State, area: Rect) -> Text<'static> {
+    let below = Rect {
+        height: area.height.saturating_sub(1),
+        ..area
+    };
+    let events = end_of(state.events.iter().map(String::as_str), below);
+    iter::once(Line::default()).chain(events).collect()
+}
+
+/// The last lines of a text, as many as there is room for.
+fn end_of<'a>(text: impl Iterator<Item = &'a str>, area: Rect) -> Text<'static> {
+    let lines: Vec<String> = text.flat_map(|line| wrapped(line, area.width)).collect();
+    let hidden = lines.len().saturating_sub(area.height.into());
+    lines.into_iter().skip(hidden).map(Line::raw).collect()
 }
 
 fn keys(state: &State) -> String {
-    match (&state.pending, state.can_act) {
-        (Some(pending), _) => format!("{pending} ..."),
-        (None, true) => {
-            "? help  q stop all  1-9 select  k kill  r restart  p pause  b paste".to_owned()
+    let keys = match (&state.pending, state.page) {
+        (Some(pending), _) => return format!("{pending} ..."),
+        (None, Page::Log) => "l, Esc  back to the table  1-9 select",
+        (None, _) if state.can_act => {
+            "? help  q stop all  1-9 select  k kill  r restart  p pause  l log  b paste"
         }
-        (None, false) => "? help  q end".to_owned(),
-    }
+        (None, _) => "? help  q end",
+    };
+    keys.to_owned()
 }
 
 fn help(can_act: bool) -> &'static str {
     if can_act { HELP } else { WATCH_HELP }
-}
-
-/// What is safe to write to a terminal: without control characters, and without those that turn a line around.
-fn printable(text: &str) -> String {
-    let mut shown = String::new();
-    for character in text.chars().take(CHARACTERS_MAX) {
-        match character {
-            '"' | '\'' => shown.push(character),
-            _ => shown.extend(character.escape_debug()),
-        }
-    }
-    shown
 }
 
 const HELP: &str = "\
@@ -282,9 +228,13 @@ k  kill -9; it stays down
 t  stop it cleanly (SIGTERM)
 r  restart it
 p  pause it (SIGSTOP), or resume it
+d  fill its disk, or heal it (*)
+j  move its clocks 31 s ahead (*)
+l  the end of its log, and back
 g  let the load rest, or go on
 b  the lines to paste
 q, Ctrl-C  stop all nodes and end
+(*) with cluster up --ephemeral
 Any other key: back to the table";
 const WATCH_HELP: &str = "\
 q, Ctrl-C  end; the nodes go on
@@ -295,5 +245,3 @@ const NODE_WIDTH: u16 = 4;
 /// As long as a restart delay is written.
 const STATE_WIDTH: u16 = 25;
 const EVENTS_HEIGHT: u16 = 6;
-const CHARACTERS_MAX: usize = 300;
-const NOTHING: &str = "-";

@@ -53,7 +53,7 @@ struct Answer {
     /// The lock that was granted, and the token: with it nobody waits any more.
     granted: Option<(Bytes, Bytes)>,
     /// The lock that is waited for, and who holds it.
-    waited: Option<(Bytes, Option<Holder>)>,
+    waited: Option<Box<(Bytes, Option<Holder>)>>,
 }
 
 struct Waiter {
@@ -85,7 +85,8 @@ impl Gateway {
         while self.begun.len() < BEGUN_MAX {
             match self.requests.next() {
                 Ok(Some(words)) => {
-                    let request = Request::read(&words, self.system.name());
+                    let request =
+                        Request::read(&words, self.system.name(), self.system.has_fences());
                     let begun = self.begin(request);
                     self.begun.push_back(begun);
                 }
@@ -134,6 +135,10 @@ impl Gateway {
                 let operating = system.operate(operation);
                 running(async move { Ok(done_as(&operating.await?, asked, is_extension).into()) })
             }
+            Request::Several(several) => {
+                let running_on_all = system.run_on_all(several);
+                running(async move { Ok(running_on_all.await?.into()) })
+            }
             Request::Wait { name, token } => {
                 let waiter = Waiter {
                     token,
@@ -146,7 +151,7 @@ impl Gateway {
                     let holder = watching.await?;
                     let number = i64::from(holder.is_some());
                     Ok(Answer {
-                        waited: Some((name, holder)),
+                        waited: Some(Box::new((name, holder))),
                         ..Reply::Number(number).into()
                     })
                 })
@@ -164,7 +169,7 @@ impl Gateway {
                 running(async move { Ok(look_as(looking.await?.as_ref(), aspect).into()) })
             }
             Request::List(pattern, listing) => {
-                let reading = system.list();
+                let reading = system.list(pattern.clone());
                 running(async move { Ok(list_as(reading.await?, &pattern, listing).into()) })
             }
         }
@@ -200,7 +205,8 @@ impl Gateway {
                     Ok(Answer::default())
                 }));
             }
-            if let Some((name, holder)) = answer.waited {
+            if let Some(waited) = answer.waited {
+                let (name, holder) = *waited;
                 self.seen(&name, holder.as_ref(), false);
             }
         }
@@ -419,7 +425,7 @@ fn facts(holder: &Holder) -> Vec<Reply> {
         ("token", text(&holder.token)),
         ("ttl-ms", millis(holder.left)),
         ("owner", owner),
-        ("fence", Reply::Number(holder.fence)),
+        ("fence", holder.fence.map_or(Reply::Null, Reply::Number)),
     ];
     let pairs = facts.map(|(name, value)| [Reply::text(name), value]);
     pairs.into_iter().flatten().collect()
@@ -487,4 +493,4 @@ const LOOK_AFTER: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 #[path = "connection_tests.rs"]
-mod tests;
+pub(crate) mod tests;

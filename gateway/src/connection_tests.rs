@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
+use quorlock_client_rules::{
+    ACQUIRE_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
@@ -93,7 +95,7 @@ impl System for Memory {
             let (token, end) = locks.get(&name)?;
             Some(Holder {
                 token: token.clone(),
-                fence: 8,
+                fence: Some(8),
                 left: *end - Instant::now(),
                 owner: Some(Bytes::from_static(b"me")),
             })
@@ -110,10 +112,10 @@ impl System for Memory {
         self.run(|_| ())
     }
 
-    fn list(&self) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
         let holder = |token: &Bytes| Holder {
             token: token.clone(),
-            fence: 8,
+            fence: Some(8),
             left: Duration::ZERO,
             owner: None,
         };
@@ -139,7 +141,7 @@ impl System for Memory {
 }
 
 /// What is read after these lines were written, each a request of words between blanks.
-async fn told(gateway: &mut Gateway, lines: &[&str]) -> String {
+pub(crate) async fn told(gateway: &mut Gateway, lines: &[&str]) -> String {
     let mut bytes = Vec::new();
     for line in lines {
         let words: Vec<&[u8]> = line
@@ -147,6 +149,8 @@ async fn told(gateway: &mut Gateway, lines: &[&str]) -> String {
             .map(|word| match word {
                 "RELEASE_SCRIPT" => RELEASE_SCRIPT,
                 "EXTEND_SCRIPT" => EXTEND_SCRIPT,
+                "ACQUIRE_ALL_SCRIPT" => ACQUIRE_ALL_SCRIPT,
+                "RELEASE_ALL_SCRIPT" => RELEASE_ALL_SCRIPT,
                 word => word.as_bytes(),
             })
             .collect();
@@ -216,6 +220,11 @@ async fn a_lock_is_taken_seen_extended_and_given_back_as_on_a_node() {
     assert!(
         listed.starts_with(":0 +OK *2 $1 0 *1 *12 $4 name $1 a $4 type"),
         "{listed}"
+    );
+    let several = told(&mut node, &["EVAL ACQUIRE_ALL_SCRIPT 2 a b t1 9000"]).await;
+    assert!(
+        several.starts_with("-ERR Memory keeps one name a lock"),
+        "{several}"
     );
 }
 

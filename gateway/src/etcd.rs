@@ -246,7 +246,7 @@ impl System for Etcd {
             let held = call.held(&name).await?;
             Ok(held.map(|held| Holder {
                 token: held.token,
-                fence: held.fence,
+                fence: Some(held.fence),
                 left: TOLD_WHEN_OVER,
                 owner: None,
             }))
@@ -258,7 +258,7 @@ impl System for Etcd {
         Box::pin(async { Ok(()) })
     }
 
-    fn list(&self) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
         self.run(async move |call| {
             let answer = call
                 .post(
@@ -377,7 +377,7 @@ async fn holder(call: &mut Call<'_>, name: &Bytes) -> Result<Option<Holder>, Str
     let owner = decoded(&owner["kvs"][0]["value"]).map(Bytes::from);
     Ok(Some(Holder {
         token: held.token,
-        fence: held.fence,
+        fence: Some(held.fence),
         left,
         owner: owner.filter(|owner| !owner.is_empty()),
     }))

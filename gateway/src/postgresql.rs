@@ -291,7 +291,7 @@ impl System for Postgresql {
         })
     }
 
-    fn list(&self) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
         self.run(
             |all| &all.list,
             Vec::new(),
@@ -388,7 +388,7 @@ fn holder(row: &Row) -> Result<Holder, String> {
     let left = row.get::<_, i64>(2);
     Ok(Holder {
         token: bytes(row, 0).ok_or("ERR PostgreSQL tells no holder")?,
-        fence: row.get::<_, i64>(1),
+        fence: Some(row.get::<_, i64>(1)),
         // The statement makes it zero at least.
         left: Duration::from_millis(left.unsigned_abs()),
         owner: bytes(row, 3),

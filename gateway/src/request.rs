@@ -22,6 +22,8 @@ pub(crate) enum Request {
     /// Take the lock, and answer in this form.
     Acquire(Acquire, Form),
     Operation(Operation),
+    /// Do this to several locks at once.
+    Several(Several),
     /// Stand in line for the lock.
     Wait {
         name: Bytes,
@@ -67,6 +69,14 @@ pub(crate) enum Operation {
     Fence(Bytes, Bytes, i64),
 }
 
+/// One of the client's scripts about several names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Several {
+    pub(crate) script: &'static [u8],
+    pub(crate) names: Vec<Bytes>,
+    pub(crate) arguments: Vec<Bytes>,
+}
+
 /// What is asked about a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aspect {
@@ -84,8 +94,8 @@ pub(crate) enum Listing {
 }
 
 impl Request {
-    /// Reads a request. `system` is the name that refusals show.
-    pub(crate) fn read(words: &[Bytes], system: &str) -> Self {
+    /// Reads a request. `system` is the name that refusals show. Where it has no fences, it knows no command that tells one.
+    pub(crate) fn read(words: &[Bytes], system: &str, has_fences: bool) -> Self {
         let (command, rest) = words.split_first().expect("a request has a word");
         let command = String::from_utf8_lossy(command).to_ascii_uppercase();
         let read = match command.as_str() {
@@ -100,6 +110,11 @@ impl Request {
             // The client sends the text, then.
             "SCRIPT" | "EVALSHA" => Some(refused(format!("NOSCRIPT {system} runs no scripts"))),
             "SET" => set(rest),
+            "LOCK.ACQUIRE" if !has_fences => match rest.iter().any(is_shared) {
+                true => Some(no_readers(system)),
+                false => Some(unknown(&command, system)),
+            },
+            "LOCK.FENCE" if !has_fences => Some(unknown(&command, system)),
             "LOCK.ACQUIRE" => acquire(rest, system),
             "LOCK.EXTEND" | "LOCK.RELEASE" => Some(no_readers(system)),
             "LOCK.FENCE" => fence(rest),
@@ -160,7 +175,7 @@ fn acquire(rest: &[Bytes], system: &str) -> Option<Request> {
     let mut owner = None;
     let mut options = options.iter();
     while let Some(option) = options.next() {
-        if option.eq_ignore_ascii_case(b"SHARED") {
+        if is_shared(option) {
             return Some(no_readers(system));
         } else if option.eq_ignore_ascii_case(b"OWNER") {
             owner = Some(options.next()?.clone());
@@ -193,10 +208,7 @@ fn wait(rest: &[Bytes], system: &str) -> Option<Request> {
     let [name, token, options @ ..] = rest else {
         return None;
     };
-    if options
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case(b"SHARED"))
-    {
+    if options.iter().any(is_shared) {
         return Some(no_readers(system));
     }
     Some(Request::Wait {
@@ -231,10 +243,15 @@ fn script(rest: &[Bytes], system: &str) -> Option<Request> {
         RELEASE_ALL_SCRIPT,
         SET_END_ALL_SCRIPT,
     ];
-    if of_several.contains(&&body[..]) {
-        return Some(refused(format!(
-            "ERR {system} keeps one name a lock: take locks one after the other, or take several at once on Quorlock nodes"
-        )));
+    if let Some(script) = of_several.iter().find(|script| ***script == body[..]) {
+        let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
+        let (names, arguments) = arguments.split_at_checked(count)?;
+        let several = Several {
+            script,
+            names: names.to_vec(),
+            arguments: arguments.to_vec(),
+        };
+        return (count > 0).then_some(Request::Several(several));
     }
     if body[..] == b"return 1"[..] {
         return Some(Request::Answer(Reply::Number(1)));
@@ -261,6 +278,10 @@ fn time(text: &[u8]) -> Option<Duration> {
     let millis: u64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let millis = (1..=MILLIS_MAX).contains(&millis).then_some(millis);
     millis.map(Duration::from_millis)
+}
+
+fn is_shared(word: &Bytes) -> bool {
+    word.eq_ignore_ascii_case(b"SHARED")
 }
 
 fn no_readers(system: &str) -> Request {
@@ -294,7 +315,7 @@ mod tests {
             .iter()
             .map(|word| Bytes::copy_from_slice(word))
             .collect();
-        Request::read(&words, "Elsewhere")
+        Request::read(&words, "Elsewhere", true)
     }
 
     fn error(words: &[&[u8]]) -> String {
@@ -360,6 +381,13 @@ mod tests {
             let words: Vec<&[u8]> = [&[b"EVAL", script, b"1", b"a\0b", b"t1"], arguments].concat();
             assert_eq!(read(&words), Request::Operation(operation));
         }
+        let words: [&[u8]; 7] = [b"EVAL", ACQUIRE_ALL_SCRIPT, b"2", b"a", b"b", b"t", b"1"];
+        let several = Several {
+            script: ACQUIRE_ALL_SCRIPT,
+            names: vec![Bytes::from_static(b"a"), Bytes::from_static(b"b")],
+            arguments: vec![Bytes::from_static(b"t"), Bytes::from_static(b"1")],
+        };
+        assert_eq!(read(&words), Request::Several(several));
         let wait = Request::Wait { name, token };
         assert_eq!(read(&[b"LOCK.WAIT", b"a\0b", b"t1", b"TURN", b"600"]), wait);
         assert_eq!(
@@ -373,8 +401,6 @@ mod tests {
         let shared: [&[u8]; 5] = [b"LOCK.ACQUIRE", b"a", b"t", b"1", b"SHARED"];
         assert!(error(&shared).contains("Elsewhere keeps no locks for readers"));
         assert!(error(&[b"LOCK.WAIT", b"a", b"t", b"SHARED"]).contains("readers"));
-        let several: [&[u8]; 7] = [b"EVAL", ACQUIRE_ALL_SCRIPT, b"2", b"a", b"b", b"t", b"1"];
-        assert!(error(&several).contains("one name a lock"));
         assert!(error(&[b"EVAL", b"return 2", b"0"]).contains("no scripts"));
         assert!(error(&[b"CLIENT", b"TRACKING", b"ON"]).starts_with("ERR unknown command"));
         assert!(error(&[b"FLUSHALL"]).starts_with("ERR unknown command 'FLUSHALL'"));
@@ -385,17 +411,40 @@ mod tests {
             &[b"SET", b"a", b"t"],
             &[b"LOCK.ACQUIRE", b"a", b"t", b"1", b"OWNER"],
             &[b"LOCK.FENCE", b"a", b"t", b"-x"],
+            &[b"EVAL", ACQUIRE_ALL_SCRIPT, b"0", b"t"],
+            &[b"EVAL", ACQUIRE_ALL_SCRIPT, b"3", b"a", b"t"],
+            &[b"EVAL", ACQUIRE_ALL_SCRIPT, b"x", b"a", b"t"],
             &[b"GET"],
         ] {
             assert!(error(words).starts_with("ERR syntax error"), "{words:?}");
         }
     }
 
+    #[test]
+    fn where_there_are_no_fences_the_commands_that_tell_them_are_unknown() {
+        let error = |words: &[&[u8]]| {
+            let words: Vec<Bytes> = words
+                .iter()
+                .map(|word| Bytes::copy_from_slice(word))
+                .collect();
+            match Request::read(&words, "Elsewhere", false) {
+                Request::Answer(Reply::Error(text)) => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        let words: [&[u8]; 6] = [b"LOCK.ACQUIRE", b"a", b"t", b"9", b"OWNER", b"me"];
+        assert!(error(&words).starts_with("ERR unknown command 'LOCK.ACQUIRE'"));
+        assert!(error(&[b"LOCK.FENCE", b"a", b"t", b"7"]).starts_with("ERR unknown command"));
+        let shared: [&[u8]; 5] = [b"LOCK.ACQUIRE", b"a", b"t", b"1", b"SHARED"];
+        assert!(error(&shared).contains("Elsewhere keeps no locks for readers"));
+    }
+
     proptest! {
         #[test]
         fn no_words_are_a_panic(words in proptest::collection::vec("(SET|EVAL|LOCK[.](ACQUIRE|WAIT|FENCE)|NX|PX|GET|1|\\PC{0,3})", 1..8)) {
             let words: Vec<Bytes> = words.into_iter().map(Bytes::from).collect();
-            let _is_read = Request::read(&words, "Elsewhere");
+            let _is_read = Request::read(&words, "Elsewhere", true);
+            let _is_read = Request::read(&words, "Elsewhere", false);
         }
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::request::{Acquire, Operation};
+use crate::reply::Reply;
+use crate::request::{Acquire, Operation, Several};
 
 /// A system that keeps locks, on one connection.
 ///
@@ -16,6 +17,11 @@ use crate::request::{Acquire, Operation};
 pub(crate) trait System {
     /// How it is called in refusals.
     fn name(&self) -> &'static str;
+
+    /// Whether it gives locks numbers that rise.
+    fn has_fences(&self) -> bool {
+        true
+    }
 
     /// What INFO says: one line for each field.
     fn info(&self) -> Running<String>;
@@ -26,6 +32,15 @@ pub(crate) trait System {
     /// Does this to a lock. Says whether the lock was held under the token.
     fn operate(&self, operation: Operation) -> Running<Done>;
 
+    /// Runs one of the client's scripts about several names, on all of them or on none.
+    fn run_on_all(&self, _: Several) -> Running<Reply> {
+        let refusal = format!(
+            "ERR {} keeps one name a lock: take locks one after the other, or take several at once on Quorlock nodes",
+            self.name()
+        );
+        Box::pin(async move { Err(refusal) })
+    }
+
     /// Who holds the lock.
     fn look(&self, name: Bytes) -> Running<Option<Holder>>;
 
@@ -35,8 +50,8 @@ pub(crate) trait System {
     /// Nobody waits for the lock any more.
     fn unwatch(&mut self, name: &Bytes) -> Running<()>;
 
-    /// The locks that are held.
-    fn list(&self) -> Running<Vec<(Bytes, Holder)>>;
+    /// The locks that are held, at least those whose names match.
+    fn list(&self, pattern: Bytes) -> Running<Vec<(Bytes, Holder)>>;
 
     /// Moves the connection on. A lock that was released, if one was that is watched.
     fn poll_released(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>>;
@@ -48,7 +63,7 @@ pub(crate) type Running<T> = Pin<Box<dyn Future<Output = Result<T, String>>>>;
 /// What became of an attempt to take a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is granted with this fence.
+    /// It is granted with this fence, which nobody asks for where there are none.
     Granted(i64),
     /// It is held: the fence of the name, and the holder's token.
     Held(i64, Bytes),
@@ -71,7 +86,7 @@ pub(crate) enum Done {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) token: Bytes,
-    pub(crate) fence: i64,
+    pub(crate) fence: Option<i64>,
     pub(crate) left: Duration,
     pub(crate) owner: Option<Bytes>,
 }

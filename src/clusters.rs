@@ -286,7 +286,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Addresses between commas and blanks. One of several Sentinels goes on over commas, up to the name of its master, and one of etcd
-/// up to the next address.
+/// or Redis Cluster up to the next address.
 fn split(text: &str) -> Vec<String> {
     let mut addresses: Vec<String> = Vec::new();
     let is_open = |address: &String| {
@@ -296,8 +296,11 @@ fn split(text: &str) -> Vec<String> {
                 .next()
                 .is_some_and(|hosts| hosts.contains('/'))
         };
-        let is_etcd = address.starts_with("etcd://") || address.starts_with("etcds://");
-        is_etcd || sentinels.is_some_and(|(_, rest)| !hosts(rest))
+        let has_members = |scheme| MANY_HOSTS.contains(&scheme);
+        let is_system = address
+            .split_once("://")
+            .is_some_and(|(scheme, _)| has_members(scheme));
+        is_system || sentinels.is_some_and(|(_, rest)| !hosts(rest))
     };
     let parts = text.split(|c: char| c == ',' || c.is_whitespace());
     for part in parts.filter(|part| !part.is_empty()) {
@@ -323,6 +326,7 @@ fn locations(nodes: &[String]) -> Result<Arc<str>, Failure> {
             Endpoint::Program { name } => name,
             Endpoint::Sentinels { sentinels, master } => format!("{}/{master}", joined(sentinels)),
             Endpoint::Etcd { members } => joined(members),
+            Endpoint::RedisCluster { servers } => joined(servers),
             Endpoint::Postgresql {
                 host,
                 port,
@@ -351,7 +355,8 @@ fn each_once(lists: &[NodeList]) -> Result<(), Failure> {
         if let Endpoint::Sentinels {
             sentinels: hosts, ..
         }
-        | Endpoint::Etcd { members: hosts } = &mut endpoint
+        | Endpoint::Etcd { members: hosts }
+        | Endpoint::RedisCluster { servers: hosts } = &mut endpoint
         {
             hosts.sort_unstable();
         }
@@ -381,6 +386,14 @@ pub(crate) fn of_cluster(mut value: Value, list: &NodeList) -> Value {
     value
 }
 
+/// Schemes of addresses whose hosts stand between commas.
+const MANY_HOSTS: [&str; 5] = [
+    "etcd",
+    "etcds",
+    "redis-cluster",
+    "rediss-cluster",
+    "valkey-cluster",
+];
 /// The word for the clusters of the next list.
 const NEXT: &str = "next";
 const NAME_BYTES_MAX: usize = 64;

@@ -133,14 +133,16 @@ impl NodeOptions {
 
 /// Says what a failover may cost, where one of these nodes fails over.
 pub(crate) fn remark_on_failover(redlock: &Redlock) {
-    if redlock
-        .nodes()
-        .iter()
-        .any(|node| node.contains("+sentinel://"))
-    {
-        remark(
-            "a failover of Sentinel may lose a lock, which then has two holders; independent nodes lose none",
-        );
+    let of = |word: &str| redlock.nodes().iter().any(|node| node.contains(word));
+    for (scheme, system) in [
+        ("+sentinel://", "Sentinel"),
+        ("-cluster://", "Redis Cluster"),
+    ] {
+        if of(scheme) {
+            remark(format_args!(
+                "a failover of {system} may lose a lock, which then has two holders; independent nodes lose none",
+            ));
+        }
     }
 }
 

@@ -82,6 +82,9 @@ impl TlsFlags {
             Some(("redis+sentinel" | "valkey+sentinel", rest)) if self.tls => {
                 format!("rediss+sentinel://{rest}")
             }
+            Some(("redis-cluster" | "valkey-cluster", rest)) if self.tls => {
+                format!("rediss-cluster://{rest}")
+            }
             Some(("etcd", rest)) if self.tls => format!("etcds://{rest}"),
             Some(("postgresql" | "postgres", rest)) if self.tls && !rest.contains("sslmode=") => {
                 let mark = if rest.contains('?') { '&' } else { '?' };

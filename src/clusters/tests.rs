@@ -24,6 +24,11 @@ fn addresses_may_be_separated_by_commas_and_blanks() {
     assert_eq!(split(&format!("a,{sentinels},b")), ["a", sentinels, "b"]);
     let etcd = "etcd://me:p@e1,e2:1,[::1]:3";
     assert_eq!(split(&format!("{etcd},redis://b")), [etcd, "redis://b"]);
+    let cluster = "rediss-cluster://me:p@c1,c2:1,[::1]:3";
+    assert_eq!(
+        split(&format!("{cluster} redis://b")),
+        [cluster, "redis://b"]
+    );
     // Its master is missing: it does not take in another address.
     let half = ["redis+sentinel://s1,s2", "redis://b"];
     assert_eq!(split(&half.join(",")), half);

@@ -1,6 +1,7 @@
 //! Where a node is: `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `unix:///path`, a name of the
 //! program's, a master that Sentinels name: `redis+sentinel://[user:password@]host[:port][,host[:port]...]/master[/database]`, or
-//! another system: `postgresql://user[:password]@host[:port]/database`, `etcd://[user:password@]host[:port][,host[:port]...]`.
+//! another system: `postgresql://user[:password]@host[:port]/database`, `etcd://[user:password@]host[:port][,host[:port]...]`,
+//! `redis-cluster://[[user]:password@]host[:port][,host[:port]...]`.
 //!
 //! Invariant: an address is complete and plausible once parsed; names are resolved later, node by
 //! node, when a connection is made. A password never appears in what is displayed.
@@ -12,6 +13,7 @@
 mod etcd;
 mod host;
 mod postgresql;
+mod redis_cluster;
 mod sentinels;
 
 use std::borrow::Cow;
@@ -63,6 +65,11 @@ pub enum Endpoint {
         /// Their hosts and ports.
         members: Vec<(String, u16)>,
     },
+    /// A Redis Cluster, which keeps each lock on the master of its hash slot.
+    RedisCluster {
+        /// Hosts and ports of some of its servers, which name the others.
+        servers: Vec<(String, u16)>,
+    },
     /// A table of PostgreSQL, whose rows are locks.
     Postgresql {
         /// Its server's name or address, or the directory of its socket, which begins with a '/'.
@@ -81,13 +88,16 @@ impl Endpoint {
     /// asynchronous, so a lock may have two holders after a failover.
     #[must_use]
     pub fn fails_over(&self) -> bool {
-        matches!(self, Self::Sentinels { .. })
+        matches!(self, Self::Sentinels { .. } | Self::RedisCluster { .. })
     }
 
     /// Whether it is another system, which is no node among others: it is the whole list, and has its own way to log in.
     #[must_use]
     pub fn is_other_system(&self) -> bool {
-        matches!(self, Self::Etcd { .. } | Self::Postgresql { .. })
+        matches!(
+            self,
+            Self::Etcd { .. } | Self::Postgresql { .. } | Self::RedisCluster { .. }
+        )
     }
 }
 
@@ -155,9 +165,19 @@ impl NodeAddress {
                     ..plain
                 })
             }
+            "redis-cluster" | "valkey-cluster" | "rediss-cluster" => {
+                let plain = redis_cluster::parse(rest).map_err(|reason| fail(&reason))?;
+                Ok(Self {
+                    speaks_tls: scheme == "rediss-cluster",
+                    ..plain
+                })
+            }
             "postgresql" | "postgres" => postgresql::parse(rest).map_err(|reason| fail(&reason)),
             _ if scheme.contains("sentinel") => Err(fail(
                 "the scheme is unknown; write redis+sentinel://host:port/master",
+            )),
+            _ if scheme.contains("cluster") => Err(fail(
+                "the scheme is unknown; write redis-cluster://host:port,host:port",
             )),
             _ => Err(fail(
                 "the scheme is unknown; write redis://host:port or unix:///path",
@@ -207,6 +227,11 @@ impl fmt::Display for NodeAddress {
             Endpoint::Etcd { members } => {
                 let scheme = if self.speaks_tls { "etcds" } else { "etcd" };
                 write!(formatter, "{scheme}://{}", sentinels::shown(members))?;
+            }
+            Endpoint::RedisCluster { servers } => {
+                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
+                let servers = sentinels::shown(servers);
+                write!(formatter, "{scheme}-cluster://{servers}")?;
             }
             Endpoint::Postgresql {
                 host,

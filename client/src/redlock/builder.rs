@@ -80,7 +80,9 @@ impl RedlockBuilder {
     /// Adds a node: `redis://[[user]:password@]host[:port][/database]`, the same with `rediss://` for TLS, or `unix:///path`.
     /// The port is 6379 by default. 64 at most. A master that Sentinels name, for whom
     /// [`accept_failover`](Self::accept_failover) is needed: `redis+sentinel://[[user]:password@]host[:port][,host...]/master[/database]`.
-    /// With the feature `postgresql`, and as the only node, a table of PostgreSQL: `postgresql://user[:password]@host[:port]/database`.
+    /// With the feature `postgresql`, and as the only node, a table of PostgreSQL: `postgresql://user[:password]@host[:port]/database`. With
+    /// the feature `redis-cluster`, as the only node and with `accept_failover`, a Redis Cluster:
+    /// `redis-cluster://[[user]:password@]host[:port][,host...]`.
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
@@ -240,7 +242,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Accepts nodes that fail over, at `redis+sentinel://`. A master is followed by a replica, which may lack locks and
+    /// Accepts nodes that fail over, at `redis+sentinel://` and `redis-cluster://`. A master is followed by a replica, which may lack locks and
     /// renewals: then **a lock may have two holders**, until the first one finds that it cannot renew it. What must not be done
     /// twice takes independent nodes, or a resource that refuses a late write. Without this such an address is
     /// an error of [`build`](Self::build).

@@ -9,6 +9,7 @@ use tokio::net::UnixStream;
 use super::connector::Connector;
 use super::etcd;
 use super::postgresql;
+use super::redis_cluster;
 use super::sentinels;
 use super::stream::Stream;
 use super::tcp;
@@ -34,6 +35,9 @@ pub(super) async fn dial(
             return sentinels::connect(sentinels, master, tls, deadline).await;
         }
         Endpoint::Etcd { .. } => return etcd::connect(&address, tls, deadline).await,
+        Endpoint::RedisCluster { .. } => {
+            return redis_cluster::connect(&address, tls, deadline).await;
+        }
         Endpoint::Postgresql { .. } => {
             return postgresql::connect(&address, tls, &known, deadline).await;
         }

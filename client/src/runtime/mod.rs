@@ -23,6 +23,11 @@ mod postgresql;
 #[path = "no_postgresql.rs"]
 mod postgresql;
 pub(crate) mod process;
+#[cfg(feature = "redis-cluster")]
+mod redis_cluster;
+#[cfg(not(feature = "redis-cluster"))]
+#[path = "no_redis_cluster.rs"]
+mod redis_cluster;
 mod sentinels;
 mod shared_thread;
 mod socket;
@@ -83,6 +88,7 @@ pub(crate) fn missing_feature(endpoint: &Endpoint) -> Option<&'static str> {
     match endpoint {
         Endpoint::Etcd { .. } => etcd::MISSING_FEATURE,
         Endpoint::Postgresql { .. } => postgresql::MISSING_FEATURE,
+        Endpoint::RedisCluster { .. } => redis_cluster::MISSING_FEATURE,
         _ => None,
     }
 }

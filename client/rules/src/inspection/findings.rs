@@ -159,7 +159,7 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             Problem,
             "redis-cluster",
             "it is a part of Redis Cluster, whose nodes have each a part of the keys: it does not vote",
-            "list independent servers",
+            "list independent servers, or the cluster as a whole and alone: redis-cluster://HOST:PORT",
         ),
         NodeState::SameNode(_) => found(
             Problem,

@@ -47,8 +47,8 @@ impl Cause {
 
 /// Words of a server, and of this client about one, that the same question gets again: a right or a
 /// command that is missing, a ttl above what the node allows, a database that does not exist, a node of Redis Cluster, no identity,
-/// a lock or a name that another system does not keep.
-const LASTING: [&str; 9] = [
+/// a lock or names that another system does not keep.
+const LASTING: [&str; 10] = [
     "NOPERM",
     "unknown command",
     "DB index is out of range",
@@ -57,6 +57,7 @@ const LASTING: [&str; 9] = [
     "is longer than restart-delay-max",
     "keeps no locks for readers",
     "keeps one name a lock",
+    "in different hash slots",
     "bytes on PostgreSQL",
 ];
 
@@ -84,6 +85,9 @@ mod tests {
             Cause::Refused(text("NOPERM this user has no permissions to run 'set'")),
             Cause::Refused(text(
                 "ERR etcd keeps one name a lock: take locks one after the other",
+            )),
+            Cause::Refused(text(
+                "ERR these names are in different hash slots of Redis Cluster",
             )),
             Cause::Refused(text("EVAL, without which ...: ERR unknown command 'EVAL'")),
             Cause::Refused(text("ERR DB index is out of range")),

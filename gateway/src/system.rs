@@ -79,6 +79,10 @@ pub(crate) enum Done {
     /// Another one holds it.
     Other,
     /// The lock has this fence.
+    #[cfg_attr(
+        not(any(feature = "etcd", feature = "postgresql")),
+        allow(dead_code, reason = "Redis Cluster has none")
+    )]
     Fence(i64),
 }
 

@@ -176,6 +176,13 @@ def well(server):
     assert "may lose" in found, found
     _, error = server.ends(UNAVAILABLE, "run", "job", "--fence", "-n", "--", "true")
     assert "no fences" in error, error
+    observer = server.command("elect", "--listen", "lead")
+    leader = server.command("elect", "lead", "first", "--ttl", "3s")
+    lines = [observer.stdout.readline() for _ in range(2)]
+    for command in (observer, leader):
+        command.kill()
+        command.communicate()
+    assert "token" in lines[1] and "leads" in lines[1], lines
 
 
 def several(server):
@@ -359,6 +366,34 @@ def logged_in(server):
     server.ends(0, "release", "right", token.strip(), address=address)
 
 
+def encrypted(server):
+    """A cluster that speaks TLS alone takes locks, and a certificate that nobody trusts is refused."""
+    folder = os.path.join(server.folder, "tls")
+    os.makedirs(folder)
+    certificate, key = (os.path.join(folder, name) for name in ("server.crt", "server.key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    port, bus = free_port(), free_port()
+    words = ["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "",
+             "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no",
+             "--tls-cluster", "yes", "--cluster-enabled", "yes", "--cluster-port", str(bus)]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            ask = ["redis-cli", "-p", str(port), "--tls", "--cacert", certificate, "CLUSTER"]
+            says = lambda *words: subprocess.run([*ask, *words], capture_output=True, text=True, timeout=20).stdout  # noqa: E731
+            eventually("it has all slots", lambda: "OK" in says("ADDSLOTSRANGE", "0", "16383"))
+            eventually("it is a cluster", lambda: "cluster_state:ok" in says("INFO"))
+            address = f"redis-cluster://127.0.0.1:{port}"
+            server.ends(0, "run", "job", "--tls", "--cacert", certificate, "-n", "--", "true", address=address)
+            address = f"rediss-cluster://127.0.0.1:{port}"
+            server.ends(0, "run", "job", "--cacert", certificate, "-n", "--", "true", address=address)
+            _, error = server.ends(UNAVAILABLE, "run", "job", "-n", "--", "true", address=address)
+            assert "certificate" in error, error
+        finally:
+            process.kill()
+
+
 CHECKS = [
     ("taken, seen and given back", well),
     ("several names", several),
@@ -367,6 +402,7 @@ CHECKS = [
     ("who waits is woken", waiting),
     ("what cannot work", refused),
     ("a user with few rights", logged_in),
+    ("over TLS", encrypted),
     ("a slot that moves", moved),
     ("kept over a failover", over),
     ("lost by a failover", lost),

@@ -133,7 +133,14 @@ impl Hub {
                 false => self.ask_all(&server, question.to_vec(), 1).await,
             };
             let reply = match asked {
-                Ok(mut replies) => replies.pop().expect("each request has a reply"),
+                Ok(mut replies) => {
+                    let reply = replies.pop().expect("each request has a reply");
+                    // A user may lack the right to `ASKING`. The server hands its request back then, for ever.
+                    match replies.pop() {
+                        Some(refused @ NodeReply::Error(_)) => return Ok(refused),
+                        _ => reply,
+                    }
+                }
                 Err(failed) => {
                     // Another server may have its slots by now.
                     let _stays = self.refresh(Some(&server)).await;

@@ -265,11 +265,12 @@ def shown(server):
     assert "one node is listed" in told and "clients with different lists" not in told, told
     observer = server.command("elect", "--listen", "lead")
     leader = server.command("elect", "lead", "first", "--ttl", "3s")
-    lines = [observer.stdout.readline() for _ in range(2)]
+    # Where the leader is elected before the observer asks, the observer never sees the lock free.
+    is_seen = any("first" in line for line in observer.stdout)
     for command in (observer, leader):
         command.kill()
         command.communicate()
-    assert "first" in lines[1], lines
+    assert is_seen, "the observer ends without a leader"
 
 
 def encrypted(server):

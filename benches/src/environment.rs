@@ -11,7 +11,7 @@ use crate::cores::Cores;
 use crate::failure::{Doing, Failure};
 
 /// One line for each fact.
-#[derive(serde::Serialize)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct Environment {
     pub(crate) date: String,
     pub(crate) commit: String,

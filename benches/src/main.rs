@@ -24,13 +24,14 @@ mod waves;
 mod workload;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use cores::Cores;
 use environment::Environment;
 use failure::{Doing, Failure};
 use options::{Delayed, Options};
+use server::Setup;
 use sync_delay::SyncDelay;
 use workload::Traffic;
 
@@ -65,27 +66,54 @@ fn main() -> ExitCode {
     reason = "shows that a run of many minutes goes on"
 )]
 fn run(options: &Options) -> Result<String, Failure> {
-    fs::create_dir_all(&options.out).doing("making the report's folder")?;
-    // Beside the report, so that the logs lie on a real disk and not on a temporary one.
-    let scratch = tempfile::tempdir_in(&options.out).doing("making a scratch folder")?;
     let ours = match &options.ours {
         Some(program) => program.clone(),
         None => build_quorlock()?,
     };
     let cores = Cores::choose()?;
-    let environment = Environment::look(scratch.path(), &ours, &options.peer, cores)?;
+    let mut texts = Vec::new();
+    for peer in &options.peers {
+        if Command::new(peer).arg("--version").output().is_err() {
+            println!("skipped: {} is not installed", peer.display());
+            continue;
+        }
+        texts.push(compare(options, &ours, peer, cores)?);
+    }
+    if texts.is_empty() {
+        return Err(Failure::new("none of the peers is installed"));
+    }
+    Ok(texts.join("\n"))
+}
+
+/// Measures all rows against one peer, and returns the report.
+#[allow(
+    clippy::print_stdout,
+    reason = "shows that a run of many minutes goes on"
+)]
+fn compare(options: &Options, ours: &Path, peer: &Path, cores: Cores) -> Result<String, Failure> {
+    let out = options.out.join(options::file_name(peer));
+    fs::create_dir_all(&out).doing("making the report's folder")?;
+    // Beside the report, so that the logs lie on a real disk and not on a temporary one.
+    let scratch = tempfile::tempdir_in(&out).doing("making a scratch folder")?;
+    let environment = Environment::look(scratch.path(), ours, peer, cores)?;
     println!("{}\n\n{}", environment.line(), report::HEADER);
     let mut rows = Vec::new();
     for workload in workload::all() {
         if !options.wants(&workload) {
             continue;
         }
+        let setup = |program: &Path| Setup {
+            program: program.to_owned(),
+            log: workload.log,
+            is_interpreted: workload.is_interpreted,
+            sync_delay: workload.sync_delay,
+            cores,
+            scratch: scratch.path().to_owned(),
+        };
         let row = match workload.traffic {
-            Traffic::Redlock { broken } => {
-                redlock::row(options, &workload, broken, cores, scratch.path())?
-            }
-            Traffic::Crowd => redlock::crowd(options, &workload, cores, scratch.path())?,
-            _ => measure::row(options, &workload, &ours, cores, scratch.path())?,
+            Traffic::Redlock { broken } => redlock::row(options, &workload, broken, &setup(peer))?,
+            Traffic::Crowd => redlock::crowd(options, &workload, &setup(peer))?,
+            _ => measure::row(options, &workload, setup(ours), setup(peer))?,
         };
         println!("{}", row.line());
         rows.push(row);
@@ -93,7 +121,7 @@ fn run(options: &Options) -> Result<String, Failure> {
     if rows.is_empty() {
         return Err(Failure::new("no workload has such a name"));
     }
-    report::write(&options.out, &environment, &rows)
+    report::write(&out, &environment, &rows)
 }
 
 /// Runs a program with its syncs delayed, and ends as it does.

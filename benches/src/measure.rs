@@ -1,10 +1,9 @@
 //! One row: both sides in turn, each time a fresh server in an empty folder.
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::clock;
-use crate::cores::{self, Cores};
+use crate::cores;
 use crate::expired;
 use crate::failure::Failure;
 use crate::load::{self, Seen, Writers};
@@ -26,32 +25,22 @@ const WARM_UP_DIVISOR: u64 = 20 * QUICK_DIVISOR;
 pub(crate) fn row(
     options: &Options,
     workload: &Workload,
-    ours: &Path,
-    cores: Cores,
-    scratch: &Path,
+    ours: Setup,
+    peer: Setup,
 ) -> Result<Row, Failure> {
     if workload.sync_delay.is_some()
         && let Err(reason) = SyncDelay::probe()
     {
         return Ok(Row::skipped(workload, &reason));
     }
-    let setup = |program: &Path, log| Setup {
-        program: program.to_owned(),
-        log,
-        is_interpreted: workload.is_interpreted,
-        sync_delay: workload.sync_delay,
-        cores,
-        scratch: scratch.to_owned(),
-    };
-    let sides = [
-        setup(ours, workload.log),
-        match workload.opponent {
-            Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
-                setup(&options.peer, workload.log)
-            }
-            Opponent::Ours(log) => setup(ours, log),
+    let peer = match workload.opponent {
+        Opponent::Ours(log) => Setup {
+            log,
+            ..ours.clone()
         },
-    ];
+        _ => peer,
+    };
+    let sides = [ours, peer];
     let mut figures = [Figures::default(), Figures::default()];
     for round in 0..options.rounds {
         // Who goes first changes, so that neither always meets the warmer machine.

@@ -1,6 +1,6 @@
 //! The command line of the harness.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::failure::{Doing, Failure};
@@ -14,16 +14,17 @@ usage: cargo run --release -p quorlock-benches -- [options]
   --only P1,P6,...  only these rows, by the first words of their names: P6 is P6 8, P6 50,
                     P6 200 and P6 50 deep, but not P6b
   --long            also the rows that take minutes a round: P11 10M
-  --out DIR         where report.md and report.json go (default target/benchmarks)
+  --out DIR         where PEER/report.md and PEER/report.json go (default target/benchmarks)
   --ours PROGRAM    the node to measure (default: quorlock, built in release mode)
-  --peer PROGRAM    the server to compare with (default redis-server)
+  --peers A,B,...   the servers to compare with, each in a report of its own; one that is not
+                    installed is skipped by name (default redis-server,valkey-server)
   --load PROGRAM    the load generator (default redis-benchmark)
   --quick           a twentieth of the operations and one round: shows only that it works
   --sync-delay MS PROGRAM [ARGUMENTS]
                     measures nothing, but runs a program with every sync delayed, as the rows
                     P6b and P8 do
 
-All rows with five rounds take about an hour, P11 10M a quarter of an hour more.
+All rows with five rounds take about an hour for each peer, P11 10M a quarter of an hour more.
 ";
 
 /// What the person who started the harness wants.
@@ -32,7 +33,7 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     pub(crate) out: PathBuf,
     pub(crate) ours: Option<PathBuf>,
-    pub(crate) peer: PathBuf,
+    pub(crate) peers: Vec<PathBuf>,
     pub(crate) load: PathBuf,
     pub(crate) quick: bool,
     pub(crate) long: bool,
@@ -56,7 +57,7 @@ impl Options {
             only: Vec::new(),
             out: PathBuf::from("target/benchmarks"),
             ours: None,
-            peer: PathBuf::from("redis-server"),
+            peers: DEFAULT_PEERS.map(PathBuf::from).to_vec(),
             load: PathBuf::from("redis-benchmark"),
             quick: false,
             long: false,
@@ -72,7 +73,7 @@ impl Options {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--out" => options.out = value()?.into(),
                 "--ours" => options.ours = Some(value()?.into()),
-                "--peer" => options.peer = value()?.into(),
+                "--peers" => options.peers = value()?.split(',').map(PathBuf::from).collect(),
                 "--load" => options.load = value()?.into(),
                 "--quick" => options.quick = true,
                 "--long" => options.long = true,
@@ -97,6 +98,13 @@ impl Options {
         if options.rounds == 0 {
             return Err(Failure::new("--rounds must be at least 1"));
         }
+        let mut names: Vec<&str> = options.peers.iter().map(|peer| file_name(peer)).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|two| two[0] == two[1]) || names.contains(&"") {
+            return Err(Failure::new(
+                "--peers must name programs, no two of the same file name",
+            ));
+        }
         Ok(Some(options))
     }
 
@@ -106,6 +114,15 @@ impl Options {
         (self.long || !workload.is_long) && (self.only.is_empty() || self.only.iter().any(is_named))
     }
 }
+
+/// The last part of a program's path: what its report is called by.
+pub(crate) fn file_name(program: &Path) -> &str {
+    let name = program.file_name().and_then(|name| name.to_str());
+    name.unwrap_or_default()
+}
+
+/// What is measured if nothing is said, as far as it is installed.
+pub(crate) const DEFAULT_PEERS: [&str; 2] = ["redis-server", "valkey-server"];
 
 #[cfg(test)]
 mod tests {
@@ -121,12 +138,19 @@ mod tests {
     fn options_are_read_and_bad_ones_refused() {
         let options = parse("--rounds 7 --only P1,P6 --ours x").unwrap().unwrap();
         assert_eq!((options.rounds, options.only.len()), (7, 2));
+        assert_eq!(options.peers, DEFAULT_PEERS.map(PathBuf::from));
+        let options = parse("--peers old/redis-server,x").unwrap().unwrap();
+        assert_eq!(options.peers.len(), 2);
+        assert_eq!(file_name(&options.peers[0]), "redis-server");
         assert!(parse("--help").unwrap().is_none());
         for bad in [
             "--rounds",
             "--rounds 0",
             "--rounds many",
             "--bogus",
+            "--peer redis-server",
+            "--peers a/redis-server,b/redis-server",
+            "--peers redis-server,",
             "--sync-delay 5",
             "--sync-delay -5 x",
         ] {

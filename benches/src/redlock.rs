@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::cores::{self, Cores};
+use crate::cores;
 use crate::failure::{Doing, Failure};
 use crate::measure::QUICK_DIVISOR;
 use crate::options::Options;
@@ -48,11 +48,9 @@ pub(crate) fn row(
     options: &Options,
     workload: &Workload,
     broken: Broken,
-    cores: Cores,
-    scratch: &Path,
+    servers: &Setup,
 ) -> Result<Row, Failure> {
     let load = build()?;
-    let setup = peers(options, workload, cores, scratch);
     let (ours, peer) = match workload.opponent {
         Opponent::AllWell => ("quorlock", "quorlock"),
         _ => ("quorlock", "rslock"),
@@ -72,7 +70,7 @@ pub(crate) fn row(
     for round in 0..options.rounds {
         for turn in 0..2 {
             let side = (round + turn) % 2;
-            let seen = measure_once(&load, &setup, sides[side], workload.connections, cycles)?;
+            let seen = measure_once(&load, servers, sides[side], workload.connections, cycles)?;
             figures[side]
                 .operations_per_second
                 .push(seen.cycles_per_second);
@@ -87,27 +85,13 @@ pub(crate) fn row(
     Ok(Row::new(workload, ours, peer))
 }
 
-/// The peer's servers, on which both sides are measured.
-fn peers(options: &Options, workload: &Workload, cores: Cores, scratch: &Path) -> Setup {
-    Setup {
-        program: options.peer.clone(),
-        log: workload.log,
-        is_interpreted: false,
-        sync_delay: None,
-        cores,
-        scratch: scratch.to_owned(),
-    }
-}
-
 /// Measures callers that give up together: many, and a hundredth of them.
 pub(crate) fn crowd(
     options: &Options,
     workload: &Workload,
-    cores: Cores,
-    scratch: &Path,
+    servers: &Setup,
 ) -> Result<Row, Failure> {
     let load = build()?;
-    let setup = peers(options, workload, cores, scratch);
     let many = match options.quick {
         true => workload.connections / 20,
         false => workload.connections,
@@ -117,7 +101,7 @@ pub(crate) fn crowd(
         for turn in 0..2 {
             let side = (round + turn) % 2;
             let callers = [many, many / 100][side];
-            let seen = crowd_once(&load, &setup, callers)?;
+            let seen = crowd_once(&load, servers, callers)?;
             let cpu_us = seen.thread_busy_ms * 1e3 / f64::from(callers);
             figures[side].cpu_us_per_operation.push(cpu_us);
             figures[side].stall_ms.push(seen.longest_unanswered_ms);

@@ -2,19 +2,25 @@
 //!
 //! Losses are as visible as wins: each row says whether its target was met.
 
+#[cfg(test)]
+mod book_tests;
+mod words;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::failure::{Doing, Failure};
 use crate::statistics::Summary;
-use crate::workload::{Broken, Figure, Log, Opponent, Probed, Traffic, Workload};
+use crate::workload::{Figure, Workload};
+use words::describe;
 
 /// One server's figures in one workload, round by round.
-#[derive(Clone, Default, Serialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: Vec<f64>,
     pub(crate) median_latency_us: Vec<f64>,
@@ -81,6 +87,8 @@ pub(crate) struct Row {
     figure: Figure,
 }
 
+const VERSION: u32 = 2;
+
 #[derive(Serialize)]
 struct Report<'a> {
     version: u32,
@@ -135,10 +143,10 @@ impl Row {
 
     /// The row as a line of the table.
     pub(crate) fn line(&self) -> String {
-        let cell = |side: &Figures| {
-            let (values, unit, scale) = side.main(self.figure);
-            spread(values, unit, scale)
-        };
+        let (ours, peer) = (&self.ours, &self.peer);
+        let (main, unit, scale) = ours.main(self.figure);
+        let scaled = |values: &[f64]| values.iter().map(|value| value * scale).collect::<Vec<_>>();
+        let (main, of_peer) = (scaled(main), scaled(peer.main(self.figure).0));
         let target = self.target.map(|target| match self.figure {
             Figure::Throughput => format!("throughput >= {target}"),
             Figure::MedianLatency => format!("p50 <= {target}"),
@@ -160,19 +168,16 @@ impl Row {
             .iter()
             .map(|reason| format!("skipped: {reason}"));
         let verdicts: Vec<String> = verdicts.chain(skipped).collect();
-        let (ours, peer) = (&self.ours, &self.peer);
+        let cell = |of: fn(&Figures) -> &Vec<f64>, digits, ratio| {
+            pair(of(ours), of(peer), digits, "", ratio)
+        };
         let cells = [
             self.name.clone(),
             self.what.clone(),
-            cell(ours),
-            cell(peer),
-            ratio(self.main_ratio),
-            pair(&ours.cpu_us_per_operation, &peer.cpu_us_per_operation, 2),
-            ratio(self.cpu_ratio),
-            pair(&ours.median_latency_us, &peer.median_latency_us, 0),
-            ratio(self.latency_ratio),
-            pair(&ours.p99_latency_us, &peer.p99_latency_us, 0),
-            ratio(self.p99_ratio),
+            pair(&main, &of_peer, 1, unit, self.main_ratio),
+            cell(|side| &side.cpu_us_per_operation, 2, self.cpu_ratio),
+            cell(|side| &side.median_latency_us, 0, self.latency_ratio),
+            cell(|side| &side.p99_latency_us, 0, self.p99_ratio),
             targets.join(", "),
             verdicts.join(" "),
         ];
@@ -181,8 +186,8 @@ impl Row {
 }
 
 pub(crate) const HEADER: &str = "\
-| | workload | ours, k/s or as said | peer | ratio | CPU us/op, ours : peer | ratio | p50 us, ours : peer | ratio | p99 us, ours : peer | ratio | targets | |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+| row | workload | k/s or as said | CPU, us | p50, us | p99, us | targets | |
+|---|---|---|---|---|---|---|---|";
 
 /// Writes `report.json` and `report.md` into `folder` and returns the Markdown.
 pub(crate) fn write(
@@ -191,14 +196,21 @@ pub(crate) fn write(
     rows: &[Row],
 ) -> Result<String, Failure> {
     let report = Report {
-        version: 2,
+        version: VERSION,
         environment,
         rows,
     };
     let json = serde_json::to_string_pretty(&report).doing("writing the report")?;
     fs::write(folder.join("report.json"), json + "\n").doing("writing report.json")?;
+    let text = text(environment, rows);
+    fs::write(folder.join("report.md"), &text).doing("writing report.md")?;
+    Ok(text)
+}
+
+/// The report as Markdown.
+fn text(environment: &Environment, rows: &[Row]) -> String {
     let mut text = format!(
-        "Measured {} at commit {}: {} (ours) against {} (peer).\n\n{}\n\n{HEADER}\n",
+        "Measured {} at commit {}: {} against {}.\n\n{}\n\n{HEADER}\n",
         environment.date,
         environment.commit,
         environment.ours,
@@ -212,128 +224,10 @@ pub(crate) fn write(
     let rounds = rounds.max().unwrap_or_default();
     let _ = writeln!(
         text,
-        "\nMedians of {rounds} alternating rounds, lowest and highest in brackets; ratios are \
-         ours divided by the peer's, round by round."
+        "\nOurs : the peer's, and ours divided by the peer's, round by round. Medians of {rounds} alternating rounds, the \
+         lowest and the highest ratio in brackets. CPU is the server's for an operation."
     );
-    fs::write(folder.join("report.md"), &text).doing("writing report.md")?;
-    Ok(text)
-}
-
-fn describe(workload: &Workload) -> String {
-    if let Traffic::Redlock { broken } = workload.traffic {
-        return describe_redlock(workload, broken);
-    }
-    if workload.traffic == Traffic::Crowd {
-        let callers = workload.connections;
-        return format!(
-            "our client: {callers} callers wait for one name and give up together beside a lock of 3 s, which lives; as peer a \
-             hundredth of the callers; CPU is that of the client's thread for each caller"
-        );
-    }
-    let traffic = match workload.traffic {
-        Traffic::Acquire => "SET NX PX".to_owned(),
-        Traffic::Refused => "SET NX PX on 10 keys, refused".to_owned(),
-        Traffic::ReleaseMiss if workload.is_interpreted => {
-            "EVALSHA compare-and-delete, miss, ours in the interpreter".to_owned()
-        }
-        Traffic::ReleaseMiss => "EVALSHA compare-and-delete, miss".to_owned(),
-        Traffic::Cycle => "SET NX PX, then EVALSHA that deletes".to_owned(),
-        Traffic::Reentrant => "EVALSHA of Redisson's reentrant lock".to_owned(),
-        Traffic::ReentrantCycle => "Redisson's reentrant lock taken and given back".to_owned(),
-        Traffic::Transaction => "MULTI, five commands, EXEC".to_owned(),
-        Traffic::HandOver => "LPUSH to half of the connections, which wait with BLPOP".to_owned(),
-        Traffic::Publish { listeners } => format!("PUBLISH to {listeners} who listen"),
-        Traffic::ScoredAdd => "ZADD of one of 1,000 members".to_owned(),
-        Traffic::ScoredRemoveNone => {
-            "ZREMRANGEBYSCORE that finds nothing among 1,000 members".to_owned()
-        }
-        Traffic::ReadBesideAcquire { writers } => {
-            format!("GET beside SET NX PX by {writers} connections on other keys")
-        }
-        Traffic::Fill => "resident memory a lock".to_owned(),
-        Traffic::Probe(probed) => {
-            let keys = workload.operations;
-            match probed {
-                Probed::ExpiringKeys => format!("PING every millisecond while {keys} keys expire"),
-                Probed::LivingKeys => format!("PING every millisecond while {keys} keys live"),
-                Probed::Nobody => "a thread that sleeps to every millisecond, no PING".to_owned(),
-            }
-        }
-        Traffic::ExpiredEvents { writers } => {
-            let keys = workload.operations;
-            format!("events of {keys} expired keys, {writers} connections take locks")
-        }
-        Traffic::Start => "from exec to PONG, an empty folder".to_owned(),
-        Traffic::Idle => "nothing, without clients".to_owned(),
-        Traffic::IdleConnections => {
-            let count = workload.operations;
-            format!("resident memory of one of {count} idle connections")
-        }
-        Traffic::Redlock { .. } | Traffic::Crowd => "Redlock".to_owned(),
-        Traffic::Replay => {
-            let millions = workload.operations / 1_000_000;
-            format!("from exec to PONG, {millions} million SET NX PX and DEL in the log")
-        }
-    };
-    let log = describe_log(workload);
-    let delay = workload.sync_delay.map_or(String::new(), |delay| {
-        format!(" and {} ms of sync delay", delay.as_millis())
-    });
-    if is_told_whole(workload.traffic) {
-        return format!("{traffic}, {log}{delay}");
-    }
-    let plural = if workload.connections == 1 { "" } else { "s" };
-    format!(
-        "{traffic}, {log}{delay}, {} connection{plural}, depth {}",
-        workload.connections, workload.depth
-    )
-}
-
-/// Whose log it is, and how it is kept.
-fn describe_log(workload: &Workload) -> String {
-    match workload.opponent {
-        Opponent::Peer | Opponent::Rslock | Opponent::AllWell | Opponent::Fewer => {
-            log_name(workload.log).to_owned()
-        }
-        Opponent::Ours(log) => {
-            let (ours, other) = (log_name(workload.log), log_name(log));
-            format!("our own {ours} (as ours) and {other} (as peer)")
-        }
-    }
-}
-
-/// Whether connections and depth say nothing about the row.
-fn is_told_whole(traffic: Traffic) -> bool {
-    matches!(
-        traffic,
-        Traffic::Replay
-            | Traffic::Probe(_)
-            | Traffic::ExpiredEvents { .. }
-            | Traffic::Start
-            | Traffic::Idle
-            | Traffic::IdleConnections
-    )
-}
-
-fn describe_redlock(workload: &Workload, broken: Broken) -> String {
-    let callers = match workload.connections {
-        1 => "1 caller".to_owned(),
-        callers => format!("{callers} callers"),
-    };
-    let nodes = match broken {
-        Broken::Nothing => "five redis-servers, rslock as peer",
-        Broken::Dead => "two of five redis-servers killed, all five well as peer",
-        Broken::Hung => "two of five redis-servers stopped, all five well as peer",
-    };
-    format!("our client: acquire and release, {callers}, {nodes}; CPU is the client's")
-}
-
-fn log_name(log: Log) -> &'static str {
-    match log {
-        Log::None => "no log",
-        Log::EverySecond => "fsync everysec",
-        Log::Always => "fsync always",
-    }
+    text
 }
 
 /// What else was seen and belongs to the row.
@@ -362,33 +256,20 @@ fn is_met(
     Some(holds(ratio?.median, target?))
 }
 
-fn spread(values: &[f64], unit: &str, scale: f64) -> String {
-    Summary::of(values.iter().map(|value| value * scale)).map_or(String::new(), |summary| {
-        format!(
-            "{:.1}{unit} ({:.1}-{:.1})",
-            summary.median, summary.lowest, summary.highest
-        )
-    })
-}
-
-fn ratio(summary: Option<Summary>) -> String {
-    summary.map_or(String::new(), |summary| {
-        format!(
-            "**{:.2}** ({:.2}-{:.2})",
-            summary.median, summary.lowest, summary.highest
-        )
-    })
-}
-
 fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values.iter().copied()).map(|summary| summary.median)
 }
 
-fn pair(ours: &[f64], peer: &[f64], digits: usize) -> String {
-    match (median(ours), median(peer)) {
-        (Some(ours), Some(peer)) => format!("{ours:.digits$} : {peer:.digits$}"),
-        _ => String::new(),
-    }
+/// Ours : theirs = how they compare.
+fn pair(ours: &[f64], theirs: &[f64], digits: usize, unit: &str, ratio: Option<Summary>) -> String {
+    let (Some(ours), Some(theirs)) = (median(ours), median(theirs)) else {
+        return String::new();
+    };
+    let ratio = ratio.map_or(String::new(), |ratio| {
+        let (low, high) = (ratio.lowest, ratio.highest);
+        format!(" = **{:.2}** ({low:.2}-{high:.2})", ratio.median)
+    });
+    format!("{ours:.digits$} : {theirs:.digits$}{unit}{ratio}")
 }
 
 #[cfg(test)]

@@ -264,7 +264,8 @@ impl ComparisonRun {
 }
 
 fn table(rounds: &[ComparisonRound]) -> String {
-    let mut text = "service,round,load,seconds,locks,p50_us,p99_us,failed,overlaps\n".to_owned();
+    let mut text =
+        "service,round,load,seconds,locks,p50_us,p99_us,failed,overlaps,in_order\n".to_owned();
     for round in rounds {
         for (name, load) in [("apart", &round.apart), ("together", &round.together)] {
             let Load {
@@ -272,6 +273,7 @@ fn table(rounds: &[ComparisonRound]) -> String {
                 cycles,
                 failed,
                 overlaps,
+                in_order,
                 ..
             } = load;
             let [p50, p99] = match load.acquire_us {
@@ -280,7 +282,7 @@ fn table(rounds: &[ComparisonRound]) -> String {
             };
             let (service, number) = (round.service, round.number);
             text.push_str(&format!(
-                "{service},{number},{name},{seconds:.3},{cycles},{p50},{p99},{failed},{overlaps}\n"
+                "{service},{number},{name},{seconds:.3},{cycles},{p50},{p99},{failed},{overlaps},{in_order}\n"
             ));
         }
     }

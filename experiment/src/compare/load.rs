@@ -1,8 +1,9 @@
 //! The load of a round: callers with a lock of their own each, then callers that want the same lock.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,12 @@ pub struct Load {
     pub first_failure: Option<String>,
     /// How often a caller was given a lock that another one had not given back yet.
     pub overlaps: u64,
+    /// Where all want the same lock: how often it went to the caller that had asked first.
+    #[serde(default)]
+    pub in_order: u64,
+    /// There, the longest wait for the lock, in turns: the time in which all callers have the lock once.
+    #[serde(default)]
+    pub longest_turns: Option<f64>,
 }
 
 /// What one caller came to.
@@ -42,6 +49,42 @@ struct Own {
     failed: u64,
     first_failure: Option<String>,
     overlaps: u64,
+    in_order: u64,
+}
+
+/// What the callers that want the same lock share.
+#[derive(Default)]
+struct Shared {
+    inside: AtomicU32,
+    line: Mutex<Line>,
+}
+
+/// Who waits for the lock, by the order of the requests.
+#[derive(Default)]
+struct Line {
+    requests: u64,
+    waiting: BTreeSet<u64>,
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn join(&mut self) -> u64 {
+        self.requests += 1;
+        self.waiting.insert(self.requests);
+        self.requests
+    }
+
+    /// Whether nobody in the line has asked before.
+    fn leave(&mut self, request: u64) -> bool {
+        let is_first = self.waiting.first() == Some(&request);
+        self.waiting.remove(&request);
+        is_first
+    }
 }
 
 /// Starts a service, loads it in both ways, and ends it.
@@ -69,13 +112,13 @@ async fn load(
     time: Duration,
     is_shared: bool,
 ) -> Result<Load, EngineError> {
-    let inside = Arc::new(AtomicU32::new(0));
+    let shared = Arc::new(Shared::default());
     // One more than the callers: this one, which reads the clock when all are connected.
     let ready = Arc::new(Barrier::new(callers as usize + 1));
     let mut calling = JoinSet::new();
     for number in 0..callers as usize {
         let mut caller = running.caller(number).await?;
-        let (ready, inside) = (Arc::clone(&ready), Arc::clone(&inside));
+        let (ready, shared) = (Arc::clone(&ready), Arc::clone(&shared));
         let name = match is_shared {
             true => "shared".to_owned(),
             false => format!("own-{number}"),
@@ -83,20 +126,13 @@ async fn load(
         calling.spawn(async move {
             let mut own = Own::default();
             // The first lock connects and finds its way, which is not what is measured.
-            cycle(
-                &mut caller,
-                &format!("first-{number}"),
-                &inside,
-                &mut own,
-                false,
-            )
-            .await;
+            cycle(&mut caller, &format!("first-{number}"), None, &mut own).await;
             own.acquire_us.clear();
             ready.wait().await;
             let end = Instant::now() + time;
             while Instant::now() < end {
                 let before = own.failed;
-                cycle(&mut caller, &name, &inside, &mut own, is_shared).await;
+                cycle(&mut caller, &name, is_shared.then_some(&shared), &mut own).await;
                 if own.failed > before {
                     // A service that refuses at once is not asked in a tight circle.
                     tokio::time::sleep(AFTER_FAILURE).await;
@@ -113,6 +149,7 @@ async fn load(
         let own = own.map_err(EngineError::failed)?;
         load.failed += own.failed;
         load.overlaps += own.overlaps;
+        load.in_order += own.in_order;
         load.first_failure = load.first_failure.or(own.first_failure);
         times.extend(own.acquire_us);
     }
@@ -121,6 +158,10 @@ async fn load(
     load.acquire_us = quantile(&mut times, 0.5)
         .zip(quantile(&mut times, 0.99))
         .map(<[f64; 2]>::from);
+    if is_shared && let Some(longest) = quantile(&mut times, 1.0) {
+        let turn_us = load.seconds * 1e6 / load.cycles as f64 * f64::from(callers);
+        load.longest_turns = Some(longest / turn_us);
+    }
     match (load.cycles, &load.first_failure) {
         (0, Some(why)) => Err(EngineError::Failed(format!("no lock was to be had: {why}"))),
         _ => Ok(load),
@@ -131,16 +172,20 @@ async fn load(
 async fn cycle(
     caller: &mut ServiceCaller,
     name: &str,
-    inside: &AtomicU32,
+    shared: Option<&Arc<Shared>>,
     own: &mut Own,
-    is_shared: bool,
 ) {
+    let request = shared.map(|shared| shared.line().join());
     let before = Instant::now();
     let outcome = caller.acquire(name, TTL, PATIENCE).await;
     let micros = before.elapsed().as_secs_f64() * 1e6;
+    let is_first = shared
+        .zip(request)
+        .is_some_and(|(shared, request)| shared.line().leave(request));
     let failure = match outcome {
         Ok(Some(granted)) => {
-            if is_shared {
+            own.in_order += u64::from(is_first);
+            if let Some(Shared { inside, .. }) = shared.map(Arc::as_ref) {
                 own.overlaps += u64::from(inside.fetch_add(1, Ordering::AcqRel) > 0);
                 // Whoever was given the same lock runs now.
                 tokio::task::yield_now().await;
@@ -163,3 +208,19 @@ async fn cycle(
 const TTL: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_is_first_if_nobody_in_the_line_asked_before() {
+        let mut line = Line::default();
+        let [one, two, three] = [line.join(), line.join(), line.join()];
+        assert!(!line.leave(two));
+        assert!(line.leave(one));
+        assert!(line.leave(three));
+        let four = line.join();
+        assert!(line.leave(four));
+    }
+}

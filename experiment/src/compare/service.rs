@@ -75,12 +75,16 @@ impl Service {
     pub fn is_at_length(self) -> String {
         match self {
             Service::Nodes(kind, fsync) => format!(
-                "five independent nodes of {} ({}), a lock on a majority of them (Redlock, by our own client, which \
-                 polls while it waits); it ends with its ttl",
+                "five independent nodes of {} ({}), a lock on a majority of them (Redlock, by our own client, whose \
+                 waiting callers {}); it ends with its ttl",
                 kind.word(),
                 match fsync {
                     FsyncMode::None => "without a log".to_owned(),
                     mode => format!("fsync {mode}"),
+                },
+                match kind {
+                    Kind::Quorlock => "stand in line at one node",
+                    _ => "are told by the nodes what changes",
                 }
             ),
             Service::Etcd(members) => format!(

@@ -85,6 +85,12 @@ pub struct LoadFigures {
     pub first_failure: Option<String>,
     /// Locks that were granted while another caller had not given them back.
     pub overlaps: u64,
+    /// Where all want the same lock: how many of a hundred went to the caller that had asked first.
+    #[serde(default)]
+    pub in_order_percent: Option<[f64; 3]>,
+    /// There, the longest wait of a round, in turns of all callers.
+    #[serde(default)]
+    pub longest_turns: Option<[f64; 3]>,
 }
 
 impl Comparison {
@@ -211,6 +217,9 @@ impl LoadFigures {
             times.map(|us| us[index]).collect()
         };
         let mut failures = loads.iter().filter_map(|load| load.first_failure.clone());
+        let shared = || loads.iter().filter(|load| load.longest_turns.is_some());
+        let in_order_percent =
+            |load: &&Load| 100.0 * load.in_order as f64 / load.cycles.max(1) as f64;
         Some(LoadFigures {
             rate: spread(rates.collect())?,
             p50_us: spread(of(0))?,
@@ -219,6 +228,8 @@ impl LoadFigures {
             failed: total(loads.iter().map(|load| load.failed)),
             first_failure: failures.next(),
             overlaps: total(loads.iter().map(|load| load.overlaps)),
+            in_order_percent: spread(shared().map(in_order_percent).collect()),
+            longest_turns: spread(shared().filter_map(|load| load.longest_turns).collect()),
         })
     }
 }
@@ -273,7 +284,11 @@ pub(crate) mod tests {
                     service: *service,
                     number,
                     apart: load(cycles, f64::from(number) * 100.0),
-                    together: load(100, 500.0),
+                    together: Load {
+                        in_order: 99,
+                        longest_turns: Some(f64::from(number)),
+                        ..load(100, 500.0)
+                    },
                 }));
         }
         outcome.faults.push(Survival {
@@ -313,6 +328,13 @@ pub(crate) mod tests {
         assert_eq!(apart.p50_us, [200.0, 100.0, 300.0]);
         assert_eq!(apart.p99_us, [400.0, 200.0, 600.0]);
         assert_eq!((apart.cycles, comparison.services[0].rounds), (12_000, 3));
+        assert_eq!((apart.in_order_percent, apart.longest_turns), (None, None));
+        let together = comparison.services[0]
+            .together
+            .as_ref()
+            .expect("it was measured");
+        assert_eq!(together.in_order_percent, Some([99.0; 3]));
+        assert_eq!(together.longest_turns, Some([2.0, 1.0, 3.0]));
         let text = serde_json::to_string(&comparison).expect("it has a text");
         assert!(
             text.starts_with("{\"kind\":\"compare\",\"format\":1,"),

@@ -35,6 +35,8 @@ mod reading_tests;
 #[cfg(test)]
 mod several_tests;
 mod sharing;
+#[cfg(test)]
+mod syncing_tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

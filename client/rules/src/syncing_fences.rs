@@ -1,7 +1,7 @@
 //! Nodes that may have lost fences are told what the others took.
 //!
 //! Invariant: what a node adopts is the largest ceiling of a majority of other nodes that are certain of theirs, asked after
-//! the node had answered, so that its restart delay is over: until then what it took before may still be on its way to the others.
+//! the node had answered, so that its restart delay was over: until then what it took before may still be on its way to the others.
 //! The node takes no fence in between.
 
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::outcome::{Cause, FenceState, NodeFences};
 use crate::round::Round;
 use crate::step::{Input, Step};
 use crate::token::Token;
-use crate::votes::{Ballot, NodeIndex, majority};
+use crate::votes::{Ballot, Identity, NodeIndex, majority};
 
 type Answer = Result<NodeCeiling, Cause>;
 
@@ -27,6 +27,8 @@ pub(super) struct SyncingFences {
     trusts_disks: bool,
     stage: Stage,
     pub(super) round: Round<Answer>,
+    /// The nodes that were uncertain, and out of their restart delays, before the others were asked what they took.
+    uncertain: Vec<(NodeIndex, Identity)>,
     states: Vec<FenceState>,
 }
 
@@ -41,13 +43,12 @@ enum Stage {
 
 impl SyncingFences {
     pub(super) fn start(trusts_disks: bool, context: &mut Context<'_>) -> Self {
-        let all: Vec<_> = (0..context.nodes())
-            .map(|node| (node, Kind::Ceiling))
-            .collect();
+        let everybody = everybody(context);
         Self {
             trusts_disks,
             stage: Stage::Looking,
-            round: ask(&all, Stage::Looking, context),
+            round: ask(&everybody, Stage::Looking, context),
+            uncertain: Vec::new(),
             states: Vec::new(),
         }
     }
@@ -63,13 +64,14 @@ impl SyncingFences {
             return Step::GoesOn;
         }
         match self.stage {
-            Stage::Looking if self.round.count(is_uncertain) > 0 => {
-                let all: Vec<_> = (0..context.nodes())
-                    .map(|node| (node, Kind::Ceiling))
-                    .collect();
-                self.go_on(Stage::Asking, &all, context);
+            Stage::Looking => {
+                self.uncertain = self.uncertain_now();
+                if self.uncertain.is_empty() {
+                    return self.end(context);
+                }
+                let everybody = everybody(context);
+                self.go_on(Stage::Asking, &everybody, context);
             }
-            Stage::Looking => return self.end(context),
             Stage::Asking => {
                 let adoptions = self.adoptions(context.nodes());
                 if adoptions.is_empty() {
@@ -120,7 +122,17 @@ impl SyncingFences {
         self.states = states.collect();
     }
 
-    /// What each uncertain node is to adopt, where that is known.
+    fn uncertain_now(&self) -> Vec<(NodeIndex, Identity)> {
+        let answers = self.round.answers().iter().enumerate();
+        let uncertain = answers.filter_map(|(node, answer)| match answer {
+            Some(Ok(told)) if !told.is_certain => Some((node, told.by.clone())),
+            _ => None,
+        });
+        uncertain.collect()
+    }
+
+    /// What each uncertain node is to adopt, where that is known. One that was not uncertain before the others were asked may
+    /// have been in its restart delay when they answered: it has to be asked again.
     fn adoptions(&self, nodes: usize) -> Vec<(NodeIndex, Kind)> {
         let told = || self.round.answers().iter().flatten().flatten();
         let largest = told().map(|told| told.ceiling).max().unwrap_or(0);
@@ -129,6 +141,9 @@ impl SyncingFences {
             let Some(Ok(told)) = answer else {
                 return None;
             };
+            if told.is_certain || !self.uncertain.contains(&(node, told.by.clone())) {
+                return None;
+            }
             let (others, ceiling) = self.certain_others(told);
             if self.far_ahead().is_some() {
                 return None;
@@ -138,7 +153,7 @@ impl SyncingFences {
                 false if self.trusts_disks && everybody_told => largest,
                 false => return None,
             };
-            (!told.is_certain).then_some((node, Kind::Adopt(ceiling)))
+            Some((node, Kind::Adopt(ceiling)))
         };
         let answers = self.round.answers().iter().enumerate();
         answers.filter_map(adoption).collect()
@@ -206,8 +221,10 @@ impl Stage {
     }
 }
 
-fn is_uncertain(answer: &Answer) -> bool {
-    matches!(answer, Ok(told) if !told.is_certain)
+/// What all nodes are asked.
+fn everybody(context: &Context<'_>) -> Vec<(NodeIndex, Kind)> {
+    let nodes = 0..context.nodes();
+    nodes.map(|node| (node, Kind::Ceiling)).collect()
 }
 
 fn ask(questions: &[(NodeIndex, Kind)], stage: Stage, context: &mut Context<'_>) -> Round<Answer> {

@@ -54,6 +54,10 @@ pub(super) struct Node {
     pub(super) fence: (u64, String),
     /// It does not know which fences it took.
     pub(super) has_lost_fences: bool,
+    /// What it answers each time it is asked for its ceiling, and the last of it from then on.
+    pub(super) ceilings: Vec<String>,
+    /// The ceilings that it was given.
+    pub(super) adopted: Vec<String>,
     /// How often it was asked for a lock.
     pub(super) takes: usize,
     /// How much longer its answers take.
@@ -393,10 +397,8 @@ impl Node {
                 token => bulk(token),
             },
             ["LOCK.ACQUIRE", name, token, _, ref rest @ ..] => self.acquire(name, token, rest),
-            ["LOCK.FENCE", _, token, fence] => {
-                let is_taken = u8::from(self.take_fence(token, fence));
-                format!("*2\r\n:{is_taken}\r\n:{}\r\n", self.fence.0)
-            }
+            ["LOCK.FENCE", _, token, fence] => self.reply_to_fence(token, fence),
+            ["LOCK.CEILING"] | ["LOCK.ADOPT", _] => self.reply_about_ceiling(&words),
             ["EXISTS", name] => {
                 self.looks_at.push(name.to_owned());
                 format!(":{}\r\n", u8::from(self.keys.contains_key(name)))

@@ -38,13 +38,33 @@ impl Machine {
 
     /// Starts, and waits out the delay.
     fn start(&mut self) {
+        self.begin_start();
+        self.wait_out_delay();
+    }
+
+    /// Starts, perhaps into a restart delay.
+    fn begin_start(&mut self) {
         let disk = Arc::new(self.disk.clone());
-        let mut node = Node::start(disk, self.clock.clone(), &self.setup).unwrap();
+        let node = Node::start(disk, self.clock.clone(), &self.setup).unwrap();
+        self.node = Some(node);
+    }
+
+    fn wait_out_delay(&mut self) {
+        let node = self.node.as_mut().unwrap();
         if let Some(left) = node.delay_left().unwrap() {
             self.clock.advance(left);
             assert!(node.serve_if_due().unwrap());
         }
-        self.node = Some(node);
+    }
+
+    /// The log is removed, and the rest of the directory stays.
+    fn lose_log(&mut self) {
+        self.node = None;
+        for entry in self.disk.list().unwrap() {
+            if entry.name.ends_with(".segment") {
+                self.disk.remove(&entry.name).unwrap();
+            }
+        }
     }
 
     /// Everything that was not synced is lost.
@@ -148,12 +168,7 @@ fn a_node_whose_log_is_gone_takes_no_fence_until_it_has_adopted_a_ceiling() {
     let mut machine = Machine::new(&[("trust-fsync", "yes")]);
     machine.run("LOCK.ACQUIRE job mine 1000");
     machine.run("LOCK.FENCE job mine 5");
-    machine.node = None;
-    for entry in machine.disk.list().unwrap() {
-        if entry.name.ends_with(".segment") {
-            machine.disk.remove(&entry.name).unwrap();
-        }
-    }
+    machine.lose_log();
     machine.start();
     for start_again in [false, true] {
         if start_again {
@@ -167,6 +182,35 @@ fn a_node_whose_log_is_gone_takes_no_fence_until_it_has_adopted_a_ceiling() {
     }
     assert_eq!(machine.run("LOCK.ADOPT 80"), ":80 ");
     machine.lose_power();
+    assert_eq!(machine.fence_of("job"), 80);
+}
+
+/// What it took before may still be on its way to the others: a ceiling that is asked for now is too early, here and there.
+#[test]
+fn in_its_restart_delay_a_node_tells_no_ceiling_adopts_none_and_takes_no_fence() {
+    let mut machine = Machine::new(&[("trust-fsync", "yes")]);
+    machine.run("LOCK.ACQUIRE job mine 1000");
+    machine.run("LOCK.FENCE job mine 5");
+    machine.lose_log();
+    machine.begin_start();
+    assert!(!machine.node.as_ref().unwrap().is_serving());
+    for line in [
+        "LOCK.CEILING",
+        "LOCK.ADOPT 80",
+        "LOCK.FENCE job mine 6",
+        "LOCK.ACQUIRE job other 1000",
+        "LOCK.ACQUIRE job other 1000 GUESS 7",
+    ] {
+        let reply = machine.run(line);
+        assert!(reply.starts_with("-RESTARTDELAY "), "{line}: {reply}");
+    }
+    machine.wait_out_delay();
+    // Nothing of that has had an effect.
+    let ceiling = machine.run("LOCK.CEILING");
+    assert!(ceiling.ends_with(" :0 "), "uncertain as before: {ceiling}");
+    let reply = machine.run("LOCK.ACQUIRE job other 1000");
+    assert!(reply.starts_with("-FENCELOST "), "{reply}");
+    assert_eq!(machine.run("LOCK.ADOPT 80"), ":80 ");
     assert_eq!(machine.fence_of("job"), 80);
 }
 

@@ -30,6 +30,24 @@ impl Node {
         is_above
     }
 
+    pub(super) fn reply_to_fence(&mut self, token: &str, fence: &str) -> String {
+        let is_taken = u8::from(self.take_fence(token, fence));
+        format!("*2\r\n:{is_taken}\r\n:{}\r\n", self.fence.0)
+    }
+
+    /// What it answers when it is asked for its ceiling, or given one.
+    pub(super) fn reply_about_ceiling(&mut self, words: &[&str]) -> String {
+        if let ["LOCK.ADOPT", ceiling] = words {
+            self.adopted.push((*ceiling).to_owned());
+            return format!(":{ceiling}\r\n");
+        }
+        match self.ceilings.len() {
+            0 => "-ERR unknown command 'LOCK.CEILING'\r\n".to_owned(),
+            1 => self.ceilings[0].clone(),
+            _ => self.ceilings.remove(0),
+        }
+    }
+
     /// What the scripts about one name answer.
     pub(super) fn reply_for_one(
         &mut self,

@@ -6,16 +6,25 @@ use quorlock_client::{
     AcquireError, Cause, FenceState, Guard, LockRequest, NodeAnswer, NodeFences, Redlock, Wait,
 };
 
+use crate::TTL;
 use crate::fake_node::FakeNode;
 use crate::in_process::{Embedded, listed};
 
 fn request(redlock: &Redlock) -> LockRequest {
-    let lock = redlock.lock("a").ttl(Duration::from_millis(900));
+    request_of(redlock, "a")
+}
+
+fn request_of(redlock: &Redlock, name: &str) -> LockRequest {
+    let lock = redlock.lock(name).ttl(Duration::from_millis(900));
     lock.wait(Wait::For(Duration::from_secs(5))).fenced()
 }
 
 async fn fence(redlock: &Redlock) -> u64 {
-    let guard: Guard = request(redlock).acquire().await.unwrap();
+    fence_of(redlock, "a").await
+}
+
+async fn fence_of(redlock: &Redlock, name: &str) -> u64 {
+    let guard: Guard = request_of(redlock, name).acquire().await.unwrap();
     let fence = guard.fence().unwrap();
     assert!(guard.release_everywhere().await.is_free());
     fence
@@ -38,11 +47,16 @@ async fn fences_grow_over_clients_and_restarts_and_a_right_guess_saves_a_round()
         listed(&nodes).build().unwrap(),
     );
     assert_eq!([fence(&one).await, fence(&other).await], [1, 2]);
+    let before = asked_for_a_fence(&nodes).await;
     // Its guess is too low, and what it learns is one more than that.
     assert_eq!(fence(&one).await, 3);
-    let before = asked_for_a_fence(&nodes).await;
+    let after = asked_for_a_fence(&nodes).await;
+    assert!(
+        after >= before + 3,
+        "a second round to a majority: {before} requests, and then {after}"
+    );
     assert_eq!([fence(&one).await, fence(&one).await], [4, 5]);
-    assert_eq!(asked_for_a_fence(&nodes).await, before);
+    assert_eq!(asked_for_a_fence(&nodes).await, after, "no second round");
     for node in &nodes {
         node.stop().await;
         node.restart().await;
@@ -150,6 +164,43 @@ async fn nodes_that_lost_their_disks_do_not_vote_for_a_fence_until_they_know_wha
     assert_eq!(states(&synced), ["adopted"; 3], "{synced:?}");
     // These were emptied, which nobody may have said of them: what they take then may have been taken before.
     assert!(fence(&redlock).await <= third);
+}
+
+/// A majority of the nodes loses its disks, one node after the other, while a lock is held. Each is told what the others took.
+#[tokio::test]
+async fn nodes_wiped_under_a_held_lock_give_no_fence_that_was_given_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nodes = Embedded::five(&folder).await;
+    let redlock = listed(&nodes).build().unwrap();
+    let mut earlier = 0;
+    for _ in 0..5 {
+        earlier = fence_of(&redlock, "b").await;
+    }
+    let guard: Guard = request(&redlock).acquire().await.unwrap();
+    let held = guard.fence().unwrap();
+    for number in 0..3 {
+        nodes[number].lose_disk().await;
+        let synced = listed(&nodes).build().unwrap().sync_fences().await;
+        assert_eq!(states(&synced), ["adopted"], "{synced:?}");
+        // The holder takes its lock there again.
+        let retaken = async {
+            while nodes[number].call(&["EXISTS", "a"]).await != ":1\r\n" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(TTL, retaken).await.unwrap();
+    }
+    assert!(guard.is_valid(), "a majority has held it all the time");
+    // No node is left that remembers what it gave before.
+    for node in &nodes[3..] {
+        node.stop().await;
+    }
+    assert!(!guard.release().await.was_lost());
+    let redlock = listed(&nodes).build().unwrap();
+    let next = fence(&redlock).await;
+    assert!(next > held, "{next} after {held}");
+    let next = fence_of(&redlock, "b").await;
+    assert!(next > earlier, "{next} after {earlier}");
 }
 
 #[tokio::test]

@@ -132,6 +132,15 @@ fn what_redis_refuses_within_a_transaction_is_refused_and_ends_it() {
                 "LOCK.FENCE a b 1",
                 "Command not allowed inside a transaction",
             ),
+            ("LOCK.ADOPT 1", "Command not allowed inside a transaction"),
+            (
+                "LOCK.ACQUIRE a b 1000",
+                "Command not allowed inside a transaction",
+            ),
+            (
+                "LOCK.FORCE-RELEASE a b",
+                "Command not allowed inside a transaction",
+            ),
             ("SHUTDOWN", "Command not allowed inside a transaction"),
             ("SAVE x", "wrong number of arguments for 'save' command"),
             (

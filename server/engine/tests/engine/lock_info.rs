@@ -314,12 +314,6 @@ fn what_is_no_lock_is_said_to_be_none() {
         );
     }
     assert_eq!(node.run("EXISTS list set"), "2");
-    for command in ["LOCK.INFO", "LOCK.LIST", "LOCK.FORCE-RELEASE"] {
-        let reply = node.run(&format!(
-            "EVAL \"return redis.call('{command}', 'a', 'b')\" 0"
-        ));
-        assert!(reply.starts_with("-ERR"), "{command}: {reply}");
-    }
 }
 
 /// All rows of LOCK.LIST, and how many pages they were on.

@@ -221,3 +221,25 @@ fn a_lock_without_a_fence_may_last_for_longer_than_any_restart_delay() {
     refused(node.run(&format!("LOCK.EXTEND fenced token {long}")));
     assert_eq!(node.run("PTTL fenced"), "30000");
 }
+
+#[test]
+fn scripts_take_no_fence_break_no_lock_and_are_not_told_of_holders() {
+    let mut node = Node::default();
+    node.run("SET job token PX 1000");
+    for call in [
+        "'LOCK.INFO', 'job'",
+        "'LOCK.LIST'",
+        "'LOCK.FORCE-RELEASE', 'job', 'token'",
+        "'LOCK.ACQUIRE', 'other', 'token', '1000'",
+        "'LOCK.FENCE', 'job', 'token', '1'",
+        "'LOCK.CEILING'",
+        "'LOCK.ADOPT', '1'",
+    ] {
+        let reply = node.run(&format!("EVAL \"return redis.call({call})\" 0"));
+        assert!(
+            reply.starts_with("-ERR This Redis command is not allowed from script"),
+            "{call}: {reply}"
+        );
+    }
+    assert_eq!(node.run("EXISTS job other"), "1");
+}

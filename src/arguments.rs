@@ -160,6 +160,7 @@ mod tests {
                 "nb",
                 "try",
                 "endpoints",
+                "fair",
             ]
             .map(str::to_owned),
         );

@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// QUORLOCK_PERMIT.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     permits: Option<u32>,
+    /// Callers that wait stand in line in any case
+    #[arg(long = "fair", hide = true)]
+    _fair: bool,
     #[command(flatten)]
     wait: WaitOptions,
     #[command(flatten)]

@@ -433,11 +433,14 @@ fn words_of_other_tools_mean_what_they_mean_there() {
     for words in [
         &["run", "--nonblock", "job", "true"][..],
         &["run", "--try", "job", "true"],
+        &["run", "--fair", "--no-wait", "job", "true"],
         &["run", "--timeout", "50ms", "job", "true"],
     ] {
         let busy = shell.quorlock(words);
         assert_eq!(busy.code, Some(75), "{words:?}: {}", busy.stderr);
     }
+    let fair = shell.quorlock(&["run", "--fair", "free", "true"]);
+    assert_eq!((fair.code, &*fair.stderr), (Some(0), ""));
     for word in ["ls", "list"] {
         assert!(shell.succeed(&[word]).contains("1 lock, 1 held"), "{word}");
     }

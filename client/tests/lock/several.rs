@@ -1,5 +1,6 @@
 //! Several locks at once, on nodes that run the scripts: Quorlock's, Redis's, and both together.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,13 +33,14 @@ async fn several_locks_are_held_renewed_lost_and_released_together_on_redis() {
 }
 
 /// A server of its own, which ends with the test.
-struct Redis {
+pub(crate) struct Redis {
     process: Child,
-    url: String,
+    pub(crate) socket: PathBuf,
+    pub(crate) url: String,
 }
 
 impl Redis {
-    fn start(folder: &tempfile::TempDir, number: usize) -> Self {
+    pub(crate) fn start(folder: &tempfile::TempDir, number: usize) -> Self {
         let socket = folder.path().join(format!("{number}.sock"));
         let process = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--unixsocket"])
@@ -47,7 +49,11 @@ impl Redis {
             .spawn()
             .expect("redis-server is installed");
         let url = format!("unix://{}", socket.display());
-        Self { process, url }
+        Self {
+            process,
+            socket,
+            url,
+        }
     }
 }
 

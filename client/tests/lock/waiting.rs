@@ -3,11 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorlock_client::{LockRequest, Token, Wait, Waiting, blocking};
-use quorlock_testkit::eventually;
+use quorlock_client::{
+    LockRequest, NodeStatus, Redlock, RetryDelay, Token, Wait, Waiting, blocking,
+};
+use quorlock_testkit::{Wire, eventually, observed_now};
 
 use crate::fake_node::{FakeNode, Mood};
-use crate::{TTL, acquire, client, timeless};
+use crate::several::Redis;
+use crate::{TTL, acquire, client, probes, timeless};
 
 /// What was told, in order.
 type Told = Arc<Mutex<Vec<Waiting>>>;
@@ -139,4 +142,49 @@ fn a_call_that_blocks_tells_on_its_own_thread() {
         .acquire()
         .unwrap();
     assert!(guard.is_valid());
+}
+
+/// How many commands the servers have executed, with one of this for each of them.
+fn executed(servers: &[Redis]) -> u64 {
+    let counts = servers.iter().map(|server| {
+        let count = Wire::connect_unix(&server.socket).info("total_commands_processed");
+        count.parse::<u64>().unwrap()
+    });
+    counts.sum()
+}
+
+/// Redis has no lines, and tells of changes.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs redis-server"]
+async fn who_waits_on_redis_is_told_of_the_release_and_asks_next_to_nothing_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = [0, 1, 2, 3, 4].map(|number| Redis::start(&folder, number));
+    let urls = servers.each_ref().map(|server| server.url.clone());
+    // A call that polls has pauses of several seconds in the end.
+    let pauses = RetryDelay::new(Duration::from_millis(10), Duration::from_secs(60));
+    let client = || {
+        let builder = Redlock::builder().nodes(&urls);
+        builder.retry_delay(pauses).build().unwrap()
+    };
+    let (holder, waiter) = (client(), client());
+    for redlock in [&holder, &waiter] {
+        probes(redlock, |nodes| nodes.iter().all(NodeStatus::votes)).await;
+    }
+    let hour = Duration::from_secs(3_600);
+    let guard = holder.lock("a").ttl(hour).acquire().await.unwrap();
+    let waiting = waiter.lock("a").ttl(hour).wait(Wait::For(6 * TTL));
+    let waiting = tokio::spawn(waiting.acquire());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = executed(&servers);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let during = executed(&servers) - before - servers.len() as u64;
+    // Two looks at one server with a script, whose commands count too, and at another one with EXISTS.
+    assert!(during <= 15, "{during} commands in five seconds");
+    assert!(!waiting.is_finished());
+    let released = observed_now();
+    assert!(guard.release().await.released());
+    let next = waiting.await.unwrap().unwrap();
+    let took = observed_now() - released;
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(next.release_everywhere().await.is_free());
 }

@@ -117,6 +117,28 @@ def fences(server):
     assert told[-1] == told[-2] + 1, told
 
 
+def account(server):
+    """The example whose account is in this database: a late write is refused with a fence, and loses an update without."""
+    example = os.path.join(os.path.dirname(server.program), "examples", "fenced_account")
+    if not os.path.exists(example):
+        raise checked.Skipped("the examples are not beside the program")
+    environment = {name: value for name, value in os.environ.items() if name != "QUORLOCK_NODES"}
+    environment["ACCOUNT_DATABASE"] = server.address
+    done = subprocess.run([example], env=environment, cwd=server.folder, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=120)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"
+    for line in [
+        "without fences: 100 less 30 is 50, after a late write of 100 less 50",
+        "second writes 70",
+        "first is refused: somebody has come with a larger fence",
+        "with fences: 100 less 30 is 70, after a late write of 100 less 50",
+    ]:
+        assert line in done.stdout.splitlines(), f"{line}: {done.stdout}"
+    kept = server.sql("SELECT balance, fence > 1 FROM account", "locks")
+    assert kept == "70|t", kept
+    server.sql("DROP TABLE account", "locks")
+
+
 def loss(server):
     """Whoever loses the row, or the server, is told before another one can have the lock."""
     for name, change in [
@@ -329,6 +351,7 @@ CHECKS = [
     ("taken, seen and given back", well),
     ("one of forty at a time", exclusion),
     ("fences only rise", fences),
+    ("a late write is refused", account),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
     ("a server that dies", killed),

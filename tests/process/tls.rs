@@ -2,24 +2,24 @@
 //! certificates that are replaced while locks are held.
 
 use std::fs;
-use std::time::Duration;
 
-use quorlock_testkit::{Certificates, Process, free_port, pause};
+use quorlock_testkit::{Certificates, Process, free_port};
 use rustix::process::Signal;
 
+use crate::callers::Callers;
 use crate::shell::Shell;
 
 /// Nodes that speak TLS alone.
-struct Nodes {
-    shell: Shell,
+pub(crate) struct Nodes {
+    pub(crate) shell: Shell,
     certificates: Certificates,
     processes: Vec<Process>,
-    ports: Vec<u16>,
+    pub(crate) ports: Vec<u16>,
 }
 
 impl Nodes {
     /// One for each of these certificates.
-    fn start(names: &[&str]) -> Self {
+    pub(crate) fn start(names: &[&str]) -> Self {
         let shell = Shell::in_memory();
         let certificates = Certificates::write_to(shell.path());
         let (mut processes, mut ports) = (Vec::new(), Vec::new());
@@ -188,36 +188,22 @@ fn the_file_of_nodes_says_what_flags_say() {
 #[test]
 fn certificates_are_replaced_while_locks_are_held_and_taken() {
     let mut nodes = Nodes::start(&["node", "node", "node"]);
-    let list = nodes.list();
-    let client = [
-        "--cacert",
-        "authority.pem",
-        "--cert",
-        "client.pem",
-        "--key",
-        "client.key",
-    ];
-    let mut holder = nodes
-        .shell
-        .command(&["run", "held", "--ttl", "1s", "--tls"]);
-    holder
-        .args(["--nodes", &list])
-        .args(client)
-        .args(["--", "sleep", "4"]);
-    let mut holder = Process::start(&mut holder, &nodes.shell.file("holder.out")).unwrap();
-    let words = [
-        "run", "taken", "--ttl", "5s", "--nodes", &list, "--", "true",
-    ];
-    let words = [&["run", "taken", "--tls"], &client[..], &words[2..]].concat();
+    let file = nodes
+        .ports
+        .iter()
+        .map(|port| format!("node localhost:{port}\n"));
+    let file = file.collect::<String>()
+        + "tls yes\ncacert authority.pem\ncert client.pem\nkey client.key\n";
+    fs::write(nodes.shell.file("nodes.conf"), file).unwrap();
+    let callers = Callers::start(&nodes.shell);
     for round in 0..12_usize {
-        nodes.shell.succeed(&words);
         let (node, name) = (round % 3, ["second-node", "node"][round / 3 % 2]);
         for end in ["pem", "key"] {
             let own = nodes.shell.file(&format!("node{node}/node.{end}"));
             fs::copy(nodes.certificates.path(&format!("{name}.{end}")), own).unwrap();
         }
         nodes.processes[node].signal(Signal::HUP);
-        pause(Duration::from_millis(50));
+        callers.go_round(&nodes.shell);
     }
     for node in &mut nodes.processes {
         node.await_line("new connections use the files of TLS as they are now");
@@ -226,7 +212,6 @@ fn certificates_are_replaced_while_locks_are_held_and_taken() {
     fs::write(nodes.shell.file("node0/node.pem"), "nothing").unwrap();
     nodes.processes[0].signal(Signal::HUP);
     nodes.processes[0].await_line("there is no certificate in it");
-    nodes.shell.succeed(&words);
-    let ended = holder.await_end();
-    assert!(ended.success(), "it lost its lock: {}", holder.output());
+    callers.go_round(&nodes.shell);
+    callers.end(&nodes.shell);
 }

@@ -11,6 +11,7 @@ const REASONS: [&str; 8] = [
     "needs a file system that gives inode numbers again",
     "needs a kernel that lets one process answer the system calls of another",
     "needs etcd",
+    "needs openssl",
     "needs redis-server",
     "needs root",
     "needs rsync",

@@ -1,16 +1,23 @@
 """Prints the input of `promtool test rules`: what each alert fires on, and that all are quiet on a cluster that is well.
 
-Each case is a cluster of five nodes that are well but for what the case names, sampled every 15 s for an hour and more.
+    alerts.py RULES PAGES            the cases below
+    alerts.py RULES PAGES FAILURE    a node or an agent that has failed, as its page says it
+
+Each case is a cluster of five nodes and an agent that are well but for what the case names, sampled every 15 s for an hour and more.
+Names and labels are those of the pages that real nodes and agents have answered, which are files in the folder PAGES.
 """
 
+import re
 import sys
+from pathlib import Path
+
+import recorded
 
 NODES = [f"lock{number}" for number in range(1, 6)]
 SAMPLES = 260
 
-# What a node that is well says of itself.
+# What a node that is well says of itself, where a case is about it. All else is as on its page.
 WELL = {
-    "up": "1x{n}",
     "quorlock_serving": "1x{n}",
     "quorlock_incarnation": "3x{n}",
     "redis_aof_last_write_status": "1x{n}",
@@ -28,11 +35,11 @@ WELL = {
     "quorlock_node_info": "1x{n}",
     "quorlock_tls_certificate_expiry_timestamp_seconds": "9000000x{n}",
 }
-MORE_LABELS = {
-    "redis_db_keys": 'db="db0", ',
-    "redis_db_keys_expiring": 'db="db0", ',
-    "quorlock_lock_ends_total": 'pattern="job:*", how="expired", ',
-    "quorlock_node_info": 'version="0.1.0", appendfsync="everysec", ',
+# Of a metric with several series, those that are meant.
+MEANT = {
+    "redis_db_keys": {"db": "db0"},
+    "redis_db_keys_expiring": {"db": "db0"},
+    "quorlock_lock_ends_total": {"pattern": "job:*", "how": "expired"},
 }
 
 # Severity and summary of each alert, with the instance, if it is about one.
@@ -142,7 +149,7 @@ CASES = [
         [("QuorlockCertificateEnds", "60m", []), ("QuorlockCertificateEnds", "62m", ["lock1"])],
     ),
     (
-        {("quorlock_node_info", "lock5"): "always"},
+        {("quorlock_node_info", "lock5"): {"appendfsync": "always"}},
         [("QuorlockNodesDiffer", "50m", []), ("QuorlockNodesDiffer", "62m", [""])],
     ),
     (
@@ -155,43 +162,92 @@ CASES = [
     ),
 ]
 
+# By the page of what has failed: which node or agent it is, and then as above.
+FAILURES = {
+    "waiting": (
+        "lock3",
+        [
+            ("QuorlockNodeNotServing", "4m", []),
+            ("QuorlockNodeNotServing", "6m", ["lock3"]),
+            ("QuorlockNoNodeToSpare", "6m", []),
+            ("QuorlockLogFailed", "6m", []),
+            ("QuorlockLogFull", "6m", []),
+        ],
+    ),
+    "full": ("lock3", [("QuorlockLogFull", "1m", ["lock3"]), ("QuorlockLogFailed", "6m", []), ("QuorlockNodeDown", "6m", [])]),
+    "lost": ("app1", [("QuorlockAgentWithoutMajority", "3m", ["app1"]), ("QuorlockNoMajority", "6m", [])]),
+}
 
-def series(wrong):
-    for node in NODES:
-        for name, value in WELL.items():
-            labels = MORE_LABELS.get(name, "")
-            value = wrong.get((name, node), value)
-            if value == "always":
-                labels, value = labels.replace("everysec", value), WELL[name]
-            if value is not None:
-                yield f'{name}{{{labels}job="quorlock", instance="{node}"}}', value
-    for name in ("up", "quorlock_serving"):
-        yield f'{name}{{job="quorlock-agent", instance="app1"}}', wrong.get((name, "app1"), "1x{n}")
+
+def input_series(pages, named, wrong):
+    """The series of a cluster in which something is wrong: a metric of a node, by both names, or all of a node, by the name of its page."""
+    for instance in [*NODES, "app1"]:
+        job = "quorlock-agent" if instance == "app1" else "quorlock"
+        of_instance = {"job": job, "instance": instance}
+        yield recorded.notation("up", of_instance), wrong.get(("up", instance), "1x{n}")
+        for series in pages[wrong.get(instance, "agent" if instance == "app1" else "well")]:
+            if series.name not in named:
+                continue
+            labels, values = series.labels, recorded.number(series.value) + "x{n}"
+            if is_meant(series) and instance not in wrong:
+                values = wrong.get((series.name, instance), WELL.get(series.name, values))
+            if isinstance(values, dict):
+                if not values.keys() <= labels.keys():
+                    sys.exit(f"{series.name} of a node has no labels {sorted(values)}")
+                labels, values = {**labels, **values}, WELL[series.name]
+            if values is not None:
+                yield recorded.notation(series.name, {**labels, **of_instance}), values
+
+
+def is_meant(series):
+    return MEANT.get(series.name, {}).items() <= series.labels.items()
 
 
 def expected(name, instance):
     severity, summary = ALERTS[name]
-    job = "quorlock-agent" if instance == "app1" else "quorlock"
-    labels = f"severity: {severity}, job: {job}" + (f", instance: {instance}" if instance else "")
-    labels += ', pattern: "job:*"' if name == "QuorlockLocksExpire" else ""
-    return f"""
-          - exp_labels: {{ {labels} }}
-            exp_annotations: {{ summary: "{summary.format(instance)}" }}"""
+    labels = {"severity": severity, "job": "quorlock-agent" if instance == "app1" else "quorlock"}
+    if instance:
+        labels["instance"] = instance
+    if name == "QuorlockLocksExpire":
+        labels["pattern"] = "job:*"
+    return {"exp_labels": labels, "exp_annotations": {"summary": summary.format(instance)}}
+
+
+def test(pages, named, wrong, checks):
+    series = [{"series": name, "values": values.format(n=SAMPLES)} for name, values in input_series(pages, named, wrong)]
+    alerts = [
+        {"eval_time": at, "alertname": name, "exp_alerts": [expected(name, instance) for instance in instances]}
+        for name, at, instances in checks
+    ]
+    return {"interval": "15s", "input_series": series, "alert_rule_test": alerts}
+
+
+def refuse(rules, well, named):
+    """Ends the program where a node lacks what is named, or an alert has no case."""
+    missing = named - {series.name for series in well}
+    if missing:
+        sys.exit(f"a node has no metrics of these names: {sorted(missing)}")
+    lacking = [name for name in WELL if not any(series.name == name and is_meant(series) for series in well)]
+    if lacking:
+        sys.exit(f"a node has no series of these names with the labels that are meant: {lacking}")
+    alerts = set(re.findall(r"^ *- alert: (\w+)$", rules, re.MULTILINE))
+    quiet = alerts ^ {name for _, checks in CASES for name, _, instances in checks if instances}
+    if quiet or alerts != set(ALERTS):
+        sys.exit(f"no case in which these alerts fire, or no such alerts: {sorted(quiet | alerts ^ set(ALERTS))}")
 
 
 def main():
-    print(f"rule_files:\n  - {sys.argv[1]}\nevaluation_interval: 15s\ntests:")
-    for wrong, checks in CASES:
-        print("  - interval: 15s\n    input_series:")
-        for name, value in series(wrong):
-            print(f"      - {{ series: '{name}', values: \"{value.format(n=SAMPLES)}\" }}")
-        print("    alert_rule_test:")
-        for name, at, instances in checks:
-            fires = "".join(expected(name, instance) for instance in instances) or " []"
-            print(f"      - eval_time: {at}\n        alertname: {name}\n        exp_alerts:{fires}")
-    quiet = set(ALERTS) - {name for _, checks in CASES for name, _, instances in checks if instances}
-    if quiet:
-        sys.exit(f"no case in which these fire: {quiet}")
+    path, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    rules = path.read_text()
+    named = recorded.named_in(rules)
+    pages = {file.name: list(recorded.page(file)) for file in folder.iterdir()}
+    refuse(rules, pages["well"], named)
+    cases = CASES
+    if len(sys.argv) > 3:
+        failure = sys.argv[3]
+        instance, checks = FAILURES[failure]
+        cases = [({instance: failure}, checks)]
+    recorded.print_tests([test(pages, named, wrong, checks) for wrong, checks in cases], [str(path)])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ mod limits;
 mod log_format;
 mod machine;
 mod metrics;
+mod metrics_floods;
 mod metrics_tls;
 mod modes;
 mod notifications;

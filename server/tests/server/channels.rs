@@ -146,6 +146,32 @@ fn who_listens_and_does_not_read_is_closed_and_keeps_nobody_waiting() {
     });
 }
 
+#[test]
+fn who_monitors_and_does_not_read_is_closed_and_keeps_nobody_waiting() {
+    let limits = ["normal", "4mb", "0", "0", "pubsub", "4mb", "0", "0"];
+    with_node(&[("client-output-buffer-limit", &limits)], |node, _| {
+        let (mut client, mut silent, mut reader) = (wire(node), wire(node), wire(node));
+        assert_eq!(silent.ask("MONITOR"), "+OK");
+        assert_eq!(reader.ask("MONITOR"), "+OK");
+        let name = "n".repeat(60_000);
+        let mut rounds = 0;
+        while client.info("client_output_buffer_limit_disconnections") == "0" {
+            assert_eq!(client.ask(&format!("EXISTS {name}")), ":0");
+            let mut line = reader.reply();
+            while !line.contains("\"EXISTS\"") {
+                line = reader.reply();
+            }
+            assert!(line.contains(&name), "{line}");
+            rounds += 1;
+            assert!(rounds < 1_000, "it is never closed");
+        }
+        assert!(rounds > 60, "{rounds} lines are less than the limit");
+        let clients = client.ask("CLIENT LIST");
+        assert_eq!(clients.matches(" flags=O ").count(), 1, "{clients}");
+        assert_eq!(client.ask("SET a token NX PX 60000"), "+OK");
+    });
+}
+
 /// A script that is undone has published nothing.
 #[test]
 fn what_is_taken_back_was_never_published() {

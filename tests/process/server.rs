@@ -8,6 +8,7 @@ use std::path::Path;
 use quorlock_testkit::{Process, Wire, binary, eventually};
 use rustix::process::Signal;
 
+use crate::log_bad_input::run_unprivileged;
 use crate::shell::Shell;
 
 /// Starts a node in `data`, which nobody has used before.
@@ -269,6 +270,43 @@ fn a_time_that_cannot_be_is_told_with_its_directive_and_what_to_write() {
             }
         }
     }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_rewritten_is_said_and_stays_in_force() {
+    let shell = Shell::new();
+    let [data, folder] = ["data", "etc"].map(|name| shell.file(name));
+    fs::create_dir(&data).unwrap();
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("node.conf");
+    let dir = data.display();
+    let text = format!("port 0\ndir {dir}\nfirst-start serve\ntimeout 5\n");
+    fs::write(&file, &text).unwrap();
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&file, 0o444);
+    set_mode(&folder, 0o555);
+    let words = ["server", file.to_str().unwrap()];
+    let mut node = run_unprivileged(&shell, 0o700, &words);
+    node.await_line(READY);
+    assert_eq!(ask(&mut node, "CONFIG SET timeout 6"), "+OK");
+    assert_eq!(
+        ask(&mut node, "CONFIG REWRITE"),
+        "-ERR Rewriting config file: Permission denied"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    let files = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(files, 1, "half a file is left");
+    assert_eq!(ask(&mut node, "CONFIG GET timeout"), "[timeout, 6]");
+    assert_eq!(ask(&mut node, "SET a token NX PX 60000"), "+OK");
+    // As in Redis, a file that may not be written is replaced where its folder may be.
+    set_mode(&folder, 0o777);
+    assert_eq!(ask(&mut node, "CONFIG REWRITE"), "+OK");
+    let rewritten = fs::read_to_string(&file).unwrap();
+    assert!(rewritten.contains("\ntimeout 6\n"), "{rewritten}");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o444);
 }
 
 #[test]

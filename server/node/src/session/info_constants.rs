@@ -13,7 +13,6 @@ pub(super) const THREADS: &[(&str, &str)] = &[("io_threads_active", "0")];
 pub(super) const CLIENTS: &[(&str, &str)] = &[("cluster_connections", "0")];
 
 pub(super) const MEMORY: &[(&str, &str)] = &[
-    ("maxmemory_human", "0B"),
     ("mem_replication_backlog", "0"),
     ("mem_total_replication_buffers", "0"),
     ("mem_cluster_links", "0"),

@@ -309,6 +309,35 @@ fn a_configuration_that_cannot_be_rewritten_is_said_and_stays_in_force() {
     assert_eq!(mode & 0o777, 0o444);
 }
 
+/// Nodes have no bus between them, and none takes another one for its replica.
+#[test]
+fn a_node_listens_on_its_port_alone() {
+    let shell = Shell::new();
+    let mut node = serving(&shell, &[]);
+    let port = node.address().port();
+    assert_eq!(ports_of(node.id()), [port]);
+}
+
+/// The ports on which a process listens.
+fn ports_of(process: u32) -> Vec<u16> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let targets = files.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let targets: Vec<String> = targets.map(|it| it.display().to_string()).collect();
+    let mut ports = Vec::new();
+    for family in ["tcp", "tcp6"] {
+        let table = fs::read_to_string(format!("/proc/{process}/net/{family}"));
+        for line in table.unwrap_or_default().lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (local, state, inode) = (words[1], words[3], words[9]);
+            if state == "0A" && targets.contains(&format!("socket:[{inode}]")) {
+                let (_, port) = local.rsplit_once(':').unwrap();
+                ports.push(u16::from_str_radix(port, 16).unwrap());
+            }
+        }
+    }
+    ports
+}
+
 #[test]
 fn two_nodes_do_not_share_a_directory() {
     let shell = Shell::new();

@@ -37,12 +37,7 @@ impl UnixSocket {
     /// When something else has this name, somebody answers there, or the system refuses.
     pub(crate) fn bind(path: &Path, permissions: u32, backlog: u32) -> io::Result<Self> {
         remove_stale(path)?;
-        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        if permissions != 0 {
-            // The system gives the file the mode of the socket, less the umask.
-            fchmod(&socket, Mode::from_raw_mode(permissions))?;
-        }
-        socket.bind(&SockAddr::unix(path)?)?;
+        let socket = bound(path, permissions)?;
         let about = std::fs::symlink_metadata(path)?;
         let name = SocketName {
             path: path.to_owned(),
@@ -85,6 +80,17 @@ impl UnixSocket {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Binds a socket whose file has no wider permissions than these from the first moment on; with 0, those that the umask leaves.
+fn bound(path: &Path, permissions: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    if permissions != 0 {
+        // The system gives the file the mode of the socket, less the umask.
+        fchmod(&socket, Mode::from_raw_mode(permissions))?;
+    }
+    socket.bind(&SockAddr::unix(path)?)?;
+    Ok(socket)
 }
 
 /// Sets the mode of a socket of this user. The name may have been given to something else since it was made, so that
@@ -176,6 +182,17 @@ mod tests {
         assert_eq!((mode("secret"), mode("socket")), (0o600, 0o600));
         set_permissions(&at("socket"), wide).unwrap();
         assert_eq!((mode("secret"), mode("socket")), (0o600, 0o777));
+    }
+
+    #[test]
+    fn a_socket_has_no_wider_permissions_at_any_moment() {
+        let home = tempfile::tempdir().unwrap();
+        for permissions in [0o700, 0o770, 0o600] {
+            let path = home.path().join(format!("{permissions:o}"));
+            let _socket = bound(&path, permissions).unwrap();
+            let mode = fs::symlink_metadata(&path).unwrap().mode() & 0o777;
+            assert_eq!(mode & !permissions, 0, "{mode:o} for {permissions:o}");
+        }
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use quorlock_testkit::{Process, ReservedPort, Wire, eventually};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::shell::{Ended, Shell, await_end, lives, send};
 
@@ -332,26 +334,39 @@ fn nodes_may_come_from_the_variable_and_from_above() {
     assert!(ended.stderr.contains("names no node"), "{}", ended.stderr);
 }
 
+/// A cluster whose nodes are in the user's file, and a folder in which no cluster was started.
+fn with_user_file() -> (Shell, TempDir) {
+    let shell = cluster();
+    let lines = addresses(&shell).into_iter();
+    let lines = lines.map(|node| format!("node {node}\n"));
+    write_user_file(&shell, &lines.collect::<String>());
+    (shell, tempfile::tempdir().unwrap())
+}
+
+fn write_user_file(shell: &Shell, text: &str) {
+    fs::create_dir_all(shell.file("config/quorlock")).unwrap();
+    fs::write(shell.file("config/quorlock/nodes.conf"), text).unwrap();
+}
+
 #[test]
 fn nodes_may_come_from_a_file_of_the_user_s_or_one_that_is_named() {
-    let shell = cluster();
-    let status = shell.quorlock(&["cluster", "status", "--json"]).json();
-    let nodes = status["nodes"].as_array().unwrap().iter();
-    let lines = nodes.map(|node| format!("node {}\n", node["url"].as_str().unwrap()));
-    fs::create_dir_all(shell.file("config/quorlock")).unwrap();
-    fs::write(
-        shell.file("config/quorlock/nodes.conf"),
-        lines.collect::<String>(),
-    )
-    .unwrap();
-    // Elsewhere no cluster was started.
-    let elsewhere = tempfile::tempdir().unwrap();
+    let (shell, elsewhere) = with_user_file();
     let run = |words: &[&str]| {
         let mut command = shell.command(words);
         Ended::of(command.current_dir(elsewhere.path()).output().unwrap())
     };
     let ended = run(&["run", "a", "-n", "--", "true"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for command in ["status", "doctor"] {
+        let ended = run(&[command, "--json"]);
+        assert_eq!(ended.json()["votes"], 3, "{command}: {}", ended.stderr);
+    }
+    let members = run(&["members", "--json"]).json();
+    assert_eq!(members["listed"], 3, "{members}");
+    let mut listener = shell.command(&["elect", "leader", "--listen"]);
+    listener.current_dir(elsewhere.path());
+    let mut listener = Process::start(&mut listener, &shell.file("listener")).unwrap();
+    listener.await_line("nobody leads");
     fs::write(elsewhere.path().join("none.conf"), "# none yet\n").unwrap();
     let ended = run(&["run", "--nodes-file", "none.conf", "a", "--", "true"]);
     assert_eq!(ended.code, Some(64), "not the user's file instead");
@@ -360,4 +375,30 @@ fn nodes_may_come_from_a_file_of_the_user_s_or_one_that_is_named() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn a_named_file_the_variable_and_a_cluster_above_come_before_the_user_s_file() {
+    let (shell, elsewhere) = with_user_file();
+    fs::write(shell.file("gone.conf"), "node 127.0.0.1:1\n").unwrap();
+    let gone = shell.file("gone.conf");
+    let file = ["--nodes-file", gone.to_str().unwrap()];
+    let code = |folder: &Path, variable: Option<&str>, flags: &[&str]| {
+        let words = [&["run", "a", "-n"][..], flags, &["--", "true"]].concat();
+        let mut command = shell.command(&words);
+        let variable = variable.map(|nodes| ("QUORLOCK_NODES", nodes));
+        let command = command.current_dir(folder).envs(variable);
+        Ended::of(command.output().unwrap()).code
+    };
+    let elsewhere = elsewhere.path();
+    assert_eq!(code(elsewhere, None, &[]), Some(0));
+    assert_eq!(code(elsewhere, Some("127.0.0.1:1"), &[]), Some(69));
+    assert_eq!(code(elsewhere, Some(""), &[]), Some(0), "as good as none");
+    assert_eq!(code(elsewhere, None, &file), Some(69));
+    let nodes = addresses(&shell).join(",");
+    assert_eq!(code(elsewhere, Some(nodes.as_str()), &file), Some(69));
+    assert_eq!(code(elsewhere, Some(nodes.as_str()), &[]), Some(0));
+    write_user_file(&shell, "node 127.0.0.1:1\n");
+    assert_eq!(code(elsewhere, None, &[]), Some(69));
+    assert_eq!(code(shell.path(), None, &[]), Some(0), "its cluster");
 }

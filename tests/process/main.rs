@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod agent;
+mod agent_bad_input;
 mod agent_clusters;
 mod agent_users;
 mod append_only;

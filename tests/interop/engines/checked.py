@@ -6,7 +6,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import Connection  # noqa: E402
+
 BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
+# What lock libraries release with.
+COMPARE_AND_DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
 
 class Skipped(Exception):
@@ -85,6 +90,34 @@ def waiting(server):
     server.ends(0, "run", "turn", "--wait", "20s", "--", "true")
     took = time.monotonic() - begun
     assert 1 < took < 3, f"a lock of 2 s was waited for {took} s"
+
+
+def through_an_agent(server):
+    """What a program takes through an agent is a lock for the commands, and the reverse."""
+    agent = server.command("agent", "--port", "0")
+    try:
+        line = next((line for line in agent.stdout if "find the agent under" in line), "")
+        assert line, f"the agent does not start: {agent.stderr.read()}"
+        link = Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2)
+        send = lambda *words: link.send([word.encode() for word in words])  # noqa: E731
+        take = lambda token: send("SET", "through", token, "NX", "PX", "60000")  # noqa: E731
+        give_back = lambda token: send("EVAL", COMPARE_AND_DELETE, "1", "through", token)  # noqa: E731
+        assert take("me")[0] == "+", "the agent takes no lock"
+        assert take("you") == ("$", None) and send("GET", "through") == ("$", b"me")
+        server.ends(BUSY, "run", "through", "-n", "--", "true")
+        assert send("PEXPIRE", "through", "90000") == (":", b"1")
+        left = int(send("PTTL", "through")[1])
+        # etcd counts whole seconds.
+        assert 80000 < left <= 93000, left
+        assert give_back("you") == (":", b"0") and give_back("me") == (":", b"1")
+        token, _ = server.ends(0, "acquire", "through", "--ttl", "60s", "-n")
+        assert take("me") == ("$", None), "held by a command"
+        server.ends(0, "release", "through", token.strip())
+        assert take("you")[0] == "+" and give_back("you") == (":", b"1")
+    finally:
+        agent.kill()
+        out, error = agent.communicate()
+    assert not any(secret in line + out + error for secret in server.secrets), "the agent shows the password"
 
 
 def main(system, checks):

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, through_an_agent, waiting  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
 
 
@@ -168,6 +168,7 @@ CHECKS = [
     ("one of forty at a time", exclusion),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("through an agent", through_an_agent),
     ("what cannot work", refused),
     ("members that die", killed),
     ("a user with few rights", logged_in),

@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, through_an_agent, waiting  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
 
 PASSWORD = "s3cr:/@t"
@@ -354,6 +354,7 @@ CHECKS = [
     ("a late write is refused", account),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("through an agent", through_an_agent),
     ("a server that dies", killed),
     ("connections that break", midway),
     ("what cannot work", refused),

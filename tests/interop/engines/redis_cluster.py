@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, says, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, says, through_an_agent, waiting  # noqa: E402
 from servers import Connection, eventually, free_port  # noqa: E402
 
 # Servers call a master dead after this time, and its replica follows it a little later.
@@ -406,6 +406,7 @@ CHECKS = [
     ("one of forty at a time", exclusion),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("through an agent", through_an_agent),
     ("what cannot work", refused),
     ("a user with few rights", logged_in),
     ("over TLS", encrypted),

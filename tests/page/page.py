@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from selenium.webdriver.chrome.service import Service
 PROGRAM, SCRATCH = sys.argv[1:]
 DIRECTORY = os.path.join(SCRATCH, "cluster")
 NAME = "<img src=x onerror=alert(1)>\n"
+UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
 passed = 0
 
 
@@ -65,6 +67,24 @@ def becomes(driver, what, selector, is_so, seconds=10):
     check(what, is_so(seen), seen)
 
 
+def time_left(text):
+    """The time in a text such as `restart delay, 1 min 3 s left`, in milliseconds; none where it has none."""
+    parts = re.findall(r"([\d.]+) (ms|s|min|h)\b", text)
+    return sum(float(number) * UNITS_MS[unit] for number, unit in parts) if parts else None
+
+
+def counts_down(driver, what, selector, index):
+    """A check that the time in a text of the page becomes less from look to look."""
+    until = time.monotonic() + 10
+    seen = []
+    while len(seen) < 3 and time.monotonic() < until:
+        left = [time_left(text) for text in texts(driver, selector)][index:index + 1]
+        if left not in ([], [None], seen[-1:]):
+            seen += left
+        time.sleep(0.1)
+    check(f"{what} counts down", len(seen) == 3 and seen[0] > seen[1] > seen[2], seen)
+
+
 def status_of(url, host=None):
     request = urllib.request.Request(url, headers={"Host": host} if host else {})
     try:
@@ -79,7 +99,7 @@ def wide(url, nodes):
     driver.get(url)
     states = "#nodes .node .state"
     becomes(driver, "five nodes serve", states, lambda seen: seen == ["serving"] * 5)
-    holder = subprocess.Popen([PROGRAM, "run", NAME, "--ttl", "2s", "--", "sleep", "60"],
+    holder = subprocess.Popen([PROGRAM, "run", NAME, "--ttl", "8s", "--", "sleep", "60"],
                               env=dict(os.environ, QUORLOCK_NODES=nodes))
     becomes(driver, "a lock is shown by its name, as text", "#locks td.name", lambda seen: seen == [NAME.replace("\n", "\\n")])
     check("a name is no markup", driver.execute_script("return document.images.length") == 0, "an image")
@@ -89,6 +109,7 @@ def wide(url, nodes):
     becomes(driver, "the lock is on four nodes", "#locks .votes .yes", lambda seen: len(seen) == 4)
     quorlock("cluster", "restart", "3", "--dir", DIRECTORY)
     becomes(driver, "a node that was started again has its restart delay", states, lambda seen: "restart delay" in seen[2])
+    counts_down(driver, "a restart delay", states, 2)
     becomes(driver, "a node serves behind its restart delay", states, lambda seen: seen == ["serving"] * 5, 60)
     holder.terminate()
     holder.wait()
@@ -130,12 +151,20 @@ def without_majority(url, nodes):
     driver.quit()
 
 
-def phone(url, light):
+def phone(url, light, nodes):
+    """With nodes, locks, holders and times that take room."""
+    names = ["short", "a-name-that-is-longer-than-a-phone-is-wide/" * 3, NAME]
+    for name in names:
+        quorlock("acquire", name, "--ttl", "5m", nodes=nodes)
     driver = browser(390, 844, "dark")
     driver.get(url)
     becomes(driver, "five nodes serve, on a phone", "#nodes .node .state", lambda seen: seen == ["serving"] * 5)
+    becomes(driver, "locks are shown on a phone", "#locks td.name", lambda seen: len(seen) == len(names))
+    becomes(driver, "each is on five nodes", "#locks .votes .yes", lambda seen: len(seen) == 5 * len(names))
+    counts_down(driver, "the time that a lock has left", "#locks td.left", 0)
+    filled = [texts(driver, selector) != [] for selector in ("#nodes .node", "#locks td.holder", "#charts path")]
     width = driver.execute_script("return document.documentElement.scrollWidth")
-    check("nothing is wider than a phone", width <= 390, width)
+    check("nothing is wider than a phone", all(filled) and width <= 390, (filled, width))
     dark = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     check("there is a dark page", dark != light, dark)
     driver.quit()
@@ -161,7 +190,7 @@ def main():
     nodes = ",".join(node["url"] for node in up["nodes"])
     driver, light = wide(up["page"], nodes)
     without_majority(up["page"], nodes)
-    phone(up["page"], light)
+    phone(up["page"], light, nodes)
     own_page(nodes)
     quorlock("cluster", "down", "--dir", DIRECTORY)
     becomes(driver, "a page that has no answer says so", "#verdict", lambda seen: "has no answer" in seen[0])

@@ -1,8 +1,10 @@
 //! Command lines: help that teaches, and mistakes that end with 64.
 
 use std::fs;
+use std::process::Command;
 
-use crate::shell::Shell;
+use crate::run::cluster;
+use crate::shell::{Ended, Shell};
 
 const RECEIPT: &str = "00112233445566778899aabbccddeeff";
 
@@ -157,6 +159,64 @@ fn man_pages_are_written_to_a_folder_that_is_made() {
     let ended = shell.quorlock(&["man", "made/man1/quorlock.1"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("cannot write man pages to"));
+}
+
+#[test]
+fn commands_need_no_locale() {
+    let shell = cluster();
+    let name = "gr\u{fc}n";
+    shell.succeed(&["acquire", name, "--ttl", "10m"]);
+    let help = shell.succeed(&["run", "--help"]);
+    assert!(help.is_ascii());
+    let locales: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("LC_ALL", "C")],
+        &[("LANG", "xx_XX.UTF-8"), ("LC_ALL", "")],
+        &[("LC_ALL", "de_DE@euro")],
+    ];
+    for locale in locales {
+        let say = |words: &[&str]| {
+            let mut command = shell.command(words);
+            for variable in ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"] {
+                command.env_remove(variable);
+            }
+            Ended::of(command.envs(locale.iter().copied()).output().unwrap())
+        };
+        assert_eq!(say(&["run", "--help"]).stdout, help, "{locale:?}");
+        let held = say(&["who", name]);
+        let begins = format!("'{name}' is held: 3 of 3");
+        assert!(held.stdout.starts_with(&begins), "{}", held.stdout);
+        let busy = say(&["run", name, "-n", "--", "true"]);
+        assert_eq!(busy.code, Some(75), "{locale:?}: {}", busy.stderr);
+        assert!(busy.stderr.contains(name), "{}", busy.stderr);
+    }
+}
+
+/// The completions for a shell, as it reads them, and nothing is wrong with them.
+fn assert_read(program: &str, flag: &str, words: &[&str]) {
+    let shell = Shell::new();
+    let text = shell.succeed(&["completions", program]);
+    for word in words {
+        assert!(text.contains(word), "{program}: {word}");
+    }
+    let file = shell.file(program);
+    fs::write(&file, text).unwrap();
+    let checked = Command::new(program).arg(flag).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn bash_can_read_its_completions() {
+    assert_read("bash", "-n", &["quorlock", "force-release", "--hold-back"]);
+}
+
+#[test]
+#[ignore = "needs zsh and fish"]
+fn other_shells_can_read_their_completions() {
+    let words = ["quorlock", "force-release", "hold-back"];
+    assert_read("zsh", "-n", &words);
+    assert_read("fish", "--no-execute", &words);
 }
 
 #[test]

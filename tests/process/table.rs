@@ -192,6 +192,19 @@ fn keys_kill_and_restart_nodes_and_the_terminal_is_given_back() {
 }
 
 #[test]
+fn a_table_needs_no_locale() {
+    let shell = Shell::new();
+    let mut session = on_terminal(&shell, &format!("LANG= LC_ALL=C {UP}"));
+    await_nodes(&shell, &session);
+    session.types("1");
+    await_screen(&session, &["> 1  serving"]);
+    session.types("q");
+    session.ends_with(0);
+    restored(&session);
+    assert!(session.output().is_ascii(), "a terminal may show no more");
+}
+
+#[test]
 fn a_node_that_hangs_holds_up_neither_the_table_nor_its_end() {
     let shell = Shell::new();
     let mut session = on_terminal(&shell, UP);

@@ -97,7 +97,7 @@ fn compare(options: &Options, ours: &Path, peer: &Path, cores: Cores) -> Result<
     let scratch = tempfile::tempdir_in(&out).doing("making a scratch folder")?;
     let environment = Environment::look(scratch.path(), ours, peer, cores)?;
     println!("{}\n\n{}", environment.line(), report::HEADER);
-    let mut rows = Vec::new();
+    let (mut rows, mut text) = (Vec::new(), String::new());
     for workload in workload::all() {
         if !options.wants(&workload) {
             continue;
@@ -117,11 +117,13 @@ fn compare(options: &Options, ours: &Path, peer: &Path, cores: Cores) -> Result<
         };
         println!("{}", row.line());
         rows.push(row);
+        // A run that is interrupted leaves what it has measured.
+        text = report::write(&out, &environment, &rows)?;
     }
     if rows.is_empty() {
         return Err(Failure::new("no workload has such a name"));
     }
-    report::write(&out, &environment, &rows)
+    Ok(text)
 }
 
 /// Runs a program with its syncs delayed, and ends as it does.

@@ -74,7 +74,10 @@ fn run(options: &Options) -> Result<String, Failure> {
     let mut texts = Vec::new();
     for peer in &options.peers {
         if Command::new(peer).arg("--version").output().is_err() {
-            println!("skipped: {} is not installed", peer.display());
+            println!(
+                "not compared with {}, which is not installed",
+                peer.display()
+            );
             continue;
         }
         texts.push(compare(options, &ours, peer, cores)?);

@@ -41,12 +41,16 @@ pub(super) async fn run(
     };
     let login = checked.login.as_deref();
     let status = agent.probe().await.pop().map(|status| status.state);
-    if let Some(NodeState::DoesNotVote(cause)) = status
-        && let Some(failure) = steps.not_let_in(login.unwrap_or("a client without a login"), &cause)
-    {
-        return Err(failure);
+    let mut is_let_in = true;
+    if let Some(NodeState::DoesNotVote(cause)) = status {
+        let who = login.unwrap_or("a client without a login");
+        if let Some(failure) = steps.not_let_in(who, &cause) {
+            return Err(failure);
+        }
+        // Why it takes no lock is said below.
+        is_let_in = false;
     }
-    if let Some(login) = login {
+    if let Some(login) = login.filter(|_| is_let_in) {
         steps.done("logged-in", &format!("lets {login} log in"));
     }
     let request = || agent.lock(&name).ttl(TTL).wait(Wait::None);

@@ -260,7 +260,9 @@ impl Locking {
                 self.stage = Stage::Releasing(own);
                 let known = (world.known).longest(world.now, std::slice::from_ref(&name));
                 world.known.forget(&name);
-                Next::Ask(release(name.into(), token, self.lasts.max(known)))
+                // Another agent, or LOCK.EXTEND, may have given it longer than is known here.
+                let lasts = self.lasts.max(known).max(Some(OWED_LEAST));
+                Next::Ask(release(name.into(), token, lasts))
             }
         }
     }
@@ -361,6 +363,9 @@ fn not_acquired(error: &AcquireError) -> Next {
         left.unwrap_or(Reply::Nil),
     ]))
 }
+
+/// For how long a release by its command is owed at least.
+const OWED_LEAST: Duration = Duration::from_secs(3600);
 
 /// A number that no client says.
 pub(crate) fn number(number: u64) -> Reply {

@@ -227,12 +227,10 @@ impl Request {
             let holders = names.map(|name| holder.filter(|_| name == at));
             self.run(holders, Purpose::Question, world)
         };
-        let (long, short) = (Duration::from_secs(60), Duration::from_millis(1));
         let other = holder.without_attempt();
-        let refused = execute(Some((other, long))).ok()?;
+        let refused = execute(Some((other, SOME_TIME))).ok()?;
         // What is told of the time that is left has to be read.
-        let depends = execute(Some((other, short))).as_ref() != Ok(&refused);
-        if depends || refused.change != Change::None {
+        if refused.reads_end || refused.change != Change::None {
             return None;
         }
         let Ok(Executed {
@@ -242,7 +240,8 @@ impl Request {
         else {
             return None;
         };
-        let is_try = execute(Some((&own, long))).is_ok_and(|again| again.change == Change::None);
+        let is_try =
+            execute(Some((&own, SOME_TIME))).is_ok_and(|again| again.change == Change::None);
         is_try.then_some(refused.reply)
     }
 
@@ -253,20 +252,18 @@ impl Request {
         let known = names.map(|name| world.known.token(world.now, name).cloned());
         let known: Vec<Option<Token>> = known.collect();
         let held = known.iter().flatten().count();
-        let mut execute = |left| {
-            let holders = known.iter().map(|token| {
-                token.as_ref().map(|token| Holder {
-                    by: HeldBy::One(token.without_attempt()),
-                    left: Some(left),
-                })
-            });
-            self.run(holders, Purpose::Question, world)
-        };
-        let executed = execute(Duration::from_secs(60));
-        // How long they last is not known here: what depends on that has to be read.
-        let depends = held > 0 && executed != execute(Duration::from_millis(1));
-        match executed {
-            Ok(executed) if !depends && executed.change.is_conditional(known.len(), held) => {
+        let holders = known.iter().map(|token| {
+            token.as_ref().map(|token| Holder {
+                by: HeldBy::One(token.without_attempt()),
+                left: Some(SOME_TIME),
+            })
+        });
+        match self.run(holders, Purpose::Question, world) {
+            // How long they last is not known here: what depends on that has to be read.
+            Ok(executed)
+                if !(held > 0 && executed.reads_end)
+                    && executed.change.is_conditional(known.len(), held) =>
+            {
                 self.take_step(executed.reply, executed.change, &known, world)
             }
             _ => self.read(Vec::new()),
@@ -474,6 +471,9 @@ fn holders(
         })
     })
 }
+
+/// How long a lock is taken to last where that does not matter.
+const SOME_TIME: Duration = Duration::from_secs(60);
 
 /// Releases a lock that nodes may keep for so long, if that is known: for so long it is owed to those that are away.
 pub(crate) fn release(name: LockName, token: Token, lasts: Option<Duration>) -> Call {

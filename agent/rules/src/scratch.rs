@@ -3,6 +3,7 @@
 //! Invariant: between two requests it is empty. Only the scripts that were loaded stay.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorlock_clock::saturated;
@@ -26,6 +27,8 @@ pub(crate) struct Executed {
     /// What its caller is told once the step is taken.
     pub(crate) reply: Reply,
     pub(crate) change: Change,
+    /// It has asked how long its locks last, so that another time may have come to something else.
+    pub(crate) reads_end: bool,
 }
 
 /// A key of a request, and what is taken for its state.
@@ -106,7 +109,8 @@ impl Scratch {
         keys: &[Key<'_>],
     ) -> Result<Executed, Reply> {
         let now = Moment { node: NOW, wall_us };
-        self.effects.script_guard = guard(commands, purpose);
+        let reads_end = Arc::new(AtomicBool::new(false));
+        self.effects.script_guard = Some(guard(commands, purpose, &reads_end));
         if !keys.iter().all(|key| self.load(now, key)) {
             self.clear(now);
             return Err(Reply::Error(not_a_lock(
@@ -127,6 +131,7 @@ impl Scratch {
         let mut refusal = None;
         for command in &commands.all {
             let arguments: Vec<&[u8]> = command.iter().map(|one| &one[..]).collect();
+            note_end(&arguments, &reads_end);
             let reply = match Command::parse(&arguments) {
                 Ok(command) => self.run(now, &caller, &command),
                 Err(error) => Reply::Error(error),
@@ -150,6 +155,7 @@ impl Scratch {
         Ok(Executed {
             reply,
             change: change?,
+            reads_end: reads_end.load(Ordering::Relaxed),
         })
     }
 
@@ -284,14 +290,33 @@ impl Scratch {
 }
 
 /// What is asked before each command of a script. A script that is only tried calls nothing: what it is refused is no refusal.
-fn guard(commands: &Commands, purpose: Purpose) -> Option<CommandGuard> {
-    let guard = commands.script_guard.clone()?;
-    Some(match purpose {
-        Purpose::Call => guard,
-        Purpose::Question => {
-            CommandGuard::new(move |arguments, _| guard.refuses(arguments, Purpose::Question))
-        }
+fn guard(commands: &Commands, purpose: Purpose, reads_end: &Arc<AtomicBool>) -> CommandGuard {
+    let (guard, reads_end) = (commands.script_guard.clone(), Arc::clone(reads_end));
+    CommandGuard::new(move |arguments, asked| {
+        note_end(arguments, &reads_end);
+        let asked = match purpose {
+            Purpose::Call => asked,
+            Purpose::Question => purpose,
+        };
+        guard.as_ref()?.refuses(arguments, asked)
     })
+}
+
+/// Notes a command whose reply, or whose effect, depends on how long a key lasts.
+fn note_end(arguments: &[&[u8]], reads_end: &AtomicBool) {
+    let is_one_of = |names: &[&str]| {
+        let name = arguments.first().copied().unwrap_or_default();
+        names
+            .iter()
+            .any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+    };
+    // With NX, XX, GT or LT.
+    let has_condition = arguments.len() > 3;
+    if is_one_of(&["TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"])
+        || has_condition && is_one_of(&["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"])
+    {
+        reads_end.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a key that lasts so long is given on the scratch keyspace: nodes count in milliseconds.

@@ -9,7 +9,7 @@ use quorlock_client_rules::outcome::{AcquireError, ExtendError, Release};
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
 use quorlock_client_rules::wait::Wait;
 use quorlock_clock::ClientInstant;
-use quorlock_engine::Reply;
+use quorlock_engine::{Purpose, Reply};
 
 use super::{Request, Stage, release};
 use crate::change::Change;
@@ -102,10 +102,14 @@ impl Request {
         world: &mut Surroundings<'_>,
     ) -> Next {
         // Whose attempt it was may have been told that it failed, by another agent that still owes its release: libraries
-        // take a lock again that they find held under their own token.
+        // take a lock again that they find held under their own token. So may who was told here that it has it, if it tried to release
+        // it there since: who takes it where it is free does not count on having it.
         let mut names = self.name.parts().iter();
         let is_known = names.all(|name| world.known.token(world.now, name) == Some(&token));
-        let new_token = match is_known {
+        let free = self.name.parts().iter().map(|_| None);
+        let if_free = self.run(free, Purpose::Question, world);
+        let takes = if_free.is_ok_and(|it| matches!(it.change, Change::Acquire(..)));
+        let new_token = match is_known && !takes {
             true => None,
             false => token.next_attempt(world.random),
         };

@@ -153,6 +153,47 @@ fn a_release_that_is_owed_for_a_try_does_not_free_what_was_extended_through_anot
 }
 
 #[test]
+fn who_takes_a_lock_again_has_it_under_a_new_attempt_through_any_agent() {
+    let mut agents = agents();
+    let take = [
+        "EVAL",
+        "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end \
+         return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])",
+        "1",
+        "a",
+        "me",
+        "9000",
+    ];
+    assert_eq!(agents.send(0, &take), Reply::Ok);
+    let first = agents.stored("a").unwrap();
+    // Another agent may owe the release of that one by now.
+    assert_eq!(agents.send(0, &take), Reply::Integer(1));
+    let second = agents.stored("a").unwrap();
+    assert_ne!(second, first);
+    assert_eq!(token(&agents, "a").as_deref(), Some("me"));
+    // Who extends what it counts on having keeps its attempt.
+    assert_eq!(agents.send(0, &["PEXPIRE", "a", "8000"]), Reply::Integer(1));
+    assert_eq!(agents.stored("a").unwrap(), second);
+}
+
+#[test]
+fn what_depends_on_how_long_a_lock_lasts_is_decided_by_what_the_nodes_say() {
+    let mut agents = agents();
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "600000"]);
+    for (condition, is_freed) in [
+        ("redis.call('pttl', KEYS[1]) > 100000", false),
+        ("redis.call('ttl', KEYS[1]) > 100", false),
+        ("redis.call('pexpire', KEYS[1], 300000, 'GT') == 0", false),
+        ("redis.call('pttl', KEYS[1]) < 100000", true),
+    ] {
+        let script = format!("if {condition} then return 0 end return redis.call('del', KEYS[1])");
+        let reply = agents.send(0, &["EVAL", &script, "1", "a"]);
+        assert_eq!(reply, Reply::Integer(i64::from(is_freed)), "{condition}");
+        assert_eq!(token(&agents, "a").is_none(), is_freed, "{condition}");
+    }
+}
+
+#[test]
 fn of_callers_at_several_agents_one_gets_the_lock() {
     let mut agents = agents();
     for round in 0..50 {

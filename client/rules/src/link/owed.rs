@@ -43,9 +43,12 @@ impl Link {
     pub(super) fn released(&mut self, now: ClientInstant, request: &Request, answer: &NodeRelease) {
         let at = match answer {
             NodeRelease::Not(cause) => {
-                let delay = meaning::passes_after(cause).unwrap_or(DEFERRED_LEAST);
-                // Asked again after a second at the latest, in case the delay ended otherwise.
-                now.after(delay.clamp(DEFERRED_LEAST, DELAY_MEMORY))
+                now.after(match meaning::passes_after(cause) {
+                    // Asked again after a second at the latest, in case the delay ended otherwise.
+                    Some(delay) => delay.clamp(DEFERRED_LEAST, DELAY_MEMORY),
+                    // Somebody has to change something on the node, and thousands may be owed to it.
+                    None => REFUSED_AGAIN,
+                })
             }
             _ => {
                 let identity = self.identity().and_then(|identity| identity.as_ref().ok());
@@ -104,4 +107,6 @@ fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) 
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
 }
 
+/// When a node is asked again that has refused a release.
+const REFUSED_AGAIN: Duration = Duration::from_secs(5);
 pub(super) const DEFERRED_LEAST: Duration = Duration::from_millis(100);

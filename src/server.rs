@@ -74,8 +74,8 @@ fn serve(
     let log_filter = start_log(&config)?;
     let pid = std::process::id();
     tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));
-    for notice in config.notices() {
-        tracing::warn!("{notice}");
+    for line in config.notice_lines() {
+        tracing::warn!("{line}");
     }
     let is_supervised = matches!(config.supervised, Supervised::Systemd | Supervised::Auto);
     let pid_path = config

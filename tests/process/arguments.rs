@@ -47,7 +47,7 @@ fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
         &["server", "not-there.conf"],
         &["server", "bad.conf"],
         &["server", "unknown.conf"],
-        &["server", "debian.conf"],
+        &["server", "sharded.conf"],
         &["server", "--port", "0", "--include", "not-there.conf"],
         &["extend", "a"],
         &["release", "a", "b", "c"],
@@ -80,7 +80,7 @@ fn mistakes_of_nodes_tools_and_experiments_are_usage_errors() {
     for (name, text) in [
         ("bad.conf", "port many\n"),
         ("unknown.conf", "port 0\nnonsense yes\n"),
-        ("debian.conf", "port 0\ndaemonize yes\n"),
+        ("sharded.conf", "port 0\ncluster-enabled yes\n"),
     ] {
         fs::write(shell.file(name), text).unwrap();
     }

@@ -39,6 +39,7 @@ mod many_starts;
 mod members;
 mod passwords;
 mod prefix;
+mod redis_conf;
 mod refusals;
 mod relay;
 mod relocation;

@@ -31,7 +31,7 @@ pub(super) type Show = fn(&Config) -> String;
 enum Treatment {
     /// A node does what it says.
     Used { set: Set, show: Show },
-    /// Accepted with any value, without effect, with one notice.
+    /// Accepted with any value, without effect, with a notice.
     Inert,
     /// The same with a value that is checked and kept, under the name of the row that holds the value.
     Kept { kind: Kind, holder: &'static str },
@@ -215,6 +215,14 @@ impl Directive {
     /// Whether its value is kept and has no effect.
     pub fn is_kept(&self) -> bool {
         matches!(self.treatment, Treatment::Kept { .. })
+    }
+
+    /// Whether no value of it has an effect.
+    pub(super) fn is_inert(&self) -> bool {
+        matches!(
+            self.treatment,
+            Treatment::Inert | Treatment::InertFamily | Treatment::Kept { .. }
+        )
     }
 
     /// Whether some or all values of it keep a node from starting.

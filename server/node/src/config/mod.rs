@@ -18,6 +18,7 @@ mod file;
 mod first_try;
 mod immutable;
 mod kept;
+mod notice;
 mod password;
 mod range;
 mod redis;
@@ -35,7 +36,6 @@ mod value;
 mod warning;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,6 +54,7 @@ pub use diagnostics::{Latency, Percentile};
 pub use directive::Directive;
 pub use error::{ConfigError, Origin, Problem};
 pub use file::words;
+pub use notice::Notice;
 pub use password::Password;
 pub use settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
@@ -218,15 +219,6 @@ pub trait Files {
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Something the operator should read once, at start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// The directive it is about, lower case.
-    pub directive: String,
-    /// What to know about it, without the name.
-    pub text: String,
-}
-
 impl Config {
     /// What a node with this configuration listens on, as Redis shows it.
     pub(crate) fn listeners(&self, port: u16) -> Vec<String> {
@@ -269,7 +261,12 @@ impl Config {
         let directive = name.to_ascii_lowercase();
         self.notices.retain(|notice| notice.directive != directive);
         if let Some(text) = notice {
-            self.notices.push(Notice { directive, text });
+            let is_inert = catalogue::named(name).is_some_and(Directive::is_inert);
+            self.notices.push(Notice {
+                directive,
+                text,
+                is_inert,
+            });
         }
     }
 
@@ -301,6 +298,11 @@ impl Config {
     /// What the operator should read at start: directives without effect, and unsafe choices.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// The same as the lines of a log, one for all directives without effect.
+    pub fn notice_lines(&self) -> Vec<String> {
+        notice::lines(&self.notices)
     }
 }
 
@@ -374,11 +376,5 @@ impl Default for Config {
             users: ConfiguredUsers::default(),
             notices: Vec::new(),
         }
-    }
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.directive, self.text)
     }
 }

@@ -1,6 +1,6 @@
 //! Directives of Redis that a node knows of and does not carry out.
 //!
-//! A redis.conf that sets one of `INERT` starts, and the operator reads one line about it; a name that
+//! A redis.conf that sets some of `INERT` starts, and the operator reads one line about all of them; a name that
 //! ends with `*` stands for all that begin so. `FIXED` are those where a node does exactly one of the
 //! possible things: anything else gets a notice, or is refused where accepting it would be unsafe (a
 //! password that is not checked) or untrue (a replica). CONFIG GET shows for each single name what a node
@@ -25,10 +25,11 @@ pub(super) const FIXED: &[Directive] = &[
         "no",
         "messages go to logfile or standard output",
     ),
-    Directive::fixed_or_refused(
+    Directive::fixed_with_notice(
         "daemonize",
         "no",
-        "a node stays in the foreground; let systemd, a container or '&' put it into the background",
+        "a node stays in the foreground, and this process is the node; let a supervisor run it, such as systemd (Type=notify, \
+         with --supervised systemd) or a container, or put '&' behind the command",
     ),
     Directive::fixed_or_refused(
         "replicaof",

@@ -303,15 +303,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("dir ''", "argument must be a path"),
     ("hz", "wrong number of arguments"),
     (
-        "daemonize yes",
-        "a node runs with 'daemonize no' only: a node stays in the foreground",
-    ),
-    (
         "maxmemory-policy allkeys-lru",
         "evicting a key would take a lock from its holder",
     ),
     ("replicaof 10.0.0.1 6379", "must be independent"),
-    ("cluster-enabled yes", "Redlock needs independent nodes"),
+    (
+        "cluster-enabled yes",
+        "a node runs with 'cluster-enabled no' only: Redis Cluster shards",
+    ),
     ("tls-protocols TLSv1.1", "it is broken (RFC 8996)"),
     ("tls-key-file-pass secret", "where it is not encrypted"),
     ("unixsocketperm 788", "an octal number"),
@@ -437,16 +436,21 @@ fn unsafe_choices_are_said_aloud() {
 #[test]
 fn a_later_line_takes_back_what_would_be_refused() {
     for text in [
+        "cluster-enabled yes\ncluster-enabled no",
         "daemonize yes\ndaemonize no",
         "replicaof h 1\nport 7\nREPLICAOF no one",
     ] {
         assert_eq!(from_text(text.as_bytes()).unwrap().notices(), [], "{text}");
     }
-    let error = refusal("port 1\ndaemonize yes\ntls-port 1\nport 2");
-    assert!(error.contains("at line 2\n>>> 'daemonize yes'"), "{error}");
-    assert!(refusal("daemonize no\ndaemonize yes").contains("at line 2"));
+    let error = refusal("port 1\ncluster-enabled yes\ntls-port 1\nport 2");
+    assert!(
+        error.contains("at line 2\n>>> 'cluster-enabled yes'"),
+        "{error}"
+    );
+    let later = refusal("cluster-enabled no\ncluster-enabled yes");
+    assert!(later.contains("at line 2"));
     // Mistakes are not taken back.
-    assert!(refusal("daemonize yes\nport x").contains("at line 2\n>>> 'port x'"));
+    assert!(refusal("cluster-enabled yes\nport x").contains("at line 2\n>>> 'port x'"));
 }
 
 #[test]

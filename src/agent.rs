@@ -26,6 +26,7 @@ use crate::exit_code::Failure;
 use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
 use crate::output::Format;
 use crate::runtime;
+use crate::server::systemd::{Report, Says};
 use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
 use crate::tls_options::TlsFlags;
 
@@ -154,12 +155,16 @@ async fn serve(
     reread: impl Fn() -> String,
 ) -> Result<ExitCode, Failure> {
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::failed)?;
+    let report = Report::begin(&agent, Says::EndAlone);
     let mut end = pin!(until_end(agent, signals, false));
     let mut ready = pin!(announce_ready(nodes));
     let mut is_announced = false;
     loop {
         tokio::select! {
-            end = &mut end => return end,
+            end = &mut end => {
+                report.end().await;
+                return end;
+            }
             () = &mut ready, if !is_announced => is_announced = true,
             _ = hangup.recv() => tracing::warn!("Received SIGHUP: {}", reread()),
         }

@@ -7,6 +7,7 @@
 mod log_file;
 mod log_line;
 pub(crate) mod supervision;
+pub(crate) mod systemd;
 
 use std::ffi::OsString;
 use std::io;
@@ -30,7 +31,8 @@ use crate::output::{self, Format};
 use crate::runtime;
 use log_file::LogFile;
 use log_line::LogLine;
-use supervision::{PidFile, notify_ready};
+use supervision::PidFile;
+use systemd::{Report, Says};
 
 /// Runs a node; `words` are a configuration file and directives, in Redis's grammar.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
@@ -78,6 +80,7 @@ fn serve(
         tracing::warn!("{line}");
     }
     let is_supervised = matches!(config.supervised, Supervised::Systemd | Supervised::Auto);
+    let says = Says::All(config.supervised_ready);
     let pid_path = config
         .pidfile
         .as_ref()
@@ -106,10 +109,12 @@ fn serve(
             tracing::info!("Listening on {}", path.display());
         }
         let _pid_file = pid_path.and_then(PidFile::create);
-        if is_supervised {
-            notify_ready();
+        let report = is_supervised.then(|| Report::begin(&node, says));
+        let code = until_end(node, signals, has_log_file).await;
+        if let Some(report) = report {
+            report.end().await;
         }
-        until_end(node, signals, has_log_file).await
+        code
     })
 }
 

@@ -35,6 +35,7 @@ pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
     StateWatch, Value, adopt, init, mark_restored, release, require_directory,
 };
+pub use runtime::heartbeat::Heartbeat;
 pub use quorlock_engine::{CommandGuard, ErrorReply, Purpose, REDIS_VERSION, Reply};
 pub use quorlock_node::core::upstream::{
     PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,

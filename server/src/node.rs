@@ -35,6 +35,7 @@ pub use value::Value;
 
 use crate::config::Config;
 use crate::node::call::ConnectionPool;
+use crate::runtime::heartbeat::Heartbeat;
 use crate::runtime::in_process::InProcess;
 pub use quorlock_node::core::commit::Failure;
 use quorlock_node::core::state::NodeState;
@@ -65,6 +66,7 @@ pub struct Node {
     in_process: Arc<InProcess>,
     calls: ConnectionPool,
     states: Box<StateWatch>,
+    heartbeat: Heartbeat,
     supervisor: Option<JoinHandle<()>>,
 }
 
@@ -171,6 +173,11 @@ impl Node {
     /// A watch of what it is doing, for other tasks and for the time after this node.
     pub fn watch(&self) -> StateWatch {
         StateWatch::clone(&self.states)
+    }
+
+    /// What asks its threads whether they go on, for a watchdog.
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.heartbeat.clone()
     }
 
     /// Whether it serves locks now: not in its restart delay, and not once it stops or has failed.

@@ -15,6 +15,7 @@ pub(crate) mod alarm;
 mod client_stream;
 pub(crate) mod descriptors;
 pub(crate) mod half_closed;
+pub(crate) mod heartbeat;
 pub(crate) mod in_process;
 pub(crate) mod inbox;
 pub(crate) mod listener;

@@ -1,5 +1,4 @@
-//! What tells other programs of the node: its pid file, and the notice to systemd that it accepts
-//! connections (the directives `pidfile` and `supervised`).
+//! What tells other programs of the node: its pid file, and the way to systemd (the directives `pidfile` and `supervised`).
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -87,12 +87,18 @@ pub(crate) fn notify_status(status: &str) {
     notify(&format!("STATUS={}\n", status.replace('\n', " ")));
 }
 
-fn notify(text: &str) {
+/// Sends lines in the form of sd_notify(3), if systemd has started the process. That it does not take them is said once.
+pub(super) fn notify(text: &str) {
+    static IS_LOST: AtomicBool = AtomicBool::new(false);
     let Some(name) = env::var_os("NOTIFY_SOCKET") else {
         return;
     };
-    if let Err(error) = send(&name, text) {
-        let text = text.trim_end();
+    let sent = send(&name, text);
+    let was_lost = IS_LOST.swap(sent.is_err(), Ordering::Relaxed);
+    if let Err(error) = sent
+        && !was_lost
+    {
+        let text = text.trim_end().replace('\n', " ");
         tracing::warn!("cannot send {text} to systemd: {error}");
     }
 }

@@ -59,6 +59,7 @@ mod server;
 mod sharding;
 mod shell;
 mod status;
+mod systemd;
 mod table;
 mod table_faults;
 mod terminal;

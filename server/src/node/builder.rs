@@ -156,7 +156,7 @@ impl NodeBuilder {
         let supervisor =
             threads::spawn(|| self.plan(), ready, sender).map_err(StartError::Thread)?;
         match started.await {
-            Ok(Ok((unwanted, address, in_process))) => {
+            Ok(Ok((unwanted, address, in_process, heartbeat))) => {
                 let node = unwanted.take();
                 Ok(Node {
                     states: Box::new(StateWatch::of(&node, outcome)),
@@ -165,6 +165,7 @@ impl NodeBuilder {
                     address,
                     calls: ConnectionPool::new(Arc::clone(&in_process)),
                     in_process,
+                    heartbeat,
                     supervisor: Some(supervisor),
                 })
             }

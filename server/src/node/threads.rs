@@ -15,6 +15,7 @@ use crate::node::Outcome;
 use crate::node::start::{Opened, Started, TlsListeners, start};
 use crate::runtime::descriptors::DescriptorShare;
 use crate::runtime::half_closed::HalfClosed;
+use crate::runtime::heartbeat::Heartbeat;
 use crate::runtime::in_process::InProcess;
 use crate::runtime::inbox::{Inbox, InboxItem};
 use crate::runtime::listener;
@@ -33,8 +34,9 @@ use quorlock_node::start::{Begun, StartError, StartPlan, StopMark};
 /// What the builder learns once the node answers.
 pub(crate) type Ready = oneshot::Sender<Result<Answering, StartError>>;
 
-/// A node that answers, the first address that it listens on, and the way to it from within this process.
-pub(crate) type Answering = (Unwanted, std::net::SocketAddr, Arc<InProcess>);
+/// A node that answers, the first address that it listens on, the way to it from within this process, and what asks its threads
+/// whether they go on.
+pub(crate) type Answering = (Unwanted, std::net::SocketAddr, Arc<InProcess>, Heartbeat);
 
 /// A node that nobody has taken yet. Dropped, it stops: whoever started it has not waited for it.
 pub(crate) struct Unwanted(Option<Arc<NodeState>>);
@@ -123,9 +125,11 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         let address = first_address(&listeners, tls.as_ref(), socket.as_ref());
         let mut acceptors = threads.accept(listeners, tls, socket);
         let in_process = Arc::clone(&threads.in_process);
+        let keeper = runtime.handle().clone();
+        let heartbeat = Heartbeat::new(Arc::clone(&node), keeper, threads.inboxes.clone());
         let unwanted = Unwanted(Some(Arc::clone(&node)));
         // Without a receiver it is dropped here, and else where its receiver is.
-        let _ = ready.send(address.map(|address| (unwanted, address, in_process)));
+        let _ = ready.send(address.map(|address| (unwanted, address, in_process, heartbeat)));
         let lived = tokio::select! {
             lived = maintenance_task::run(&node, &mut maintenance) => lived,
             failure = acceptors_failed(&node, &mut acceptors) => Err(failure),

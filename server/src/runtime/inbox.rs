@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use mio::{Registry, Token, Waker};
+use tokio::sync::oneshot;
 
 use crate::runtime::client_stream::ClientStream;
 use quorlock_node::core::clients::Client;
@@ -21,6 +22,8 @@ pub(crate) enum InboxItem {
     Connection(Handover),
     /// Something for its event loop.
     Message(Message),
+    /// Somebody wants to know whether it comes to what is sent to it.
+    Question(oneshot::Sender<()>),
 }
 
 /// A connection on its way to its worker; its client is counted already.

@@ -155,6 +155,10 @@ impl Worker {
             match incoming {
                 InboxItem::Connection(handover) => self.open(handover, now_raw),
                 InboxItem::Message(message) => self.event_loop.receive(message, now_raw),
+                InboxItem::Question(answer) => {
+                    // Who asked may have given up.
+                    let _ = answer.send(());
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ mod immutable;
 mod kept;
 mod notice;
 mod password;
+mod process;
 mod range;
 mod redis;
 mod rewrite;
@@ -58,7 +59,7 @@ pub use notice::Notice;
 pub use password::Password;
 pub use settings::{
     AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
-    RestartDelayReply, Supervised,
+    RestartDelayReply, Supervised, SupervisedReady,
 };
 pub(crate) use tls::is_of_tls;
 pub use tls::{ClientCertificates, Tls, TlsProtocols};
@@ -149,6 +150,8 @@ pub struct Config {
     pub pidfile: Option<PathBuf>,
     /// Who is told that the node is ready.
     pub supervised: Supervised,
+    /// When it is.
+    pub supervised_ready: SupervisedReady,
     /// How long a stop may take before clients are cut off.
     pub shutdown_timeout: Duration,
     /// What to do in an empty directory.
@@ -350,6 +353,7 @@ impl Default for Config {
             logfile: None,
             pidfile: None,
             supervised: Supervised::No,
+            supervised_ready: SupervisedReady::Listening,
             shutdown_timeout: Duration::from_secs(10),
             first_start: FirstStart::Auto,
             restart_delay: RestartDelay::Auto,

@@ -62,6 +62,20 @@ impl Supervised {
     ];
 }
 
+/// When the node counts as ready (`supervised-ready`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SupervisedReady {
+    /// Once it listens, also during a restart delay.
+    Listening,
+    /// Once it serves locks.
+    Serving,
+}
+
+impl SupervisedReady {
+    pub(super) const NAMES: &'static [(&'static str, Self)] =
+        &[("listening", Self::Listening), ("serving", Self::Serving)];
+}
+
 /// What a node does in an empty directory that `quorlock node init` did not create (`first-start`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstStart {

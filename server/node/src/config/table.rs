@@ -18,7 +18,7 @@ use super::value::{
     events, integer, label, lock_patterns, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Problem, bind, password, scripts, users};
+use super::{Problem, bind, password, process, scripts, users};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -350,10 +350,11 @@ pub(super) const USED: &[Directive] = &[
         "supervised",
         "no",
         "`no`, `auto`, `systemd`",
-        "Tell systemd when the node is ready.",
+        "Tell systemd when the node is ready, what it does, and that it is alive.",
         |c, v| one_of(Supervised::NAMES, one(v)?).map(|who| c.supervised = who),
         |c| name_of(Supervised::NAMES, &c.supervised).to_owned(),
     ),
+    process::SUPERVISED_READY,
     Directive::used(
         "shutdown-timeout",
         "10",

@@ -18,6 +18,8 @@ pub enum LogEvent {
     /// Segments no longer needed are to be removed, and the next one is to be made where one is wanted ahead. Whoever is here
     /// needs it in any case, and hears of the end of it.
     Prepare(Option<Done>),
+    /// Somebody wants to know whether the log thread comes to its events.
+    Question(Done),
     /// A test has moved the clock.
     TimeMoved,
     /// The log thread is to end.

@@ -60,6 +60,7 @@ impl LogSchedule {
         match event {
             LogEvent::SyncSoon => self.is_sync_asked_for = true,
             LogEvent::Prepare(done) => self.segment.get_or_insert_default().extend(done),
+            LogEvent::Question(answer) => answer(),
             LogEvent::Stop => self.is_stopping = true,
             // Requests and time are looked at in any case.
             LogEvent::Commit | LogEvent::TimeMoved => {}

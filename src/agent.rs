@@ -27,7 +27,7 @@ use crate::lock_options::{NodeOptions, VoteOptions, remark_on_failover};
 use crate::output::Format;
 use crate::runtime;
 use crate::server::systemd::{Report, Says};
-use crate::server::{in_flags, invocation, listen, start_log, supervision, until_end};
+use crate::server::{in_flags, invocation, listen, log_file, start_log, supervision, until_end};
 use crate::tls_options::TlsFlags;
 
 /// Arguments of `quorlock agent`.
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let list = arguments.nodes.clusters()?.only(AGENT)?;
     let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
     remark_on_failover(&redlock);
-    let log_filter = start_log(&config)?;
+    let (log_filter, log_file) = start_log(&config)?;
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
@@ -112,11 +112,14 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             format_args!("lock libraries find the agent under {url}"),
             &json!({ "url": url }),
         );
-        serve(agent, signals, &nodes, || {
+        let end = serve(agent, signals, &nodes, || {
             let clusters = arguments.nodes.clusters();
             compared(&list, clusters.and_then(|now| now.only(AGENT)))
-        })
-        .await
+        });
+        tokio::select! {
+            end = end => end,
+            () = log_file::kept(log_file.as_deref()) => unreachable!("it is for ever"),
+        }
     })
 }
 
@@ -156,7 +159,7 @@ async fn serve(
 ) -> Result<ExitCode, Failure> {
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::failed)?;
     let report = Report::begin(&agent, Says::EndAlone);
-    let mut end = pin!(until_end(agent, signals, false));
+    let mut end = pin!(until_end(agent, signals, None));
     let mut ready = pin!(announce_ready(nodes));
     let mut is_announced = false;
     loop {

@@ -4,7 +4,7 @@
 //! that was moved away anew, and reads the certificates again. The exit code is 0 after a clean stop, 64 where the command line or the configuration is
 //! wrong, and 1 otherwise.
 
-mod log_file;
+pub(crate) mod log_file;
 mod log_line;
 pub(crate) mod supervision;
 pub(crate) mod systemd;
@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use quorlock_server::config::{
     Config, Invocation, LogLevel, Supervised, USAGE, parse_command_line,
@@ -73,7 +73,7 @@ fn serve(
 ) -> Result<ExitCode, Failure> {
     // Before the log file, which may lie in it.
     quorlock_server::require_directory(&config.dir).map_err(Failure::failed)?;
-    let log_filter = start_log(&config)?;
+    let (log_filter, log_file) = start_log(&config)?;
     let pid = std::process::id();
     tracing::info!("Quorlock {} starting, pid {pid}", env!("CARGO_PKG_VERSION"));
     for line in config.notice_lines() {
@@ -85,7 +85,6 @@ fn serve(
         .pidfile
         .as_ref()
         .map(|path| in_data_directory(&config, path));
-    let has_log_file = config.logfile.is_some();
     runtime::block_on(async {
         // Before the node starts: it answers before `start` returns, and who saw it answer
         // may ask it to stop.
@@ -96,7 +95,7 @@ fn serve(
         let node = builder.start().await.map_err(|error| {
             // Where the log goes to the output, who reads one reads the other as well.
             let error = in_flags(&error.to_string());
-            if has_log_file {
+            if log_file.is_some() {
                 tracing::error!("{error}");
             }
             Failure::failed(error)
@@ -110,7 +109,7 @@ fn serve(
         }
         let _pid_file = pid_path.and_then(PidFile::create);
         let report = is_supervised.then(|| Report::begin(&node, says));
-        let code = until_end(node, signals, has_log_file).await;
+        let code = until_end(node, signals, log_file).await;
         if let Some(report) = report {
             report.end().await;
         }
@@ -146,15 +145,17 @@ pub(crate) fn listen() -> Result<[Signal; 3], Failure> {
 pub(crate) async fn until_end(
     node: Node,
     [mut interrupt, mut terminate, mut hangup]: [Signal; 3],
-    has_log_file: bool,
+    log_file: Option<Arc<LogFile>>,
 ) -> Result<ExitCode, Failure> {
     let mut is_announced = false;
+    let mut kept = pin!(log_file::kept(log_file.as_deref()));
     let name = loop {
         tokio::select! {
             ended = node.stopped() => return Ok(exit_code(ended)),
             _ = interrupt.recv() => break "SIGINT",
             _ = terminate.recv() => break "SIGTERM",
-            _ = hangup.recv() => hang_up(&node, has_log_file),
+            _ = hangup.recv() => hang_up(&node, log_file.is_some()),
+            () = &mut kept => {}
             // During a restart delay it answers already, but grants nothing.
             Ok(()) = node.serving(), if !is_announced => {
                 is_announced = true;
@@ -213,18 +214,24 @@ fn exit_code(end: Result<(), quorlock_server::Failure>) -> ExitCode {
     }
 }
 
-/// Begins to log; returns what changes how much.
+/// A log that has begun: what changes how much, and the file.
+type StartedLog<F> = (F, Option<Arc<LogFile>>);
+
+/// Begins to log.
 pub(crate) fn start_log(
     config: &Config,
-) -> Result<impl Fn(LogLevel) + Send + Sync + use<>, Failure> {
+) -> Result<StartedLog<impl Fn(LogLevel) + Send + Sync + use<>>, Failure> {
     let (filter, handle) = reload::Layer::new(threshold(config.loglevel));
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
         .event_format(LogLine::new());
     let registry = tracing_subscriber::registry().with(filter);
-    match &config.logfile {
-        None => registry.with(lines).init(),
+    let file = match &config.logfile {
+        None => {
+            registry.with(lines).init();
+            None
+        }
         Some(path) => {
             let path = in_data_directory(config, path);
             let file = LogFile::open(path.clone()).map_err(|error| {
@@ -234,13 +241,16 @@ pub(crate) fn start_log(
                 ))
                 .remedy("name another with --logfile, or leave it out to log to the output")
             })?;
-            registry.with(lines.with_writer(Mutex::new(file))).init();
+            let file = Arc::new(file);
+            registry.with(lines.with_writer(Arc::clone(&file))).init();
+            Some(file)
         }
-    }
-    Ok(move |level| {
+    };
+    let set_level = move |level| {
         // It fails only where the log is gone.
         let _ = handle.reload(threshold(level));
-    })
+    };
+    Ok((set_level, file))
 }
 
 fn threshold(level: LogLevel) -> LevelFilter {

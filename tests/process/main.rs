@@ -33,6 +33,7 @@ mod log_check;
 mod log_displaced;
 mod log_dump;
 mod log_export;
+mod log_file;
 mod log_import;
 mod log_repair;
 mod many_starts;

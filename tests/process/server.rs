@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
 
 use quorlock_testkit::{Process, Wire, binary, eventually};
 use rustix::process::Signal;
@@ -70,53 +69,6 @@ fn a_node_that_is_told_twice_at_once_stops_cleanly() {
             assert!(!node.output().contains("You insist"));
         }
     }
-}
-
-/// Renaming it stopped rotation for ever: all went on into the file that was moved away.
-#[test]
-fn a_log_file_that_was_moved_away_is_made_anew() {
-    let shell = Shell::new();
-    let mut node = start(&shell, &["--port", "0", "--logfile", "node.log"]);
-    let (log, moved) = (shell.file("data/node.log"), shell.file("data/node.log.1"));
-    let says = |path: &Path, text: &str| {
-        fs::read_to_string(path).is_ok_and(|lines| lines.lines().any(|line| line.contains(text)))
-    };
-    eventually("it is ready", || says(&log, "Ready to accept connections"));
-    fs::rename(&log, &moved).unwrap();
-    node.signal(Signal::HUP);
-    eventually("SIGHUP makes it anew", || says(&log, "Received SIGHUP"));
-    // As logrotate does without a signal: the next line makes it. What a compressing logrotate removed is no matter.
-    fs::remove_file(&log).unwrap();
-    node.signal(Signal::TERM);
-    assert_eq!(node.await_end().code(), Some(0));
-    assert!(says(&log, "Received SIGTERM") && says(&log, "bye bye"));
-    assert!(says(&moved, "Ready to accept connections") && !says(&moved, "Received"));
-    assert_eq!(node.output(), "");
-}
-
-#[test]
-fn messages_go_to_the_output_while_the_log_file_cannot_be_made() {
-    let shell = Shell::new();
-    let (folder, aside) = (shell.file("logs"), shell.file("aside"));
-    fs::create_dir(&folder).unwrap();
-    let log = folder.join("node.log");
-    let mut node = start(&shell, &["--port", "0", "--logfile", log.to_str().unwrap()]);
-    let lines = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    eventually("it is ready", || lines(&log).contains("Ready to accept"));
-    fs::rename(&folder, &aside).unwrap();
-    for hangup in 1..=2 {
-        node.signal(Signal::HUP);
-        eventually("the output has it", || {
-            node.output().matches("Received SIGHUP").count() == hangup
-        });
-    }
-    let said = format!("cannot write the log file {}: No such file", log.display());
-    assert_eq!(node.output().matches(&said).count(), 1, "{}", node.output());
-    fs::create_dir(&folder).unwrap();
-    node.signal(Signal::TERM);
-    assert_eq!(node.await_end().code(), Some(0));
-    assert!(lines(&log).contains("Received SIGTERM"));
-    assert!(!lines(&aside.join("node.log")).contains("Received"));
 }
 
 #[test]

@@ -7,10 +7,11 @@
 use crate::tree::Source;
 
 /// What a reason begins with: what CI provides, and what it leaves out by name.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 11] = [
     "needs a file system that gives inode numbers again",
     "needs a kernel that lets one process answer the system calls of another",
     "needs etcd",
+    "needs logrotate",
     "needs openssl",
     "needs redis-server",
     "needs root",

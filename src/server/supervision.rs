@@ -49,10 +49,10 @@ impl Drop for PidFile {
     }
 }
 
-/// Writes the process id to a file that has this name alone: what a link stands for is not this node's to overwrite.
+/// Writes the process id to a file of its owner alone that has this name alone: what a link stands for is not this node's to overwrite.
 fn write_pid(path: &Path) -> io::Result<Metadata> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o644);
+    options.create(true).truncate(false).write(true).mode(0o600);
     // A pipe without a reader fails at once.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = options.custom_flags(flags.bits() as i32).open(path);
@@ -139,6 +139,7 @@ mod tests {
         drop(file);
         assert!(!at("pid").exists());
         let file = PidFile::create(at("pid"));
+        assert_eq!(fs::metadata(at("pid")).unwrap().mode() & 0o777, 0o600);
         fs::rename(at("precious"), at("pid")).unwrap();
         drop(file);
         assert!(at("pid").exists(), "it is another's by now");

@@ -398,6 +398,40 @@ fn node_init_makes_no_node_of_a_cluster_that_no_configuration_can_name() {
 }
 
 #[test]
+fn what_a_node_makes_is_its_users_alone() {
+    let shell = Shell::new();
+    let mode = |name: &str| {
+        let about = fs::metadata(shell.file(name)).unwrap();
+        about.permissions().mode() & 0o777
+    };
+    shell.succeed(&["node", "init", "above/data"]);
+    assert_eq!(mode("above/data"), 0o700, "names and sizes tell of locks");
+    // One that exists is its administrator's.
+    fs::create_dir(shell.file("data")).unwrap();
+    fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o750)).unwrap();
+    shell.succeed(&["node", "init", "data"]);
+    assert_eq!(mode("data"), 0o750);
+    fs::write(shell.file("node.conf"), "port 0\n").unwrap();
+    fs::set_permissions(shell.file("node.conf"), fs::Permissions::from_mode(0o640)).unwrap();
+    let mut command = shell.command(&["server", "node.conf", "--dir", "data"]);
+    command.args(["--pidfile", "node.pid", "--unixsocket", "node.sock"]);
+    command.args(["--unixsocketperm", "770"]);
+    let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
+    node.await_line(READY);
+    assert_eq!(ask(&mut node, "CONFIG REWRITE"), "+OK");
+    assert_eq!(mode("node.conf"), 0o640, "as it was");
+    assert_eq!(mode("data/node.sock"), 0o770, "as was said");
+    for entry in fs::read_dir(shell.file("data")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.ends_with("node.sock") {
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+        }
+    }
+    node.stop();
+}
+
+#[test]
 fn a_node_is_initialised_once() {
     let shell = Shell::new();
     let said = shell.quorlock(&["node", "init", "data", "--json"]).json();

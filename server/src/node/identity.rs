@@ -1,6 +1,8 @@
 //! The directory of a node: made once, required by each start.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use quorlock_node::past::{NodeId, NodeIdentity};
 use quorlock_node::start::StartError;
 
 /// Creates a node in `directory`: its identity, and a log that says it has never run. The directory is made if it
-/// does not exist.
+/// does not exist, for its owner alone.
 ///
 /// Such a node serves at its first start, whatever `first-start` says. To be done once in the
 /// node's life: a directory whose contents were lost must not be initialised again, or locks
@@ -27,7 +29,7 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
         directory: directory.to_owned(),
         source,
     };
-    std::fs::create_dir_all(directory).map_err(failed)?;
+    make_directory(directory).map_err(failed)?;
     let names = names(directory).map_err(failed)?;
     // A node that is there gets the error that says how to start it.
     if let Some(first) = names.first().filter(|_| !names.iter().any(|it| it == FILE)) {
@@ -48,6 +50,17 @@ pub fn init(directory: &Path, config: &Config) -> Result<NodeId, StartError> {
     let identity = NodeIdentity::known(bytes, config);
     quorlock_node::start::create(&*disk, &identity, recovery)?;
     Ok(identity.id)
+}
+
+/// Makes a directory that its owner alone may enter, and those above it as the system makes them. One that exists stays as it is.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if let Some(parent) = directory.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(_) if directory.is_dir() => Ok(()),
+        made => made,
+    }
 }
 
 /// Refuses a directory that holds anything.

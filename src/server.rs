@@ -7,6 +7,7 @@
 pub(crate) mod log_file;
 mod log_line;
 pub(crate) mod supervision;
+mod syslog;
 pub(crate) mod systemd;
 
 use std::ffi::OsString;
@@ -225,8 +226,15 @@ pub(crate) fn start_log(
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
-        .event_format(LogLine::new());
-    let registry = tracing_subscriber::registry().with(filter);
+        .event_format(LogLine::new(config.log_format));
+    let path = Path::new(syslog::SOCKET);
+    let is_wanted = config.syslog.is_enabled;
+    let syslog = is_wanted.then(|| syslog::layer(&config.syslog, path));
+    let syslog = syslog.transpose().map_err(|error| {
+        Failure::failed(format!("cannot make a socket for syslog: {error}"))
+            .remedy("leave out --syslog-enabled")
+    })?;
+    let registry = tracing_subscriber::registry().with(filter).with(syslog);
     let file = match &config.logfile {
         None => {
             registry.with(lines).init();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use quorlock_testkit::{Process, Wire, becomes_so, eventually};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::shell::Shell;
 
@@ -143,4 +144,31 @@ fn a_log_file_without_room_loses_no_lock_and_is_told_of_once() {
     let held = Wire::connect(address.unwrap()).ask("GET a");
     assert_eq!(held, "t", "{said}");
     node.stop();
+}
+
+#[test]
+fn a_log_of_json_is_an_object_in_each_line() {
+    let shell = Shell::new();
+    fs::create_dir(shell.file("data")).unwrap();
+    let mut command = shell.command(&["server", "--dir", "data", "--port", "0"]);
+    command.args(["--first-start", "serve", "--log-format", "json", "--hz", "7"]);
+    let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
+    node.await_line("Ready to accept connections tcp");
+    node.stop();
+    let said = node.output();
+    let lines: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let level = |begin: &str| {
+        let says = |line: &&Value| line["message"].as_str().unwrap().starts_with(begin);
+        let line = lines.iter().find(says);
+        line.unwrap_or_else(|| panic!("{begin}: {said}"))["level"].clone()
+    };
+    assert_eq!(level("hz: accepted, without effect"), "warning");
+    assert_eq!(level("Ready to accept connections tcp"), "notice");
+    for line in &lines {
+        assert_eq!(line["pid"], node.id(), "{line}");
+        assert!(line["time"].as_str().unwrap().ends_with('Z'), "{line}");
+    }
 }

@@ -38,6 +38,20 @@ impl Date {
     }
 }
 
+impl Date {
+    /// The same as in RFC 3339, which programs read.
+    pub fn rfc_3339(&self) -> String {
+        let (hour, minute) = (self.second_of_day / 3_600, self.second_of_day / 60 % 60);
+        let (second, ms) = (self.second_of_day % 60, self.ms);
+        format!(
+            "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z",
+            self.year,
+            self.month + 1,
+            self.day
+        )
+    }
+}
+
 impl fmt::Display for Date {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let month = MONTHS.get(self.month).copied().unwrap_or("???");
@@ -90,6 +104,8 @@ mod tests {
         for (ms, text) in cases {
             assert_eq!(Date::of(Duration::from_millis(ms)).to_string(), text);
         }
+        let leap_day = Date::of(Duration::from_millis(951_782_400_007));
+        assert_eq!(leap_day.rfc_3339(), "2000-02-29T00:00:00.007Z");
     }
 
     #[test]

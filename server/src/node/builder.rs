@@ -7,7 +7,7 @@ use quorlock_persistence::{Disk, DiskLock, LogOptions, MemoryDisk};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Supervised, SystemFiles};
+use crate::config::{Config, LogFormat, Supervised, SystemFiles};
 use crate::node::call::ConnectionPool;
 use crate::node::start::{Opened, cores, system_random};
 use crate::node::{Node, StateWatch, identity, socket_of, threads};
@@ -102,7 +102,8 @@ impl NodeBuilder {
 
     /// The process exists for this node, as that of `quorlock server` does. Its limit of open files is raised for
     /// `maxclients`, as far as it may; without this the limit, which all nodes of a process share, is the program's business.
-    /// And the program itself does what `logfile`, `pidfile` and `supervised` say, which are refused otherwise.
+    /// And the program itself does what `logfile`, `log-format`, `syslog-enabled`, `pidfile` and
+    /// `supervised` say, which are refused otherwise.
     #[must_use]
     pub fn owns_process(mut self) -> Self {
         self.owns_process = true;
@@ -276,7 +277,14 @@ fn of_the_process(config: &Config) -> Option<&'static str> {
     let logfile = config.logfile.is_some().then_some("logfile");
     let pidfile = config.pidfile.is_some().then_some("pidfile");
     let supervised = is_supervised.then_some("supervised");
-    logfile.or(pidfile).or(supervised)
+    let is_json = config.log_format != LogFormat::Redis;
+    let log_format = is_json.then_some("log-format");
+    let syslog = config.syslog.is_enabled.then_some("syslog-enabled");
+    logfile
+        .or(pidfile)
+        .or(supervised)
+        .or(log_format)
+        .or(syslog)
 }
 
 /// What an ephemeral node is told unless its program says otherwise.

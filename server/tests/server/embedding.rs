@@ -192,6 +192,14 @@ fn what_contradicts_or_is_out_of_range_is_refused() {
                 node().ephemeral().directive("supervised", &["systemd"]),
                 "supervised is",
             ),
+            (
+                node().ephemeral().directive("syslog-enabled", &["yes"]),
+                "syslog-enabled is",
+            ),
+            (
+                node().ephemeral().directive("log-format", &["json"]),
+                "log-format is",
+            ),
         ] {
             let error = builder.start().await.unwrap_err();
             assert!(matches!(error, StartError::Config(_)), "{error:?}");

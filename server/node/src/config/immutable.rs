@@ -50,7 +50,16 @@ const REASONS: &[(&[&str], &str)] = &[
         "a lock is counted under its pattern from its grant to its end; change the configuration and restart the node",
     ),
     (
-        &["logfile", "pidfile", "supervised", "supervised-ready"],
+        &[
+            "logfile",
+            "log-format",
+            "syslog-enabled",
+            "syslog-ident",
+            "syslog-facility",
+            "pidfile",
+            "supervised",
+            "supervised-ready",
+        ],
         "it is about the process from its start on; a log file that was moved away is made anew",
     ),
     (

@@ -58,8 +58,8 @@ pub use file::words;
 pub use notice::Notice;
 pub use password::Password;
 pub use settings::{
-    AppendFsync, DebugCommand, FirstStart, LogLevel, NoTtlDurability, RestartDelay,
-    RestartDelayReply, Supervised, SupervisedReady,
+    AppendFsync, DebugCommand, FirstStart, LogFormat, LogLevel, NoTtlDurability, RestartDelay,
+    RestartDelayReply, Supervised, SupervisedReady, Syslog,
 };
 pub(crate) use tls::is_of_tls;
 pub use tls::{ClientCertificates, Tls, TlsProtocols};
@@ -146,6 +146,10 @@ pub struct Config {
     pub loglevel: LogLevel,
     /// Where the messages go; standard output when there is none.
     pub logfile: Option<PathBuf>,
+    /// How they are written.
+    pub log_format: LogFormat,
+    /// Whether they go to syslog as well.
+    pub syslog: Syslog,
     /// A file that holds the process id while the node runs.
     pub pidfile: Option<PathBuf>,
     /// Who is told that the node is ready.
@@ -351,6 +355,8 @@ impl Default for Config {
             databases: 16,
             loglevel: LogLevel::Notice,
             logfile: None,
+            log_format: LogFormat::Redis,
+            syslog: Syslog::default(),
             pidfile: None,
             supervised: Supervised::No,
             supervised_ready: SupervisedReady::Listening,

@@ -21,11 +21,6 @@ pub(super) const FIXED: &[Directive] = &[
         "evicting a key would take a lock from its holder",
     ),
     Directive::fixed_with_notice(
-        "syslog-enabled",
-        "no",
-        "messages go to logfile or standard output",
-    ),
-    Directive::fixed_with_notice(
         "daemonize",
         "no",
         "a node stays in the foreground, and this process is the node; let a supervisor run it, such as systemd (Type=notify, \
@@ -154,6 +149,5 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert_family("slave-*", REPLICATION),
     Directive::inert("socket-mark-id", "0", PROCESS),
     Directive::inert("stop-writes-on-bgsave-error", "yes", SNAPSHOTS),
-    Directive::inert_family("syslog-*", "messages go to logfile or standard output"),
     Directive::inert_family("tls-*", TLS),
 ];

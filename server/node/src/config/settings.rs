@@ -43,6 +43,53 @@ impl LogLevel {
     ];
 }
 
+/// How messages are written (`log-format`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// As Redis does.
+    Redis,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    pub(super) const NAMES: &'static [(&'static str, Self)] =
+        &[("redis", Self::Redis), ("json", Self::Json)];
+}
+
+/// Messages to the machine's syslog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Syslog {
+    /// Whether they go there as well.
+    pub is_enabled: bool,
+    /// The program that they are said to be from.
+    pub ident: String,
+    /// The number of the facility, as in RFC 3164.
+    pub facility: u8,
+}
+
+impl Default for Syslog {
+    fn default() -> Self {
+        Self {
+            is_enabled: false,
+            ident: "quorlock".to_owned(),
+            facility: 16,
+        }
+    }
+}
+
+pub(super) const SYSLOG_FACILITIES: &[(&str, u8)] = &[
+    ("user", 1),
+    ("local0", 16),
+    ("local1", 17),
+    ("local2", 18),
+    ("local3", 19),
+    ("local4", 20),
+    ("local5", 21),
+    ("local6", 22),
+    ("local7", 23),
+];
+
 /// Who is told that the node is ready (`supervised`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supervised {

@@ -338,6 +338,10 @@ pub(super) const USED: &[Directive] = &[
         |c, v| path(one(v)?).map(|path| c.logfile = path),
         |c| show_path(&c.logfile),
     ),
+    process::LOG_FORMAT,
+    process::SYSLOG_ENABLED,
+    process::SYSLOG_IDENT,
+    process::SYSLOG_FACILITY,
     Directive::used(
         "pidfile",
         "\"\"",

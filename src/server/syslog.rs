@@ -1,0 +1,156 @@
+//! The directive `syslog-enabled`: messages to the machine's syslog, besides where they go anyway.
+//!
+//! Lines are those of RFC 3164 without a time and a machine, which the daemon adds: a node knows UTC alone.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quorlock_server::config::Syslog as Settings;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Where the daemon of a machine listens.
+pub(super) const SOCKET: &str = "/dev/log";
+
+/// What sends all events to the daemon at `path`.
+///
+/// # Errors
+/// When the system has no socket to give. Whether anybody listens shows later, and may change.
+pub(super) fn layer<S>(
+    settings: &Settings,
+    path: &Path,
+) -> io::Result<impl Layer<S> + Send + Sync + 'static + use<S>>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let socket = UnixDatagram::unbound()?;
+    // A daemon that is behind must not hold up a node.
+    socket.set_nonblocking(true)?;
+    let daemon = Daemon {
+        socket,
+        path: path.to_owned(),
+        is_lost: AtomicBool::new(false),
+    };
+    let line = SyslogLine {
+        facility: settings.facility,
+        tag: format!("{}[{}]", settings.ident, std::process::id()),
+    };
+    Ok(tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .event_format(line)
+        .with_writer(Arc::new(daemon)))
+}
+
+/// The way to the daemon.
+#[derive(Debug)]
+struct Daemon {
+    socket: UnixDatagram,
+    path: PathBuf,
+    /// Whether the last line was lost: it is said once.
+    is_lost: AtomicBool,
+}
+
+/// Takes a whole line, as `tracing_subscriber` writes it. One that is lost stands in the log all the same.
+impl Write for &Daemon {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let sent = self.socket.send_to(line.trim_ascii_end(), &self.path);
+        let was_lost = self.is_lost.swap(sent.is_err(), Ordering::Relaxed);
+        if let Err(error) = sent
+            && !was_lost
+        {
+            let path = self.path.display();
+            writeln!(
+                io::stderr().lock(),
+                "cannot send messages to syslog at {path}: {error}; until it takes them they are in the log alone"
+            )?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Formats events for syslog.
+#[derive(Debug)]
+struct SyslogLine {
+    facility: u8,
+    tag: String,
+}
+
+impl<S, N> FormatEvent<S, N> for SyslogLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let priority = u32::from(self.facility) * 8 + severity(*event.metadata().level());
+        write!(writer, "<{priority}>{}: ", self.tag)?;
+        context
+            .field_format()
+            .format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// As Redis maps its levels, and errors as errors.
+fn severity(level: Level) -> u32 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 5,
+        Level::DEBUG => 6,
+        Level::TRACE => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_gets_each_message_with_its_priority_and_may_be_away() {
+        let home = tempfile::tempdir().expect("there is room");
+        let path = home.path().join("log");
+        let settings = Settings {
+            is_enabled: true,
+            ident: "node-1".to_owned(),
+            facility: 19,
+        };
+        let layer = layer(&settings, &path).expect("there are sockets");
+        let _guard = tracing_subscriber::registry().with(layer).set_default();
+        tracing::info!("nobody listens");
+        let daemon = UnixDatagram::bind(&path).expect("the name is free");
+        daemon.set_nonblocking(true).expect("it is a socket");
+        let next = || {
+            let mut line = [0; 100];
+            let length = daemon.recv(&mut line).expect("it was sent");
+            String::from_utf8_lossy(&line[..length]).into_owned()
+        };
+        let pid = std::process::id();
+        tracing::info!("serves");
+        assert_eq!(next(), format!("<157>node-1[{pid}]: serves"));
+        tracing::error!("fails");
+        assert_eq!(next(), format!("<155>node-1[{pid}]: fails"));
+        // A daemon that takes nothing holds up nobody.
+        (0..10_000).for_each(|_| tracing::warn!("again"));
+        assert_eq!(next(), format!("<156>node-1[{pid}]: again"));
+    }
+}

@@ -35,7 +35,6 @@ pub use node::{
     CallError, Failure, Node, NodeBuilder, NodeStream, NotServing, RunState, StartError,
     StateWatch, Value, adopt, init, mark_restored, release, require_directory,
 };
-pub use runtime::heartbeat::Heartbeat;
 pub use quorlock_engine::{CommandGuard, ErrorReply, Purpose, REDIS_VERSION, Reply};
 pub use quorlock_node::core::upstream::{
     PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
@@ -49,3 +48,4 @@ pub use quorlock_persistence::{
     FileOrigin, MemoryDisk, OpenError, Point, Position, PowerLoss, Presence, RealDisk,
     RecoveryError, Sector, SyncError, Unsynced, Volume, WriteError,
 };
+pub use runtime::heartbeat::Heartbeat;

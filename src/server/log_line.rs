@@ -82,9 +82,8 @@ fn as_json(date: &Date, pid: u32, event: &Event<'_>) -> String {
     event.record(&mut said);
     let (time, level) = (date.rfc_3339(), name(*event.metadata().level()));
     let message = Value::String(said.message);
-    let mut line = format!(
-        "{{\"time\":\"{time}\",\"level\":\"{level}\",\"pid\":{pid},\"message\":{message}"
-    );
+    let mut line =
+        format!("{{\"time\":\"{time}\",\"level\":\"{level}\",\"pid\":{pid},\"message\":{message}");
     if !said.fields.is_empty() {
         line.push_str(",\"fields\":");
         line.push_str(&Value::Object(said.fields).to_string());

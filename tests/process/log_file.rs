@@ -95,7 +95,10 @@ fn a_node_that_has_nothing_to_say_makes_its_log_file_anew_as_well() {
 #[ignore = "needs logrotate"]
 fn the_logrotate_file_of_the_package_rotates_the_log_of_a_node_that_runs() {
     let shell = Shell::new();
-    let (log, rotated) = (shell.file("data/node.log"), shell.file("data/node.log.1.gz"));
+    let (log, rotated) = (
+        shell.file("data/node.log"),
+        shell.file("data/node.log.1.gz"),
+    );
     let mut node = start(&shell, "node.log");
     eventually("it is ready", || {
         fs::read_to_string(&log).is_ok_and(|text| text.contains("Ready to accept"))
@@ -107,7 +110,10 @@ fn the_logrotate_file_of_the_package_rotates_the_log_of_a_node_that_runs() {
     fs::write(&rules, own).unwrap();
     fs::set_permissions(&rules, fs::Permissions::from_mode(0o644)).unwrap();
     let mut logrotate = Command::new("/usr/sbin/logrotate");
-    logrotate.arg("--force").arg("--state").arg(shell.file("state"));
+    logrotate
+        .arg("--force")
+        .arg("--state")
+        .arg(shell.file("state"));
     let done = logrotate.arg(&rules).output();
     let done = done.expect("the package logrotate is installed");
     assert!(done.status.success(), "{done:?}");
@@ -115,8 +121,16 @@ fn the_logrotate_file_of_the_package_rotates_the_log_of_a_node_that_runs() {
     assert!(becomes_so(Duration::from_secs(2), || log.exists()));
     node.signal(Signal::TERM);
     assert_eq!(node.await_end().code(), Some(0));
-    assert!(fs::read_to_string(&log).unwrap().contains("Received SIGTERM"));
-    let first = Command::new("gzip").arg("-dc").arg(&rotated).output().unwrap();
+    assert!(
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("Received SIGTERM")
+    );
+    let first = Command::new("gzip")
+        .arg("-dc")
+        .arg(&rotated)
+        .output()
+        .unwrap();
     let first = String::from_utf8(first.stdout).unwrap();
     assert!(first.contains("Ready to accept") && !first.contains("Received"));
     assert_eq!(node.output(), "");
@@ -126,12 +140,18 @@ fn the_logrotate_file_of_the_package_rotates_the_log_of_a_node_that_runs() {
 fn a_log_file_without_room_loses_no_lock_and_is_told_of_once() {
     let shell = Shell::new();
     let mut node = start(&shell, "/dev/full");
-    assert_eq!(Wire::connect(node.address()).ask("SET a t NX PX 60000"), "+OK");
+    assert_eq!(
+        Wire::connect(node.address()).ask("SET a t NX PX 60000"),
+        "+OK"
+    );
     node.stop();
     let said = node.output();
     let trouble = "cannot write the log file /dev/full: No space left on device";
     assert_eq!(said.matches(trouble).count(), 1, "{said}");
-    assert!(said.contains("Ready to accept") && said.contains("bye bye"), "{said}");
+    assert!(
+        said.contains("Ready to accept") && said.contains("bye bye"),
+        "{said}"
+    );
     let mut node = start(&shell, "node.log");
     let log = shell.file("data/node.log");
     let mut address = None;
@@ -151,7 +171,14 @@ fn a_log_of_json_is_an_object_in_each_line() {
     let shell = Shell::new();
     fs::create_dir(shell.file("data")).unwrap();
     let mut command = shell.command(&["server", "--dir", "data", "--port", "0"]);
-    command.args(["--first-start", "serve", "--log-format", "json", "--hz", "7"]);
+    command.args([
+        "--first-start",
+        "serve",
+        "--log-format",
+        "json",
+        "--hz",
+        "7",
+    ]);
     let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
     node.await_line("Ready to accept connections tcp");
     node.stop();

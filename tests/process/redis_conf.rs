@@ -26,7 +26,12 @@ fn the_redis_conf_of_debian_starts_a_node_and_hides_nothing_that_matters() {
         .lines()
         .find(|line| line.contains("directives are accepted without effect"))
         .expect("what has no effect is said");
-    for name in ["rdbcompression", "repl-diskless-sync", "hz", "jemalloc-bg-thread"] {
+    for name in [
+        "rdbcompression",
+        "repl-diskless-sync",
+        "hz",
+        "jemalloc-bg-thread",
+    ] {
         assert!(inert.contains(&format!(" {name}")), "{name}: {inert}");
         assert_eq!(lines(name), 1, "{name}: {said}");
     }

@@ -100,10 +100,18 @@ fn the_restart_delay_is_counted_down_and_a_node_may_be_ready_behind_it() {
     let mut node = systemd.start(&[], None);
     let said = systemd.until("STATUS=serving\n");
     let delay = "STATUS=restart delay: serves no locks for another ";
-    assert!(said[0].starts_with(&format!("READY=1\n{delay}")), "{said:?}");
+    assert!(
+        said[0].starts_with(&format!("READY=1\n{delay}")),
+        "{said:?}"
+    );
     assert!(said[0].contains(" s (unclean stop"), "{said:?}");
     assert!(said.len() >= 4, "each second: {said:?}");
-    assert!(said[1..said.len() - 1].iter().all(|it| it.starts_with(delay)), "{said:?}");
+    assert!(
+        said[1..said.len() - 1]
+            .iter()
+            .all(|it| it.starts_with(delay)),
+        "{said:?}"
+    );
     let set = "SET b t NX PX 3000";
     assert_eq!(Wire::connect(node.address()).ask(set), "+OK");
     node.kill();
@@ -131,7 +139,10 @@ fn a_node_with_a_thread_that_hangs_is_not_kept_alive() {
     let begun = observed_now();
     (0..5).for_each(|_| drop(systemd.until(ALIVE)));
     let five = observed_now().saturating_sub(begun);
-    assert!(five >= Duration::from_millis(700), "twice in the time: {five:?}");
+    assert!(
+        five >= Duration::from_millis(700),
+        "twice in the time: {five:?}"
+    );
     // A script holds up its worker until its time is over.
     let mut client = Wire::connect(node.address());
     let script = ["EVAL", "while true do end", "0"];

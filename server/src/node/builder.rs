@@ -280,11 +280,7 @@ fn of_the_process(config: &Config) -> Option<&'static str> {
     let is_json = config.log_format != LogFormat::Redis;
     let log_format = is_json.then_some("log-format");
     let syslog = config.syslog.is_enabled.then_some("syslog-enabled");
-    logfile
-        .or(pidfile)
-        .or(supervised)
-        .or(log_format)
-        .or(syslog)
+    logfile.or(pidfile).or(supervised).or(log_format).or(syslog)
 }
 
 /// What an ephemeral node is told unless its program says otherwise.

@@ -83,7 +83,10 @@ mod tests {
         assert_eq!(both.len(), 2, "{both:?}");
         assert!(both[0].starts_with("restart-delay: a fixed delay"));
         assert!(both[1].starts_with("3 directives are accepted without effect"));
-        assert!(both[1].ends_with(": rdbchecksum, repl-timeout, hz"), "{both:?}");
+        assert!(
+            both[1].ends_with(": rdbchecksum, repl-timeout, hz"),
+            "{both:?}"
+        );
     }
 
     #[test]

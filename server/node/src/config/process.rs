@@ -1,7 +1,7 @@
 //! Directives about the process: whom it tells of itself, and how.
 
-use super::directive::Directive;
 use super::Problem;
+use super::directive::Directive;
 use super::settings::{LogFormat, SYSLOG_FACILITIES, SupervisedReady};
 use super::value::{label, name_of, one, one_of, show_yes_or_no, yes_or_no};
 

@@ -11,6 +11,7 @@ mod hub;
 mod link;
 mod replies;
 mod slots;
+mod view;
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -29,6 +30,7 @@ use redis_protocol::redis_keyslot;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+pub use self::hub::ServerIds;
 use self::hub::{AnyStream, Connecting, Hub};
 use self::slots::{Redirect, Server};
 use crate::connection::Gateway;
@@ -37,7 +39,8 @@ use crate::request::{Acquire, Operation, Several};
 use crate::system::{Done, Holder, Running, System, Taken};
 
 /// Finds the servers of a cluster by those of the address, which `connect` makes connections to, and speaks to each when it is needed. `login`
-/// is a user and a password, of which the user may be missing. No server is waited for longer than `patience`.
+/// is a user and a password, of which the user may be missing. No server is waited for longer than `patience`. `ids` are those of the servers in
+/// which earlier connections have taken locks: another cluster is refused.
 ///
 /// # Errors
 /// Why the cluster cannot keep locks, for each server of the address.
@@ -46,6 +49,7 @@ pub async fn connect<C, F, S>(
     seeds: &[(String, u16)],
     login: (Option<&str>, Option<&str>),
     patience: Duration,
+    ids: ServerIds,
 ) -> io::Result<Gateway>
 where
     C: Fn(String, u16) -> F + 'static,
@@ -60,8 +64,15 @@ where
         })
     };
     let (published, releases) = mpsc::unbounded_channel();
-    let hub = Hub::new(Box::new(connect), seeds, login, patience, published);
-    hub.driven(hub.refresh(None)).await?;
+    let hub = Hub::new(Box::new(connect), seeds, login, patience, ids, published);
+    let refreshed = hub.driven(hub.refresh(None)).await;
+    refreshed.map_err(|unusable| {
+        let kind = match unusable.is_lasting {
+            true => io::ErrorKind::InvalidData,
+            false => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, unusable.words)
+    })?;
     Ok(Gateway::new(Box::new(RedisCluster {
         hub: Rc::new(hub),
         releases,

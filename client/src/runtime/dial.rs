@@ -36,7 +36,7 @@ pub(super) async fn dial(
         }
         Endpoint::Etcd { .. } => return etcd::connect(&address, tls, deadline).await,
         Endpoint::RedisCluster { .. } => {
-            return redis_cluster::connect(&address, tls, deadline).await;
+            return redis_cluster::connect(&address, tls, &known, deadline).await;
         }
         Endpoint::Postgresql { .. } => {
             return postgresql::connect(&address, tls, &known, deadline).await;

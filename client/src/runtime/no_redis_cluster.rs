@@ -6,6 +6,7 @@ use std::time::Duration;
 use quorlock_client_rules::address::NodeAddress;
 
 use super::stream::Stream;
+use super::tcp::Addresses;
 use super::tls::Tls;
 
 /// The feature that a client needs for it and lacks.
@@ -13,6 +14,11 @@ pub(super) const MISSING_FEATURE: Option<&str> = Some("redis-cluster");
 
 /// # Errors
 /// Always.
-pub(super) async fn connect(_: &NodeAddress, _: Option<Tls>, _: Duration) -> io::Result<Stream> {
+pub(super) async fn connect(
+    _: &NodeAddress,
+    _: Option<Tls>,
+    _: &Addresses,
+    _: Duration,
+) -> io::Result<Stream> {
     Err(io::ErrorKind::Unsupported.into())
 }

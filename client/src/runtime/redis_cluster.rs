@@ -14,10 +14,12 @@ use super::tls::Tls;
 /// The feature that a client needs for it and lacks.
 pub(super) const MISSING_FEATURE: Option<&str> = None;
 
-/// Finds the cluster by the servers of the address. Half of this time is for connection and answer of a server, as of a Sentinel.
+/// Finds the cluster by the servers of the address. Half of this time is for connection and answer of a server, as of a Sentinel. A
+/// client stays with the cluster that it has found first.
 pub(super) async fn connect(
     address: &NodeAddress,
     tls: Option<Tls>,
+    known: &Addresses,
     deadline: Duration,
 ) -> io::Result<Stream> {
     let Endpoint::RedisCluster { servers } = &address.endpoint else {
@@ -28,7 +30,8 @@ pub(super) async fn connect(
         let (tls, known) = (tls.clone(), Addresses::default());
         async move { tcp::connect(&host, port, tls, &known, patience).await }
     };
-    let gateway = redis_cluster::connect(connect, servers, address.login(), patience).await?;
+    let (login, cluster) = (address.login(), known.cluster.clone());
+    let gateway = redis_cluster::connect(connect, servers, login, patience, cluster).await?;
     Ok(Stream::Program(
         address.to_string(),
         ProgramStream::new(gateway),

@@ -19,7 +19,12 @@ use super::tls::Tls;
 
 /// What is known of the addresses of a name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Addresses(Rc<RefCell<Known>>);
+pub(super) struct Addresses {
+    known: Rc<RefCell<Known>>,
+    /// The servers of the Redis Cluster to which they lead.
+    #[cfg(feature = "redis-cluster")]
+    pub(super) cluster: quorlock_gateway::redis_cluster::ServerIds,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -31,13 +36,13 @@ struct Known {
 
 impl Addresses {
     pub(super) fn answered(&self, address: SocketAddr) {
-        let mut known = self.0.borrow_mut();
+        let mut known = self.known.borrow_mut();
         known.answered = Some(address);
         known.silent.retain(|silent| *silent != address);
     }
 
     pub(super) fn silent(&self, address: SocketAddr) {
-        let mut known = self.0.borrow_mut();
+        let mut known = self.known.borrow_mut();
         known.silent.retain(|silent| *silent != address);
         known.silent.push(address);
     }
@@ -45,7 +50,7 @@ impl Addresses {
     /// The one that answered last first, the silent ones last, and the others as the resolver has sorted them.
     pub(super) fn in_order(&self, mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         addresses.dedup();
-        let mut known = self.0.borrow_mut();
+        let mut known = self.known.borrow_mut();
         known.silent.retain(|silent| addresses.contains(silent));
         let rank = |address: &SocketAddr| {
             let silent = known.silent.iter().position(|silent| silent == address);

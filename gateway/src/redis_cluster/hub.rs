@@ -6,7 +6,7 @@
 //! master's address. A server that does not answer in time is not asked for as long again, so it holds up nobody for long.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::link::{Driver, Link, Unanswered};
 use super::slots::{Redirect, Server, Slots};
+use super::view::{self, Unusable, View};
 
 /// Makes a connection to a server.
 pub(super) type Connect = Box<dyn Fn(&Server) -> Connecting>;
@@ -32,6 +33,9 @@ pub(super) type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn AnyS
 pub(super) trait AnyStream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AnyStream for S {}
+
+/// The ids of a cluster's servers.
+pub type ServerIds = Rc<RefCell<HashSet<Vec<u8>>>>;
 
 /// A connection to a server, once it is made.
 type Place = Rc<Mutex<Option<Link>>>;
@@ -52,6 +56,10 @@ pub(super) struct Hub {
     /// The servers that did not answer in time, and when that was.
     silent: RefCell<HashMap<Server, Instant>>,
     slots: RefCell<Slots>,
+    /// The servers of the cluster, as they were told last, also to a connection before this one.
+    ids: ServerIds,
+    /// The servers that a connection was made to.
+    met: RefCell<HashSet<Server>>,
     version: RefCell<String>,
     refreshed: Mutex<Option<Instant>>,
     drivers: RefCell<Vec<Driver>>,
@@ -70,6 +78,7 @@ impl Hub {
         seeds: &[(String, u16)],
         (user, password): (Option<&str>, Option<&str>),
         patience: Duration,
+        ids: ServerIds,
         published: mpsc::UnboundedSender<Bytes>,
     ) -> Self {
         let login = password.map(|password| {
@@ -89,6 +98,8 @@ impl Hub {
             has_lost_listener: Rc::default(),
             silent: RefCell::default(),
             slots: RefCell::default(),
+            ids,
+            met: RefCell::default(),
             version: RefCell::default(),
             refreshed: Mutex::new(None),
             drivers: RefCell::default(),
@@ -183,78 +194,72 @@ impl Hub {
             return Ok(master);
         }
         let refreshed = self.refresh(None).await;
-        refreshed.map_err(|error| format!("ERR {error}"))?;
+        refreshed.map_err(|unusable| format!("ERR {}", unusable.words))?;
         let known = self.slots.borrow().master(slot).cloned();
         known.ok_or_else(|| {
             format!("CLUSTERDOWN no server of the Redis Cluster has hash slot {slot}: see redis-cli --cluster check")
         })
     }
 
-    /// Asks all servers that are known who has which slots, and believes the first that is in a cluster that works. Not so soon again.
-    pub(super) async fn refresh(&self, without: Option<&Server>) -> io::Result<()> {
+    /// Asks all servers that are known who has which slots. The first is believed that is in a cluster that works, and in the same one as
+    /// before. A list of servers is believed only once none of those that answer is in another cluster than the others. Not so soon again.
+    pub(super) async fn refresh(&self, without: Option<&Server>) -> Result<(), Unusable> {
         let mut refreshed = self.refreshed.lock().await;
         if refreshed.is_some_and(|at| at.elapsed() < REFRESH_EVERY) {
             return Ok(());
         }
+        let known = self.ids.borrow().clone();
         let mut servers = self.masters();
+        let is_first = servers.is_empty();
         let seeds = self.seeds.iter().filter(|seed| !servers.contains(seed));
         let seeds: Vec<Server> = seeds.cloned().collect();
         servers.extend(seeds);
         let others = servers.iter().filter(|server| Some(*server) != without);
         let mut asking: Vec<_> = others
-            .map(|server| Box::pin(self.slots_of(server)))
+            .map(|server| Box::pin(self.view_of(server)))
             .collect();
-        let mut refusals = Vec::new();
-        let first = poll_fn(|context| {
-            let mut first = None;
+        let (mut views, mut refusals): (Vec<View>, Vec<String>) = Default::default();
+        poll_fn(|context| {
             asking.retain_mut(|asking| match asking.as_mut().poll(context) {
                 Poll::Pending => true,
-                Poll::Ready(Ok(slots)) => {
-                    first = Some(slots);
-                    false
-                }
-                Poll::Ready(Err(words)) => {
-                    refusals.push(words);
+                Poll::Ready(view) => {
+                    match view {
+                        Ok(view) => views.push(view),
+                        Err(words) => refusals.push(words),
+                    }
                     false
                 }
             });
-            match first.is_some() || asking.is_empty() {
-                true => Poll::Ready(first),
+            let is_told = views.iter().any(|view| view.objection(&known).is_none());
+            match asking.is_empty() || is_told && !is_first {
+                true => Poll::Ready(()),
                 false => Poll::Pending,
             }
-        });
-        let Some((slots, version)) = first.await else {
-            return Err(unusable(refusals));
+        })
+        .await;
+        if is_first && let Some(words) = view::of_two_clusters(&views) {
+            return Err(Unusable::new(vec![words]));
+        }
+        refusals.extend(views.iter().filter_map(|view| view.objection(&known)));
+        let mut usable = views
+            .into_iter()
+            .filter(|view| view.objection(&known).is_none());
+        let Some(view) = usable.next() else {
+            return Err(Unusable::new(refusals));
         };
-        *self.slots.borrow_mut() = slots;
-        *self.version.borrow_mut() = version;
+        if !view.slots.ids().is_empty() {
+            self.ids.borrow_mut().clone_from(view.slots.ids());
+        }
+        *self.slots.borrow_mut() = view.slots;
+        *self.version.borrow_mut() = view.version;
         *refreshed = Some(Instant::now());
         Ok(())
     }
 
-    /// Who has which slots, and the version, as this server says, if its cluster works.
-    async fn slots_of(&self, server: &Server) -> Result<(Slots, String), String> {
-        let words: [&[&[u8]]; 3] = [
-            &[b"CLUSTER", b"SLOTS"],
-            &[b"CLUSTER", b"INFO"],
-            &[b"INFO", b"server"],
-        ];
-        let question = words.map(request).concat();
-        let replies = self.ask_server(server, question, 3).await?;
-        let at = |words: String| format!("{server}: {}", remedied(words));
-        let slots = Slots::read(&replies[0], server).map_err(at)?;
-        let text = |reply: &NodeReply| {
-            String::from_utf8_lossy(reply.text().unwrap_or_default()).into_owned()
-        };
-        if text(&replies[1]).contains("cluster_state:fail") {
-            let words =
-                "CLUSTERDOWN the cluster is down, as it says: see redis-cli --cluster check";
-            return Err(at(words.to_owned()));
-        }
-        let info = text(&replies[2]);
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        let version = field("valkey_version:").or(field("redis_version:"));
-        Ok((slots, version.unwrap_or("?").to_owned()))
+    async fn view_of(&self, server: &Server) -> Result<View, String> {
+        let (questions, count) = View::questions();
+        let replies = self.ask_server(server, questions, count).await?;
+        View::read(&replies, server)
     }
 
     async fn ask_all(
@@ -302,8 +307,22 @@ impl Hub {
         let (link, driver) = self.open(server).await?;
         self.drive(driver);
         self.log_in(&link).await?;
+        if !self.met.borrow_mut().insert(server.clone()) {
+            self.recognize(&link, server).await?;
+        }
         *place = Some(link.clone());
         Ok(link)
+    }
+
+    /// Makes sure that the server at an address that was connected to before is still one of the cluster: addresses are given to others.
+    async fn recognize(&self, link: &Link, server: &Server) -> Result<(), String> {
+        let question = request(&[b"CLUSTER", b"SLOTS"]);
+        let replies = link.ask(question, 1).await.map_err(Unanswered::words)?;
+        let slots = Slots::read(&replies[0], server)?;
+        match view::is_of_another_cluster(&slots, &self.ids.borrow()) {
+            true => Err(view::ANOTHER_CLUSTER.to_owned()),
+            false => Ok(()),
+        }
     }
 
     async fn open(&self, server: &Server) -> Result<(Link, Driver), String> {
@@ -318,10 +337,10 @@ impl Hub {
         };
         match link.ask(login.clone(), 1).await {
             Ok(replies) => match &replies[..] {
-                [NodeReply::Error(words)] => Err(remedied(words.clone())),
+                [NodeReply::Error(words)] => Err(view::remedied(words.clone())),
                 _ => Ok(()),
             },
-            Err(Unanswered::NotSent(words) | Unanswered::Lost(words)) => Err(words),
+            Err(unanswered) => Err(unanswered.words()),
         }
     }
 
@@ -350,7 +369,7 @@ impl Hub {
                 [NodeReply::Error(words)] => Err(words.clone()),
                 _ => Ok(()),
             },
-            Ok(Err(Unanswered::NotSent(words) | Unanswered::Lost(words))) => Err(said(words)),
+            Ok(Err(unanswered)) => Err(said(unanswered.words())),
             Err(_) => {
                 // Another server may tell.
                 *listener = None;
@@ -388,37 +407,6 @@ impl Hub {
     }
 }
 
-/// Why no server tells its slots. What asking again does not mend is told as such where it holds for all.
-fn unusable(refusals: Vec<String>) -> io::Error {
-    let is_lasting = |words: &String| LASTING.iter().any(|lasting| words.contains(lasting));
-    let kind = match !refusals.is_empty() && refusals.iter().all(is_lasting) {
-        true => io::ErrorKind::InvalidData,
-        false => io::ErrorKind::Other,
-    };
-    let mut each: Vec<String> = Vec::new();
-    for words in refusals {
-        let words = words.strip_prefix("ERR Redis Cluster: ").unwrap_or(&words);
-        if !each.iter().any(|other| other == words) {
-            each.push(words.to_owned());
-        }
-    }
-    io::Error::new(kind, format!("Redis Cluster: {}", each.join("; ")))
-}
-
-/// A server's words, and what to do about them.
-fn remedied(words: String) -> String {
-    let remedy = if words.contains("cluster support disabled") {
-        ": it is no server of a Redis Cluster, write redis://HOST:PORT for one of its own"
-    } else if words.starts_with("NOAUTH") {
-        ": write redis-cluster://:PASSWORD@HOST:PORT"
-    } else if words.starts_with("WRONGPASS") || words.starts_with("ERR AUTH") {
-        ": the user or password in the address is not the cluster's"
-    } else {
-        ""
-    };
-    format!("{words}{remedy}")
-}
-
 fn said(words: impl std::fmt::Display) -> String {
     format!("ERR Redis Cluster: {words}")
 }
@@ -429,12 +417,3 @@ const HOPS_MAX: usize = 8;
 /// Until the rest of several names has been moved.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
-/// Words that the same question gets again.
-const LASTING: [&str; 6] = [
-    "cluster support disabled",
-    "NOAUTH",
-    "WRONGPASS",
-    "ERR AUTH",
-    "NOPERM",
-    "does not speak Redis's protocol",
-];

@@ -45,6 +45,13 @@ pub(super) enum Unanswered {
     Lost(String),
 }
 
+impl Unanswered {
+    pub(super) fn words(self) -> String {
+        let (Self::NotSent(words) | Self::Lost(words)) = self;
+        words
+    }
+}
+
 impl Link {
     /// Begins to speak to a server. The channels of messages that it publishes go to `published`.
     pub(super) fn start<S>(stream: S, published: mpsc::UnboundedSender<Bytes>) -> (Self, Driver)

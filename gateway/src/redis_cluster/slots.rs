@@ -1,6 +1,6 @@
 //! Which server has which hash slot, as the cluster says, and where a server sends a request instead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -46,6 +46,8 @@ pub(super) struct Slots {
     ranges: Vec<(RangeInclusive<u16>, Server)>,
     /// Those of which a server has said since that another one has them.
     moved: HashMap<u16, Server>,
+    /// The ids of the masters and of their replicas.
+    ids: HashSet<Vec<u8>>,
 }
 
 impl Slots {
@@ -71,9 +73,21 @@ impl Slots {
             let master = Server::named(host, number(port)?, by)?;
             Some((number(first)?..=number(last)?, master))
         };
-        let ranges = rows.iter().filter_map(range).collect();
-        let moved = HashMap::new();
-        Ok(Self { ranges, moved })
+        let servers = rows
+            .iter()
+            .filter_map(|row| row.parts()?.get(2..))
+            .flatten();
+        let ids = servers.filter_map(|server| server.parts()?.get(2)?.text());
+        Ok(Self {
+            ranges: rows.iter().filter_map(range).collect(),
+            moved: HashMap::new(),
+            ids: ids.map(<[u8]>::to_vec).collect(),
+        })
+    }
+
+    /// The ids of the masters and of their replicas.
+    pub(super) fn ids(&self) -> &HashSet<Vec<u8>> {
+        &self.ids
     }
 
     /// The master of this slot.
@@ -146,9 +160,11 @@ mod tests {
     }
 
     fn row(first: i64, last: i64, host: NodeReply, port: i64) -> NodeReply {
-        let server = |host, port| {
+        let server = |host: NodeReply, port| {
+            let id = [b"id of ", host.text().unwrap_or_default()].concat();
             let metadata = NodeReply::Array(Vec::new());
-            NodeReply::Array(vec![host, NodeReply::Integer(port), text("id"), metadata])
+            let port = NodeReply::Integer(port);
+            NodeReply::Array(vec![host, port, NodeReply::Text(id), metadata])
         };
         let ends = [NodeReply::Integer(first), NodeReply::Integer(last)];
         let servers = [server(host, port), server(text("replica"), 9)];
@@ -182,6 +198,14 @@ mod tests {
         slots.move_to(99, Server::new("other", 1));
         assert_eq!(shown(&slots, 99).as_deref(), Some("other:1"));
         assert_eq!(slots.masters().len(), 5);
+        let ids = [
+            &b"id of 10.0.0.1"[..],
+            b"id of ::1",
+            b"id of ",
+            b"id of ?",
+            b"id of replica",
+        ];
+        assert_eq!(slots.ids(), &HashSet::from(ids.map(<[u8]>::to_vec)));
         let error = NodeReply::Error("NOAUTH who?".to_owned());
         assert_eq!(Slots::read(&error, &asked), Err("NOAUTH who?".to_owned()));
         assert!(Slots::read(&NodeReply::Nil, &asked).is_err());

@@ -28,6 +28,7 @@ type Script = dyn Fn(u16, &str) -> Says;
 struct Servers {
     says: Rc<Script>,
     asked: Rc<RefCell<Vec<String>>>,
+    ids: ServerIds,
     /// The last connection on which SUBSCRIBE was sent.
     listener: Rc<RefCell<Option<mpsc::UnboundedSender<String>>>>,
 }
@@ -51,6 +52,7 @@ impl Servers {
                 says(port, command).unwrap_or_else(|| usual(port, command))
             }),
             asked: Rc::default(),
+            ids: Rc::default(),
             listener: Rc::default(),
         }
     }
@@ -114,7 +116,8 @@ impl Servers {
             }
         };
         let seeds = [("h".to_owned(), 1), ("h".to_owned(), 2)];
-        super::connect(connect, &seeds, (Some("me"), Some("s3cret")), PATIENCE).await
+        let (login, ids) = ((Some("me"), Some("s3cret")), ServerIds::clone(&self.ids));
+        super::connect(connect, &seeds, login, PATIENCE, ids).await
     }
 
     fn asked(&self) -> Vec<String> {
@@ -124,11 +127,16 @@ impl Servers {
 
 /// What CLUSTER SLOTS says where this port has the upper half, with the slot of `a`.
 fn slots(port: u16) -> String {
-    let server = |port| format!("*3\r\n$0\r\n\r\n:{port}\r\n$2\r\nid\r\n");
+    slots_of(["i1", &format!("i{port}")], port)
+}
+
+/// The same, with the ids of both servers.
+fn slots_of(ids: [&str; 2], port: u16) -> String {
+    let server = |port, id: &str| format!("*3\r\n$0\r\n\r\n:{port}\r\n$2\r\n{id}\r\n");
     format!(
         "*2\r\n*3\r\n:0\r\n:8191\r\n{}*3\r\n:8192\r\n:16383\r\n{}",
-        server(1),
-        server(port)
+        server(1, ids[0]),
+        server(port, ids[1])
     )
 }
 
@@ -361,6 +369,71 @@ fn what_is_no_cluster_is_refused_for_good_and_one_that_is_down_for_now() {
         // One of two is enough.
         let servers =
             Servers::new(|port, command| (port == 1 && command.is_empty()).then_some(Says::Close));
+        assert!(servers.gateway().await.is_ok());
+    });
+}
+
+#[test]
+fn servers_of_two_clusters_keep_no_locks_together() {
+    run(async {
+        let of = async |first: &'static str, second: &'static str| {
+            let servers = Servers::new(move |port, command| match (port, command) {
+                (1, "CLUSTER SLOTS") => Some(reply(first)),
+                (2, "CLUSTER SLOTS") => Some(reply(second)),
+                // One that is down counts as well.
+                (2, "CLUSTER INFO") => Some(reply("$18\r\ncluster_state:fail\r\n")),
+                _ => None,
+            });
+            servers.gateway().await
+        };
+        let leaked = |ids| &*slots_of(ids, 2).leak();
+        let (ours, theirs) = (leaked(["i1", "i2"]), leaked(["i8", "i9"]));
+        let error = of(ours, theirs).await.expect_err("there are two");
+        let text = error.to_string();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(text.contains("h:1 and h:2 are in two clusters"), "{text}");
+        // One of a failover is missing on either side, and a server that was taken out of the cluster is alone and has no slots.
+        assert!(of(ours, leaked(["i2", "i3"])).await.is_ok());
+        assert!(of(ours, "*0\r\n").await.is_ok());
+    });
+}
+
+#[test]
+fn another_cluster_is_not_taken_for_the_first_one() {
+    run(async {
+        let ids = Rc::new(RefCell::new(["i1", "i2"]));
+        let now = Rc::clone(&ids);
+        let servers = Servers::new(move |port, command| match command {
+            "CLUSTER SLOTS" => Some(reply(slots_of(*now.borrow(), 2))),
+            "EVAL" if port == 2 => Some(Says::Close),
+            _ => None,
+        });
+        let mut node = servers.gateway().await.expect("it is a cluster");
+        let asked = async |node: &mut Gateway| {
+            sleep(PATIENCE).await;
+            told(node, &TAKE).await
+        };
+        assert!(asked(&mut node).await.contains("it has closed"));
+        // All servers of before are replaced, but not at once.
+        for next in [["i2", "i3"], ["i3", "i4"]] {
+            *ids.borrow_mut() = next;
+            assert!(asked(&mut node).await.contains("it has closed"));
+        }
+        *ids.borrow_mut() = ["i8", "i9"];
+        servers.asked();
+        for _ in 0..2 {
+            let refused = asked(&mut node).await;
+            assert!(refused.contains("h:2: it names no server"), "{refused}");
+        }
+        let error = servers.gateway().await.expect_err("the client is the same");
+        assert!(error.to_string().contains("it names no server"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::Other);
+        assert_eq!(
+            servers.asked(),
+            [""; 0],
+            "nothing is asked of the other one"
+        );
+        *ids.borrow_mut() = ["i3", "i4"];
         assert!(servers.gateway().await.is_ok());
     });
 }

@@ -3,10 +3,12 @@
 usage: redis_cluster.py PROGRAM. redis-server and redis-cli have to be installed. Three masters of its own for all checks, with a replica each.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -354,6 +356,52 @@ def refused(server):
             process.kill()
 
 
+@contextlib.contextmanager
+def other_cluster(server, port):
+    """A cluster of one server, with ids of its own."""
+    folder = tempfile.mkdtemp(dir=server.folder)
+    words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "",
+             "--cluster-enabled", "yes", "--cluster-port", str(free_port())]
+    says = lambda *words: subprocess.run(["redis-cli", "-p", str(port), *words], capture_output=True, text=True, timeout=20).stdout  # noqa: E731
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            eventually("it has all slots", lambda: "OK" in says("CLUSTER", "ADDSLOTSRANGE", "0", "16383"))
+            eventually("it is a cluster", lambda: "cluster_state:ok" in says("CLUSTER", "INFO"))
+            yield says
+        finally:
+            process.kill()
+
+
+def two_clusters(server):
+    """Servers of two clusters in one list are refused, and one that is put in the place of another takes no locks of who knew that."""
+    port = free_port()
+    address = f"redis-cluster://127.0.0.1:{port}"
+    with other_cluster(server, port) as says:
+        begun = time.monotonic()
+        for both in (f"{server.address},127.0.0.1:{port}", f"{address},127.0.0.1:{server.ports[3][0]}"):
+            _, error = server.ends(UNAVAILABLE, "run", "job", "-w", "30s", "--", "true", address=both)
+            assert "are in two clusters" in error and "list servers of one cluster alone" in error, error
+        assert time.monotonic() - begun < 10, "what cannot work is not waited for"
+        assert not server.is_held("job") and "0" in says("EXISTS", "job")
+        agent = server.command("agent", "--port", "0", address=address)
+        line = next(line for line in agent.stdout if "find the agent under" in line)
+        through = Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2)
+        take = lambda name: through.send([b"SET", name, b"me", b"NX", b"PX", b"60000"])  # noqa: E731
+        assert take(b"one")[0] == "+"
+    try:
+        with other_cluster(server, port) as says:
+            for number in range(8):
+                kind, words = take(b"two%d" % number)
+                assert kind == "-", f"taken in the other cluster: {kind}{words}"
+                time.sleep(0.3)
+            assert b"it names no server of the cluster" in words, words
+            assert "0" in says("DBSIZE")
+            server.ends(0, "run", "one", "-n", "--", "true", address=address)
+    finally:
+        agent.kill()
+        agent.communicate()
+
+
 def logged_in(server):
     """A user who may run scripts on these names and no more takes locks, and one who may not publish gives them back all the same."""
     add_users(server)
@@ -408,6 +456,7 @@ CHECKS = [
     ("who waits is woken", waiting),
     ("through an agent", through_an_agent),
     ("what cannot work", refused),
+    ("two clusters", two_clusters),
     ("a user with few rights", logged_in),
     ("over TLS", encrypted),
     ("a slot that moves", moved),

@@ -61,7 +61,8 @@ pub(super) struct Hub {
     /// The servers that a connection was made to.
     met: RefCell<HashSet<Server>>,
     version: RefCell<String>,
-    refreshed: Mutex<Option<Instant>>,
+    /// When the servers were last asked who has which slots, and what came of it.
+    refreshed: Mutex<Option<(Instant, Result<(), Unusable>)>>,
     drivers: RefCell<Vec<Driver>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -153,28 +154,39 @@ impl Hub {
                     }
                 }
                 Err(failed) => {
-                    // Another server may have its slots by now.
-                    let _stays = self.refresh(Some(&server)).await;
-                    let master = self.slots.borrow().master(slot).cloned();
-                    let other = master.filter(|master| *master != server && !failed.may_have_run);
-                    server = other.ok_or(failed.words)?;
+                    let other = self.other_master(slot, &server).await;
+                    server = other.filter(|_| !failed.may_have_run).ok_or(failed.words)?;
                     is_asking = false;
                     continue;
                 }
             };
-            match Redirect::of(&reply, &server) {
+            (server, is_asking) = match Redirect::of(&reply, &server) {
+                None if serves_nothing(&reply) => match self.other_master(slot, &server).await {
+                    Some(master) => (master, false),
+                    None => return Ok(reply),
+                },
                 None => return Ok(reply),
-                Some(Redirect::TryAgain) => sleep(TRY_AGAIN_AFTER).await,
+                Some(Redirect::TryAgain) => {
+                    sleep(TRY_AGAIN_AFTER).await;
+                    continue;
+                }
                 Some(Redirect::Moved(master)) => {
                     self.slots.borrow_mut().move_to(slot, master.clone());
-                    (server, is_asking) = (master, false);
+                    (master, false)
                 }
-                Some(Redirect::Ask(next)) => (server, is_asking) = (next, true),
-            }
+                Some(Redirect::Ask(next)) => (next, true),
+            };
         }
         Err(format!(
             "ERR Redis Cluster: hash slot {slot} changes hands, ask again"
         ))
+    }
+
+    /// The master of a slot whose master of before fails, if the others know of another one by now.
+    async fn other_master(&self, slot: u16, failed: &Server) -> Option<Server> {
+        let _stays = self.refresh(Some(failed)).await;
+        let master = self.slots.borrow().master(slot).cloned();
+        master.filter(|master| master != failed)
     }
 
     /// Asks this server for whatever names it has.
@@ -205,9 +217,17 @@ impl Hub {
     /// before. A list of servers is believed only once none of those that answer is in another cluster than the others. Not so soon again.
     pub(super) async fn refresh(&self, without: Option<&Server>) -> Result<(), Unusable> {
         let mut refreshed = self.refreshed.lock().await;
-        if refreshed.is_some_and(|at| at.elapsed() < REFRESH_EVERY) {
-            return Ok(());
+        if let Some((at, outcome)) = &*refreshed
+            && at.elapsed() < REFRESH_EVERY
+        {
+            return outcome.clone();
         }
+        let outcome = self.look_again(without).await;
+        *refreshed = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+
+    async fn look_again(&self, without: Option<&Server>) -> Result<(), Unusable> {
         let known = self.ids.borrow().clone();
         let mut servers = self.masters();
         let is_first = servers.is_empty();
@@ -252,7 +272,6 @@ impl Hub {
         }
         *self.slots.borrow_mut() = view.slots;
         *self.version.borrow_mut() = view.version;
-        *refreshed = Some(Instant::now());
         Ok(())
     }
 
@@ -405,6 +424,15 @@ impl Hub {
     pub(super) fn take_lost_listener(&self) -> bool {
         self.has_lost_listener.take()
     }
+}
+
+/// Whether the server serves no locks at present, so that its replica may be the master by now. It has done nothing then.
+fn serves_nothing(reply: &NodeReply) -> bool {
+    let NodeReply::Error(words) = reply else {
+        return false;
+    };
+    let codes = ["CLUSTERDOWN", "LOADING", "READONLY"];
+    codes.iter().any(|code| words.starts_with(code))
 }
 
 fn said(words: impl std::fmt::Display) -> String {

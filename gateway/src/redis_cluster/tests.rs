@@ -1,6 +1,6 @@
 //! A client's requests on servers in memory, which are scripted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::{LocalSet, spawn_local};
@@ -238,6 +238,41 @@ fn what_a_server_may_have_done_is_not_asked_again_and_what_was_not_sent_is() {
             ["3 EVAL"],
             "there was no connection to the other one"
         );
+    });
+}
+
+#[test]
+fn a_master_that_serves_nothing_is_left_for_the_one_that_has_its_slots_now() {
+    run(async {
+        for words in [
+            "-CLUSTERDOWN The cluster is down\r\n",
+            "-LOADING Redis is loading the dataset in memory\r\n",
+            "-READONLY You can't write against a read only replica.\r\n",
+        ] {
+            let (follower, views) = (Rc::new(Cell::new(2)), Rc::new(Cell::new(0)));
+            let (now, seen) = (Rc::clone(&follower), Rc::clone(&views));
+            let servers = Servers::new(move |port, command| match command {
+                "EVAL" if port == 2 => Some(reply(words)),
+                "CLUSTER SLOTS" => {
+                    seen.set(seen.get() + 1);
+                    // It does not know itself.
+                    Some(reply(slots(if port == 2 { 2 } else { now.get() })))
+                }
+                _ => None,
+            });
+            let mut node = servers.gateway().await.expect("it is a cluster");
+            sleep(PATIENCE).await;
+            views.set(0);
+            for _ in 0..9 {
+                assert!(told(&mut node, &TAKE).await.starts_with(&words[..8]));
+            }
+            assert_eq!(views.get(), 1, "the others are not asked each time");
+            follower.set(3);
+            sleep(PATIENCE).await;
+            servers.asked();
+            assert_eq!(told(&mut node, &TAKE).await, "+OK ");
+            assert_eq!(servers.asked(), ["2 EVAL", "3 EVAL"], "{words}");
+        }
     });
 }
 

@@ -288,6 +288,26 @@ def over(server):
     server.mended()
 
 
+def cut_off(server):
+    """A master that knows no other server any more says that the cluster is down, and its holder goes on with the follower, which has the lock."""
+    master = server.master_of("cut")
+    replica = server.replica_of(master)
+    others = {index: row["id"] for index, row in server.nodes(master).items() if index != master}
+    holder = server.command("run", "cut", "--ttl", "6s", "--", "sleep", "12")
+    eventually("it is held", lambda: server.is_held("cut"))
+    replies = Connection(server.ports[master][0], 2).exchange([[b"SET", b"{cut}:kept", b"x", b"PX", b"60000"], [b"WAIT", b"1", b"5000"]])
+    assert replies[1] == (":", b"1"), replies
+    for node in others.values():
+        assert server.ask(master, "CLUSTER", "FORGET", node)[0] == "+"
+    eventually("it is down", lambda: b"CLUSTERDOWN" in server.ask(master, "GET", "cut")[1])
+    assert server.ask(replica, "CLUSTER", "FAILOVER", "TAKEOVER")[0] == "+"
+    out, error = holder.communicate(timeout=60)
+    assert holder.returncode == 0, f"the holder: {holder.returncode}: {out}{error}"
+    for index in others:
+        assert server.ask(master, "CLUSTER", "MEET", "127.0.0.1", *server.ports[index])[0] == "+"
+    server.mended()
+
+
 def lost(server):
     """A lock that was not replicated has a second holder, and the first is told when it renews its own."""
     master = server.master_of("lost")
@@ -461,6 +481,7 @@ CHECKS = [
     ("over TLS", encrypted),
     ("a slot that moves", moved),
     ("kept over a failover", over),
+    ("a master that is cut off", cut_off),
     ("lost by a failover", lost),
     ("servers that hang", hung),
 ]

@@ -32,6 +32,7 @@ use tokio::sync::mpsc;
 
 pub use self::hub::ServerIds;
 use self::hub::{AnyStream, Connecting, Hub};
+use self::link::Driver;
 use self::slots::{Redirect, Server};
 use crate::connection::Gateway;
 use crate::reply::Reply;
@@ -73,8 +74,11 @@ where
         };
         io::Error::new(kind, unusable.words)
     })?;
+    let hub = Rc::new(hub);
+    let kept = Rc::clone(&hub);
     Ok(Gateway::new(Box::new(RedisCluster {
-        hub: Rc::new(hub),
+        hub,
+        upkeep: Box::pin(async move { kept.upkeep().await }),
         releases,
         watched: HashSet::new(),
         told: Vec::new(),
@@ -83,6 +87,8 @@ where
 
 struct RedisCluster {
     hub: Rc<Hub>,
+    /// What goes on without requests.
+    upkeep: Driver,
     /// The channels of releases.
     releases: mpsc::UnboundedReceiver<Bytes>,
     watched: HashSet<Bytes>,
@@ -244,6 +250,7 @@ impl System for RedisCluster {
 
     fn poll_released(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         self.hub.poll_drivers(context);
+        let _goes_on = self.upkeep.as_mut().poll(context);
         if self.hub.take_lost_listener() {
             self.told.extend(self.watched.iter().cloned());
         }

@@ -5,6 +5,8 @@
 //! has refused because another one has the slot, goes there. No replica is ever asked to read, so what it is asked it refuses with the
 //! master's address. A server that does not answer in time is not asked for as long again, so it holds up nobody for long.
 
+mod listener;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::future::{Future, poll_fn};
@@ -22,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 
+use self::listener::Listener;
 use super::link::{Driver, Link, Unanswered};
 use super::slots::{Redirect, Server, Slots};
 use super::view::{self, Unusable, View};
@@ -50,9 +53,9 @@ pub(super) struct Hub {
     patience: Duration,
     links: RefCell<HashMap<Server, Place>>,
     /// The connection on which servers tell of releases.
-    listener: Place,
+    listener: Mutex<Option<Listener>>,
     published: mpsc::UnboundedSender<Bytes>,
-    has_lost_listener: Rc<Cell<bool>>,
+    has_lost_listener: Cell<bool>,
     /// The servers that did not answer in time, and when that was.
     silent: RefCell<HashMap<Server, Instant>>,
     slots: RefCell<Slots>,
@@ -94,9 +97,9 @@ impl Hub {
             login,
             patience,
             links: RefCell::default(),
-            listener: Place::default(),
+            listener: Mutex::default(),
             published,
-            has_lost_listener: Rc::default(),
+            has_lost_listener: Cell::default(),
             silent: RefCell::default(),
             slots: RefCell::default(),
             ids,
@@ -291,8 +294,7 @@ impl Hub {
             words: format!("ERR Redis Cluster: {server}: {words}"),
             may_have_run,
         };
-        let silent = self.silent.borrow().get(server).copied();
-        if silent.is_some_and(|at| at.elapsed() < self.patience) {
+        if self.is_silent(server) {
             return Err(failed("has not answered in time", false));
         }
         let asking = async {
@@ -314,6 +316,13 @@ impl Hub {
                 Err(failed("does not answer in time", true))
             }
         }
+    }
+
+    /// Whether a server did not answer in time, a moment ago.
+    fn is_silent(&self, server: &Server) -> bool {
+        let silent = self.silent.borrow();
+        let at = silent.get(server);
+        at.is_some_and(|at| at.elapsed() < self.patience)
     }
 
     /// The connection to this server. Those who wait for it get it in their order.
@@ -368,61 +377,6 @@ impl Hub {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
-    }
-
-    /// Has servers tell from now on, or no more, what is published on this channel. Any server of the cluster does.
-    pub(super) async fn listen(&self, command: &[u8], channel: &[u8]) -> Result<(), String> {
-        let mut listener = self.listener.lock().await;
-        let link = match listener.as_ref().filter(|link| link.is_open()) {
-            Some(link) => link.clone(),
-            None => {
-                let opening = timeout(self.patience, self.open_listener());
-                let link = opening.await.map_err(|_| said("no answer in time"))??;
-                *listener = Some(link.clone());
-                link
-            }
-        };
-        let asked = link.ask(request(&[command, channel]), 1);
-        match timeout(self.patience, asked).await {
-            Ok(Ok(replies)) => match &replies[..] {
-                [NodeReply::Error(words)] => Err(words.clone()),
-                _ => Ok(()),
-            },
-            Ok(Err(unanswered)) => Err(said(unanswered.words())),
-            Err(_) => {
-                // Another server may tell.
-                *listener = None;
-                Err(said("no answer in time"))
-            }
-        }
-    }
-
-    /// The first connection to a master that can be made.
-    async fn open_listener(&self) -> Result<Link, String> {
-        let mut reason = said("no master is known");
-        for server in self.masters() {
-            if self.silent.borrow().contains_key(&server) {
-                continue;
-            }
-            match self.open(&server).await {
-                Err(words) => reason = said(format_args!("{server}: {words}")),
-                Ok((link, driver)) => {
-                    let has_lost = Rc::clone(&self.has_lost_listener);
-                    self.drive(Box::pin(async move {
-                        driver.await;
-                        has_lost.set(true);
-                    }));
-                    self.log_in(&link).await.map_err(said)?;
-                    return Ok(link);
-                }
-            }
-        }
-        Err(reason)
-    }
-
-    /// Whether a connection has ended on which servers told of releases, since this was last asked.
-    pub(super) fn take_lost_listener(&self) -> bool {
-        self.has_lost_listener.take()
     }
 }
 

@@ -77,6 +77,11 @@ impl Link {
         (link, driver)
     }
 
+    /// Whether both are one connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.questions.same_channel(&other.questions)
+    }
+
     pub(super) fn is_open(&self) -> bool {
         !self.questions.is_closed()
     }

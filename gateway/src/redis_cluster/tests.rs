@@ -1,5 +1,7 @@
 //! A client's requests on servers in memory, which are scripted.
 
+mod listener;
+
 use std::cell::{Cell, RefCell};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
@@ -302,42 +304,6 @@ fn a_server_that_hangs_is_waited_for_once() {
         servers.asked();
         assert_eq!(told(&mut node, &TAKE).await, "");
         assert_eq!(servers.asked(), ["2 EVAL"], "it is asked again");
-    });
-}
-
-#[test]
-fn who_waits_is_told_of_releases_and_when_they_may_be_missed() {
-    run(async {
-        let servers = Servers::new(|_, command| {
-            (command == "EVAL").then(|| reply("*2\r\n$2\r\nt1\r\n:9000\r\n"))
-        });
-        let mut node = servers.gateway().await.expect("it is a cluster");
-        assert_eq!(told(&mut node, &["LOCK.WAIT a t2"]).await, ":1 ");
-        let publish = |text: &str| {
-            let listener = servers.listener.borrow();
-            let listener = listener.as_ref().expect("somebody listens");
-            listener.send(text.to_owned()).expect("it is connected");
-        };
-        let message = |name: &str| {
-            let channel = format!("quorlock:released:{name}");
-            let length = channel.len();
-            format!("*3\r\n$7\r\nmessage\r\n${length}\r\n{channel}\r\n$0\r\n\r\n")
-        };
-        publish(&message("other"));
-        assert_eq!(told(&mut node, &[]).await, "");
-        publish(&message("a"));
-        let free = ">3 $9 lock-free $1 a $2 t2 ";
-        assert_eq!(told(&mut node, &[]).await, free);
-        assert_eq!(told(&mut node, &["LOCK.WAIT a t2"]).await, ":1 ");
-        // The connection ends: who waits asks, and waits on another one.
-        publish("");
-        assert_eq!(told(&mut node, &[]).await, free);
-        assert_eq!(told(&mut node, &["LOCK.WAIT a t2"]).await, ":1 ");
-        publish(&message("a"));
-        assert_eq!(told(&mut node, &[]).await, free);
-        assert_eq!(told(&mut node, &["LOCK.UNWAIT a"]).await, ":1 ");
-        publish(&message("a"));
-        assert_eq!(told(&mut node, &[]).await, "");
     });
 }
 

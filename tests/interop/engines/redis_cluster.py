@@ -222,7 +222,7 @@ def loss(server):
 def add_users(server):
     """A user who cannot publish, and the user of the book."""
     few = "on >s3cret ~* +eval +get +set +del +pttl +pexpire +type +strlen +info +asking +cluster|slots +cluster|info"
-    more = "&quorlock:released:* +scan +publish +subscribe +unsubscribe"
+    more = "&quorlock:released:* +ping +scan +publish +subscribe +unsubscribe"
     for index in range(6):
         for user, rights in (("few", few), ("all", f"{few} {more}")):
             assert server.ask(index, "ACL", "SETUSER", user, *rights.split()) == ("+", b"OK")
@@ -346,6 +346,26 @@ def hung(server):
     assert "CLUSTERDOWN" in error and time.monotonic() - begun < 5, error
     server.mended()
     server.ends(0, "run", here, "-w", "20s", "--", "true")
+
+
+def deaf(server):
+    """Who waits is woken although the server hangs that would tell of the release."""
+    first = next(index for index, row in server.nodes(server.well).items() if any(text.split("-")[0] == "0" for text in row["slots"]))
+    name = next(name for name, master in server.names_apart(3) if master != first)
+    token, _ = server.ends(0, "acquire", name, "--ttl", "60s")
+    waiter = server.command("run", name, "-w", "50s", "--", "date", "+%s.%N")
+    says(waiter, name)
+    time.sleep(0.3)
+    server.signal(first, signal.SIGSTOP)
+    eventually("its replica is the master", lambda: server.is_whole(but=(first,)))
+    # A PING has had no answer by now.
+    time.sleep(3)
+    begun = time.time()
+    server.ends(0, "release", name, token.strip())
+    out, error = waiter.communicate(timeout=60)
+    assert waiter.returncode == 0, error
+    assert float(out) - begun < 1, f"woken after {float(out) - begun} s"
+    server.mended()
 
 
 def refused(server):
@@ -484,6 +504,7 @@ CHECKS = [
     ("a master that is cut off", cut_off),
     ("lost by a failover", lost),
     ("servers that hang", hung),
+    ("who waits at a server that hangs", deaf),
 ]
 
 if __name__ == "__main__":

@@ -120,7 +120,9 @@ pub(super) fn remedied(words: String) -> String {
     let remedy = if words.contains("cluster support disabled") {
         ": it is no server of a Redis Cluster, write redis://HOST:PORT for one of its own"
     } else if words.starts_with("NOAUTH") {
-        ": write redis-cluster://:PASSWORD@HOST:PORT"
+        ": the cluster has a password and the address has none, write redis-cluster://:PASSWORD@HOST:PORT"
+    } else if words.contains("without any password configured") {
+        ": the cluster has no password, write redis-cluster://HOST:PORT without one"
     } else if words.starts_with("WRONGPASS") || words.starts_with("ERR AUTH") {
         ": the user or password in the address is not the cluster's"
     } else {
@@ -142,3 +144,27 @@ const LASTING: [&str; 7] = [
     "NOPERM",
     "does not speak Redis's protocol",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_login_is_said_and_lasts() {
+        for (words, remedy) in [
+            ("NOAUTH Authentication required.", "the address has none"),
+            (
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+                "the cluster has no password",
+            ),
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                "is not the cluster's",
+            ),
+        ] {
+            let told = remedied(words.to_owned());
+            assert!(told.starts_with(words) && told.contains(remedy), "{told}");
+            assert!(Unusable::new(vec![told]).is_lasting);
+        }
+    }
+}

@@ -384,6 +384,17 @@ def refused(server):
     _, error = server.ends(UNAVAILABLE, "run", "job", "-w", "30s", "--", "true", address=wrong)
     assert "WRONGPASS" in error and "s3cret" not in error, error
     assert time.monotonic() - begun < 10, "what cannot work is not waited for"
+    _, error = server.ends(UNAVAILABLE, "run", "job", "-w", "30s", "--", "true", address=server.address.replace("://", "://:s3cret@"))
+    assert "the cluster has no password" in error and "s3cret" not in error, error
+    for index in range(6):
+        assert server.ask(index, "ACL", "SETUSER", "default", "on", ">s3cret") == ("+", b"OK")
+    try:
+        _, error = server.ends(UNAVAILABLE, "run", "job", "-w", "30s", "--", "true")
+        assert "the address has none" in error, error
+    finally:
+        for port, _ in server.ports:
+            link = Connection(port, 2)
+            assert link.exchange([[b"AUTH", b"s3cret"], [b"ACL", b"SETUSER", b"default", b"nopass"]])[1] == ("+", b"OK")
     # A server on its own.
     alone = free_port()
     words = ["redis-server", "--port", str(alone), "--bind", "127.0.0.1", "--save", "", "--dir", server.folder]

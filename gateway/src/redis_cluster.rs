@@ -235,6 +235,10 @@ impl System for RedisCluster {
     fn list(&self, pattern: Bytes) -> Running<Vec<(Bytes, Holder)>> {
         let hub = Rc::clone(&self.hub);
         Box::pin(async move {
+            // A master that is not known yet has locks as well.
+            hub.refresh(None)
+                .await
+                .map_err(|unusable| format!("ERR {}", unusable.words))?;
             let mut locks: Vec<(Bytes, Holder)> = Vec::new();
             for master in hub.masters() {
                 for found in locks_on(&hub, &master, &pattern).await? {

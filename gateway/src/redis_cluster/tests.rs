@@ -332,6 +332,27 @@ fn several_names_are_one_script_where_their_slots_agree() {
 }
 
 #[test]
+fn a_list_of_locks_is_that_of_the_masters_of_now() {
+    run(async {
+        let is_over = Rc::new(Cell::new(false));
+        let now = Rc::clone(&is_over);
+        let servers = Servers::new(move |port, command| match command {
+            "CLUSTER SLOTS" if now.get() => Some(reply(slots(3))),
+            "SCAN" if port == 1 => Some(reply("*2\r\n$1\r\n0\r\n*0\r\n")),
+            "SCAN" => Some(reply(format!("*2\r\n$1\r\n0\r\n*1\r\n$2\r\na{port}\r\n"))),
+            "EVAL" => Some(reply("*2\r\n$2\r\nt1\r\n:9000\r\n")),
+            _ => None,
+        });
+        let mut node = servers.gateway().await.expect("it is a cluster");
+        let lines = ["SCAN 0 MATCH *"];
+        assert_eq!(told(&mut node, &lines).await, "*2 $1 0 *1 $2 a2 ");
+        is_over.set(true);
+        sleep(PATIENCE).await;
+        assert_eq!(told(&mut node, &lines).await, "*2 $1 0 *1 $2 a3 ");
+    });
+}
+
+#[test]
 fn what_is_no_cluster_is_refused_for_good_and_one_that_is_down_for_now() {
     run(async {
         let refused = async |says: fn(u16, &str) -> Option<Says>| {

@@ -142,20 +142,11 @@ impl Hub {
         let slot = redis_keyslot(name);
         let mut server = self.master(slot).await?;
         let mut is_asking = false;
+        // A server gets half of the caller's time.
+        let until = Instant::now() + self.patience * 2;
         for _ in 0..HOPS_MAX {
-            let asked = match is_asking {
-                true => self.ask_all(&server, [ASKING, question].concat(), 2).await,
-                false => self.ask_all(&server, question.to_vec(), 1).await,
-            };
-            let reply = match asked {
-                Ok(mut replies) => {
-                    let reply = replies.pop().expect("each request has a reply");
-                    // A user may lack the right to `ASKING`. The server hands its request back then, for ever.
-                    match replies.pop() {
-                        Some(refused @ NodeReply::Error(_)) => return Ok(refused),
-                        _ => reply,
-                    }
-                }
+            let reply = match self.ask_until(&server, question, is_asking, until).await {
+                Ok(reply) => reply,
                 Err(failed) => {
                     let other = self.other_master(slot, &server).await;
                     server = other.filter(|_| !failed.may_have_run).ok_or(failed.words)?;
@@ -168,11 +159,7 @@ impl Hub {
                     Some(master) => (master, false),
                     None => return Ok(reply),
                 },
-                None => return Ok(reply),
-                Some(Redirect::TryAgain) => {
-                    sleep(TRY_AGAIN_AFTER).await;
-                    continue;
-                }
+                None | Some(Redirect::TryAgain) => return Ok(reply),
                 Some(Redirect::Moved(master)) => {
                     self.slots.borrow_mut().move_to(slot, master.clone());
                     (master, false)
@@ -183,6 +170,32 @@ impl Hub {
         Err(format!(
             "ERR Redis Cluster: hash slot {slot} changes hands, ask again"
         ))
+    }
+
+    /// Asks this server, until then also while it waits for the rest of several names to come to it.
+    async fn ask_until(
+        &self,
+        server: &Server,
+        question: &[u8],
+        is_asking: bool,
+        until: Instant,
+    ) -> Result<NodeReply, Failed> {
+        loop {
+            let mut replies = match is_asking {
+                true => self.ask_all(server, [ASKING, question].concat(), 2).await?,
+                false => self.ask_all(server, question.to_vec(), 1).await?,
+            };
+            let reply = replies.pop().expect("each request has a reply");
+            // A user may lack the right to `ASKING`. The server hands its request back then, for ever.
+            if let Some(refused @ NodeReply::Error(_)) = replies.pop() {
+                return Ok(refused);
+            }
+            let is_again = Redirect::of(&reply, server) == Some(Redirect::TryAgain);
+            if !is_again || Instant::now() + TRY_AGAIN_AFTER >= until {
+                return Ok(reply);
+            }
+            sleep(TRY_AGAIN_AFTER).await;
+        }
     }
 
     /// The master of a slot whose master of before fails, if the others know of another one by now.
@@ -394,7 +407,7 @@ fn said(words: impl std::fmt::Display) -> String {
 }
 
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
-/// A request goes on so often: to another server, or to the same one again.
+/// A request goes on to another server so often.
 const HOPS_MAX: usize = 8;
 /// Until the rest of several names has been moved.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);

@@ -353,6 +353,34 @@ fn a_list_of_locks_is_that_of_the_masters_of_now() {
 }
 
 #[test]
+fn the_rest_of_several_names_is_waited_for_while_the_caller_waits() {
+    run(async {
+        let left = Rc::new(Cell::new(20));
+        let more = Rc::clone(&left);
+        let servers = Servers::new(move |_, command| {
+            let again = || reply("-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
+            let before = more.replace(more.get() - i32::from(command == "EVAL"));
+            (command == "EVAL" && before > 0).then(again)
+        });
+        let mut node = servers.gateway().await.expect("it is a cluster");
+        let mut take = async || {
+            let line = "EVAL ACQUIRE_ALL_SCRIPT 2 {a}1 {a}2 t1 9000";
+            let (begun, mut buffer) = (Instant::now(), [0; 256]);
+            assert_eq!(told(&mut node, &[line]).await, "");
+            let count = node.read(&mut buffer).await.expect("it is in memory");
+            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            (text, begun.elapsed())
+        };
+        assert_eq!(take().await.0, ":1\r\n");
+        assert!(servers.asked().len() == 21);
+        left.set(1_000);
+        let (text, took) = take().await;
+        assert!(text.starts_with("-TRYAGAIN"), "{text}");
+        assert!(PATIENCE < took && took < PATIENCE * 2, "{took:?}");
+    });
+}
+
+#[test]
 fn what_is_no_cluster_is_refused_for_good_and_one_that_is_down_for_now() {
     run(async {
         let refused = async |says: fn(u16, &str) -> Option<Says>| {

@@ -101,6 +101,9 @@ impl Endpoint {
     }
 }
 
+/// A user and a password.
+type Login = (Option<String>, Option<String>);
+
 /// Why a node's address cannot be used.
 ///
 /// # Example
@@ -221,16 +224,16 @@ impl fmt::Display for NodeAddress {
             Endpoint::Program { name } => formatter.write_str(name)?,
             Endpoint::Sentinels { sentinels, master } => {
                 let scheme = if self.speaks_tls { "rediss" } else { "redis" };
-                let sentinels = sentinels::shown(sentinels);
+                let sentinels = host::list_shown(sentinels);
                 write!(formatter, "{scheme}+sentinel://{sentinels}/{master}")?;
             }
             Endpoint::Etcd { members } => {
                 let scheme = if self.speaks_tls { "etcds" } else { "etcd" };
-                write!(formatter, "{scheme}://{}", sentinels::shown(members))?;
+                write!(formatter, "{scheme}://{}", host::list_shown(members))?;
             }
             Endpoint::RedisCluster { servers } => {
                 let scheme = if self.speaks_tls { "rediss" } else { "redis" };
-                let servers = sentinels::shown(servers);
+                let servers = host::list_shown(servers);
                 write!(formatter, "{scheme}-cluster://{servers}")?;
             }
             Endpoint::Postgresql {
@@ -294,11 +297,7 @@ impl fmt::Debug for NodeAddress {
 }
 
 fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
-    let (login, location) = match rest.rsplit_once('@') {
-        Some((login, location)) => (Some(login), location),
-        None => (None, rest),
-    };
-    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let ((user, password), location) = split_login(rest)?;
     let (location, query) = location.split_once('?').unwrap_or((location, ""));
     if !query.is_empty() {
         return Err("options after '?' are not known for redis:// addresses".to_owned());
@@ -357,7 +356,15 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
     })
 }
 
-fn parse_login(login: &str) -> Result<(Option<String>, Option<String>), String> {
+/// Splits off what stands before the last '@'.
+fn split_login(rest: &str) -> Result<(Login, &str), String> {
+    match rest.rsplit_once('@') {
+        Some((login, location)) => Ok((parse_login(login)?, location)),
+        None => Ok(((None, None), rest)),
+    }
+}
+
+fn parse_login(login: &str) -> Result<Login, String> {
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (user, Some(decode(password)?)),
         None => (login, None),

@@ -1,18 +1,11 @@
 //! The address of etcd: `[user:password@]host[:port][,host[:port]...]`, the members of one cluster.
 
-use super::{Endpoint, NodeAddress, host, parse_login};
+use super::{Endpoint, NodeAddress, host};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let (login, hosts) = match rest.rsplit_once('@') {
-        Some((login, hosts)) => (Some(login), hosts),
-        None => (None, rest),
-    };
-    if login.is_some_and(|login| login.contains([',', '@'])) {
-        return Err("one login stands before all hosts, with ',' as %2C and '@' as %40".to_owned());
-    }
-    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
-    if login.is_some() && user.is_none() {
+    let ((user, password), hosts) = host::with_one_login(rest)?;
+    if rest.contains('@') && user.is_none() {
         return Err(
             "write the user before the password, as in etcd://user:password@host".to_owned(),
         );
@@ -23,14 +16,7 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
             "nothing stands behind the members, which are host:port between commas".to_owned(),
         );
     }
-    let mut members = Vec::new();
-    for text in hosts.split(',') {
-        let member = host::and_port(text, PORT_DEFAULT)?;
-        if members.contains(&member) {
-            return Err("a member is listed twice".to_owned());
-        }
-        members.push(member);
-    }
+    let members = host::list(hosts, PORT_DEFAULT)?;
     Ok(NodeAddress {
         endpoint: Endpoint::Etcd { members },
         speaks_tls: false,

@@ -1,10 +1,42 @@
 //! The host of a node's address: a name, an IPv4 address, or an IPv6 address in brackets, where need be with the
-//! interface that a link-local one is on.
+//! interface that a link-local one is on. And hosts between commas, with one login.
 //!
 //! Invariant: one host is written in one way, so that a node that is listed twice is noticed. Names are not resolved
 //! here.
 
 use std::net::Ipv6Addr;
+
+use super::{Login, split_login};
+
+/// Splits off the login before hosts between commas.
+pub(super) fn with_one_login(rest: &str) -> Result<(Login, &str), String> {
+    let login = rest.rsplit_once('@').map_or("", |(login, _)| login);
+    match login.contains([',', '@']) {
+        true => Err("one login stands before all hosts, with ',' as %2C and '@' as %40".to_owned()),
+        false => split_login(rest),
+    }
+}
+
+/// Reads hosts between commas, none of which may be listed twice.
+pub(super) fn list(text: &str, port_default: u16) -> Result<Vec<(String, u16)>, String> {
+    let mut hosts = Vec::new();
+    for text in text.split(',') {
+        let (host, port) = and_port(text, port_default)?;
+        if hosts.contains(&(host.clone(), port)) {
+            return Err(format!("{}:{port} is listed twice", shown(&host)));
+        }
+        hosts.push((host, port));
+    }
+    Ok(hosts)
+}
+
+/// Hosts as they are written in an address.
+pub(super) fn list_shown(hosts: &[(String, u16)]) -> String {
+    let each = hosts
+        .iter()
+        .map(|(host, port)| format!("{}:{port}", shown(host)));
+    each.collect::<Vec<_>>().join(",")
+}
 
 /// Reads `host[:port]`, an IPv6 address in brackets. The port is 1 to 65535.
 pub(super) fn and_port(text: &str, port_default: u16) -> Result<(String, u16), String> {

@@ -1,17 +1,10 @@
 //! The address of a Redis Cluster: `[[user]:password@]host[:port][,host[:port]...]`, some of its servers.
 
-use super::{Endpoint, NodeAddress, PORT_DEFAULT, host, parse_login};
+use super::{Endpoint, NodeAddress, PORT_DEFAULT, host};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let (login, hosts) = match rest.rsplit_once('@') {
-        Some((login, hosts)) => (Some(login), hosts),
-        None => (None, rest),
-    };
-    if login.is_some_and(|login| login.contains([',', '@'])) {
-        return Err("one login stands before all hosts, with ',' as %2C and '@' as %40".to_owned());
-    }
-    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let ((user, password), hosts) = host::with_one_login(rest)?;
     let hosts = hosts.strip_suffix('/').unwrap_or(hosts);
     if hosts.contains(['/', '?']) {
         return Err(
@@ -19,14 +12,7 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
                 .to_owned(),
         );
     }
-    let mut servers = Vec::new();
-    for text in hosts.split(',') {
-        let server = host::and_port(text, PORT_DEFAULT)?;
-        if servers.contains(&server) {
-            return Err("a server is listed twice".to_owned());
-        }
-        servers.push(server);
-    }
+    let servers = host::list(hosts, PORT_DEFAULT)?;
     if servers.len() > SERVERS_MAX {
         return Err(format!(
             "list {SERVERS_MAX} servers at most: they name the others"

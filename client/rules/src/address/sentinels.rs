@@ -2,34 +2,17 @@
 //!
 //! The login and the database are the master's: Sentinels are asked without a login.
 
-use super::{Endpoint, NodeAddress, host, parse_database, parse_login};
+use super::{Endpoint, NodeAddress, host, parse_database};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let (login, location) = match rest.rsplit_once('@') {
-        Some((login, location)) => (Some(login), location),
-        None => (None, rest),
-    };
-    if login.is_some_and(|login| login.contains([',', '@'])) {
-        return Err(
-            "one login stands before all hosts, with ',' as %2C and '@' as %40; Sentinels are asked without one"
-                .to_owned(),
-        );
-    }
-    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let ((user, password), location) = host::with_one_login(rest)?;
     if location.contains('?') {
         return Err("options after '?' are not known for Sentinels".to_owned());
     }
     let (hosts, path) = location.split_once('/').unwrap_or((location, ""));
     let (master, database) = path.split_once('/').unwrap_or((path, ""));
-    let mut sentinels = Vec::new();
-    for text in hosts.split(',') {
-        let sentinel = host::and_port(text, PORT_DEFAULT)?;
-        if sentinels.contains(&sentinel) {
-            return Err("a Sentinel is listed twice".to_owned());
-        }
-        sentinels.push(sentinel);
-    }
+    let sentinels = host::list(hosts, PORT_DEFAULT)?;
     if master.is_empty() {
         return Err(
             "the name of the master is missing; write it as in redis+sentinel://host:26379/mymaster"
@@ -50,14 +33,6 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
         password,
         database: parse_database(database)?,
     })
-}
-
-/// The Sentinels as they are written in an address.
-pub(super) fn shown(sentinels: &[(String, u16)]) -> String {
-    let each = sentinels
-        .iter()
-        .map(|(host, port)| format!("{}:{port}", host::shown(host)));
-    each.collect::<Vec<_>>().join(",")
 }
 
 /// What Sentinels listen on, as Redis documents it.

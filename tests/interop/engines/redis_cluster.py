@@ -357,7 +357,8 @@ def deaf(server):
     says(waiter, name)
     time.sleep(0.3)
     server.signal(first, signal.SIGSTOP)
-    eventually("its replica is the master", lambda: server.is_whole(but=(first,)))
+    eventually("its replica is the master", lambda: not server.nodes(server.well)[first]["slots"])
+    eventually("the cluster is well", lambda: server.is_whole(but=(first,)))
     # A PING has had no answer by now.
     time.sleep(3)
     begun = time.time()

@@ -14,7 +14,7 @@ const DECIDES: [&str; 4] = [
 ];
 
 /// The files that read a clock all the same, and how often. The list only gets shorter.
-const KNOWN: [(&str, usize); 5] = [
+const KNOWN: [(&str, usize); 4] = [
     // How long a write or a sync has kept the device, which who asked for it cannot see: it has waited for locks too.
     ("server/node/src/core/log_writer.rs", 2),
     // Behind the engine's lock.
@@ -23,8 +23,6 @@ const KNOWN: [(&str, usize); 5] = [
     ("server/node/src/core/time.rs", 3),
     // How long one command took, for statistics alone; about one in sixteen is timed.
     ("server/node/src/session/batch.rs", 2),
-    // Between two commands of a transaction that are about the node and may take long: its limit.
-    ("server/node/src/session/execution.rs", 1),
 ];
 
 /// Calls that read a clock themselves or have it read.

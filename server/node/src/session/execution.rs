@@ -131,7 +131,7 @@ impl Transaction {
         batch.owed.raise(executed.wait);
         let node = batch.node;
         let limit = node.configured(|it| it.script_time_limit);
-        let mut began_raw = None;
+        let mut began = None;
         let mut budget = node.settings.reply_budget();
         // The engine has had the same limit.
         let _ = budget.charge_memory(reply_bytes);
@@ -141,10 +141,12 @@ impl Transaction {
                 continue;
             }
             let before = budget;
-            let now_raw = node.clock.raw();
-            let took_ns = now_raw.nanos_since(*began_raw.get_or_insert(now_raw));
+            // A new moment: the engine was released.
+            let (_, now) = batch.executor()?;
+            batch.release();
+            let took = now.node.saturating_since(*began.get_or_insert(now.node));
             let content = match budget.charge(0) {
-                _ if u128::from(took_ns) > limit.as_nanos() => {
+                _ if took > limit => {
                     ReplyContent::One(Reply::Error(took_too_long(limit.as_millis())))
                 }
                 Err(error) => ReplyContent::One(Reply::Error(error.of_command())),

@@ -26,6 +26,7 @@ use quorlock_engine::RawTime;
 use stateright::{Model, Property};
 
 use crate::check::{Explain, Refuted};
+use crate::parts::Token;
 
 pub(crate) use action::Action;
 use client::{Client, EPOCH_NS, Means, Message, Standing};
@@ -151,7 +152,7 @@ impl Exclusion {
         } else {
             asker.ttl_ns
         };
-        let token = image::Token {
+        let token = Token {
             client: message.client,
             attempt: if self.mutant == Mutant::TokenReused {
                 0

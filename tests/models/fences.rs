@@ -13,6 +13,7 @@ mod scope;
 use stateright::{Model, Property};
 
 use crate::check::{Explain, Refuted};
+use crate::parts::Token;
 
 pub(crate) use action::Action;
 use client::{Client, Message, Way};
@@ -110,7 +111,7 @@ impl Fencing {
             let number = message.token.client;
             return self.with_client(world, number, |client, out| client.open(message, out));
         }
-        let is_over = |token: node::Token| !world.clients[usize::from(token.client)].is_at(token);
+        let is_over = |token: Token| !world.clients[usize::from(token.client)].is_at(token);
         let node = &world.nodes[usize::from(message.node)];
         let is_free = match node.holder {
             Some(holder) if self.mutant == Mutant::LeaseTooShort => holder != message.token,

@@ -6,6 +6,7 @@
 mod check;
 mod exclusion;
 mod fences;
+mod parts;
 mod report;
 mod run;
 mod sharing;

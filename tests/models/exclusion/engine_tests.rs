@@ -3,15 +3,13 @@
 
 use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 use quorlock_engine::control::Durability;
-use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, RawTime, Reply,
-};
+use quorlock_engine::{Engine, EngineOptions, NodeTime, RawTime, Reply};
 
-use super::image::Token;
 use super::mutant::Mutant;
 use super::node::{Node, Rules, Told, Wish};
 use super::scope::{Configuration, TICK_NS};
 use super::{Exclusion, Size, scopes};
+use crate::parts::{self, Token};
 
 #[derive(Clone, Copy, Debug)]
 enum Request {
@@ -112,14 +110,7 @@ fn ask(engine: &mut Engine, now: NodeTime, key: &str, request: (Wish, u8, u64)) 
         Wish::Extend => vec![b"EVAL", EXTEND_SCRIPT, b"1", key, token, ttl],
         Wish::Release => vec![b"EVAL", RELEASE_SCRIPT, b"1", key, token],
     };
-    let command = Command::parse(&arguments).expect("the client's requests are well formed");
-    let mut effects = Effects::default();
-    effects.begin(LogPosition::from_raw(1));
-    let moment = Moment {
-        node: now,
-        wall_us: 0,
-    };
-    let reply = engine.execute(moment, &Caller::default(), &command, &mut effects);
+    let (reply, _) = parts::ask(engine, now, &arguments);
     match (wish, &reply) {
         (Wish::Take, Reply::Nil) => Told::Granted,
         (Wish::Take, Reply::Bulk(holder)) if holder[..] == *token => Told::Granted,

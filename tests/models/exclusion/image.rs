@@ -8,13 +8,7 @@ use quorlock_engine::control::ControlRecord;
 use quorlock_engine::restart::History;
 
 use super::mutant::Mutant;
-
-/// Who holds the key: a client, and which of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Token {
-    pub(crate) client: u8,
-    pub(crate) attempt: u8,
-}
+use crate::parts::Token;
 
 /// The one key that all nodes are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

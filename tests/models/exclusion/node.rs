@@ -10,9 +10,10 @@ use quorlock_engine::live_mode::LiveMode;
 use quorlock_engine::restart::{Policy, TtlBound, node_time};
 use quorlock_engine::{LogPosition, NodeTime, RawTime};
 
-use super::image::{Entry, Frame, Image, Key, Token};
+use super::image::{Entry, Frame, Image, Key};
 use super::mutant::Mutant;
 use super::scope::Configuration;
+use crate::parts::Token;
 
 /// Where in its life a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use quorlock_client_rules::acquisition::{
-    Acquisition, AttemptAction, AttemptEvent, Decision, Terms,
-};
+use quorlock_client_rules::acquisition::{Acquisition, AttemptAction, AttemptEvent, Decision};
 use quorlock_client_rules::clock::ClientInstant;
 use quorlock_client_rules::outcome::Cause;
-use quorlock_client_rules::settings::Drift;
-use quorlock_client_rules::votes::Identity;
 use quorlock_client_rules::{Answer, FenceAnswer, NodeFence};
 
-use super::node::{Request, Token, Told};
+use super::node::{Request, Told};
 use super::scope::Scope;
+use crate::parts::{Token, client_time, identity, terms};
 
 /// Something on its way between a client and a node. The network keeps them in no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,18 +85,7 @@ impl Client {
         (self.tick, self.above, self.way) = (0, above, None);
         self.guess = self.known.map(|known| known + 1);
         self.has_asked = false;
-        let terms = Terms {
-            nodes: usize::from(scope.nodes),
-            spare_votes: 0,
-            ttl: 2 * TICK,
-            lock_delay: Duration::ZERO,
-            drift: Drift {
-                rate_ppm: 0,
-                constant: Duration::ZERO,
-            },
-            min_validity: Duration::ZERO,
-            reserve: None,
-        };
+        let terms = terms(scope.nodes, 2 * TICK);
         let patience = if scope.is_patient { 2 * TICK } else { TICK };
         let mut actions = Vec::new();
         let mut attempt = Acquisition::start(terms, self.now(), |_| patience, &mut actions);
@@ -118,7 +104,7 @@ impl Client {
     pub(crate) fn open(&mut self, message: Message, out: &mut Vec<Message>) -> Option<u64> {
         let (told, starts) = message.told?;
         let node = usize::from(message.node);
-        let by = Identity::new(NODE_NAMES[node].into(), u64::from(starts));
+        let by = identity(message.node, starts);
         let taken = |answer, fence| AttemptEvent::Answered {
             node,
             answer,
@@ -207,10 +193,8 @@ impl Client {
     }
 
     fn now(&self) -> ClientInstant {
-        let start = ClientInstant::from_nanos(1_000_000_000, 1_000_000_000);
-        start.after(TICK * u32::from(self.tick))
+        client_time(TICK * u32::from(self.tick))
     }
 }
 
 const TICK: Duration = Duration::from_secs(1);
-const NODE_NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];

@@ -8,18 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use quorlock_engine::control::Ceiling;
-use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, Fences, LogPosition, Moment, NodeTime, Reply,
-};
+use quorlock_engine::{Engine, EngineOptions, Fences, NodeTime, Reply};
 
 use super::client::Message;
-
-/// Who holds the lock: a client, and which of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Token {
-    pub(crate) client: u8,
-    pub(crate) attempt: u8,
-}
+use crate::parts::{self, Token};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,10 +144,11 @@ fn execute((fences, holder, token, request): &Before) -> After {
     let mut engine = Engine::new(EngineOptions::default());
     engine.set_fences(Fences::clone(fences));
     if let Some(holder) = holder {
-        let reply = ask(&mut engine, &["SET", NAME, &text(*holder), "PX", TTL_MS]);
+        let holder = holder.to_string();
+        let reply = ask(&mut engine, &["SET", NAME, &holder, "PX", TTL_MS]);
         assert_eq!(reply, Reply::Ok);
     }
-    let token_text = text(*token);
+    let token_text = token.to_string();
     let reply = match request {
         Request::Acquire(None) => ask(&mut engine, &["LOCK.ACQUIRE", NAME, &token_text, TTL_MS]),
         Request::Acquire(Some(guess)) => {
@@ -177,7 +170,7 @@ fn execute((fences, holder, token, request): &Before) -> After {
     let key = ask(&mut engine, &["GET", NAME]);
     assert_eq!(
         key,
-        holder.map_or(Reply::Nil, |holder| Reply::bulk(text(holder)))
+        holder.map_or(Reply::Nil, |holder| Reply::bulk(holder.to_string()))
     );
     (Arc::new(engine.fences().clone()), holder, told)
 }
@@ -206,19 +199,8 @@ fn meaning(request: Request, reply: &Reply) -> Told {
 }
 
 fn ask(engine: &mut Engine, words: &[&str]) -> Reply {
-    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    let command = Command::parse(&words).expect("the model's requests are well formed");
-    let mut effects = Effects::default();
-    effects.begin(LogPosition::from_raw(1));
-    let now = Moment {
-        node: NodeTime::from_nanos(1_000_000_000),
-        wall_us: 0,
-    };
-    engine.execute(now, &Caller::default(), &command, &mut effects)
-}
-
-fn text(token: Token) -> String {
-    format!("token {}.{}", token.client, token.attempt)
+    let (reply, _) = parts::ask(engine, NodeTime::from_nanos(1_000_000_000), words);
+    reply
 }
 
 const NAME: &str = "job";

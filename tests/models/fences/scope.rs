@@ -1,6 +1,7 @@
 //! How much of the world a run of the model of fences explores, and what it needs to see there.
 
 use crate::exclusion::Size;
+use crate::parts::catching;
 
 /// How often things may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -205,19 +206,17 @@ pub(crate) fn everything() -> Scope {
 
 /// Each mutant of what is mirrored, and the small scope that catches it.
 pub(crate) fn mutants() -> Vec<(Mutant, Scope)> {
-    let catching = [
-        (Mutant::RepliesBeforeSync, "fences, crashes"),
-        (Mutant::LeaseTooShort, "fences"),
-        (Mutant::AsksBeforeDelay, "fences, lost disk"),
-        (Mutant::AsksOne, "fences, lost disk"),
-        (Mutant::AsksUncertain, "fences, lost disks"),
-    ];
-    let scope = |name| {
-        let mut scopes = scopes(Size::Small).into_iter();
-        scopes.find(|scope| scope.name == name)
-    };
-    let found = catching.map(|(mutant, name)| (mutant, scope(name).expect("a scope of this name")));
-    found.into()
+    catching(
+        [
+            (Mutant::RepliesBeforeSync, "fences, crashes"),
+            (Mutant::LeaseTooShort, "fences"),
+            (Mutant::AsksBeforeDelay, "fences, lost disk"),
+            (Mutant::AsksOne, "fences, lost disk"),
+            (Mutant::AsksUncertain, "fences, lost disks"),
+        ],
+        &scopes(Size::Small),
+        |scope| scope.name,
+    )
 }
 
 fn plain() -> Scope {

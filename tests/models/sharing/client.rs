@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use quorlock_client_rules::acquisition::{
-    Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms,
+    Acquisition, AttemptAction, AttemptEvent, Decision, Patience,
 };
 use quorlock_client_rules::clock::ClientInstant;
 use quorlock_client_rules::holding::{Holding, HoldingAction, HoldingEvent};
 use quorlock_client_rules::outcome::{Cause, Loss};
-use quorlock_client_rules::settings::Drift;
-use quorlock_client_rules::votes::Identity;
 use quorlock_client_rules::{Answer, ExtendAnswer};
 
-use super::node::{LEASE_TICKS, TICK, Token, Told, Wish};
+use super::node::{LEASE, TICK, Told, Wish};
 use super::scope::{Asker, Scope};
+use crate::parts::{Token, client_time, identity, terms};
 
 /// Something on its way between a client and a node. The network keeps them in no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,7 +74,7 @@ impl Client {
             nodes: scope.nodes,
             patience: match scope.is_prompt {
                 true => TICK,
-                false => TICK * u32::from(LEASE_TICKS),
+                false => LEASE,
             },
             goes_on: scope.is_prompt && !is_reader,
             tick: 0,
@@ -129,7 +128,7 @@ impl Client {
         };
         let first = std::mem::take(&mut self.first);
         let is_first = |node| first.is_empty() || first.contains(&node);
-        let (terms, now) = (self.terms(), self.now());
+        let (terms, now) = (terms(self.nodes, LEASE), self.now());
         let attempt = Acquisition::start_with(terms, now, is_first, |_| patience, &mut actions);
         self.standing = Standing::Trying(attempt);
         self.act_trying(actions, out);
@@ -175,7 +174,7 @@ impl Client {
             return;
         };
         let node = usize::from(message.node);
-        let by = Identity::new(NODE_NAMES[node].into(), u64::from(starts));
+        let by = identity(message.node, starts);
         let round = u32::from(message.round);
         if matches!(message.wish, Wish::Extend(_)) {
             let answer = match told {
@@ -239,7 +238,7 @@ impl Client {
         let Standing::Trying(attempt) = &self.standing else {
             return;
         };
-        let (terms, now) = (self.terms(), self.now());
+        let (terms, now) = (terms(self.nodes, LEASE), self.now());
         let mut actions = Vec::new();
         let holding = Holding::start(attempt, terms, valid_until, now, false, None, &mut actions);
         for action in actions {
@@ -290,25 +289,7 @@ impl Client {
         }
     }
 
-    fn terms(&self) -> Terms {
-        Terms {
-            nodes: usize::from(self.nodes),
-            spare_votes: 0,
-            ttl: TICK * u32::from(LEASE_TICKS),
-            lock_delay: Duration::ZERO,
-            drift: Drift {
-                rate_ppm: 0,
-                constant: Duration::ZERO,
-            },
-            min_validity: Duration::ZERO,
-            reserve: None,
-        }
-    }
-
     fn now(&self) -> ClientInstant {
-        let start = ClientInstant::from_nanos(1_000_000_000, 1_000_000_000);
-        start.after(TICK * u32::from(self.tick))
+        client_time(TICK * u32::from(self.tick))
     }
 }
-
-const NODE_NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];

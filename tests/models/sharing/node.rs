@@ -11,18 +11,11 @@ use std::time::Duration;
 
 use quorlock_client_rules::{EXTEND_SCRIPT, RELEASE_SCRIPT};
 use quorlock_engine::{
-    Caller, Command, Effects, Engine, EngineOptions, LogPosition, Moment, NodeTime, Reply,
-    SnapshotCursor, StoredValue,
+    Engine, EngineOptions, LogPosition, NodeTime, Reply, SnapshotCursor, StoredValue,
 };
 
 use super::client::Message;
-
-/// Who holds the lock: a client, and which of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Token {
-    pub(crate) client: u8,
-    pub(crate) attempt: u8,
-}
+use crate::parts::{Token, ask};
 
 /// What a node is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -216,7 +209,7 @@ fn execute((image, kept_out_until, (tick, token, wish)): &Before) -> After {
             kept_out_until.saturating_sub(INTENT_TICKS),
         );
     }
-    let token_text = text(*token);
+    let token_text = token.to_string();
     let token_text = token_text.as_str();
     let lease = lease_ms();
     let (extend, release) = (as_text(EXTEND_SCRIPT), as_text(RELEASE_SCRIPT));
@@ -229,12 +222,12 @@ fn execute((image, kept_out_until, (tick, token, wish)): &Before) -> After {
         Wish::Release(false) => &["EVAL", release, "1", NAME, token_text],
         Wish::Force => &["LOCK.FORCE-RELEASE", NAME, token_text],
     };
-    let (reply, journal) = ask(&mut engine, *tick, words);
+    let (reply, journal) = ask(&mut engine, time_at(*tick), words);
     let image = image_of(&mut engine);
     let mut is_free_for_readers = |later| {
         let (reply, _) = ask(
             &mut engine,
-            later,
+            time_at(later),
             &["LOCK.ACQUIRE", NAME, "another", "1", "SHARED"],
         );
         meaning(Wish::Read, &reply) != Told::WriterWaits
@@ -262,7 +255,7 @@ fn refuse_writer(engine: &mut Engine, image: &Image, tick: u8) {
         &["SET", NAME, "writer", "NX", "PX", &lease],
         &["DEL", NAME],
     ] {
-        ask(engine, tick, words);
+        ask(engine, time_at(tick), words);
     }
     apply(engine, image);
 }
@@ -357,25 +350,8 @@ fn image_of(engine: &mut Engine) -> Image {
     out.into()
 }
 
-fn ask(engine: &mut Engine, tick: u8, words: &[&str]) -> (Reply, Vec<u8>) {
-    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    let command = Command::parse(&words).expect("the model's requests are well formed");
-    let mut effects = Effects::default();
-    effects.begin(LogPosition::from_raw(1));
-    let now = Moment {
-        node: time_at(tick),
-        wall_us: 0,
-    };
-    let reply = engine.execute(now, &Caller::default(), &command, &mut effects);
-    (reply, effects.journal)
-}
-
 fn time_at(tick: u8) -> NodeTime {
     NodeTime::from_nanos(1_000_000_000).saturating_add(TICK * u32::from(tick))
-}
-
-fn text(token: Token) -> String {
-    format!("{}.{}", token.client, token.attempt)
 }
 
 fn as_text(script: &[u8]) -> &str {
@@ -383,7 +359,7 @@ fn as_text(script: &[u8]) -> &str {
 }
 
 fn lease_ms() -> String {
-    (TICK * u32::from(LEASE_TICKS)).as_millis().to_string()
+    LEASE.as_millis().to_string()
 }
 
 /// One step of true time, which all clocks follow: that they may be apart is the matter of the model of exclusion.
@@ -391,6 +367,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// Of readers and writers.
 pub(crate) const LEASE_TICKS: u8 = 2;
+pub(crate) const LEASE: Duration = TICK.saturating_mul(LEASE_TICKS as u32);
 
 /// So long a writer that was refused keeps readers out.
 const INTENT_TICKS: u8 = 2;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use quorlock_testkit::{Process, Wire, binary, eventually};
 use rustix::process::Signal;

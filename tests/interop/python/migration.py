@@ -88,6 +88,8 @@ class Callers:
         while not self.ended.is_set():
             # A lock that is held for long is what a server without its past gives away.
             work(chooser.choice([0.02, 0.02, 1.2]))
+            # pottery asks now and then, and whoever is told of a release would always be there before it.
+            time.sleep(chooser.uniform(0.1, 0.6))
 
     def pottery(self, seconds):
         masters = {redis.Redis(port=port, socket_timeout=1) for port in self.servers.ports}

@@ -164,7 +164,7 @@ fn who_takes_a_lock_again_has_it_under_a_new_attempt_through_any_agent() {
         "me",
         "9000",
     ];
-    assert_eq!(agents.send(0, &take), Reply::Ok);
+    assert_eq!(agents.send(0, &take), Reply::status("OK"));
     let first = agents.stored("a").unwrap();
     // Another agent may owe the release of that one by now.
     assert_eq!(agents.send(0, &take), Reply::Integer(1));

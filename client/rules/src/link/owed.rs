@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::request::{Form, Kind, Request};
 use super::{DELAY_MEMORY, Link, OWED_MAX, State};
 use crate::clock::ClientInstant;
-use crate::outcome::NodeRelease;
+use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning;
 
 /// A release that is to be sent again.
@@ -46,8 +46,11 @@ impl Link {
                 now.after(match meaning::passes_after(cause) {
                     // Asked again after a second at the latest, in case the delay ended otherwise.
                     Some(delay) => delay.clamp(DEFERRED_LEAST, DELAY_MEMORY),
-                    // Somebody has to change something on the node, and thousands may be owed to it.
-                    None => REFUSED_AGAIN,
+                    // Somebody has to change the user's rights, and thousands may be owed to the node.
+                    None if matches!(cause, Cause::Refused(text) if text.starts_with("NOPERM")) => {
+                        RIGHTS_AGAIN
+                    }
+                    None => DEFERRED_LEAST,
                 })
             }
             _ => {
@@ -107,6 +110,6 @@ fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) 
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
 }
 
-/// When a node is asked again that has refused a release.
-const REFUSED_AGAIN: Duration = Duration::from_secs(5);
+/// When a node is asked again on which the user may not release.
+const RIGHTS_AGAIN: Duration = Duration::from_secs(5);
 pub(super) const DEFERRED_LEAST: Duration = Duration::from_millis(100);

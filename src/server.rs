@@ -80,8 +80,11 @@ fn serve(
     for line in config.notice_lines() {
         tracing::warn!("{line}");
     }
-    let is_supervised = matches!(config.supervised, Supervised::Systemd | Supervised::Auto);
-    let says = Says::All(config.supervised_ready);
+    let is_supervised = matches!(
+        config.reports.supervised,
+        Supervised::Systemd | Supervised::Auto
+    );
+    let says = Says::All(config.reports.ready);
     let pid_path = config
         .pidfile
         .as_ref()
@@ -226,10 +229,10 @@ pub(crate) fn start_log(
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
-        .event_format(LogLine::new(config.log_format));
+        .event_format(LogLine::new(config.reports.log_format));
     let path = Path::new(syslog::SOCKET);
-    let is_wanted = config.syslog.is_enabled;
-    let syslog = is_wanted.then(|| syslog::layer(&config.syslog, path));
+    let is_wanted = config.reports.syslog.is_enabled;
+    let syslog = is_wanted.then(|| syslog::layer(&config.reports.syslog, path));
     let syslog = syslog.transpose().map_err(|error| {
         Failure::failed(format!("cannot make a socket for syslog: {error}"))
             .remedy("leave out --syslog-enabled")

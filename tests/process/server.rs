@@ -418,8 +418,9 @@ fn what_a_node_makes_is_its_users_alone() {
     command.args(["--pidfile", "node.pid", "--unixsocket", "node.sock"]);
     command.args(["--unixsocketperm", "770"]);
     let mut node = Process::start(&mut command, &shell.file("out")).unwrap();
-    node.await_line(READY);
-    assert_eq!(ask(&mut node, "CONFIG REWRITE"), "+OK");
+    node.await_line("Ready to accept connections unix");
+    let mut client = Wire::connect_unix(&shell.file("data/node.sock"));
+    assert_eq!(client.ask("CONFIG REWRITE"), "+OK");
     assert_eq!(mode("node.conf"), 0o640, "as it was");
     assert_eq!(mode("data/node.sock"), 0o770, "as was said");
     for entry in fs::read_dir(shell.file("data")).unwrap() {

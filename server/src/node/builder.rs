@@ -273,13 +273,13 @@ impl NodeBuilder {
 
 /// What a node is told that is meant for its process.
 fn of_the_process(config: &Config) -> Option<&'static str> {
-    let is_supervised = config.supervised != Supervised::No;
+    let is_supervised = config.reports.supervised != Supervised::No;
     let logfile = config.logfile.is_some().then_some("logfile");
     let pidfile = config.pidfile.is_some().then_some("pidfile");
     let supervised = is_supervised.then_some("supervised");
-    let is_json = config.log_format != LogFormat::Redis;
+    let is_json = config.reports.log_format != LogFormat::Redis;
     let log_format = is_json.then_some("log-format");
-    let syslog = config.syslog.is_enabled.then_some("syslog-enabled");
+    let syslog = config.reports.syslog.is_enabled.then_some("syslog-enabled");
     logfile.or(pidfile).or(supervised).or(log_format).or(syslog)
 }
 

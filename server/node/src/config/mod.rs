@@ -20,13 +20,13 @@ mod immutable;
 mod kept;
 mod notice;
 mod password;
-mod process;
 mod range;
 mod redis;
 mod rewrite;
 mod scripts;
 mod settings;
 mod suggest;
+mod supervision;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -58,8 +58,8 @@ pub use file::words;
 pub use notice::Notice;
 pub use password::Password;
 pub use settings::{
-    AppendFsync, DebugCommand, FirstStart, LogFormat, LogLevel, NoTtlDurability, RestartDelay,
-    RestartDelayReply, Supervised, SupervisedReady, Syslog,
+    AppendFsync, DebugCommand, FirstStart, LogFormat, LogLevel, NoTtlDurability, Reports,
+    RestartDelay, RestartDelayReply, Supervised, SupervisedReady, Syslog,
 };
 pub(crate) use tls::is_of_tls;
 pub use tls::{ClientCertificates, Tls, TlsProtocols};
@@ -146,16 +146,10 @@ pub struct Config {
     pub loglevel: LogLevel,
     /// Where the messages go; standard output when there is none.
     pub logfile: Option<PathBuf>,
-    /// How they are written.
-    pub log_format: LogFormat,
-    /// Whether they go to syslog as well.
-    pub syslog: Syslog,
     /// A file that holds the process id while the node runs.
     pub pidfile: Option<PathBuf>,
-    /// Who is told that the node is ready.
-    pub supervised: Supervised,
-    /// When it is.
-    pub supervised_ready: SupervisedReady,
+    /// Whom the node tells of itself, and how.
+    pub reports: Reports,
     /// How long a stop may take before clients are cut off.
     pub shutdown_timeout: Duration,
     /// What to do in an empty directory.
@@ -355,11 +349,8 @@ impl Default for Config {
             databases: 16,
             loglevel: LogLevel::Notice,
             logfile: None,
-            log_format: LogFormat::Redis,
-            syslog: Syslog::default(),
             pidfile: None,
-            supervised: Supervised::No,
-            supervised_ready: SupervisedReady::Listening,
+            reports: Reports::default(),
             shutdown_timeout: Duration::from_secs(10),
             first_start: FirstStart::Auto,
             restart_delay: RestartDelay::Auto,

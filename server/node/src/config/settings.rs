@@ -43,10 +43,24 @@ impl LogLevel {
     ];
 }
 
+/// Whom a node tells of itself, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// Who is told that the node is ready, and what it does.
+    pub supervised: Supervised,
+    /// When it is ready.
+    pub ready: SupervisedReady,
+    /// How messages are written.
+    pub log_format: LogFormat,
+    /// Whether they go to syslog as well.
+    pub syslog: Syslog,
+}
+
 /// How messages are written (`log-format`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// As Redis does.
+    #[default]
     Redis,
     /// One JSON object a line.
     Json,
@@ -91,9 +105,10 @@ pub(super) const SYSLOG_FACILITIES: &[(&str, u8)] = &[
 ];
 
 /// Who is told that the node is ready (`supervised`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Supervised {
     /// Nobody.
+    #[default]
     No,
     /// systemd, when the environment names its socket.
     Auto,
@@ -110,9 +125,10 @@ impl Supervised {
 }
 
 /// When the node counts as ready (`supervised-ready`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SupervisedReady {
     /// Once it listens, also during a restart delay.
+    #[default]
     Listening,
     /// Once it serves locks.
     Serving,

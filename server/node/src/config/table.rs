@@ -18,7 +18,7 @@ use super::value::{
     events, integer, label, lock_patterns, memory, name_of, octal, one, one_of, percent_millionths,
     show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
-use super::{Problem, bind, password, process, scripts, users};
+use super::{Problem, bind, password, scripts, supervision, users};
 
 /// See the file's header.
 pub(super) const USED: &[Directive] = &[
@@ -338,10 +338,10 @@ pub(super) const USED: &[Directive] = &[
         |c, v| path(one(v)?).map(|path| c.logfile = path),
         |c| show_path(&c.logfile),
     ),
-    process::LOG_FORMAT,
-    process::SYSLOG_ENABLED,
-    process::SYSLOG_IDENT,
-    process::SYSLOG_FACILITY,
+    supervision::LOG_FORMAT,
+    supervision::SYSLOG_ENABLED,
+    supervision::SYSLOG_IDENT,
+    supervision::SYSLOG_FACILITY,
     Directive::used(
         "pidfile",
         "\"\"",
@@ -355,10 +355,10 @@ pub(super) const USED: &[Directive] = &[
         "no",
         "`no`, `auto`, `systemd`",
         "Tell systemd when the node is ready, what it does, and that it is alive.",
-        |c, v| one_of(Supervised::NAMES, one(v)?).map(|who| c.supervised = who),
-        |c| name_of(Supervised::NAMES, &c.supervised).to_owned(),
+        |c, v| one_of(Supervised::NAMES, one(v)?).map(|who| c.reports.supervised = who),
+        |c| name_of(Supervised::NAMES, &c.reports.supervised).to_owned(),
     ),
-    process::SUPERVISED_READY,
+    supervision::SUPERVISED_READY,
     Directive::used(
         "shutdown-timeout",
         "10",

@@ -187,7 +187,7 @@ fn server(page: &mut InfoText<'_>) {
     page.field("arch_bits", usize::BITS);
     page.field("process_id", node.process.id);
     // Only the process knows whether there is a socket of systemd (`auto`).
-    let supervised = match node.config.supervised {
+    let supervised = match node.config.reports.supervised {
         Supervised::No => "no",
         Supervised::Systemd => "systemd",
         Supervised::Auto => "unknown",

@@ -1,4 +1,4 @@
-//! Directives about the process: whom it tells of itself, and how.
+//! Directives about whom a node tells of itself, and how.
 
 use super::Problem;
 use super::directive::Directive;
@@ -11,8 +11,8 @@ pub(super) const SUPERVISED_READY: Directive = Directive::used(
     "listening",
     "`listening`, `serving`",
     "When it is ready: once it listens, or once it serves locks, after its restart delay.",
-    |c, v| one_of(SupervisedReady::NAMES, one(v)?).map(|when| c.supervised_ready = when),
-    |c| name_of(SupervisedReady::NAMES, &c.supervised_ready).to_owned(),
+    |c, v| one_of(SupervisedReady::NAMES, one(v)?).map(|when| c.reports.ready = when),
+    |c| name_of(SupervisedReady::NAMES, &c.reports.ready).to_owned(),
 );
 
 /// `log-format`.
@@ -21,8 +21,8 @@ pub(super) const LOG_FORMAT: Directive = Directive::used(
     "redis",
     "`redis`, `json`",
     "How messages are written: in Redis's look, or one JSON object a line.",
-    |c, v| one_of(LogFormat::NAMES, one(v)?).map(|format| c.log_format = format),
-    |c| name_of(LogFormat::NAMES, &c.log_format).to_owned(),
+    |c, v| one_of(LogFormat::NAMES, one(v)?).map(|format| c.reports.log_format = format),
+    |c| name_of(LogFormat::NAMES, &c.reports.log_format).to_owned(),
 );
 
 /// `syslog-enabled`.
@@ -31,8 +31,8 @@ pub(super) const SYSLOG_ENABLED: Directive = Directive::used(
     "no",
     "`yes`, `no`",
     "Whether messages go to the machine's syslog as well, at /dev/log.",
-    |c, v| yes_or_no(one(v)?).map(|yes| c.syslog.is_enabled = yes),
-    |c| show_yes_or_no(c.syslog.is_enabled),
+    |c, v| yes_or_no(one(v)?).map(|yes| c.reports.syslog.is_enabled = yes),
+    |c| show_yes_or_no(c.reports.syslog.is_enabled),
 );
 
 /// `syslog-ident`.
@@ -43,12 +43,12 @@ pub(super) const SYSLOG_IDENT: Directive = Directive::used(
     "The program that they are said to be from.",
     |c, v| match label(one(v)?)? {
         Some(ident) => {
-            c.syslog.ident = ident;
+            c.reports.syslog.ident = ident;
             Ok(())
         }
         None => Err(Problem::new("argument must be a name")),
     },
-    |c| c.syslog.ident.clone(),
+    |c| c.reports.syslog.ident.clone(),
 );
 
 /// `syslog-facility`.
@@ -57,6 +57,6 @@ pub(super) const SYSLOG_FACILITY: Directive = Directive::used(
     "local0",
     "`user`, `local0` to `local7`",
     "The part of the system that they are said to be from.",
-    |c, v| one_of(SYSLOG_FACILITIES, one(v)?).map(|facility| c.syslog.facility = facility),
-    |c| name_of(SYSLOG_FACILITIES, &c.syslog.facility).to_owned(),
+    |c, v| one_of(SYSLOG_FACILITIES, one(v)?).map(|facility| c.reports.syslog.facility = facility),
+    |c| name_of(SYSLOG_FACILITIES, &c.reports.syslog.facility).to_owned(),
 );

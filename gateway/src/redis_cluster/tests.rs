@@ -15,6 +15,7 @@ use crate::request_bytes::RequestBytes;
 /// What a server does upon a request.
 enum Says {
     Reply(String),
+    Late(String),
     Nothing,
     Close,
 }
@@ -90,8 +91,12 @@ impl Servers {
                 if command == "SUBSCRIBE" {
                     *self.listener.borrow_mut() = Some(publish.clone());
                 }
-                match (self.says)(port, &command) {
-                    Says::Reply(text) => stream
+                let says = (self.says)(port, &command);
+                if matches!(says, Says::Late(_)) {
+                    sleep(PATIENCE / 5).await;
+                }
+                match says {
+                    Says::Reply(text) | Says::Late(text) => stream
                         .write_all(text.as_bytes())
                         .await
                         .expect("the client reads"),
@@ -429,7 +434,7 @@ fn servers_of_two_clusters_keep_no_locks_together() {
         let of = async |first: &'static str, second: &'static str| {
             let servers = Servers::new(move |port, command| match (port, command) {
                 (1, "CLUSTER SLOTS") => Some(reply(first)),
-                (2, "CLUSTER SLOTS") => Some(reply(second)),
+                (2, "CLUSTER SLOTS") => Some(Says::Late(second.to_owned())),
                 // One that is down counts as well.
                 (2, "CLUSTER INFO") => Some(reply("$18\r\ncluster_state:fail\r\n")),
                 _ => None,

@@ -12,6 +12,8 @@ compile_error!(
 pub mod append_only;
 pub mod clock;
 pub mod config;
+#[cfg(all(fuzzing, feature = "tls"))]
+pub mod fuzzing;
 #[cfg(all(test, feature = "shuttle"))]
 mod hand_over_tests;
 pub mod inspection;

@@ -24,6 +24,8 @@ mod context;
 mod counting;
 mod extending;
 mod fences;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod held;
 pub mod holding;
 pub mod inspection;

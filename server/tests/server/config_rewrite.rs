@@ -205,6 +205,8 @@ fn users_are_written_unless_they_have_a_file_of_their_own() {
             "(~a'b +get)",
         ];
         assert_eq!(client.ask_words(&quotes), "+OK");
+        let unnamed = ["ACL", "SETUSER", "", "on"];
+        assert_eq!(client.ask_words(&unnamed), "+OK");
         let list = client.ask("ACL LIST");
         assert_eq!(client.ask("CONFIG REWRITE"), "+OK");
         node.stop().await.unwrap();

@@ -173,6 +173,11 @@ impl Replies {
         self.buffer.is_empty() && self.to_skip == 0 && self.parts.is_none()
     }
 
+    #[cfg(fuzzing)]
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
     fn skip(&mut self, bytes: usize) {
         self.to_skip += bytes;
         let here = self.to_skip.min(self.buffer.len());

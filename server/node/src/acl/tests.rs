@@ -311,7 +311,7 @@ fn a_file_is_taken_whole_or_not_at_all() {
     let users = with(&["kept on >x ~a", "gone on", "changed on +get"]);
     let read = |text: &str| users.read("/a/users", text.as_bytes());
     let kept = "user kept on >x ~a\n";
-    let text = format!("{kept}\r\n\n  user changed on +set\nuser new (+get  ~a) on\r\n");
+    let text = format!("{kept}\r\n\n  user changed on +set\nuser new (+get  ~a) on\r\nuser  off\n");
     let after = read(&text).expect("the file is right");
     let id = |users: &Users, name: &str| users.named(name.as_bytes()).map(|user| user.id);
     assert_eq!(id(&after, "kept"), id(&users, "kept"));

@@ -184,7 +184,7 @@ impl Users {
 
     fn read_user(&mut self, name: &[u8], rules: &[&[u8]], place: &str) -> Result<(), String> {
         let shown_name = String::from_utf8_lossy(name);
-        if has_spaces(name) || name.is_empty() || name.len() > NAME_BYTES_MAX {
+        if has_spaces(name) || name.len() > NAME_BYTES_MAX {
             return Err(format!(
                 "{place}: username '{shown_name}' contains invalid characters. "
             ));

@@ -132,7 +132,7 @@ fn quoted(line: &[u8]) -> Vec<u8> {
     let words = line.split(|byte| *byte == b' ').map(|word| {
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
         let mut out = Vec::with_capacity(word.len());
-        match word.iter().all(is_plain) {
+        match !word.is_empty() && word.iter().all(is_plain) {
             true => out.extend_from_slice(word),
             false => quote(&mut out, word),
         }

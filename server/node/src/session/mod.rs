@@ -19,6 +19,8 @@ mod debug;
 mod dispatch;
 mod executed;
 mod execution;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod greeting;
 pub(crate) mod info;
 mod info_constants;

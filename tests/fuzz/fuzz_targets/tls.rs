@@ -159,13 +159,14 @@ impl World {
             let count = choices.below(64);
             let text = choices.bytes(count).repeat(repeated);
             if choices.below(2) == 1 {
-                connection
-                    .client
-                    .writer()
-                    .write_all(&text)
-                    .expect("memory takes it");
+                // Each in a record of its own.
+                let mut records = Vec::new();
+                for part in pieces(&text, numbers.draw()) {
+                    let written = connection.client.writer().write_all(part);
+                    written.expect("memory takes it");
+                    records.append(&mut connection.records());
+                }
                 said.extend_from_slice(&text);
-                let mut records = connection.records();
                 if is_changed && choices.below(4) == 1 && !records.is_empty() {
                     let at = numbers.below(records.len());
                     records[at] ^= choices.byte();

@@ -1,77 +1,14 @@
 //! Elections on nodes of this process: candidates in turn, and observers who are told of them.
 
-use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_client::{
-    AcquireError, Election, Leadership, Observed, Observer, Redlock, SettableClock, Wait, blocking,
+    AcquireError, Election, Leadership, Observed, Observer, Redlock, Wait, blocking,
 };
 
 use crate::in_process::{Embedded, listed};
 
 const TTL: Duration = Duration::from_millis(900);
-/// Nothing ends and nothing is renewed within a test.
-const LONG: Duration = Duration::from_secs(60);
-
-/// The time of five nodes and of their clients.
-struct Time {
-    clock: Arc<SettableClock>,
-    clients: Vec<Redlock>,
-}
-
-impl Time {
-    /// Time stands still until it is moved.
-    async fn of_five<const N: usize>(
-        folder: &tempfile::TempDir,
-    ) -> (Self, Vec<Embedded>, [Redlock; N]) {
-        let clock = Arc::new(SettableClock::new());
-        let nodes = Embedded::five_by(folder, Some(&clock)).await;
-        let clients = [(); N].map(|()| listed(&nodes).build().unwrap());
-        let time = Self {
-            clock,
-            clients: clients.to_vec(),
-        };
-        (time, nodes, clients)
-    }
-
-    /// What is due is asked, and answered before time goes on: the second probe comes behind it.
-    async fn step(&self) {
-        self.clock.advance(STEP);
-        for client in &self.clients {
-            client.probe().await;
-            client.probe().await;
-        }
-    }
-
-    async fn pass(&self, time: Duration) {
-        let end = self.clock.true_time() + time;
-        while self.clock.true_time() < end {
-            self.step().await;
-        }
-    }
-
-    /// Lets time pass until it has come about; how much has passed beside it.
-    async fn until<T>(&self, awaited: impl Future<Output = T>) -> (T, Duration) {
-        let mut awaited = pin!(awaited);
-        let began = self.clock.true_time();
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut awaited => return (done, self.clock.true_time() - began),
-                () = self.step() => {}
-            }
-            assert!(self.clock.true_time() - began < 2 * LONG, "in vain");
-        }
-    }
-
-    /// Lets time pass until this is observed.
-    async fn observes(&self, observer: &mut Observer, is_it: impl Fn(&Observed) -> bool) {
-        self.until(observes(observer, is_it)).await;
-    }
-}
-
-const STEP: Duration = Duration::from_millis(50);
 
 fn election(redlock: &Redlock) -> Election {
     redlock.election("primary").ttl(TTL)
@@ -106,101 +43,44 @@ fn leads(leadership: &Leadership, proposal: &str) -> impl Fn(&Observed) -> bool 
 #[tokio::test]
 async fn candidates_lead_in_turn_and_observers_are_told_of_each() {
     let folder = tempfile::tempdir().unwrap();
-    let (time, _nodes, [anna, ben, third]) = Time::of_five(&folder).await;
+    let nodes = Embedded::five(&folder).await;
+    let [anna, ben, third] = [(); 3].map(|()| listed(&nodes).build().unwrap());
     let mut observers = [election(&third).observe(), election(&anna).observe()];
     for observer in &mut observers {
         assert_eq!(observer.next().await, Some(Observed::Vacant));
     }
     let first = lead(&anna, "anna").await;
     for observer in &mut observers {
-        time.observes(observer, leads(&first, "anna")).await;
+        observes(observer, leads(&first, "anna")).await;
     }
     let waiting = tokio::spawn(async move { lead(&ben, "ben").await });
-    time.pass(2 * TTL).await;
+    tokio::time::sleep(TTL).await;
     assert!(first.is_valid() && !waiting.is_finished());
     assert!(first.resign().await.is_free());
-    let (second, _) = time.until(waiting).await;
-    let second = second.unwrap();
+    let second = waiting.await.unwrap();
     for observer in &mut observers {
-        time.observes(observer, leads(&second, "ben")).await;
+        observes(observer, leads(&second, "ben")).await;
     }
     // One that vanishes without a word is gone with its lease.
     let _left_on_the_nodes = second.into_guard().into_lease();
     for observer in &mut observers {
-        time.observes(observer, |it| *it == Observed::Vacant).await;
+        observes(observer, |observed| *observed == Observed::Vacant).await;
     }
 }
 
 #[tokio::test]
 async fn while_nothing_changes_nodes_are_asked_once_for_each_renewal() {
     let folder = tempfile::tempdir().unwrap();
-    let (time, nodes, [candidate, other]) = Time::of_five(&folder).await;
+    let nodes = Embedded::five(&folder).await;
+    let [candidate, other] = [(); 2].map(|()| listed(&nodes).build().unwrap());
     let _leadership = lead(&candidate, "anna").await;
     let mut observer = election(&other).observe();
-    time.observes(&mut observer, |it| matches!(it, Observed::Leader(_)))
-        .await;
-    time.pass(TTL).await;
+    observes(&mut observer, |it| matches!(it, Observed::Leader(_))).await;
+    tokio::time::sleep(TTL).await;
     let before = looks(&nodes).await;
-    time.pass(5 * TTL).await;
+    tokio::time::sleep(5 * TTL).await;
     let looks = looks(&nodes).await - before;
     assert!((10..=20).contains(&looks), "{looks} looks for 15 renewals");
-}
-
-#[tokio::test]
-async fn observers_are_told_of_changes_by_the_nodes_and_ask_nobody_between_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let (time, nodes, [anna, ben, third]) = Time::of_five(&folder).await;
-    let mut observer = election(&third).observe();
-    assert_eq!(observer.next().await, Some(Observed::Vacant));
-    let before = looks(&nodes).await;
-    for candidate in [&anna, &ben, &anna] {
-        let leadership = election(candidate).ttl(LONG).campaign().await.unwrap();
-        time.observes(&mut observer, |it| matches!(it, Observed::Leader(_)))
-            .await;
-        assert!(leadership.resign().await.is_free());
-        time.observes(&mut observer, |it| *it == Observed::Vacant)
-            .await;
-    }
-    // Of six changes, before anything is due.
-    let passed = time.clock.true_time();
-    assert!(passed < Duration::from_secs(6), "{passed:?}");
-    time.pass(Duration::from_secs(1)).await;
-    let told = looks(&nodes).await;
-    assert!(told - before <= 100, "{}", told - before);
-    time.clock.advance(Duration::from_secs(20));
-    time.pass(4 * STEP).await;
-    assert_eq!(looks(&nodes).await, told);
-}
-
-/// Planted: candidates that do not stand in line.
-#[tokio::test]
-async fn a_resignation_lets_the_candidate_that_waits_lead_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let (time, nodes, [anna, ben]) = Time::of_five(&folder).await;
-    let first = election(&anna).ttl(LONG).campaign().await.unwrap();
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let candidate = election(&ben).ttl(LONG);
-    let candidate = candidate.on_wait(move |_| tell.send(()).unwrap());
-    let waiting = tokio::spawn(candidate.campaign());
-    told.recv().await.unwrap();
-    time.pass(Duration::from_secs(1)).await;
-    let before = attempts(&nodes).await;
-    time.pass(Duration::from_secs(3)).await;
-    assert_eq!(attempts(&nodes).await, before, "it waits to be called");
-    assert!(first.is_valid() && !waiting.is_finished());
-    assert!(first.resign().await.is_free());
-    let (second, passed) = time.until(waiting).await;
-    assert!(second.unwrap().unwrap().is_valid());
-    assert!(passed < Duration::from_millis(500), "{passed:?}");
-}
-
-/// How often nodes were asked for a lock.
-async fn attempts(nodes: &[Embedded]) -> u64 {
-    let mut attempts = 0;
-    for node in nodes {
-        attempts += node.count("set").await + node.count("lock.acquire").await;
-    }
-    attempts
 }
 
 async fn looks(nodes: &[Embedded]) -> u64 {

@@ -24,38 +24,23 @@ pub(crate) struct Embedded {
     node: Arc<Mutex<Option<Node>>>,
     socket: PathBuf,
     disk: Arc<MemoryDisk>,
-    /// That of its clients as well, where a test moves it.
-    clock: Option<Arc<SettableClock>>,
 }
 
 impl Embedded {
-    async fn start(
-        folder: &tempfile::TempDir,
-        number: usize,
-        clock: Option<&Arc<SettableClock>>,
-    ) -> Self {
+    pub(crate) async fn start(folder: &tempfile::TempDir, number: usize) -> Self {
         let embedded = Self {
             node: Arc::new(Mutex::new(None)),
             socket: folder.path().join(format!("{number}.sock")),
             disk: Arc::new(MemoryDisk::default()),
-            clock: clock.cloned(),
         };
         embedded.restart().await;
         embedded
     }
 
     pub(crate) async fn five(folder: &tempfile::TempDir) -> Vec<Self> {
-        Self::five_by(folder, None).await
-    }
-
-    /// Five nodes that go by this clock, as do the clients that list them.
-    pub(crate) async fn five_by(
-        folder: &tempfile::TempDir,
-        clock: Option<&Arc<SettableClock>>,
-    ) -> Vec<Self> {
         let mut nodes = Vec::new();
         for number in 1..=5 {
-            nodes.push(Self::start(folder, number, clock).await);
+            nodes.push(Self::start(folder, number).await);
         }
         nodes
     }
@@ -65,10 +50,7 @@ impl Embedded {
     }
 
     async fn start_as(&self, first_start: &str) {
-        let mut builder = Node::builder().ephemeral().disk(self.disk.clone());
-        if let Some(clock) = &self.clock {
-            builder = builder.clock(clock.clone());
-        }
+        let builder = Node::builder().ephemeral().disk(self.disk.clone());
         let socket = self.socket.to_str().unwrap();
         let node = builder
             .directive("unixsocket", &[socket])
@@ -120,12 +102,8 @@ impl Embedded {
 }
 
 pub(crate) fn listed(nodes: &[Embedded]) -> RedlockBuilder {
-    let mut builder = Redlock::builder();
-    if let Some(clock) = nodes.first().and_then(|node| node.clock.clone()) {
-        builder = builder.clock(clock);
-    }
     let nodes = nodes.iter().cloned().enumerate();
-    nodes.fold(builder, |builder, (number, node)| {
+    nodes.fold(Redlock::builder(), |builder, (number, node)| {
         builder.node_through(&format!("node{}", number + 1), move || {
             ready(node.connect())
         })
@@ -346,7 +324,7 @@ async fn a_stream_that_panics_is_a_node_that_does_not_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_buffers_is_flushed() {
     let folder = tempfile::tempdir().unwrap();
-    let node = Embedded::start(&folder, 1, None).await;
+    let node = Embedded::start(&folder, 1).await;
     let buffered = move || ready(node.connect().map(BufWriter::new));
     let redlock = Redlock::builder()
         .node_through("node1", buffered)

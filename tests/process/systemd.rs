@@ -127,7 +127,6 @@ fn the_restart_delay_is_counted_down_and_a_node_may_be_ready_behind_it() {
     assert!(systemd.next().starts_with("STOPPING=1\n"));
 }
 
-/// Planted: it is said by a timer, whatever the threads do.
 #[test]
 fn a_node_with_a_thread_that_hangs_is_not_kept_alive() {
     const ALIVE: &str = "WATCHDOG=1\n";
@@ -136,26 +135,22 @@ fn a_node_with_a_thread_that_hangs_is_not_kept_alive() {
     let limit = ["--script-time-limit", "6s"];
     let mut node = systemd.start(&limit, Some("400000"));
     systemd.until(ALIVE);
-    let begun = observed_now();
-    (0..5).for_each(|_| drop(systemd.until(ALIVE)));
-    let five = observed_now().saturating_sub(begun);
-    assert!(
-        five >= Duration::from_millis(700),
-        "twice in the time: {five:?}"
-    );
     // A script holds up its worker until its time is over. Its steps are long, or their number would end it first.
     let mut client = Wire::connect(node.address());
     let script = "local text = string.rep('a', 1000000) while true do text:upper() end";
     let script = ["EVAL", script, "0"];
     client.send_words(&script);
     let (mut longest, begun) = (Duration::ZERO, observed_now());
-    let mut last = begun;
+    let (mut last, mut said) = (begun, 0);
     while observed_now().saturating_sub(begun) < Duration::from_secs(9) {
         systemd.until(ALIVE);
         let now = observed_now();
         longest = longest.max(now.saturating_sub(last));
         last = now;
+        said += 1;
     }
+    // Twice in the time of systemd, for 9 s and what had not been read yet.
+    assert!(said <= 50, "{said}");
     assert!(longest >= Duration::from_millis(2000), "{longest:?}");
     let reply = client.reply();
     assert!(reply.starts_with('-'), "{reply}");

@@ -47,9 +47,8 @@ for _, k in ipairs(KEYS) do local t = redis.call('PTTL', k) \
 if t >= 0 and t < tonumber(ARGV[2]) then redis.call('PEXPIRE', k, ARGV[2]) end end return 1";
 
 /// Frees those of several locks that are held under the token: 1 if that was each of them, 0 otherwise.
-/// A key of another type is not held, and keeps none of the others.
 pub const RELEASE_ALL_SCRIPT: &[u8] = b"local all = 1 for _, k in ipairs(KEYS) do \
-if redis.pcall('GET', k) == ARGV[1] then redis.call('DEL', k) else all = 0 end end return all";
+if redis.call('GET', k) == ARGV[1] then redis.call('DEL', k) else all = 0 end end return all";
 
 /// The name a node gave to a script it has loaded.
 pub(crate) type ScriptHash = [u8; 40];

@@ -70,11 +70,9 @@ enum Expression {
     Unequal(Box<[Expression; 2]>),
 }
 
-/// `redis.call` or `redis.pcall` with the name of a command written out.
+/// `redis.call` with the name of a command written out.
 #[derive(Debug)]
 struct Call {
-    /// `pcall`: an error is a value.
-    is_protected: bool,
     number: usize,
     spec: &'static Spec,
     /// The name first.

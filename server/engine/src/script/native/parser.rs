@@ -258,12 +258,7 @@ impl<'a> NativeParser<'a> {
                 b"false" => Some(Expression::Boolean(false)),
                 b"KEYS" => self.index().map(Expression::Key),
                 b"ARGV" => self.index().map(Expression::Argument),
-                b"redis" | b"server" => {
-                    let call = self.call(placed.line)?;
-                    // An error's table can only be compared here.
-                    let is_compared = matches!(self.peek(), Some(Word::Symbol("==" | "~=")));
-                    (is_compared || !call.is_protected).then_some(Expression::Call(call))
-                }
+                b"redis" | b"server" => self.call(placed.line).map(Expression::Call),
                 _ => {
                     let found = self.scope.iter().rposition(|seen| *seen == name);
                     found.map(Expression::Local)
@@ -282,11 +277,10 @@ impl<'a> NativeParser<'a> {
         usize::try_from(number.checked_sub(1)?).ok()
     }
 
-    /// `.call('name', ...)` or `.pcall`, all of it in one line: which line of several an error is in is the interpreter's to say.
+    /// `.call('name', ...)`, all of it in one line: which line of several an error is in is the interpreter's to say.
     fn call(&mut self, line: u32) -> Option<Call> {
         self.expect(".")?;
-        let is_protected = self.takes_name("pcall");
-        (is_protected || self.takes_name("call")).then_some(())?;
+        self.takes_name("call").then_some(())?;
         self.expect("(")?;
         let mut arguments = Vec::new();
         loop {
@@ -303,7 +297,6 @@ impl<'a> NativeParser<'a> {
         let end = self.take()?;
         let is_whole = end.word == Word::Symbol(")") && end.line == line;
         is_whole.then_some(Call {
-            is_protected,
             number,
             spec,
             arguments,

@@ -70,9 +70,6 @@ fn expression() -> impl Strategy<Value = String> {
             true => format!("redis.call('{name}', KEYS[{key}], {value})"),
             false => format!("redis.call(\"{name}\",KEYS[{key}])"),
         });
-        let protected = (name(), proptest::sample::select(vec![1, 2, 3, 4]), inner.clone());
-        let protected = protected
-            .prop_map(|(name, key, other)| format!("(redis.pcall('{name}', KEYS[{key}]) == {other})"));
         let joined = |operator: &'static str| {
             let both = (inner.clone(), inner.clone());
             both.prop_map(move |(left, right)| format!("({left} {operator} {right})"))
@@ -80,7 +77,6 @@ fn expression() -> impl Strategy<Value = String> {
         prop_oneof![
             3 => call,
             5 => key_first,
-            1 => protected,
             2 => joined("=="),
             1 => joined("~="),
             1 => joined("and"),
@@ -215,7 +211,6 @@ const PIECES: &[&str] = &[
     "ARGV[1]",
     "redis",
     "redis.call",
-    "redis.pcall",
     "server.call('incr', KEYS[2])",
     "redis.call('get', KEYS[1])",
     "token",

@@ -27,8 +27,6 @@ pub(in crate::script) enum Value<'a> {
     Shared(Arc<[u8]>),
     /// The table that stands for OK.
     Ok,
-    /// The table that stands for an error. It equals nothing.
-    Error,
 }
 
 /// Why a script has not come to its end.
@@ -167,13 +165,8 @@ impl<'a> Run<'a, '_, '_> {
         self.budget.step().map_err(|_| Failed::Ended)?;
         let texts: Option<SmallVec<[Cow<'_, [u8]>; ARGUMENTS_INLINE]>> =
             values.iter().map(Value::argument).collect();
-        let failed = |error| match call.is_protected {
-            true => Ok(Value::Error),
-            false => Err(Failed::Raised(error, call.line)),
-        };
-        let Some(texts) = texts else {
-            return failed(WRONG_ARGUMENT);
-        };
+        let raised = |error| Failed::Raised(error, call.line);
+        let texts = texts.ok_or(raised(WRONG_ARGUMENT))?;
         let arguments: SmallVec<[&[u8]; ARGUMENTS_INLINE]> =
             texts.iter().map(AsRef::as_ref).collect();
         self.context.effects.reply = self.context.keyspace.reply_budget();
@@ -193,7 +186,8 @@ impl<'a> Run<'a, '_, '_> {
             self.budget,
         )
         .map_err(|_| Failed::Ended)?;
-        executed.map_or_else(failed, |(reply, _)| Ok(Self::value_of(reply)))
+        let (reply, _) = executed.map_err(raised)?;
+        Ok(Self::value_of(reply))
     }
 
     /// What a command's reply is to the script, as the interpreter has it. A long text is not copied: memory is no limit.
@@ -256,7 +250,7 @@ impl Value<'_> {
         }
         room.charge_memory(self.text().map_or(0, <[u8]>::len))?;
         Ok(match self {
-            Value::Nil | Value::Boolean(false) | Value::Error => Reply::Nil,
+            Value::Nil | Value::Boolean(false) => Reply::Nil,
             Value::Boolean(true) => Reply::Integer(1),
             Value::Number(number) => Reply::Integer(truncated(number)),
             Value::Given(text) if text.len() >= SHARED_BYTES_MIN => Reply::Shared(text.into()),

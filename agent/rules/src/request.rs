@@ -240,8 +240,8 @@ impl Request {
         else {
             return None;
         };
-        let is_try =
-            execute(Some((&own, SOME_TIME))).is_ok_and(|again| again.change == Change::None);
+        let is_try = execute(Some((&own, SOME_TIME)))
+            .is_ok_and(|again| again.change == Change::None && !again.reads_end);
         is_try.then_some(refused.reply)
     }
 

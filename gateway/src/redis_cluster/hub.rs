@@ -186,11 +186,14 @@ impl Hub {
                 false => self.ask_all(server, question.to_vec(), 1).await?,
             };
             let reply = replies.pop().expect("each request has a reply");
+            let redirect = Redirect::of(&reply, server);
             // A user may lack the right to `ASKING`. The server hands its request back then, for ever.
-            if let Some(refused @ NodeReply::Error(_)) = replies.pop() {
+            if let Some(refused @ NodeReply::Error(_)) = replies.pop()
+                && redirect.is_some()
+            {
                 return Ok(refused);
             }
-            let is_again = Redirect::of(&reply, server) == Some(Redirect::TryAgain);
+            let is_again = redirect == Some(Redirect::TryAgain);
             if !is_again || Instant::now() + TRY_AGAIN_AFTER >= until {
                 return Ok(reply);
             }

@@ -47,9 +47,7 @@ impl Link {
                     // Asked again after a second at the latest, in case the delay ended otherwise.
                     Some(delay) => delay.clamp(DEFERRED_LEAST, DELAY_MEMORY),
                     // Somebody has to change the user's rights, and thousands may be owed to the node.
-                    None if matches!(cause, Cause::Refused(text) if text.starts_with("NOPERM")) => {
-                        RIGHTS_AGAIN
-                    }
+                    None if lacks_rights(cause) => RIGHTS_AGAIN,
                     None => DEFERRED_LEAST,
                 })
             }
@@ -103,6 +101,11 @@ impl Link {
         self.next_deferred = Some(next);
         self.deferred.push(Deferred { at, request });
     }
+}
+
+/// Whether the user may not run the script, or not what it calls.
+fn lacks_rights(cause: &Cause) -> bool {
+    matches!(cause, Cause::Refused(text) if text.starts_with("NOPERM") || text.contains("The user executing the script can't"))
 }
 
 /// Whether a release is among the requests that its lease still makes worth sending.

@@ -135,7 +135,7 @@ def seen(program, words, replace):
         try:
             callers = Callers(program, servers, folder)
             time.sleep(3)
-            replace(servers)
+            replace(servers, callers)
             time.sleep(3)
             callers.end()
         finally:
@@ -146,7 +146,7 @@ def seen(program, words, replace):
 
 
 def one_by_one(words, name):
-    def replace(servers):
+    def replace(servers, _callers):
         for port in servers.ports:
             servers.replace(port, words, name)
             servers.serves(port)
@@ -155,11 +155,14 @@ def one_by_one(words, name):
 
 
 def at_once(words):
-    def replace(servers):
-        for turn in range(3):
+    def replace(servers, callers):
+        # Some turns meet no lock that is held for long.
+        for turn in range(20):
             for port in servers.ports:
                 servers.replace(port, words, f"at-once-{turn}")
             time.sleep(1)
+            if callers.overlaps > 0:
+                return
 
     return replace
 

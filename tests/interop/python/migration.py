@@ -141,7 +141,7 @@ def seen(program, words, replace):
         finally:
             for port in servers.ports:
                 servers.stop(port)
-    print(f"row {callers.taken}, {callers.overlaps} overlaps, {len(callers.errors)} errors", flush=True)
+    print(f"taken: {callers.taken}, {callers.overlaps} overlaps, {len(callers.errors)} errors", flush=True)
     return callers
 
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -103,12 +104,17 @@ pub(super) fn notify(text: &str) {
     }
 }
 
+const SEND_MAX: Duration = Duration::from_millis(250);
+
 fn send(name: &OsStr, text: &str) -> io::Result<()> {
     let address = match name.as_bytes().strip_prefix(b"@") {
         Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
         None => SocketAddr::from_pathname(name)?,
     };
-    UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address)?;
+    let socket = UnixDatagram::unbound()?;
+    // Signals wait behind this: a node stops also where nobody reads.
+    socket.set_write_timeout(Some(SEND_MAX))?;
+    socket.send_to_addr(text.as_bytes(), &address)?;
     Ok(())
 }
 

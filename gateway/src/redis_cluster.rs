@@ -8,7 +8,9 @@
 //! come between ASKING and the one that it is for.
 
 mod hub;
+mod known_servers;
 mod link;
+mod order;
 mod replies;
 mod slots;
 mod view;
@@ -30,9 +32,10 @@ use redis_protocol::redis_keyslot;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-pub use self::hub::ServerIds;
 use self::hub::{AnyStream, Connecting, Hub};
+pub use self::known_servers::KnownServers;
 use self::link::Driver;
+use self::order::About;
 use self::slots::{Redirect, Server};
 use crate::connection::Gateway;
 use crate::reply::Reply;
@@ -40,7 +43,7 @@ use crate::request::{Acquire, Operation, Several};
 use crate::system::{Done, Holder, Running, System, Taken};
 
 /// Finds the servers of a cluster by those of the address, which `connect` makes connections to, and speaks to each when it is needed. `login`
-/// is a user and a password, of which the user may be missing. No server is waited for longer than `patience`. `ids` are those of the servers in
+/// is a user and a password, of which the user may be missing. No server is waited for longer than `patience`. `known` are the servers in
 /// which earlier connections have taken locks: another cluster is refused.
 ///
 /// # Errors
@@ -50,7 +53,7 @@ pub async fn connect<C, F, S>(
     seeds: &[(String, u16)],
     login: (Option<&str>, Option<&str>),
     patience: Duration,
-    ids: ServerIds,
+    known: KnownServers,
 ) -> io::Result<Gateway>
 where
     C: Fn(String, u16) -> F + 'static,
@@ -65,7 +68,7 @@ where
         })
     };
     let (published, releases) = mpsc::unbounded_channel();
-    let hub = Hub::new(Box::new(connect), seeds, login, patience, ids, published);
+    let hub = Hub::new(Box::new(connect), seeds, login, patience, known, published);
     let refreshed = hub.driven(hub.refresh(None)).await;
     refreshed.map_err(|unusable| {
         let kind = match unusable.is_lasting {
@@ -97,7 +100,7 @@ struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Runs a script about one name on its master. Its reply is read by the function.
+    /// Runs a script about one name on its master. Its first argument is a token. Its reply is read by the function.
     fn run<T: 'static>(
         &self,
         script: &'static [u8],
@@ -107,8 +110,9 @@ impl RedisCluster {
     ) -> Running<T> {
         let hub = Rc::clone(&self.hub);
         Box::pin(async move {
-            let question = evaluation(script, std::slice::from_ref(&name), &arguments);
-            match hub.ask(&name, &question).await? {
+            let names = vec![name];
+            let question = evaluation(script, &names, &arguments);
+            match hub.ask(about(names, &arguments), &question).await? {
                 NodeReply::Error(words) => Err(words),
                 reply => read(reply),
             }
@@ -196,7 +200,7 @@ impl System for RedisCluster {
         let hub = Rc::clone(&self.hub);
         Box::pin(async move {
             let question = evaluation(script, &names, &arguments);
-            match hub.ask(&names[0], &question).await? {
+            match hub.ask(about(names, &arguments), &question).await? {
                 NodeReply::Integer(number) => Ok(Reply::Number(number)),
                 NodeReply::Text(text) => Ok(Reply::Text(text)),
                 NodeReply::Error(words) => Err(words),
@@ -239,11 +243,11 @@ impl System for RedisCluster {
             hub.refresh(None)
                 .await
                 .map_err(|unusable| format!("ERR {}", unusable.words))?;
-            let mut locks: Vec<(Bytes, Holder)> = Vec::new();
+            let (mut locks, mut names) = (Vec::new(), HashSet::new());
             for master in hub.masters() {
                 for found in locks_on(&hub, &master, &pattern).await? {
                     // One that is on its way to another server is on both lists.
-                    if !locks.iter().any(|(name, _)| *name == found.0) {
+                    if names.insert(found.0.clone()) {
                         locks.push(found);
                     }
                 }
@@ -299,7 +303,7 @@ async fn locks_on(
         for (name, mut look) in names.into_iter().zip(looks) {
             if Redirect::of(&look, master).is_some() {
                 let question = evaluation(LOOK_SCRIPT, std::slice::from_ref(&name), &[]);
-                look = hub.ask(&name, &question).await?;
+                look = hub.ask(about(vec![name.clone()], &[]), &question).await?;
             }
             if let Ok(Some(holder)) = holder(&look) {
                 locks.push((name, holder));
@@ -338,6 +342,16 @@ fn evaluation(script: &[u8], names: &[Bytes], arguments: &[Bytes]) -> Vec<u8> {
     let mut words: Vec<&[u8]> = vec![b"EVAL", script, count.as_bytes()];
     words.extend(names.iter().chain(arguments).map(|word| &word[..]));
     request(&words)
+}
+
+/// What the order of requests goes by. Those that change a lock say its token first, and the client's scripts no other token but the one that a
+/// lock gets instead.
+fn about(names: Vec<Bytes>, arguments: &[Bytes]) -> About {
+    let tokens = arguments.first().into_iter().chain(arguments.get(2));
+    About {
+        names,
+        tokens: tokens.cloned().collect(),
+    }
 }
 
 /// The channel on which releases of this lock are told. All servers of a cluster tell them.

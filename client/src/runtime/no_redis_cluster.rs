@@ -17,10 +17,8 @@ pub(super) const MISSING_FEATURE: Option<&str> = Some("redis-cluster");
 pub(super) async fn connect(
     _: &NodeAddress,
     _: Option<Tls>,
-    known: &Addresses,
+    _: &Addresses,
     _: Duration,
 ) -> io::Result<Stream> {
-    // No cluster is known here.
-    known.cluster.borrow_mut().clear();
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -5,7 +5,6 @@
 //! not answer is tried again after all others.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,8 +21,9 @@ use super::tls::Tls;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     known: Rc<RefCell<Known>>,
-    /// The ids of the servers of a Redis Cluster to which they lead.
-    pub(super) cluster: Rc<RefCell<HashSet<Vec<u8>>>>,
+    /// The servers of a Redis Cluster to which they lead.
+    #[cfg(feature = "redis-cluster")]
+    pub(super) cluster: quorlock_gateway::redis_cluster::KnownServers,
 }
 
 #[derive(Debug, Default)]

@@ -3,7 +3,8 @@
 //!
 //! Invariants: a request that a server may have carried out is not sent again: the caller decides. One that was not sent, or that a server
 //! has refused because another one has the slot, goes there. No replica is ever asked to read, so what it is asked it refuses with the
-//! master's address. A server that does not answer in time is not asked for as long again, so it holds up nobody for long.
+//! master's address. A server that does not answer in time is not asked for as long again, so it holds up nobody for long. A request that is
+//! handed back is not asked again behind a later one about the same lock.
 
 mod listener;
 
@@ -25,7 +26,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::listener::Listener;
+use super::known_servers::{KnownServers, SILENT_SEED_FOR};
 use super::link::{Driver, Link, Unanswered};
+use super::order::{About, Order, UnderWay};
 use super::slots::{Redirect, Server, Slots};
 use super::view::{self, Unusable, View};
 
@@ -36,9 +39,6 @@ pub(super) type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn AnyS
 pub(super) trait AnyStream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AnyStream for S {}
-
-/// The ids of a cluster's servers.
-pub type ServerIds = Rc<RefCell<HashSet<Vec<u8>>>>;
 
 /// A connection to a server, once it is made.
 type Place = Rc<Mutex<Option<Link>>>;
@@ -56,18 +56,26 @@ pub(super) struct Hub {
     listener: Mutex<Option<Listener>>,
     published: mpsc::UnboundedSender<Bytes>,
     has_lost_listener: Cell<bool>,
-    /// The servers that did not answer in time, and when that was.
-    silent: RefCell<HashMap<Server, Instant>>,
+    /// The requests about locks.
+    order: Order,
     slots: RefCell<Slots>,
-    /// The servers of the cluster, as they were told last, also to a connection before this one.
-    ids: ServerIds,
+    /// The servers of the cluster, as this connection and those before it have come to know them.
+    known: KnownServers,
     /// The servers that a connection was made to.
     met: RefCell<HashSet<Server>>,
     version: RefCell<String>,
-    /// When the servers were last asked who has which slots, and what came of it.
-    refreshed: Mutex<Option<(Instant, Result<(), Unusable>)>>,
+    /// When the servers were asked who has which slots, a moment ago.
+    refreshed: Mutex<Vec<Refreshed>>,
     drivers: RefCell<Vec<Driver>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// The servers were asked who has which slots.
+struct Refreshed {
+    at: Instant,
+    /// The one that was left out.
+    without: Option<Server>,
+    outcome: Result<(), Unusable>,
 }
 
 /// Why a server has not answered.
@@ -82,7 +90,7 @@ impl Hub {
         seeds: &[(String, u16)],
         (user, password): (Option<&str>, Option<&str>),
         patience: Duration,
-        ids: ServerIds,
+        known: KnownServers,
         published: mpsc::UnboundedSender<Bytes>,
     ) -> Self {
         let login = password.map(|password| {
@@ -100,12 +108,12 @@ impl Hub {
             listener: Mutex::default(),
             published,
             has_lost_listener: Cell::default(),
-            silent: RefCell::default(),
+            order: Order::default(),
             slots: RefCell::default(),
-            ids,
+            known,
             met: RefCell::default(),
             version: RefCell::default(),
-            refreshed: Mutex::new(None),
+            refreshed: Mutex::default(),
             drivers: RefCell::default(),
             waker: RefCell::default(),
         }
@@ -137,15 +145,17 @@ impl Hub {
         self.slots.borrow().masters()
     }
 
-    /// Asks the master of this name.
-    pub(super) async fn ask(&self, name: &[u8], question: &[u8]) -> Result<NodeReply, String> {
-        let slot = redis_keyslot(name);
+    /// Asks the master of these names, which have one slot. Requests stand in the order in which they are polled first.
+    pub(super) async fn ask(&self, about: About, question: &[u8]) -> Result<NodeReply, String> {
+        let request = self.order.begin(about);
+        let slot = redis_keyslot(&request.names()[0]);
         let mut server = self.master(slot).await?;
         let mut is_asking = false;
         // A server gets half of the caller's time.
         let until = Instant::now() + self.patience * 2;
         for _ in 0..HOPS_MAX {
-            let reply = match self.ask_until(&server, question, is_asking, until).await {
+            let asked = self.ask_until(&server, question, is_asking, &request, until);
+            let reply = match asked.await {
                 Ok(reply) => reply,
                 Err(failed) => {
                     let other = self.other_master(slot, &server).await;
@@ -172,12 +182,14 @@ impl Hub {
         ))
     }
 
-    /// Asks this server, until then also while it waits for the rest of several names to come to it.
+    /// Asks this server, until then also while it waits for the rest of several names to come to it. A later request about these names ends
+    /// that: a release would be executed before the acquisition that it is for, or after the next one.
     async fn ask_until(
         &self,
         server: &Server,
         question: &[u8],
         is_asking: bool,
+        request: &UnderWay,
         until: Instant,
     ) -> Result<NodeReply, Failed> {
         loop {
@@ -198,6 +210,9 @@ impl Hub {
                 return Ok(reply);
             }
             sleep(TRY_AGAIN_AFTER).await;
+            if request.is_passed() {
+                return Ok(reply);
+            }
         }
     }
 
@@ -233,21 +248,29 @@ impl Hub {
     }
 
     /// Asks all servers that are known who has which slots. The first is believed that is in a cluster that works, and in the same one as
-    /// before. A list of servers is believed only once none of those that answer is in another cluster than the others. Not so soon again.
+    /// before. A list of servers is believed only once none of those that answer is in another cluster than the others. Not so soon again, but
+    /// an error says nothing of a server that was not asked.
     pub(super) async fn refresh(&self, without: Option<&Server>) -> Result<(), Unusable> {
         let mut refreshed = self.refreshed.lock().await;
-        if let Some((at, outcome)) = &*refreshed
-            && at.elapsed() < REFRESH_EVERY
-        {
-            return outcome.clone();
+        refreshed.retain(|earlier| earlier.at.elapsed() < REFRESH_EVERY);
+        let holds = |earlier: &&Refreshed| {
+            let left_out = earlier.without.as_ref();
+            earlier.outcome.is_ok() || left_out.is_none() || left_out == without
+        };
+        if let Some(earlier) = refreshed.iter().rev().find(holds) {
+            return earlier.outcome.clone();
         }
         let outcome = self.look_again(without).await;
-        *refreshed = Some((Instant::now(), outcome.clone()));
+        refreshed.push(Refreshed {
+            at: Instant::now(),
+            without: without.cloned(),
+            outcome: outcome.clone(),
+        });
         outcome
     }
 
     async fn look_again(&self, without: Option<&Server>) -> Result<(), Unusable> {
-        let known = self.ids.borrow().clone();
+        let known = self.known.ids().clone();
         let mut servers = self.masters();
         let is_first = servers.is_empty();
         let seeds = self.seeds.iter().filter(|seed| !servers.contains(seed));
@@ -255,11 +278,14 @@ impl Hub {
         servers.extend(seeds);
         let others = servers.iter().filter(|server| Some(*server) != without);
         let mut asking: Vec<_> = others
-            .map(|server| Box::pin(self.view_of(server)))
+            .map(|server| {
+                let was_silent = self.known.is_silent(server, SILENT_SEED_FOR);
+                (Box::pin(self.view_of(server)), was_silent)
+            })
             .collect();
         let (mut views, mut refusals): (Vec<View>, Vec<String>) = Default::default();
         poll_fn(|context| {
-            asking.retain_mut(|asking| match asking.as_mut().poll(context) {
+            asking.retain_mut(|(asking, _)| match asking.as_mut().poll(context) {
                 Poll::Pending => true,
                 Poll::Ready(view) => {
                     match view {
@@ -270,7 +296,8 @@ impl Hub {
                 }
             });
             let is_told = views.iter().any(|view| view.objection(&known).is_none());
-            match asking.is_empty() || is_told && !is_first {
+            let is_enough = !is_first || asking.iter().all(|(_, was_silent)| *was_silent);
+            match asking.is_empty() || is_told && is_enough {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
@@ -286,9 +313,7 @@ impl Hub {
         let Some(view) = usable.next() else {
             return Err(Unusable::new(refusals));
         };
-        if !view.slots.ids().is_empty() {
-            self.ids.borrow_mut().clone_from(view.slots.ids());
-        }
+        self.known.set_ids(view.slots.ids());
         *self.slots.borrow_mut() = view.slots;
         *self.version.borrow_mut() = view.version;
         Ok(())
@@ -319,7 +344,7 @@ impl Hub {
         };
         match timeout(self.patience, asking).await {
             Ok(Ok(replies)) => {
-                self.silent.borrow_mut().remove(server);
+                self.known.remove_silent(server);
                 Ok(replies)
             }
             Ok(Err(Unanswered::NotSent(words))) => Err(failed(&words, false)),
@@ -327,8 +352,7 @@ impl Hub {
             Err(_) => {
                 // What it still answers is for nobody.
                 self.links.borrow_mut().remove(server);
-                let now = Instant::now();
-                self.silent.borrow_mut().insert(server.clone(), now);
+                self.known.add_silent(server);
                 Err(failed("does not answer in time", true))
             }
         }
@@ -336,9 +360,7 @@ impl Hub {
 
     /// Whether a server did not answer in time, a moment ago.
     fn is_silent(&self, server: &Server) -> bool {
-        let silent = self.silent.borrow();
-        let at = silent.get(server);
-        at.is_some_and(|at| at.elapsed() < self.patience)
+        self.known.is_silent(server, self.patience)
     }
 
     /// The connection to this server. Those who wait for it get it in their order.
@@ -363,7 +385,7 @@ impl Hub {
         let question = request(&[b"CLUSTER", b"SLOTS"]);
         let replies = link.ask(question, 1).await.map_err(Unanswered::words)?;
         let slots = Slots::read(&replies[0], server)?;
-        match view::is_of_another_cluster(&slots, &self.ids.borrow()) {
+        match view::is_of_another_cluster(&slots, &self.known.ids()) {
             true => Err(view::ANOTHER_CLUSTER.to_owned()),
             false => Ok(()),
         }

@@ -1,6 +1,8 @@
 //! A client's requests on servers in memory, which are scripted.
 
 mod listener;
+mod order;
+mod servers;
 
 use std::cell::{Cell, RefCell};
 
@@ -31,7 +33,7 @@ type Script = dyn Fn(u16, &str) -> Says;
 struct Servers {
     says: Rc<Script>,
     asked: Rc<RefCell<Vec<String>>>,
-    ids: ServerIds,
+    known: KnownServers,
     /// The last connection on which SUBSCRIBE was sent.
     listener: Rc<RefCell<Option<mpsc::UnboundedSender<String>>>>,
 }
@@ -55,7 +57,7 @@ impl Servers {
                 says(port, command).unwrap_or_else(|| usual(port, command))
             }),
             asked: Rc::default(),
-            ids: Rc::default(),
+            known: KnownServers::default(),
             listener: Rc::default(),
         }
     }
@@ -123,8 +125,8 @@ impl Servers {
             }
         };
         let seeds = [("h".to_owned(), 1), ("h".to_owned(), 2)];
-        let (login, ids) = ((Some("me"), Some("s3cret")), ServerIds::clone(&self.ids));
-        super::connect(connect, &seeds, login, PATIENCE, ids).await
+        let (login, known) = ((Some("me"), Some("s3cret")), self.known.clone());
+        super::connect(connect, &seeds, login, PATIENCE, known).await
     }
 
     fn asked(&self) -> Vec<String> {

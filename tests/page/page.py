@@ -1,4 +1,4 @@
-"""What a browser shows of a cluster, while a node is killed and started again."""
+"""What a browser shows of a cluster, while a node is killed and started again; and the committed reports on a phone."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 PROGRAM, SCRATCH = sys.argv[1:]
+REPORTS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/book/experiments"))
 DIRECTORY = os.path.join(SCRATCH, "cluster")
 NAME = "<img src=x onerror=alert(1)>\n"
 UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
@@ -184,7 +185,66 @@ def own_page(nodes):
     check("a signal ends it", page.wait(10) == 0, page.returncode)
 
 
+# What of a report's pictures is drawn where nobody sees it. Lanes are seen whole; a chart is scrolled to where it is wider than the page.
+CUT = """
+const cut = [];
+for (const picture of document.querySelectorAll('figure svg')) {
+    const [frame, box] = [picture.getBoundingClientRect(), picture.parentElement];
+    const isWhole = getComputedStyle(picture).overflow === 'visible';
+    const scrolls = getComputedStyle(box).overflowX === 'auto' && box.scrollWidth + 1 >= frame.width;
+    const [left, right] = isWhole || !scrolls ? [0, innerWidth] : [frame.left, frame.right];
+    for (const part of picture.querySelectorAll('text, rect, circle, line, polyline')) {
+        const seen = part.getBoundingClientRect();
+        const isLane = picture.classList.contains('timeline');
+        if (!part.closest('defs') && (seen.left < left - 1 || seen.right > right + 1 || (isLane && seen.right > innerWidth + 1))) {
+            cut.push(picture.closest('figure').innerText + ': ' + part.outerHTML.slice(0, 80));
+        }
+    }
+}
+return cut;
+"""
+# The colours of a report's pictures that no legend names. Where a chart has one colour, its title says what that is.
+UNNAMED = """
+const looks = (one) => getComputedStyle(one);
+const key = [...document.querySelectorAll('.key i')].map((one) => looks(one).background + looks(one).outlineColor).join(' ');
+const pattern = (fill) => [...document.querySelectorAll(fill.slice(5, -2).replace(/^.*#/, '#') + ' *')].map((one) => looks(one).fill);
+const unnamed = [];
+for (const lane of document.querySelectorAll('svg.timeline rect')) {
+    if (lane.closest('defs')) continue;
+    const fill = looks(lane).fill;
+    const colours = fill.startsWith('url(') ? pattern(fill) : [fill];
+    if (colours.length === 0 || !colours.every((colour) => key.includes(colour))) unnamed.push(lane.outerHTML.slice(0, 80) + colours);
+}
+for (const chart of document.querySelectorAll('svg.chart')) {
+    const colour = (one) => looks(one).stroke === 'none' ? looks(one).fill : looks(one).stroke;
+    const drawn = new Set([...chart.querySelectorAll('.bar, .dot, polyline.curve, .mark')].map(colour));
+    const named = new Set([...chart.querySelectorAll('line.curve')].filter((one) => one.nextElementSibling?.tagName === 'text').map(colour));
+    if (drawn.size > 1) unnamed.push(...[...drawn].filter((one) => !named.has(one)));
+}
+return unnamed;
+"""
+
+
+def reports():
+    """The reports that the book shows, on a phone."""
+    for scheme in ["light", "dark"]:
+        driver = browser(390, 844, scheme)
+        for name, pictures in [("report.html", "svg.timeline"), ("compare.html", "svg.chart")]:
+            driver.get(f"file://{REPORTS}/{name}")
+            what = f"{name}, {scheme}, on a phone"
+            drawn = driver.execute_script("return document.querySelectorAll(arguments[0]).length", pictures)
+            check(f"{what}: it has pictures", drawn > 0, drawn)
+            width = driver.execute_script("return document.documentElement.scrollWidth")
+            check(f"{what}: nothing is wider than the page", width <= 390, width)
+            cut = driver.execute_script(CUT)
+            check(f"{what}: nothing is cut off", cut == [], cut[:5])
+            unnamed = driver.execute_script(UNNAMED)
+            check(f"{what}: each colour has its legend", unnamed == [], unnamed[:5])
+        driver.quit()
+
+
 def main():
+    reports()
     cluster = [PROGRAM, "cluster", "up", "--detach", "--json", "--base-port", "0", "--page-port", "0", "--dir", DIRECTORY]
     up = json.loads(subprocess.run(cluster, capture_output=True, text=True, timeout=60, check=True).stdout)
     nodes = ",".join(node["url"] for node in up["nodes"])

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::compare::Comparison;
+use crate::report::html::KEY;
 use crate::report::{services_files, services_text, text};
 use crate::summary::Summary;
 
@@ -72,6 +73,14 @@ fn is_writing() -> bool {
 fn the_chapter_shows_the_committed_runs() {
     let names = ["summary.json", "simulated.json", "redis-server.json"];
     hold("experiments.md", &names.map(|name| (name, figures(name))));
+}
+
+/// Its pictures are those of the run. What they are read by is that of today.
+#[test]
+fn the_committed_report_looks_as_reports_do() {
+    let report = committed("report.html");
+    assert!(report.contains(include_str!("page.css")));
+    assert!(report.contains(KEY));
 }
 
 #[test]

@@ -174,13 +174,13 @@ const COLUMNS: [(&str, &str); 14] = [
     ("lost updates", ""),
 ];
 
-const KEY: &str = "<h2>One lock, lane by lane</h2><p class=\"key\">\
+pub(super) const KEY: &str = "<h2>One lock, lane by lane</h2><p class=\"key\">\
 <span><i style=\"background:var(--a)\"></i>A has the lock</span><span><i style=\"background:#e69f00\"></i>B has it</span>\
-<span><i style=\"background:#222;outline:1px solid #888\"></i>down</span>\
+<span><i style=\"background:var(--down);outline:1px solid #888\"></i>down</span>\
 <span><i style=\"background:repeating-linear-gradient(45deg,#6b7880 0 2px,#b9c2c9 2px 5px)\"></i>restart delay</span>\
 <span><i style=\"background:radial-gradient(circle,#444 1.2px,#fff 1.7px) 0 0/5px 5px\"></i>stands still</span>\
 <span><i style=\"background:#d55e0038;outline:2px solid #d55e00;outline-offset:-2px\"></i>two holders</span>\
-<span><i style=\"background:#eceff1\"></i>free</span></p>";
+<span><i style=\"background:var(--lane)\"></i>free</span></p>";
 
 const METHOD: &str = "<h2>How to read this</h2>\
 <p>In each trial client A takes a lock, a fault strikes, and client B wants the same lock. Where one node starts again, A \

@@ -5,7 +5,7 @@
 //!
 //! The protocol and the hash slots are those of the crate redis-protocol, which the client has anyway. The crate `redis` would be 32 packages
 //! more, with connections, TLS and names of its own; it keeps all requests waiting while it asks a server for the slots, and lets other requests
-//! come between ASKING and the one that it is for.
+//! come between ASKING and the one that it is for (docs/adr/0018-own-clients-of-other-systems.md).
 
 mod hub;
 mod known_servers;

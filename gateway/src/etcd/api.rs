@@ -1,5 +1,5 @@
-//! etcd's API as JSON over HTTP, which each member serves beside gRPC. The gRPC of `etcd-client` would be two dozen more crates, and its
-//! own threads of connections.
+//! etcd's API as JSON over HTTP, which each member serves beside gRPC. The gRPC of `etcd-client` would be two dozen more crates, and has
+//! connections and tasks of its own (docs/adr/0018-own-clients-of-other-systems.md).
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;

@@ -30,6 +30,9 @@ use crate::server::systemd::{Report, Says};
 use crate::server::{in_flags, invocation, listen, log_file, start_log, supervision, until_end};
 use crate::tls_options::TlsFlags;
 
+/// Serves a page about these nodes on this port to whoever has its key, and gives its address.
+pub(crate) type ServePage = fn(u16, NodeOptions) -> Result<String, Failure>;
+
 /// Arguments of `quorlock agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -52,6 +55,9 @@ pub(crate) struct Arguments {
     /// Take, extend and give back a lock through the agent that runs under this port or socket, instead of starting one
     #[arg(long)]
     check: bool,
+    /// Show nodes and locks in a browser as well, on this port of 127.0.0.1; 0 takes any free one
+    #[arg(long, value_name = "PORT", conflicts_with = "check")]
+    page_port: Option<u16>,
     #[command(flatten)]
     login: login::LoginFlags,
     /// Directives behind --, as `quorlock server` takes them: bind, requirepass, maxclients, loglevel, ...
@@ -64,7 +70,11 @@ pub(crate) struct Arguments {
 }
 
 /// Runs an agent until it is stopped.
-pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    arguments: Arguments,
+    format: Format,
+    serve_page: ServePage,
+) -> Result<ExitCode, Failure> {
     let given = directives(arguments.directives.clone());
     let Invocation::Serve(config) = invocation(&given)? else {
         return Err(Failure::usage("behind -- an agent takes directives alone"));
@@ -84,6 +94,9 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
     let redlock = (arguments.nodes).client_of(list.clone(), arguments.votes.spare_votes)?;
     remark_on_failover(&redlock);
     let (log_filter, log_file) = start_log(&config)?;
+    let page = arguments.page_port;
+    let page = page.map(|port| serve_page(port, arguments.nodes.clone()));
+    let page = page.transpose()?;
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
@@ -107,11 +120,7 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         }
         let agent = builder.start().await;
         let agent = agent.map_err(|error| Failure::failed(in_flags(&error.to_string())))?;
-        let url = agent.url();
-        format.result(
-            format_args!("lock libraries find the agent under {url}"),
-            &json!({ "url": url }),
-        );
+        announce(format, &agent.url(), page.as_deref());
         let end = serve(agent, signals, &nodes, || {
             let clusters = arguments.nodes.clusters();
             compared(&list, clusters.and_then(|now| now.only(AGENT)))
@@ -121,6 +130,20 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
             () = log_file::kept(log_file.as_deref()) => unreachable!("it is for ever"),
         }
     })
+}
+
+/// Says where the agent is found, and the page if there is one.
+fn announce(format: Format, url: &str, page: Option<&str>) {
+    let found = format!("lock libraries find the agent under {url}");
+    match page {
+        None => format.result(found, &json!({ "url": url })),
+        Some(page) => format.result(
+            format_args!(
+                "{found}\nwhoever has this address sees nodes and locks in a browser: {page}"
+            ),
+            &json!({ "url": url, "page": page }),
+        ),
+    }
 }
 
 /// Takes a lock through an agent that runs.

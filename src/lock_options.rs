@@ -19,7 +19,7 @@ use crate::output::remark;
 use crate::tls_options::TlsFlags;
 
 /// Which nodes hold the lock.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct NodeOptions {
     /// The nodes, host:port or redis://..., separated by commas (default: QUORLOCK_NODES, .quorlock/current, nodes.conf)
     ///

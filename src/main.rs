@@ -129,16 +129,21 @@ fn refuse(words: &[OsString], mut error: clap::Error) -> ExitCode {
 
 #[cfg(feature = "http")]
 const SERVE_PAGE: cluster::ServePage = page::serve_to_all;
+#[cfg(feature = "http")]
+const SERVE_PAGE_OF_AGENT: agent::ServePage = page::serve_with_key;
 #[cfg(not(feature = "http"))]
-const SERVE_PAGE: cluster::ServePage = |_, _, _| {
-    Err(Failure::usage(
-        "this program was built without the feature http, and has no page",
-    ))
-};
+const SERVE_PAGE: cluster::ServePage = |_, _, _| Err(no_page());
+#[cfg(not(feature = "http"))]
+const SERVE_PAGE_OF_AGENT: agent::ServePage = |_, _| Err(no_page());
+
+#[cfg(not(feature = "http"))]
+fn no_page() -> Failure {
+    Failure::usage("this program was built without the feature http, and has no page")
+}
 
 fn dispatch(subcommand: Subcommand, format: Format) -> Result<ExitCode, Failure> {
     match subcommand {
-        Subcommand::Agent(arguments) => agent::run(arguments, format),
+        Subcommand::Agent(arguments) => agent::run(arguments, format, SERVE_PAGE_OF_AGENT),
         Subcommand::Server { words } => Ok(server::run(&words)),
         Subcommand::Node(arguments) => node::run(arguments, format),
         Subcommand::Log(arguments) => log::run(arguments, format),

@@ -1,4 +1,4 @@
-//! `quorlock page`: a page for a browser that shows nodes and locks, again every second.
+//! `quorlock page`: a page for a browser that shows nodes and locks, again every second. Agents and local clusters serve it as well.
 //!
 //! It changes nothing. It is on this machine's loopback alone, and asks the nodes only while somebody looks.
 
@@ -51,6 +51,16 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
         ends.next().await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Serves a page about the nodes of these options to whoever has its key. Gives its address.
+///
+/// # Errors
+/// When the port is taken, or no nodes are named.
+pub(crate) fn serve_with_key(port: u16, nodes: NodeOptions) -> Result<String, Failure> {
+    let source = Source::of(nodes)?;
+    let page = Page::serve(listen(Some(port))?, source, Some(Key::random()))?;
+    Ok(page.url())
 }
 
 /// Serves a page to everybody on this machine, about nodes without a password: it shows what their ports show. Gives its address.

@@ -460,3 +460,35 @@ fn a_list_of_nodes_that_has_changed_is_told_on_sighup_and_not_taken_over() {
     agent.await_line("nodes.conf, line 1: ");
     assert_eq!(wire.ask("GET job"), "me");
 }
+
+#[test]
+fn whoever_has_its_key_sees_the_page_of_an_agent_and_there_is_none_unasked() {
+    let shell = cluster();
+    let (mut agent, mut wire) = agent(&shell, &["--page-port", "0"], "agent.log");
+    assert_eq!(wire.ask("SET job me NX PX 60000"), "+OK");
+    let line = agent.await_line("in a browser: http://127.0.0.1:");
+    let address = line.rsplit("http://127.0.0.1:").next().unwrap();
+    let (port, query) = address.trim().split_once("/?").unwrap();
+    let get = |query: &str| {
+        let mut client = Wire::connect(("127.0.0.1", port.parse::<u16>().unwrap()));
+        let path = format!("/api/v1/cluster{query}");
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes());
+        String::from_utf8(client.rest()).unwrap()
+    };
+    let shown = get(&format!("?{query}"));
+    assert!(shown.starts_with("HTTP/1.1 200 OK"), "{shown}");
+    assert!(shown.contains("\"name\":\"job\""), "{shown}");
+    let refused = get("");
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    let taken = ["agent", "--port", "0", "--page-port", port];
+    let taken = shell.quorlock(&taken);
+    assert_eq!(taken.code, Some(1), "{}", taken.stderr);
+    assert!(
+        taken.stderr.contains("cannot listen on"),
+        "{}",
+        taken.stderr
+    );
+
+    let (without, _wire) = self::agent(&shell, &[], "without.log");
+    assert!(!without.output().contains("browser"));
+}

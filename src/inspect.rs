@@ -15,8 +15,13 @@ mod nodes;
 #[cfg(feature = "http")]
 pub(crate) mod overview;
 mod remedies;
+#[cfg(feature = "experiment")]
+mod server_version;
 mod shown;
 pub(crate) mod status;
 mod table;
 pub(crate) mod wait;
 pub(crate) mod who;
+
+#[cfg(feature = "experiment")]
+pub(crate) use server_version::version_of;

@@ -15,6 +15,7 @@ mod postgresql;
 mod running;
 mod service;
 pub(crate) mod summary;
+mod system;
 
 use std::path::PathBuf;
 
@@ -30,6 +31,7 @@ pub use self::service::{Kind, Service};
 pub use self::summary::{
     Comparison, DEBUG_BUILD, FORMAT, KIND, LoadFigures, ServiceSummary, SkippedService,
 };
+pub use self::system::{ListedSystem, SystemError, SystemKind};
 use crate::engine::real::ServerProgram;
 use crate::engine::{Cancel, EngineError, threads};
 
@@ -47,6 +49,8 @@ pub struct InstalledServices {
     pub etcd: Result<Etcd, String>,
     /// A database server that runs already.
     pub postgresql: Result<Postgresql, String>,
+    /// Systems that run already, on which our own client takes locks; one of each kind.
+    pub systems: Vec<ListedSystem>,
 }
 
 impl InstalledServices {
@@ -65,14 +69,26 @@ impl InstalledServices {
     /// The reason, for people.
     pub fn version(&self, service: Service) -> Result<String, String> {
         let own = |server: &ServerProgram| server.name().split(' ').nth(1).map(str::to_owned);
-        match service.kind() {
-            Kind::Quorlock => Ok(env!("CARGO_PKG_VERSION").to_owned()),
-            Kind::RedisServer => self.redis.as_ref().map(|it| own(it).unwrap_or_default()),
-            Kind::ValkeyServer => self.valkey.as_ref().map(|it| own(it).unwrap_or_default()),
-            Kind::Etcd => self.etcd.as_ref().map(|etcd| etcd.version.clone()),
-            Kind::Postgresql => self.postgresql.as_ref().map(|it| it.version().to_owned()),
+        match service {
+            Service::Client(kind) => return self.system(kind)?.version.clone(),
+            Service::Nodes(Kind::RedisServer, _) => {
+                self.redis.as_ref().map(|it| own(it).unwrap_or_default())
+            }
+            Service::Nodes(Kind::ValkeyServer, _) => {
+                self.valkey.as_ref().map(|it| own(it).unwrap_or_default())
+            }
+            Service::Nodes(..) => Ok(env!("CARGO_PKG_VERSION").to_owned()),
+            Service::Etcd(_) => self.etcd.as_ref().map(|etcd| etcd.version.clone()),
+            Service::Postgresql => self.postgresql.as_ref().map(|it| it.version().to_owned()),
         }
         .map_err(Clone::clone)
+    }
+
+    /// The system of this kind, or why there is none.
+    fn system(&self, kind: SystemKind) -> Result<&ListedSystem, String> {
+        let mut systems = self.systems.iter();
+        let found = systems.find(|system| system.kind() == kind);
+        found.ok_or_else(|| kind.not_named())
     }
 }
 

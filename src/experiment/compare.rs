@@ -24,7 +24,7 @@ use crate::{clock, duration};
 /// Arguments of `quorlock experiment compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What is compared: quorlock, redis-server, valkey-server, etcd, postgresql; all by default
+    /// What is compared: quorlock, redis-server, valkey-server, etcd, postgresql, client; all by default
     #[arg(long, value_delimiter = ',', conflicts_with = "resume")]
     services: Vec<Kind>,
     /// In which fsync modes, where a service has them: always, everysec, no, none (no log at all); all by default
@@ -38,6 +38,16 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     postgresql: Option<String>,
+    /// A system that runs already, on which our own client takes locks: redis+sentinel://, redis-cluster://, etcd:// or
+    /// postgresql://, one of each; several times, or with blanks between them
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_delimiter = ' ',
+        env = "QUORLOCK_SYSTEMS",
+        hide_env_values = true
+    )]
+    system: Vec<String>,
     /// How often each service is measured, in turns
     #[arg(long, default_value_t = 5, conflicts_with = "resume")]
     rounds: u32,
@@ -94,7 +104,7 @@ fn begin(
         fault_trials: arguments.fault_trials,
     };
     plan.check().map_err(Failure::usage)?;
-    let found = found::find(arguments.postgresql.as_deref())?;
+    let found = found::find(arguments.postgresql.as_deref(), &arguments.system)?;
     let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
     plan.services = versions.iter().map(|(service, _)| *service).collect();
     plan.skipped = skipped;
@@ -134,7 +144,7 @@ fn resume(
     baseline: Option<Comparison>,
 ) -> Result<(InstalledServices, ComparisonRun), Failure> {
     let (finished, mut setup, before) = FinishedSteps::resume(directory).map_err(failed)?;
-    let found = found::find(arguments.postgresql.as_deref())?;
+    let found = found::find(arguments.postgresql.as_deref(), &arguments.system)?;
     let cannot = |what: &dyn std::fmt::Display| {
         failed(format!("{} cannot go on: {what}", directory.display()))
             .remedy("a comparison holds figures of the same programs on the same machine: begin another without --resume")
@@ -296,8 +306,8 @@ const SPACE_MIB: u64 = 512;
 
 pub(super) const HELP: &str = "\
 Callers take and give back locks of Quorlock, redis-server, valkey-server (five nodes each, with our own client), etcd (one
-member, and three) and, if a URL is given, of a PostgreSQL server: each with a lock of its own, and all of them the same
-one. Then a process is killed, power is lost, a holder is gone: is there still one holder at a time? Services are started
+member, and three), if a URL is given of a PostgreSQL server, and with our own client on the systems that --system names:
+each with a lock of its own, and all of them the same one. Then a process is killed, power is lost, a holder is gone: is there still one holder at a time? Services are started
 on free ports of this machine in directories of their own, one at a time, and ended and removed again. What is not
 installed is named and skipped.
 
@@ -308,4 +318,5 @@ Examples:
   quorlock experiment compare                                     everything that is installed, in about ten minutes
   quorlock experiment compare --services quorlock,etcd --fsync always,everysec --fault-trials 0
   quorlock experiment compare --resume experiments/latest-compare  what an interruption has left
-  quorlock experiment compare --postgresql postgresql://postgres@127.0.0.1/postgres";
+  quorlock experiment compare --postgresql postgresql://postgres@127.0.0.1/postgres
+  quorlock experiment compare --services client --system etcd://e1,e2,e3  our own client on etcd alone";

@@ -2,17 +2,21 @@
 
 use quorlock_experiment::cell::FsyncMode;
 use quorlock_experiment::compare::{
-    InstalledServices, Kind, Postgresql, PostgresqlError, Service, SkippedService,
+    InstalledServices, Kind, ListedSystem, Postgresql, PostgresqlError, Service, SkippedService,
 };
 
 use super::programs;
 use crate::exit_code::Failure;
+use crate::{inspect, runtime};
 
-/// Looks for every service. A database is asked only where its URL was given.
+/// Looks for every service. A database and other systems are asked only where their addresses were given.
 ///
 /// # Errors
-/// If the URL is none: a database that does not answer is skipped.
-pub(super) fn find(postgresql: Option<&str>) -> Result<InstalledServices, Failure> {
+/// If an address is none, or two are of the same kind: a system that does not answer is skipped.
+pub(super) fn find(
+    postgresql: Option<&str>,
+    systems: &[String],
+) -> Result<InstalledServices, Failure> {
     let missing = |why: String, package: &str| format!("{why} (Debian: apt-get install {package})");
     let postgresql = match postgresql.map(Postgresql::find) {
         Some(Err(error @ PostgresqlError::Url(_))) => return Err(Failure::usage(error)),
@@ -25,10 +29,32 @@ pub(super) fn find(postgresql: Option<&str>) -> Result<InstalledServices, Failur
         valkey: programs::valkey().map_err(|why| missing(why, "valkey-server, from Debian 13 on")),
         etcd: programs::etcd().map_err(|why| missing(why, "etcd-server")),
         postgresql,
+        systems: listed(systems)?,
     })
 }
 
-/// What is there of these products, with its version, and what is not, with the reason.
+/// Systems on which our own client takes locks.
+fn listed(addresses: &[String]) -> Result<Vec<ListedSystem>, Failure> {
+    let mut systems: Vec<ListedSystem> = Vec::new();
+    for address in addresses {
+        let found = ListedSystem::find(address, version).map_err(Failure::usage)?;
+        if systems.iter().any(|other| other.kind() == found.kind()) {
+            let kind = found.kind();
+            return Err(Failure::usage(format!(
+                "--system names two of {kind}: one of each kind is compared"
+            )));
+        }
+        systems.push(found);
+    }
+    Ok(systems)
+}
+
+fn version(address: &str) -> Result<String, String> {
+    let asked = runtime::block_on(async { Ok(inspect::version_of(address).await) });
+    asked.unwrap_or_else(|failure| Err(failure.to_string()))
+}
+
+/// What is there of these products and of the systems that were named, with its version, and what is not, with the reason.
 pub(super) fn sorted(
     found: &InstalledServices,
     kinds: &[Kind],
@@ -36,7 +62,10 @@ pub(super) fn sorted(
 ) -> (Vec<(Service, String)>, Vec<SkippedService>) {
     let (mut there, mut skipped) = (Vec::new(), Vec::new());
     let mut services = Vec::new();
-    for service in kinds.iter().flat_map(|kind| kind.services(fsync)) {
+    let named = found.systems.iter();
+    let named = named.map(|system| Service::Client(system.kind()));
+    let chosen = kinds.iter().flat_map(|kind| kind.services(fsync));
+    for service in chosen.chain(named) {
         // What is named twice is compared once.
         if !services.contains(&service) {
             services.push(service);

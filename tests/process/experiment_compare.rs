@@ -128,7 +128,7 @@ fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
     let summary = summary(&shell);
     let (there, skipped) = (&summary["services"], &summary["skipped"]);
     let number = there.as_array().unwrap().len() + skipped.as_array().unwrap().len();
-    assert_eq!(number, 6, "{summary:#}");
+    assert_eq!(number, 10, "{summary:#}");
     for row in there.as_array().unwrap() {
         assert!(row["apart"]["cycles"].as_u64().unwrap() > 0, "{row:#}");
         assert_eq!(row["together"]["overlaps"], 0, "{row:#}");
@@ -143,7 +143,7 @@ fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
     let ended = Ended::of(command.env("PATH", shell.path()).output().unwrap());
     assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
     assert!(
-        ended.stdout.contains("Skipped: 5 of 6."),
+        ended.stdout.contains("Skipped: 9 of 10."),
         "{}",
         ended.stdout
     );
@@ -152,6 +152,10 @@ fn every_service_is_measured_or_named_with_what_would_bring_it_here() {
         "valkey-server/no",
         "etcd/1, etcd/3",
         "postgresql",
+        "client/sentinel",
+        "client/redis-cluster",
+        "client/etcd",
+        "client/postgresql",
     ] {
         let line = format!("skipped {part}: ");
         assert!(ended.stdout.contains(&line), "{part}: {}", ended.stdout);
@@ -222,6 +226,26 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
             ],
             2,
             "127.0.0.1:1 cannot be used",
+        ),
+        (
+            &["--system", "redis://me:secret@127.0.0.1:1"],
+            64,
+            "is a node and no other system",
+        ),
+        (
+            &["--system", "etcd://127.0.0.1:1 etcd://127.0.0.1:2"],
+            64,
+            "two of etcd",
+        ),
+        (
+            &[
+                "--services",
+                "client",
+                "--system",
+                "redis-cluster://me:secret@127.0.0.1:1",
+            ],
+            2,
+            "nothing was compared",
         ),
     ] {
         let ended = shell.quorlock(&words(more));

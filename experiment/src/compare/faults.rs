@@ -194,7 +194,10 @@ pub(super) async fn at_large(
     let reason = match (blow, service) {
         (Blow::KillWorst, Service::Etcd(_)) => Some(NO_WORST_CASE),
         (Blow::PowerWorst, Service::Etcd(_)) => Some(NO_POWER_LOSS),
-        (Blow::Kill | Blow::KillWorst | Blow::PowerWorst, Service::Postgresql) => Some(NOT_OURS),
+        (
+            Blow::Kill | Blow::KillWorst | Blow::PowerWorst,
+            Service::Postgresql | Service::Client(_),
+        ) => Some(NOT_OURS),
         _ => None,
     };
     if let Some(reason) = reason {
@@ -205,16 +208,22 @@ pub(super) async fn at_large(
         let directory = directory.join(format!("trial-{number}"));
         std::fs::create_dir(&directory)?;
         let mut running = RunningService::start(service, found, TTL, &directory).await?;
-        survival.add(&trial(&mut running, blow).await?);
+        // Of a server that runs on, a lock of the trial before may still be held.
+        let name = format!("held-{number}");
+        survival.add(&trial(&mut running, blow, &name).await?);
     }
     Ok(survival)
 }
 
-async fn trial(running: &mut RunningService, blow: Blow) -> Result<FaultMeasurement, EngineError> {
+async fn trial(
+    running: &mut RunningService,
+    blow: Blow,
+    name: &str,
+) -> Result<FaultMeasurement, EngineError> {
     let mut a = running.caller(0).await?;
     let mut b = running.caller(1).await?;
     let mut probe = running.caller(2).await?;
-    let granted = a.acquire(LOCK, TTL, PATIENCE).await?;
+    let granted = a.acquire(name, TTL, PATIENCE).await?;
     let never = || EngineError::failed("the lock was not to be had before the fault");
     let granted = granted.ok_or_else(never)?;
     let struck = Instant::now();
@@ -234,7 +243,7 @@ async fn trial(running: &mut RunningService, blow: Blow) -> Result<FaultMeasurem
     if no_locks_ms == Some(None) {
         return Err(EngineError::failed("no lock was to be had again"));
     }
-    let had = take(&mut b, LOCK, struck + GIVE_UP).await;
+    let had = take(&mut b, name, struck + GIVE_UP).await;
     let had = had.ok_or_else(|| EngineError::failed("the lock was never free again"))?;
     // A holder that is gone believes nothing any more.
     let valid_until = granted.valid_until.filter(|_| blow != Blow::HolderGone);
@@ -281,7 +290,6 @@ fn ms(time: Duration) -> f64 {
 
 text_in_files!(Blow);
 
-const LOCK: &str = "held";
 /// How long the lock of the holder lasts. A lease of etcd lasts whole seconds, and two at least.
 const TTL: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(1);

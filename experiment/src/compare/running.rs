@@ -7,6 +7,7 @@ use super::caller::ServiceCaller;
 use super::etcd::{EtcdCaller, EtcdCluster};
 use super::postgresql::Postgresql;
 use super::service::Service;
+use super::system::ListedSystem;
 use super::{InstalledServices, there};
 use crate::engine::EngineError;
 use crate::engine::real::ServiceNodes;
@@ -16,6 +17,7 @@ pub(super) enum RunningService {
     Nodes(ServiceNodes),
     Etcd(EtcdCluster),
     Postgresql(Postgresql),
+    Listed(ListedSystem),
 }
 
 impl RunningService {
@@ -39,6 +41,10 @@ impl RunningService {
             Service::Postgresql => Ok(RunningService::Postgresql(
                 there(&found.postgresql)?.clone(),
             )),
+            Service::Client(kind) => {
+                let system = found.system(kind).map_err(EngineError::Missing)?;
+                Ok(RunningService::Listed(system.clone()))
+            }
         }
     }
 
@@ -53,6 +59,7 @@ impl RunningService {
             RunningService::Postgresql(server) => {
                 Ok(ServiceCaller::Postgresql(server.caller().await?))
             }
+            RunningService::Listed(system) => system.caller(number),
         }
     }
 
@@ -62,7 +69,9 @@ impl RunningService {
             RunningService::Nodes(nodes) => nodes.strike(),
             RunningService::Etcd(cluster) => cluster.strike().await,
             // It is not ours: no step asks for that.
-            RunningService::Postgresql(_) => Err(EngineError::Missing(NOT_OURS.to_owned())),
+            RunningService::Postgresql(_) | RunningService::Listed(_) => {
+                Err(EngineError::Missing(NOT_OURS.to_owned()))
+            }
         }
     }
 }

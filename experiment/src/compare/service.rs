@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::system::SystemKind;
 use crate::cell::FsyncMode;
 use crate::words::{text_in_files, words};
 
@@ -22,6 +23,8 @@ words! {
         Etcd = "etcd",
         /// Advisory locks of a PostgreSQL server.
         Postgresql = "postgresql",
+        /// Our own client, on systems that were named by their addresses.
+        Client = "client",
     }
 }
 
@@ -35,6 +38,8 @@ pub enum Service {
     Etcd(u8),
     /// One server that runs already.
     Postgresql,
+    /// Our own client on a system that runs already.
+    Client(SystemKind),
 }
 
 impl Kind {
@@ -43,6 +48,7 @@ impl Kind {
         match self {
             Kind::Etcd => ETCD_MEMBERS.map(Service::Etcd).into(),
             Kind::Postgresql => vec![Service::Postgresql],
+            Kind::Client => SystemKind::ALL.map(Service::Client).into(),
             own => fsync
                 .iter()
                 .map(|mode| Service::Nodes(own, *mode))
@@ -58,6 +64,17 @@ impl Service {
             Service::Nodes(kind, _) => kind,
             Service::Etcd(_) => Kind::Etcd,
             Service::Postgresql => Kind::Postgresql,
+            Service::Client(_) => Kind::Client,
+        }
+    }
+
+    /// Whether two holders at once are a defect of ours: on our own nodes, and with our own client on a system that loses no
+    /// lock.
+    pub fn is_ours(self) -> bool {
+        match self {
+            Service::Nodes(kind, _) => kind == Kind::Quorlock,
+            Service::Client(system) => !system.may_lose(),
+            Service::Etcd(_) | Service::Postgresql => false,
         }
     }
 
@@ -68,6 +85,7 @@ impl Service {
             Service::Etcd(1) => "1 member, raft",
             Service::Etcd(_) => "3 members, raft",
             Service::Postgresql => "1 server, sessions",
+            Service::Client(system) => system.is(),
         }
     }
 
@@ -100,6 +118,7 @@ impl Service {
                  wait in a queue of the service; a lock ends with its session, not with time"
                     .to_owned()
             }
+            Service::Client(system) => system.is_at_length(),
         }
     }
 }
@@ -110,6 +129,7 @@ impl fmt::Display for Service {
             Service::Nodes(kind, fsync) => write!(f, "{kind}/{fsync}"),
             Service::Etcd(members) => write!(f, "{}/{members}", Kind::Etcd),
             Service::Postgresql => write!(f, "{}", Kind::Postgresql),
+            Service::Client(system) => write!(f, "{}/{system}", Kind::Client),
         }
     }
 }
@@ -129,6 +149,7 @@ impl FromStr for Service {
                 let known = ETCD_MEMBERS.contains(&members);
                 known.then_some(Service::Etcd(members)).ok_or_else(unknown)
             }
+            Kind::Client => setting.parse().map(Service::Client).map_err(|_| unknown()),
             own => Ok(Service::Nodes(own, setting.parse()?)),
         }
     }
@@ -147,7 +168,7 @@ mod tests {
         let all = Kind::ALL
             .map(|kind| kind.services(&FsyncMode::ALL))
             .concat();
-        assert_eq!(all.len(), 4 + 4 + 4 + 2 + 1);
+        assert_eq!(all.len(), 4 + 4 + 4 + 2 + 1 + 4);
         for service in all {
             assert_eq!(service.to_string().parse(), Ok(service));
             assert!(!service.is_at_length().is_empty());
@@ -159,6 +180,8 @@ mod tests {
             "postgresql/1",
             "quorlock",
             "quorlock/x",
+            "client",
+            "client/quorlock",
         ] {
             assert!(text.parse::<Service>().is_err(), "{text}");
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::faults::Survival;
 use super::load::Load;
 use super::plan::ComparisonPlan;
-use super::service::{Kind, Service};
+use super::service::Service;
 use super::{Blow, BlowOutcome, ComparisonOutcome, ComparisonRound};
 use crate::statistics::quantile;
 
@@ -145,10 +145,10 @@ impl Comparison {
         facts.any(|(name, value)| name == "quorlock" && value.ends_with(DEBUG_BUILD))
     }
 
-    /// Locks of our own nodes that had two holders where none are allowed.
+    /// Locks of ours that had two holders where none are allowed.
     pub fn defects(&self) -> u64 {
         let own = self.services.iter();
-        let own = own.filter(|row| row.service.kind() == Kind::Quorlock);
+        let own = own.filter(|row| row.service.is_ours());
         own.map(|row| {
             let violated = row.faults.iter().map(|fault| u64::from(fault.violated));
             violated.sum::<u64>() + row.overlaps()
@@ -243,6 +243,7 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 pub(crate) mod tests {
     use std::time::Duration;
 
+    use super::super::{Kind, SystemKind};
     use super::*;
     use crate::cell::FsyncMode;
 
@@ -375,5 +376,21 @@ pub(crate) mod tests {
         let mut outcome = outcome();
         outcome.rounds[0].together.overlaps = 2;
         assert_eq!(comparison(&outcome).defects(), 2);
+    }
+
+    #[test]
+    fn two_holders_are_a_defect_of_our_client_where_the_system_loses_no_lock() {
+        for (system, defects) in [(SystemKind::Etcd, 2), (SystemKind::Sentinel, 0)] {
+            let mut outcome = outcome();
+            outcome.rounds[0].service = Service::Client(system);
+            outcome.rounds[0].together.overlaps = 2;
+            let plan = ComparisonPlan {
+                services: vec![Service::Client(system)],
+                ..plan()
+            };
+            let comparison = Comparison::of(&plan, Vec::new(), &[], &outcome, true);
+            assert_eq!(comparison.defects(), defects, "{system}");
+            assert!(comparison.services[0].has_two_holders());
+        }
     }
 }

@@ -132,9 +132,7 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
 
 fn own(comparison: &Comparison) -> Option<String> {
     let own = comparison.services.iter();
-    let own: Vec<&ServiceSummary> = own
-        .filter(|row| row.service.kind() == Kind::Quorlock)
-        .collect();
+    let own: Vec<&ServiceSummary> = own.filter(|row| row.service.is_ours()).collect();
     let faults = own.iter().flat_map(|row| &row.faults);
     let trials: u32 = faults.map(|fault| fault.trials).sum();
     let shared = own.iter().filter_map(|row| row.together.as_ref());
@@ -163,6 +161,7 @@ fn speeds(comparison: &Comparison, kind: Kind) -> Option<String> {
             let setting = name.split_once('/').map(|(_, setting)| setting);
             Some(match (setting, kind) {
                 (None, _) => format!("{rate:.0}"),
+                (Some(system), Kind::Client) => format!("{rate:.0} on {system}"),
                 (Some("1"), Kind::Etcd) => format!("{rate:.0} with 1 member"),
                 (Some(members), Kind::Etcd) => format!("{rate:.0} with {members} members"),
                 (Some(mode), _) if mode == FsyncMode::None.word() => {
@@ -233,8 +232,34 @@ const WORDS: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::DEBUG_BUILD;
     use crate::compare::summary::tests::{comparison, outcome};
+    use crate::compare::{ComparisonOutcome, ComparisonPlan, DEBUG_BUILD, Service, SystemKind};
+
+    #[test]
+    fn our_client_on_other_systems_is_one_line_of_speeds_and_answers_for_those_that_lose_no_lock() {
+        let mut outcome = outcome();
+        for round in &mut outcome.rounds {
+            round.service = Service::Client(SystemKind::Etcd);
+        }
+        let plan = ComparisonPlan {
+            services: vec![Service::Client(SystemKind::Etcd)],
+            ..comparison(&outcome).plan
+        };
+        let lines = |outcome: &ComparisonOutcome| {
+            let summary = Comparison::of(&plan, Vec::new(), &[], outcome, true);
+            super::lines(&summary).join("\n")
+        };
+        let told = lines(&outcome);
+        for part in [
+            "client: locks a second: 2000 on etcd.",
+            "Quorlock: one holder at a time",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        outcome.rounds[0].together.overlaps = 1;
+        let told = lines(&outcome);
+        assert!(told.contains("DEFECT: 1 locks of Quorlock"), "{told}");
+    }
 
     #[test]
     fn a_table_has_a_row_for_each_service_and_names_what_was_skipped() {

@@ -145,7 +145,7 @@ fn facts(body: &mut String, comparison: &Comparison) {
     body.push_str(&page::facts(&own, &comparison.environment));
 }
 
-/// The line that carries out the same once more; the URL of a database is left out, it may hold a password.
+/// The line that carries out the same once more; addresses of systems are left out, they may hold a password.
 fn repeat(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let mut names: Vec<&str> = Vec::new();
@@ -163,10 +163,13 @@ fn repeat(comparison: &Comparison) -> String {
         true => String::new(),
         false => format!(" --fsync {}", modes.join(",")),
     };
-    let url = match names.contains(&"postgresql") {
-        true => " --postgresql URL",
-        false => "",
+    let mut url = match names.contains(&"postgresql") {
+        true => " --postgresql URL".to_owned(),
+        false => String::new(),
     };
+    let services = plan.services.iter();
+    let systems = services.filter(|service| matches!(service, Service::Client(_)));
+    url.push_str(&" --system ADDRESS".repeat(systems.count()));
     format!(
         "quorlock experiment compare --services {}{fsync} --rounds {} --round {}ms --callers {} --contenders {} --fault-trials {}{url}",
         names.join(","),

@@ -307,9 +307,9 @@ const SPACE_MIB: u64 = 512;
 pub(super) const HELP: &str = "\
 Callers take and give back locks of Quorlock, redis-server, valkey-server (five nodes each, with our own client), etcd (one
 member, and three), if a URL is given of a PostgreSQL server, and with our own client on the systems that --system names:
-each with a lock of its own, and all of them the same one. Then a process is killed, power is lost, a holder is gone: is there still one holder at a time? Services are started
-on free ports of this machine in directories of their own, one at a time, and ended and removed again. What is not
-installed is named and skipped.
+each with a lock of its own, and all of them the same one. Then a process is killed, power is lost, a holder is gone: is
+there still one holder at a time? Services are started on free ports of this machine in directories of their own, one at a
+time, and ended and removed again. What is not installed is named and skipped.
 
 Exit codes: 0 carried out, 1 a lock of Quorlock had two holders where none are allowed, 2 it could not be carried out,
 64 wrong usage.

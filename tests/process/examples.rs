@@ -2,12 +2,16 @@
 
 use std::process::Command;
 
-use quorlock_testkit::binary;
+use quorlock_testkit::{NodeProcess, binary};
 
 /// What an example says; it must end well.
 fn said_by(name: &str) -> Vec<String> {
     let mut command = Command::new(binary::example(name));
-    let output = command.env_remove("QUORLOCK_NODES").output().unwrap();
+    said_by_command(name, command.env_remove("QUORLOCK_NODES"))
+}
+
+fn said_by_command(name: &str, command: &mut Command) -> Vec<String> {
+    let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{name}: {said}{errors}");
@@ -79,4 +83,20 @@ fn a_late_write_is_refused_with_a_fence_and_loses_an_update_without() {
         rest.strip_suffix(", and reads 100")?.parse::<u64>().ok()
     });
     assert!(fences.max() > Some(1), "{said:?}");
+}
+
+/// On other systems it is run by `tests/interop/engines` and `tests/interop/sentinel`.
+#[test]
+fn a_guard_on_one_server_excludes_rises_in_fences_wakes_and_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = NodeProcess::start(folder.path(), "node", &[]);
+    let mut command = Command::new(binary::example("other_system"));
+    let said = said_by_command("other_system", command.env("QUORLOCK_NODES", node.url()));
+    let [turns, fences, woken, lost] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(turns, "one holder at a time, of 8 callers");
+    assert_eq!(fences, "fences rise");
+    assert_eq!(woken, "who waits is woken");
+    assert!(lost.starts_with("a loss is told: "), "{lost}");
 }

@@ -62,6 +62,12 @@ class Server:
         self.log.close()
 
 
+def redis_version():
+    """Of the redis-server that is installed here."""
+    told = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, timeout=20, check=True)
+    return told.stdout.split("v=")[1].split()[0]
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -1,9 +1,11 @@
 """What is checked on each system on which locks can be kept."""
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -19,9 +21,11 @@ class Skipped(Exception):
 
 
 class System:
-    """A system with an address. `secrets` are shown nowhere."""
+    """A system with an address. `secrets` are shown nowhere. `compared_as` is its name in a comparison.
 
-    called, address, secrets, has_fences = "", "", (), True
+    Each has `version()`, and `delete(name)`, which deletes a lock behind the back of its holder."""
+
+    called, compared_as, address, secrets, has_fences = "", "", "", (), True
 
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
@@ -120,21 +124,80 @@ def through_an_agent(server):
     assert not any(secret in line + out + error for secret in server.secrets), "the agent shows the password"
 
 
+def guarded(server):
+    """A program's guards: one holder of many, rising fences or a word that there are none, a waiter that a drop wakes, and a loss."""
+    example = os.path.join(os.path.dirname(server.program), "examples", "other_system")
+    if not os.path.exists(example):
+        raise Skipped("the examples are not beside the program")
+    environment = dict(os.environ, QUORLOCK_NODES=server.address)
+    program = subprocess.Popen([example, "by-hand"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    limit = threading.Timer(90, program.kill)
+    limit.start()
+    lines, deleted = [], 0
+    try:
+        for line in program.stdout:
+            lines.append(line.strip())
+            if line.startswith("delete "):
+                server.delete(line.split()[1])
+                deleted += 1
+                program.stdin.write("deleted\n")
+                program.stdin.flush()
+        error = program.stderr.read()
+        code = program.wait(30)
+    finally:
+        limit.cancel()
+        program.kill()
+    told = f"{code}: {lines}: {error}"
+    assert code == 0 and deleted > 0, told
+    assert not any(secret in told for secret in server.secrets), "the program shows the password"
+    fences = "fences rise" if server.has_fences else "no fences: "
+    for begun in ("one holder at a time", fences, "who waits is woken", "a loss is told: "):
+        assert any(line.startswith(begun) for line in lines), f"{begun}: {told}"
+
+
+def compared(server):
+    """The comparison with other services measures our client here: one holder at a time, and a dead holder's lock is free in time."""
+    folder = tempfile.mkdtemp(dir=server.folder)
+    environment = dict(os.environ, QUORLOCK_SYSTEMS=server.address)
+    words = ["experiment", "compare", "--services", "client", "--rounds", "1", "--round", "300ms", "--fault-trials", "2", "--json"]
+    done = subprocess.run([server.program, *words, "--dir", folder], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=90)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"
+    assert not any(secret in done.stdout + done.stderr for secret in server.secrets), "the comparison shows the password"
+    summary = json.loads(done.stdout)
+    assert summary["is_complete"] and len(summary["skipped"]) == 3, summary
+    row, = summary["services"]
+    assert row["service"] == f"client/{server.compared_as}" and server.version() in row["version"], row
+    for load in ("apart", "together"):
+        assert row[load]["cycles"] > 0 and row[load]["overlaps"] == 0 and row[load]["failed"] == 0, row
+    faults = {fault["blow"]: fault for fault in row["faults"]}
+    gone = faults.pop("holder-gone")
+    # etcd counts whole seconds, and looks for what is over now and then.
+    assert gone["trials"] == 2 and gone["outcome"] == "one-holder" and 2500 < gone["waited_ms"] < 8000, gone
+    assert len(faults) == 3 and all(fault["outcome"] == "not-tried" for fault in faults.values()), faults
+
+
+def attempt(server, name, run):
+    """Runs a check, and says what became of it."""
+    try:
+        run(server)
+        print(f"ok {server.called}: {name}", flush=True)
+    except Skipped as reason:
+        print(f"skip {server.called}: {name}: {reason}", flush=True)
+    except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
+        print(f"FAIL {server.called}: {name}: {error}".replace("\n", " "), flush=True)
+
+
 def main(system, checks):
     named = sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
         server = system(sys.argv[1], folder)
         try:
+            print(f"version {server.called} system {server.version()}", flush=True)
             for name, run in checks:
-                if named and run.__name__ not in named:
-                    continue
-                try:
-                    run(server)
-                    print(f"ok {server.called}: {name}", flush=True)
-                except Skipped as reason:
-                    print(f"skip {server.called}: {name}: {reason}", flush=True)
-                except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
-                    print(f"FAIL {server.called}: {name}: {error}".replace("\n", " "), flush=True)
+                if not named or run.__name__ in named:
+                    attempt(server, name, run)
         finally:
             server.stop()
     print("done")

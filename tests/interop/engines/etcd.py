@@ -16,14 +16,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, through_an_agent, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, says, through_an_agent, waiting  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
 
 
 class Etcd(checked.System):
     """Three members."""
 
-    called = "etcd"
+    called = compared_as = "etcd"
 
     def __init__(self, program, folder):
         super().__init__(program, folder)
@@ -60,6 +60,21 @@ class Etcd(checked.System):
 
     def is_held(self, name):
         return "kvs" in self.key(name)
+
+    def delete(self, name):
+        self.key(name, "/v3/kv/deleterange")
+
+    def version(self):
+        return self.post("/v3/maintenance/status")["version"]
+
+    def has_forgotten(self, revision):
+        """Whether a member refuses a watch that is to begin with this revision."""
+        key = base64.b64encode(b"other").decode()
+        body = json.dumps({"create_request": {"key": key, "start_revision": revision}}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.ports[0][0]}/v3/watch", body)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            lines = [json.loads(answer.readline())["result"] for _ in range(2)]
+        return any(line.get("canceled") and "compact_revision" in line for line in lines)
 
     def kill(self, index):
         self.members[index].kill()
@@ -103,12 +118,73 @@ def loss(server):
     """Whoever loses the key is told."""
     holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
     eventually("it is held", lambda: server.is_held("taken"))
-    server.key("taken", "/v3/kv/deleterange")
+    server.delete("taken")
     token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
     begun = time.monotonic()
     _, error = holder.communicate(timeout=30)
     assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
     server.ends(0, "release", "taken", token.strip())
+
+
+def compacted(server):
+    """Members that forget all revisions but the last, again and again, lose no caller that waits, and none that begins to."""
+    encoded = base64.b64encode(b"other").decode()
+    token, _ = server.ends(0, "acquire", "compacted", "--ttl", "60s")
+    waiters = []
+    for number in range(3):
+        waiters.append(server.command("run", "compacted", "-w", "40s", "--ttl", "10s", "--", "date", "+%s.%N"))
+        says(waiters[-1], "compacted")
+        for _ in range(5):
+            revision = server.post("/v3/kv/put", key=encoded, value=encoded)["header"]["revision"]
+            server.post("/v3/kv/compaction", revision=revision, physical=True)
+        assert server.has_forgotten(int(revision) - 1), "members remember what was before"
+    time.sleep(0.5)
+    assert all(waiter.poll() is None for waiter in waiters), "the lock is held"
+    server.ends(0, "release", "compacted", token.strip())
+    released = time.time()
+    times = []
+    for waiter in waiters:
+        out, error = waiter.communicate(timeout=30)
+        assert waiter.returncode == 0, f"{waiter.returncode}: {error}"
+        times.append(float(out) - released)
+    assert min(times) < 1 and max(times) < 5, f"woken after {times}"
+    server.post("/v3/kv/deleterange", key=encoded)
+
+
+def encrypted(server):
+    """A member that speaks TLS takes locks, and a certificate that nobody trusts is refused."""
+    folder = os.path.join(server.folder, "tls")
+    os.makedirs(folder)
+    certificate, key = (os.path.join(folder, name) for name in ("server.crt", "server.key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    clients, peers = f"https://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+    words = ["etcd", "--name", "alone", "--data-dir", os.path.join(folder, "data"), "--listen-client-urls", clients,
+             "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+             "--initial-cluster", f"alone={peers}", "--cert-file", certificate, "--key-file", key, "--logger", "zap",
+             "--log-level", "error"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
+    address = clients.replace("https://", "etcds://")
+    run = ["run", "secret", "--cacert", certificate, "-n", "--", "true"]
+    with open(os.path.join(folder, "log"), "ab") as log:
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        eventually("it takes locks", lambda: server.command(*run, address=address).wait(60) == 0)
+        token, _ = server.ends(0, "acquire", "secret", "--cacert", certificate, "--ttl", "60s", "-n", address=address)
+        server.ends(BUSY, *run, address=address)
+        waiter = server.command("run", "secret", "--cacert", certificate, "-w", "20s", "--", "true", address=address)
+        says(waiter, "secret")
+        server.ends(0, "release", "secret", token.strip(), "--cacert", certificate, address=address)
+        _, error = waiter.communicate(timeout=30)
+        assert waiter.returncode == 0, error
+        _, error = server.ends(UNAVAILABLE, "run", "secret", "-n", "--", "true", address=address)
+        assert "certificate" in error or "authority" in error, error
+        # What speaks TLS alone is not spoken to without.
+        server.ends(UNAVAILABLE, "run", "secret", "-n", "--", "true", address=address.replace("etcds://", "etcd://"))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def killed(server):
@@ -168,8 +244,12 @@ CHECKS = [
     ("one of forty at a time", exclusion),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("members that forget what was before", compacted),
+    ("a program's guards", guarded),
+    ("in a comparison", compared),
     ("through an agent", through_an_agent),
     ("what cannot work", refused),
+    ("over TLS", encrypted),
     ("members that die", killed),
     ("a user with few rights", logged_in),
 ]

@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, through_an_agent, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, through_an_agent, waiting  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
 
 PASSWORD = "s3cr:/@t"
@@ -31,7 +31,7 @@ def binary(name):
 class Postgresql(checked.System):
     """A server with a role that owns its database, and one that owns nothing. It refuses to run as root."""
 
-    called, secrets = "PostgreSQL", (PASSWORD, "s3cr%3A")
+    called, compared_as, secrets = "PostgreSQL", "postgresql", (PASSWORD, "s3cr%3A")
 
     def __init__(self, program, folder):
         super().__init__(program, folder)
@@ -77,6 +77,14 @@ class Postgresql(checked.System):
 
     def row(self, column, name=NAME):
         return self.sql(f"SELECT {column} FROM {TABLE} WHERE name = '{name}'", "locks")
+
+    def delete(self, name):
+        self.sql(f"DELETE FROM {TABLE} WHERE name = '{name}'", "locks")
+
+    def version(self):
+        # 15.18 (Debian 15.18-0+deb12u1)
+        return self.sql("SHOW server_version").split()[0]
+
 
 def well(server):
     """A lock is one, is seen, is extended and is given back, and its row stays with its fence."""
@@ -354,6 +362,8 @@ CHECKS = [
     ("a late write is refused", account),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("a program's guards", guarded),
+    ("in a comparison", compared),
     ("through an agent", through_an_agent),
     ("a server that dies", killed),
     ("connections that break", midway),

@@ -15,8 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, exclusion, says, through_an_agent, waiting  # noqa: E402
-from servers import Connection, eventually, free_port  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, says, through_an_agent, waiting  # noqa: E402
+from servers import Connection, eventually, free_port, redis_version  # noqa: E402
 
 # Servers call a master dead after this time, and its replica follows it a little later.
 NODE_TIMEOUT_MS = 1500
@@ -25,7 +25,7 @@ NODE_TIMEOUT_MS = 1500
 class RedisCluster(checked.System):
     """Six servers."""
 
-    called, has_fences = "Redis Cluster", False
+    called, compared_as, has_fences = "Redis Cluster", "redis-cluster", False
 
     def __init__(self, program, folder):
         super().__init__(program, folder)
@@ -129,6 +129,12 @@ class RedisCluster(checked.System):
     def is_held(self, name):
         return self.ask(self.master_of(name), "EXISTS", name) == (":", b"1")
 
+    def delete(self, name):
+        self.ask(self.master_of(name), "DEL", name)
+
+    def version(self):
+        return redis_version()
+
     def signal(self, index, number):
         self.servers[index].send_signal(number)
 
@@ -211,7 +217,7 @@ def loss(server):
     """Whoever loses the key is told."""
     holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
     eventually("it is held", lambda: server.is_held("taken"))
-    server.ask(server.master_of("taken"), "DEL", "taken")
+    server.delete("taken")
     token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
     begun = time.monotonic()
     _, error = holder.communicate(timeout=30)
@@ -485,6 +491,8 @@ CHECKS = [
     ("one of forty at a time", exclusion),
     ("a loss is told", loss),
     ("who waits is woken", waiting),
+    ("a program's guards", guarded),
+    ("in a comparison", compared),
     ("through an agent", through_an_agent),
     ("what cannot work", refused),
     ("two clusters", two_clusters),

@@ -1,30 +1,34 @@
-"""Locks on a master that Sentinels watch: over a failover, and what a failover loses.
+"""Locks on a master that Sentinels watch: exclusion, loss, waiting, over a failover, and what a failover loses.
 
-usage: checks.py PROGRAM. redis-server and redis-cli have to be installed. A master, a replica and three Sentinels of its own for each check.
+usage: checks.py PROGRAM [CHECK...]. redis-server and redis-cli have to be installed. A master, a replica and three Sentinels of its own for each check.
 """
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from servers import Connection, Server, eventually  # noqa: E402
+sys.path.insert(0, os.path.join(HERE, "../engines"))
+import checked  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, compared, exclusion, guarded, through_an_agent, waiting  # noqa: E402
+from servers import Connection, Server, eventually, redis_version  # noqa: E402
 
 MASTER = "locks"
-BUSY, UNAVAILABLE, LOST = 75, 69, 70
 # Sentinels call a master dead after this time, and agree on another one a little later.
 DOWN_AFTER_MS = 500
 
 
-class Set:
+class Set(checked.System):
     """A master, a replica that has all of it, and three Sentinels that know both."""
 
+    called, compared_as, has_fences = "Sentinel", "sentinel", False
+
     def __init__(self, program, folder):
-        self.program, self.folder, self.servers = program, folder, []
+        super().__init__(program, folder)
+        self.servers = []
 
     def begin(self):
         self.master = self.start("master", "--repl-diskless-sync-delay", "0")
@@ -80,15 +84,11 @@ class Set:
         eventually("the replica is the master", lambda: all(map(self.names_the_replica, self.sentinels)))
         eventually("it says so", lambda: "role:master" in self.info(self.replica))
 
-    def command(self, *words, address=None):
-        words = [self.program, words[0], "--nodes", address or self.address, *words[1:]]
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def delete(self, name):
+        self.master.ask("DEL", name)
 
-    def ends(self, code, *words, address=None):
-        command = self.command(*words, address=address)
-        out, error = command.communicate(timeout=60)
-        assert command.returncode == code, f"{words}: {command.returncode}: {out}{error}"
-        return out, error
+    def version(self):
+        return redis_version()
 
     def stop(self):
         for server in self.servers:
@@ -107,6 +107,18 @@ def well(locks):
     assert "may lose" in found, found
     locks.ends(0, "release", "job", token.strip())
     locks.ends(0, "run", "job", "-n", "--", "true")
+
+
+def loss(locks):
+    """Whoever loses the key is told."""
+    holder = locks.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
+    eventually("it is held", lambda: locks.master.ask("EXISTS", "taken") == (":", b"1"))
+    locks.delete("taken")
+    token, _ = locks.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
+    begun = time.monotonic()
+    _, error = holder.communicate(timeout=30)
+    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
+    locks.ends(0, "release", "taken", token.strip())
 
 
 def over(locks):
@@ -192,6 +204,12 @@ def refused(locks):
 
 CHECKS = [
     ("taken, seen and given back", well),
+    ("one of forty at a time", exclusion),
+    ("a loss is told", loss),
+    ("who waits is woken", waiting),
+    ("a program's guards", guarded),
+    ("in a comparison", compared),
+    ("through an agent", through_an_agent),
     ("kept over a failover", over),
     ("lost by a failover", lost),
     ("a failover that somebody asks for", planned),
@@ -200,16 +218,15 @@ CHECKS = [
 
 
 def main():
-    program = sys.argv[1]
+    program, named = sys.argv[1], sys.argv[2:]
+    print(f"version {Set.called} system {redis_version()}", flush=True)
     for name, run in CHECKS:
+        if named and run.__name__ not in named:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             locks = Set(program, folder)
             try:
-                locks.begin()
-                run(locks)
-                print(f"ok Sentinel: {name}", flush=True)
-            except (AssertionError, OSError, subprocess.SubprocessError) as error:
-                print(f"FAIL Sentinel: {name}: {error}".replace("\n", " "), flush=True)
+                checked.attempt(locks, name, lambda locks, run=run: (locks.begin(), run(locks)))
             finally:
                 locks.stop()
     print("done")

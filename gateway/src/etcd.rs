@@ -395,3 +395,6 @@ const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 const LIST_MAX: usize = 1000;
 /// When a lock is looked at although nothing was told of it.
 const TOLD_WHEN_OVER: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests;

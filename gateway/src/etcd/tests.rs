@@ -1,0 +1,111 @@
+//! A watch on a member in memory: what it tells, and how it ends.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::time::timeout;
+
+use super::*;
+
+/// A connection to a member, and the member's ends of both of its connections: for requests, and for the watch.
+async fn connected() -> (Gateway, DuplexStream, DuplexStream) {
+    let (client, mut requests) = duplex(1 << 16);
+    let (watching, mut watch) = duplex(1 << 16);
+    let member = async {
+        assert_eq!(asked(&mut requests).await, "/v3/kv/range");
+        answer(&mut requests, &json!({"header": {"cluster_id": "7"}})).await;
+        assert_eq!(asked(&mut requests).await, "/v3/maintenance/status");
+        answer(&mut requests, &json!({"version": "3.5.0"})).await;
+        assert_eq!(asked(&mut watch).await, "/v3/watch");
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        watch.write_all(head).await.expect("it is in memory");
+        let created = json!({"result": {"created": true}});
+        tell(&mut watch, &format!("{created}\n")).await;
+    };
+    let (gateway, ()) = tokio::join!(connect(client, watching, "m:1", None), member);
+    (gateway.expect("the member is well"), requests, watch)
+}
+
+/// The path of the next request.
+async fn asked(stream: &mut DuplexStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_ascii_lowercase();
+            let mut lines = head.lines();
+            let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.unwrap_or("0").parse().expect("a number");
+            if body.len() >= length {
+                return head.split(' ').nth(1).unwrap_or_default().to_owned();
+            }
+        }
+        let count = stream.read_buf(&mut bytes).await.expect("it is in memory");
+        assert!(count > 0, "the connection has ended: {text}");
+    }
+}
+
+async fn answer(stream: &mut DuplexStream, body: &Value) {
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    let text = head + &body;
+    let written = stream.write_all(text.as_bytes()).await;
+    written.expect("it is in memory");
+}
+
+/// A piece of the answer that does not end.
+async fn tell(watch: &mut DuplexStream, piece: &str) {
+    let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
+    let written = watch.write_all(chunk.as_bytes()).await;
+    written.expect("it is in memory");
+}
+
+/// Has a caller wait for the lock `a`, which is held.
+async fn wait_for_a(gateway: &mut Gateway, requests: &mut DuplexStream) {
+    let line = b"*3\r\n$9\r\nLOCK.WAIT\r\n$1\r\na\r\n$2\r\nt2\r\n";
+    gateway.write_all(line).await.expect("it is in memory");
+    let held = json!({"value": encoded(b"", b"t1"), "create_revision": "7", "lease": "12"});
+    let member = async {
+        assert_eq!(asked(requests).await, "/v3/kv/range");
+        answer(requests, &json!({"kvs": [held]})).await;
+    };
+    let mut buffer = [0; 64];
+    let (count, ()) = tokio::join!(gateway.read(&mut buffer), member);
+    assert_eq!(&buffer[..count.expect("the member is well")], b":1\r\n");
+}
+
+/// What comes next. Time is paused: it goes on where nothing else does.
+async fn read(gateway: &mut Gateway, buffer: &mut [u8]) -> io::Result<usize> {
+    let reading = timeout(Duration::from_secs(5), gateway.read(buffer)).await;
+    reading.expect("nothing is told")
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_of_a_deletion_that_comes_in_pieces() {
+    let (mut gateway, mut requests, mut watch) = connected().await;
+    wait_for_a(&mut gateway, &mut requests).await;
+    let deleted = json!({"type": "DELETE", "kv": {"key": encoded(LOCKS, b"a")}});
+    let text = format!("{}\n", json!({"result": {"events": [deleted]}}));
+    let (begin, end) = text.split_at(20);
+    tell(&mut watch, begin).await;
+    tell(&mut watch, end).await;
+    let mut buffer = [0; 64];
+    let count = read(&mut gateway, &mut buffer).await;
+    let count = count.expect("the member is well");
+    let pushed = b">3\r\n$9\r\nlock-free\r\n$1\r\na\r\n$2\r\nt2\r\n";
+    assert_eq!(&buffer[..count], pushed);
+}
+
+/// The client connects anew then, and asks for the lock that it waits for: a deletion that was never told is found.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_over_ends_the_connection_of_who_waits() {
+    let compacted = json!({"result": {"canceled": true, "compact_revision": "9"}});
+    let refused = json!({"error": {"message": "etcdserver: no leader"}});
+    for end in [compacted, refused] {
+        let (mut gateway, mut requests, mut watch) = connected().await;
+        wait_for_a(&mut gateway, &mut requests).await;
+        tell(&mut watch, &format!("{end}\n")).await;
+        let mut buffer = [0; 64];
+        let error = read(&mut gateway, &mut buffer).await;
+        let error = error.expect_err("the watch tells nothing any more");
+        assert!(error.to_string().contains("watch has ended"), "{error}");
+    }
+}

@@ -66,7 +66,8 @@ impl Shell {
             .env("XDG_CONFIG_HOME", self.file("config"))
             .env_remove("QUORLOCK_AGENT")
             .env_remove("QUORLOCK_NODES")
-            .env_remove("QUORLOCK_POSTGRESQL_URL");
+            .env_remove("QUORLOCK_POSTGRESQL_URL")
+            .env_remove("QUORLOCK_SYSTEMS");
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

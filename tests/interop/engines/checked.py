@@ -185,7 +185,7 @@ def attempt(server, name, run):
         print(f"ok {server.called}: {name}", flush=True)
     except Skipped as reason:
         print(f"skip {server.called}: {name}: {reason}", flush=True)
-    except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
+    except (AssertionError, LookupError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"FAIL {server.called}: {name}: {error}".replace("\n", " "), flush=True)
 
 

@@ -76,6 +76,16 @@ class Etcd(checked.System):
             lines = [json.loads(answer.readline())["result"] for _ in range(2)]
         return any(line.get("canceled") and "compact_revision" in line for line in lines)
 
+    def slow_watches(self):
+        """How many watches members have put aside, because whoever asked does not read."""
+        count = 0
+        for port, _ in self.ports:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+            values = [line.split()[1] for line in lines if line.startswith("etcd_debugging_mvcc_slow_watcher_total ")]
+            count += sum(int(float(value)) for value in values)
+        return count
+
     def kill(self, index):
         self.members[index].kill()
         self.members[index].wait()
@@ -149,6 +159,45 @@ def compacted(server):
         times.append(float(out) - released)
     assert min(times) < 1 and max(times) < 5, f"woken after {times}"
     server.post("/v3/kv/deleterange", key=encoded)
+
+
+def lagging(server):
+    """A caller that stands still is woken although the release that it waits for was forgotten before its watch told of it."""
+    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
+    prefix = "quorlock/locks/many/"
+    name = lambda number, size: encoded(f"{prefix}{number}/" + "x" * size)  # noqa: E731
+
+    def fill(size):
+        puts = [{"requestPut": {"key": name(number, size), "value": encoded("x")}} for number in range(40)]
+        server.post("/v3/kv/txn", success=puts)
+
+    token, _ = server.ends(0, "acquire", "lagging", "--ttl", "120s")
+    waiter = server.command("run", "lagging", "-w", "100s", "--", "true")
+    says(waiter, "lagging")
+    time.sleep(0.5)
+    waiter.send_signal(signal.SIGSTOP)
+    try:
+        before = server.slow_watches()
+        # What fills the buffers of the connection, and then more deletions than a member keeps in its queue.
+        for _ in range(16):
+            fill(16000)
+            server.post("/v3/kv/deleterange", key=encoded(prefix), range_end=encoded(prefix[:-1] + "0"))
+        rounds = 0
+        while server.slow_watches() == before:
+            rounds += 1
+            assert rounds < 50, "the watch of a caller that stands still does not lag"
+            fill(1)
+            for number in range(40):
+                server.post("/v3/kv/deleterange", key=name(number, 1))
+        server.ends(0, "release", "lagging", token.strip())
+        revision = server.post("/v3/kv/put", key=encoded("other"), value=encoded("x"))["header"]["revision"]
+        server.post("/v3/kv/compaction", revision=revision, physical=True)
+    finally:
+        waiter.send_signal(signal.SIGCONT)
+    begun = time.monotonic()
+    _, error = waiter.communicate(timeout=60)
+    assert waiter.returncode == 0 and time.monotonic() - begun < 20, f"{waiter.returncode}: {error}"
+    server.post("/v3/kv/deleterange", key=encoded("other"))
 
 
 def encrypted(server):
@@ -245,6 +294,7 @@ CHECKS = [
     ("a loss is told", loss),
     ("who waits is woken", waiting),
     ("members that forget what was before", compacted),
+    ("a watch that lags behind what they remember", lagging),
     ("a program's guards", guarded),
     ("in a comparison", compared),
     ("through an agent", through_an_agent),

@@ -66,6 +66,11 @@ impl Docs {
     }
 }
 
+/// The subcommand HELP of a command.
+pub(crate) const fn help(since: &'static str, categories: Categories) -> Description {
+    part("help", 2, Flags::ALWAYS).documented(since, categories, "Tells of the subcommands")
+}
+
 /// A subcommand without keys.
 pub(crate) const fn part(name: &'static str, arity: i8, flags: Flags) -> Description {
     Description {
@@ -91,6 +96,11 @@ impl Description {
         self.about.categories = categories;
         self.summary = summary;
         self
+    }
+
+    /// Since when Redis has it, and what it does, where it is in no category but those of its flags.
+    pub(crate) const fn since(self, since: &'static str, summary: &'static str) -> Description {
+        self.documented(since, Categories::NONE, summary)
     }
 
     /// The same with arguments.

@@ -262,11 +262,7 @@ const BITOP: Spec = Spec {
     ),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions {
-        first: 2,
-        last: -1,
-        step: 1,
-    },
+    keys: KeyPositions::new(2, -1, 1),
     summary: "Writes what AND, OR, XOR or NOT makes of the strings of keys to another key",
     syntax: "operation destkey:key key [key ...]",
     handler: Handler::Keys(bitop),

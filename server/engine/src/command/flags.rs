@@ -13,47 +13,23 @@ pub struct KeyPositions {
 
 impl KeyPositions {
     /// No argument is a key.
-    pub const NONE: KeyPositions = KeyPositions {
-        first: 0,
-        last: 0,
-        step: 0,
-    };
+    pub const NONE: KeyPositions = KeyPositions::new(0, 0, 0);
     /// The first argument is the only key.
-    pub const ONE: KeyPositions = KeyPositions {
-        first: 1,
-        last: 1,
-        step: 1,
-    };
+    pub const ONE: KeyPositions = KeyPositions::new(1, 1, 1);
     /// All arguments are keys.
-    pub const ALL: KeyPositions = KeyPositions {
-        first: 1,
-        last: -1,
-        step: 1,
-    };
+    pub const ALL: KeyPositions = KeyPositions::new(1, -1, 1);
     /// All arguments but the last are keys.
-    pub const ALL_BUT_LAST: KeyPositions = KeyPositions {
-        first: 1,
-        last: -2,
-        step: 1,
-    };
+    pub const ALL_BUT_LAST: KeyPositions = KeyPositions::new(1, -2, 1);
     /// The argument after a subcommand is the only key.
-    pub const SECOND: KeyPositions = KeyPositions {
-        first: 2,
-        last: 2,
-        step: 1,
-    };
+    pub const SECOND: KeyPositions = KeyPositions::new(2, 2, 1);
     /// The first two arguments are keys.
-    pub const TWO: KeyPositions = KeyPositions {
-        first: 1,
-        last: 2,
-        step: 1,
-    };
+    pub const TWO: KeyPositions = KeyPositions::new(1, 2, 1);
     /// The first argument is a key, and every second one after it.
-    pub const EVERY_SECOND: KeyPositions = KeyPositions {
-        first: 1,
-        last: -1,
-        step: 2,
-    };
+    pub const EVERY_SECOND: KeyPositions = KeyPositions::new(1, -1, 2);
+
+    pub(crate) const fn new(first: i8, last: i8, step: i8) -> KeyPositions {
+        KeyPositions { first, last, step }
+    }
 }
 
 /// Properties of a command.

@@ -48,6 +48,11 @@ impl Spec {
         self
     }
 
+    /// Since when Redis has it, and what it does, where it is in no category but those of its flags.
+    const fn since(self, since: &'static str, summary: &'static str) -> Spec {
+        self.documented(since, Categories::NONE, summary)
+    }
+
     /// Which arguments follow its name.
     const fn syntax(mut self, syntax: &'static str) -> Spec {
         self.syntax = syntax;

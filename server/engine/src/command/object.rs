@@ -1,7 +1,7 @@
 //! What a key takes and how it is kept: OBJECT, MEMORY USAGE and DEBUG OBJECT, for people and tools that look around. What
 //! else there is of MEMORY is the node's.
 
-use crate::command::about::{Categories, Description, Docs, KeyAccess, part};
+use crate::command::about::{Categories, Description, Docs, KeyAccess, help, part};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 use crate::context::CommandContext;
@@ -197,11 +197,7 @@ const OBJECT_PARTS: &[Description] = &[
         "Tells for how long a key was neither written nor read",
     ),
     of_object("refcount", "2.2.3", "Answers 1"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "6.2.0",
-        Categories::KEYSPACE,
-        "Tells of the subcommands",
-    ),
+    help("6.2.0", Categories::KEYSPACE),
 ];
 
 const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
@@ -212,33 +208,13 @@ const fn of_object(name: &'static str, since: &'static str, summary: &'static st
 }
 
 const MEMORY_PARTS: &[Description] = &[
-    part("doctor", 2, Flags::NONE).documented(
-        "4.0.0",
-        Categories::NONE,
-        "Tells in words what takes much memory",
-    ),
-    part("malloc-stats", 2, Flags::NONE).documented(
-        "4.0.0",
-        Categories::NONE,
-        "Answers that the allocator tells nothing",
-    ),
-    part("purge", 2, Flags::NONE).documented("4.0.0", Categories::NONE, "Does nothing"),
-    part("stats", 2, Flags::NONE).documented(
-        "4.0.0",
-        Categories::NONE,
-        "Tells what keys, clients and scripts take",
-    ),
+    part("doctor", 2, Flags::NONE).since("4.0.0", "Tells in words what takes much memory"),
+    part("malloc-stats", 2, Flags::NONE).since("4.0.0", "Answers that the allocator tells nothing"),
+    part("purge", 2, Flags::NONE).since("4.0.0", "Does nothing"),
+    part("stats", 2, Flags::NONE).since("4.0.0", "Tells what keys, clients and scripts take"),
     part("usage", -3, Flags::READ)
-        .documented(
-            "4.0.0",
-            Categories::NONE,
-            "Tells how many bytes a key takes",
-        )
+        .since("4.0.0", "Tells how many bytes a key takes")
         .syntax("key [SAMPLES count]")
         .on_key(&[KeyAccess::LOOK]),
-    part("help", 2, Flags::ALWAYS).documented(
-        "4.0.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
+    help("4.0.0", Categories::NONE),
 ];

@@ -1,6 +1,6 @@
 //! The rows of EVAL and its variants, and of SCRIPT. What runs them is in `script`.
 
-use crate::command::about::{Categories, Description, Docs, KeyAccess, part};
+use crate::command::about::{Categories, Description, Docs, KeyAccess, help, part};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, ScriptCommand, Spec};
 
 pub(super) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
@@ -78,11 +78,7 @@ const PARTS: &[Description] = &[
     part("flush", -2, Flags::NO_SCRIPT)
         .documented("2.6.0", Categories::SCRIPTING, "Forgets all scripts")
         .syntax("[async: ASYNC|SYNC]"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "5.0.0",
-        Categories::SCRIPTING,
-        "Tells of the subcommands",
-    ),
+    help("5.0.0", Categories::SCRIPTING),
     part("kill", 2, Flags::NO_SCRIPT.with(Flags::ALLOW_BUSY)).documented(
         "2.6.0",
         Categories::SCRIPTING,

@@ -1,7 +1,7 @@
 //! The rows of the commands about the node: from INFO to SHUTDOWN.
 
 use super::row;
-use crate::command::about::{Categories, Description, part};
+use crate::command::about::{Categories, Description, help, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[
@@ -11,12 +11,8 @@ pub(super) const FAMILY: Family = &[
         .syntax("[section [section ...]]"),
     &row("config", -2, NodeCommand::Config)
         .divided(CONFIG)
-        .documented("2.0.0", Categories::NONE, "Tells and changes directives"),
-    &row("acl", -2, NodeCommand::Acl).divided(ACL).documented(
-        "6.0.0",
-        Categories::NONE,
-        "Tells and changes users",
-    ),
+        .since("2.0.0", "Tells and changes directives"),
+    &row("acl", -2, NodeCommand::Acl).divided(ACL).since("6.0.0", "Tells and changes users"),
     &row("cluster", -2, NodeCommand::Cluster)
         .flags(Flags::BRIEF)
         .documented("3.0.0", Categories::NONE, NO_CLUSTER)
@@ -55,7 +51,7 @@ pub(super) const FAMILY: Family = &[
         .syntax("numlocal numreplicas timeout:integer"),
     &row("bgrewriteaof", 1, NodeCommand::BgRewriteAof)
         .flags(ADMIN)
-        .documented("1.0.0", Categories::NONE, "Compacts the log"),
+        .since("1.0.0", "Compacts the log"),
     &row("save", 1, NodeCommand::Save)
         .flags(ADMIN.with(Flags::NO_MULTI))
         .documented("1.0.0", Categories::NONE, NO_SNAPSHOTS),
@@ -66,14 +62,10 @@ pub(super) const FAMILY: Family = &[
     &row("module", -2, NodeCommand::Module)
         .divided(MODULE)
         .and(Flags::BRIEF)
-        .documented("4.0.0", Categories::NONE, "Tells that there are no modules"),
+        .since("4.0.0", "Tells that there are no modules"),
     &row("debug", -2, NodeCommand::Debug)
         .flags(DIRECTIVES)
-        .documented(
-            "1.0.0",
-            Categories::NONE,
-            "Tells how a key is kept, or lets all clients wait, where enable-debug-command allows it",
-        )
+        .since("1.0.0", "Tells how a key is kept, or lets all clients wait, where enable-debug-command allows it")
         .syntax("<subcommand: OBJECT key|SLEEP seconds:double|HELP>"),
     &row("lastsave", 1, NodeCommand::LastSave).documented(
         "1.0.0",
@@ -82,7 +74,7 @@ pub(super) const FAMILY: Family = &[
     ),
     &row("shutdown", -1, NodeCommand::Shutdown)
         .flags(DIRECTIVES.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY))
-        .documented("1.0.0", Categories::NONE, "Stops the node in order")
+        .since("1.0.0", "Stops the node in order")
         .syntax("[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]"),
 ];
 
@@ -97,88 +89,56 @@ const NO_SNAPSHOTS: &str = "Answers that there are no RDB files";
 
 /// The subcommands of MODULE.
 const MODULE: &[Description] = &[
-    part("help", 2, Flags::ALWAYS).documented(
-        "5.0.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
-    part("list", 2, Flags::ADMIN.with(Flags::NO_SCRIPT)).documented(
-        "4.0.0",
-        Categories::NONE,
-        "Answers that there are no modules",
-    ),
+    help("5.0.0", Categories::NONE),
+    part("list", 2, Flags::ADMIN.with(Flags::NO_SCRIPT))
+        .since("4.0.0", "Answers that there are no modules"),
 ];
 
 /// The subcommands of CONFIG.
 const CONFIG: &[Description] = &[
     part("get", -3, DIRECTIVES)
-        .documented("2.0.0", Categories::NONE, "Tells directives")
+        .since("2.0.0", "Tells directives")
         .syntax("parameter [parameter ...]"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "5.0.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
-    part("resetstat", 2, DIRECTIVES).documented("2.0.0", Categories::NONE, "Counts anew"),
-    part("rewrite", 2, DIRECTIVES).documented(
+    help("5.0.0", Categories::NONE),
+    part("resetstat", 2, DIRECTIVES).since("2.0.0", "Counts anew"),
+    part("rewrite", 2, DIRECTIVES).since(
         "2.8.0",
-        Categories::NONE,
         "Writes what is in force into the configuration file",
     ),
     part("set", -4, DIRECTIVES)
-        .documented(
-            "2.0.0",
-            Categories::NONE,
-            "Changes directives of the running node",
-        )
+        .since("2.0.0", "Changes directives of the running node")
         .syntax("parameter value [parameter value ...]"),
 ];
 
 /// The subcommands of ACL.
 const ACL: &[Description] = &[
     part("cat", -2, OPEN)
-        .documented(
-            "6.0.0",
-            Categories::NONE,
-            "Lists categories, or the commands of one",
-        )
+        .since("6.0.0", "Lists categories, or the commands of one")
         .syntax("[categoryname]"),
     part("deluser", -3, USERS)
-        .documented(
-            "6.0.0",
-            Categories::NONE,
-            "Deletes users and ends their connections",
-        )
+        .since("6.0.0", "Deletes users and ends their connections")
         .syntax("username [username ...]"),
     part("dryrun", -4, USERS)
-        .documented(
-            "7.0.0",
-            Categories::NONE,
-            "Tells whether a user may send a request",
-        )
+        .since("7.0.0", "Tells whether a user may send a request")
         .syntax("username command [arg [arg ...]]"),
     part("genpass", -2, OPEN)
-        .documented("6.0.0", Categories::NONE, "Makes a password")
+        .since("6.0.0", "Makes a password")
         .syntax("[bits:integer]"),
     part("getuser", 3, USERS)
-        .documented("6.0.0", Categories::NONE, "Tells the rules of a user")
+        .since("6.0.0", "Tells the rules of a user")
         .syntax("username"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "6.0.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
-    part("list", 2, USERS).documented("6.0.0", Categories::NONE, "Tells the rules of all users"),
-    part("load", 2, USERS).documented("6.0.0", Categories::NONE, "Reads the users from aclfile"),
+    help("6.0.0", Categories::NONE),
+    part("list", 2, USERS).since("6.0.0", "Tells the rules of all users"),
+    part("load", 2, USERS).since("6.0.0", "Reads the users from aclfile"),
     part("log", -2, USERS)
-        .documented("6.0.0", Categories::NONE, "Tells what was refused")
+        .since("6.0.0", "Tells what was refused")
         .syntax("[operation: count:integer|RESET]"),
-    part("save", 2, USERS).documented("6.0.0", Categories::NONE, "Writes the users into aclfile"),
+    part("save", 2, USERS).since("6.0.0", "Writes the users into aclfile"),
     part("setuser", -3, USERS)
-        .documented("6.0.0", Categories::NONE, "Makes or changes a user")
+        .since("6.0.0", "Makes or changes a user")
         .syntax("username [rule [rule ...]]"),
-    part("users", 2, USERS).documented("6.0.0", Categories::NONE, "Lists the names of users"),
-    part("whoami", 2, OPEN).documented("6.0.0", Categories::NONE, "Tells this connection's user"),
+    part("users", 2, USERS).since("6.0.0", "Lists the names of users"),
+    part("whoami", 2, OPEN).since("6.0.0", "Tells this connection's user"),
 ];
 
 const OPEN: Flags = Flags::NO_SCRIPT.with(Flags::ALWAYS);

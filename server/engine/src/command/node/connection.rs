@@ -1,7 +1,7 @@
 //! The rows of the commands about the connection: AUTH, HELLO, QUIT, RESET, PING, ECHO, SELECT and CLIENT.
 
 use super::row;
-use crate::command::about::{Categories, Description, part};
+use crate::command::about::{Categories, Description, help, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[
@@ -45,11 +45,7 @@ pub(super) const FAMILY: Family = &[
         .syntax("index"),
     &row("client", -2, NodeCommand::Client)
         .divided(CLIENT)
-        .documented(
-            "2.4.0",
-            Categories::NONE,
-            "Names, lists and ends connections",
-        ),
+        .since("2.4.0", "Names, lists and ends connections"),
 ];
 
 const BEFORE_AUTH: Flags = Flags::ALWAYS
@@ -77,7 +73,7 @@ const CLIENT: &[Description] = &[
         CONNECTION,
         "Tells which connection is told of changes in place of this one",
     ),
-    part("help", 2, Flags::ALWAYS).documented("5.0.0", CONNECTION, "Tells of the subcommands"),
+    help("5.0.0", CONNECTION),
     part("id", 2, OPEN).documented("5.0.0", CONNECTION, "Tells this connection's number"),
     part("info", 2, OPEN).documented("6.2.0", CONNECTION, "Tells of this connection"),
     part("kill", -3, ADMIN)

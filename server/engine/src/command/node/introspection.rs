@@ -1,7 +1,7 @@
 //! The row of COMMAND, which tells of all rows.
 
 use super::row;
-use crate::command::about::{Categories, Description, part};
+use crate::command::about::{Categories, Description, help, part};
 use crate::command::spec::{Family, Flags, NodeCommand};
 
 pub(super) const FAMILY: Family = &[&row("command", -1, NodeCommand::Command)
@@ -28,11 +28,7 @@ const PARTS: &[Description] = &[
             "Tells the keys of a request, and what it does with them",
         )
         .syntax("command arg [arg ...]"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "5.0.0",
-        Categories::CONNECTION,
-        "Tells of the subcommands",
-    ),
+    help("5.0.0", Categories::CONNECTION),
     part("info", -2, Flags::ALWAYS)
         .documented(
             "2.8.13",

@@ -2,42 +2,34 @@
 
 use super::row;
 use crate::channels::Subscription;
-use crate::command::about::{Categories, Description, KeyAccess, part};
+use crate::command::about::{Categories, Description, KeyAccess, help, part};
 use crate::command::spec::{Family, Flags, NodeCommand, Spec};
 
 pub(super) const FAMILY: Family = &[
     &subscribe("subscribe", Subscription::Channel)
-        .documented("2.0.0", Categories::NONE, "Listens to channels")
+        .since("2.0.0", "Listens to channels")
         .syntax("channel [channel ...]"),
     &unsubscribe("unsubscribe", Subscription::Channel)
-        .documented("2.0.0", Categories::NONE, "Listens to channels no more")
+        .since("2.0.0", "Listens to channels no more")
         .syntax("[channel [channel ...]]"),
     &subscribe("psubscribe", Subscription::Pattern)
-        .documented(
-            "2.0.0",
-            Categories::NONE,
-            "Listens to all channels that match patterns",
-        )
+        .since("2.0.0", "Listens to all channels that match patterns")
         .syntax("pattern [pattern ...]"),
     &unsubscribe("punsubscribe", Subscription::Pattern)
-        .documented("2.0.0", Categories::NONE, "Listens to patterns no more")
+        .since("2.0.0", "Listens to patterns no more")
         .syntax("[pattern [pattern ...]]"),
     &subscribe("ssubscribe", Subscription::Shard)
         .on_all(&[KeyAccess::NOT_KEY])
-        .documented("7.0.0", Categories::NONE, "Listens to sharded channels")
+        .since("7.0.0", "Listens to sharded channels")
         .syntax("shardchannel [shardchannel ...]"),
     &unsubscribe("sunsubscribe", Subscription::Shard)
         .on_all(&[KeyAccess::NOT_KEY])
-        .documented(
-            "7.0.0",
-            Categories::NONE,
-            "Listens to sharded channels no more",
-        )
+        .since("7.0.0", "Listens to sharded channels no more")
         .syntax("[shardchannel [shardchannel ...]]"),
     &row("pubsub", -2, NodeCommand::PubSub)
         .divided(PARTS)
         .and(Flags::BRIEF)
-        .documented("2.8.0", Categories::NONE, "Tells who listens"),
+        .since("2.8.0", "Tells who listens"),
 ];
 
 const fn subscribe(name: &'static str, to: Subscription) -> Spec {
@@ -56,29 +48,17 @@ const LISTENING: Flags = QUERY
 
 const PARTS: &[Description] = &[
     part("channels", -2, QUERY)
-        .documented(
-            "2.8.0",
-            Categories::NONE,
-            "Tells the channels that somebody listens to",
-        )
+        .since("2.8.0", "Tells the channels that somebody listens to")
         .syntax("[pattern]"),
-    part("help", 2, Flags::ALWAYS).documented(
-        "6.2.0",
-        Categories::NONE,
-        "Tells of the subcommands",
-    ),
-    part("numpat", 2, QUERY).documented("2.8.0", Categories::NONE, "Counts the patterns"),
+    help("6.2.0", Categories::NONE),
+    part("numpat", 2, QUERY).since("2.8.0", "Counts the patterns"),
     part("numsub", -2, QUERY)
-        .documented("2.8.0", Categories::NONE, "Counts who listens to channels")
+        .since("2.8.0", "Counts who listens to channels")
         .syntax("[channel [channel ...]]"),
     part("shardchannels", -2, QUERY)
-        .documented("7.0.0", Categories::NONE, "The same for sharded channels")
+        .since("7.0.0", "The same for sharded channels")
         .syntax("[pattern]"),
     part("shardnumsub", -2, QUERY)
-        .documented(
-            "7.0.0",
-            Categories::NONE,
-            "Counts who listens to sharded channels",
-        )
+        .since("7.0.0", "Counts who listens to sharded channels")
         .syntax("[shardchannel [shardchannel ...]]"),
 ];

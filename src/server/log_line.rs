@@ -1,7 +1,8 @@
 //! Log lines in Redis's look: `1234:M 20 Nov 2026 16:57:47.123 * Ready to accept connections tcp`, or as JSON:
 //! `{"time":"2026-11-20T16:57:47.123Z","level":"notice","pid":1234,"message":"Ready to accept connections tcp"}`.
 //!
-//! Tools that read Redis's log read the former. The time is UTC, whatever the machine's time zone.
+//! Tools that read Redis's log read the former. The time is UTC, whatever the machine's time zone. A line for syslog has none: the
+//! daemon adds it.
 
 use std::fmt::{self, Debug};
 
@@ -18,17 +19,16 @@ use crate::clock;
 
 /// Formats events.
 #[derive(Debug)]
-pub(super) struct LogLine {
-    pid: u32,
-    format: LogFormat,
+pub(super) enum LogLine {
+    /// Of the log, with the number of the process.
+    Log(LogFormat, u32),
+    /// For syslog, as RFC 3164 has it.
+    Syslog { facility: u8, tag: String },
 }
 
 impl LogLine {
     pub(super) fn new(format: LogFormat) -> Self {
-        Self {
-            pid: std::process::id(),
-            format,
-        }
+        Self::Log(format, std::process::id())
     }
 }
 
@@ -43,11 +43,20 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let (date, level) = (Date::of(clock::wall()), *event.metadata().level());
-        if self.format == LogFormat::Json {
-            return writeln!(writer, "{}", as_json(&date, self.pid, event));
+        let level = *event.metadata().level();
+        match self {
+            Self::Log(LogFormat::Json, pid) => {
+                return writeln!(writer, "{}", as_json(&Date::of(clock::wall()), *pid, event));
+            }
+            Self::Log(LogFormat::Redis, pid) => {
+                let date = Date::of(clock::wall());
+                write!(writer, "{pid}:M {date} {} ", mark(level))?;
+            }
+            Self::Syslog { facility, tag } => {
+                let priority = u32::from(*facility) * 8 + severity(level);
+                write!(writer, "<{priority}>{tag}: ")?;
+            }
         }
-        write!(writer, "{}:M {date} {} ", self.pid, mark(level))?;
         context
             .field_format()
             .format_fields(writer.by_ref(), event)?;
@@ -76,17 +85,28 @@ fn name(level: Level) -> &'static str {
     }
 }
 
+/// As Redis maps its levels for syslog, and errors as errors.
+fn severity(level: Level) -> u32 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 5,
+        Level::DEBUG => 6,
+        Level::TRACE => 7,
+    }
+}
+
 /// One line, with what people look for first in front.
 fn as_json(date: &Date, pid: u32, event: &Event<'_>) -> String {
-    let mut said = Said::default();
-    event.record(&mut said);
+    let mut recorded = EventFields::default();
+    event.record(&mut recorded);
     let (time, level) = (date.rfc_3339(), name(*event.metadata().level()));
-    let message = Value::String(said.message);
+    let message = Value::String(recorded.message);
     let mut line =
         format!("{{\"time\":\"{time}\",\"level\":\"{level}\",\"pid\":{pid},\"message\":{message}");
-    if !said.fields.is_empty() {
+    if !recorded.fields.is_empty() {
         line.push_str(",\"fields\":");
-        line.push_str(&Value::Object(said.fields).to_string());
+        line.push_str(&Value::Object(recorded.fields).to_string());
     }
     line.push('}');
     line
@@ -94,18 +114,18 @@ fn as_json(date: &Date, pid: u32, event: &Event<'_>) -> String {
 
 /// What an event says.
 #[derive(Default)]
-struct Said {
+struct EventFields {
     message: String,
     fields: Map<String, Value>,
 }
 
-impl Said {
+impl EventFields {
     fn add(&mut self, field: &Field, value: Value) {
         self.fields.insert(field.name().to_owned(), value);
     }
 }
 
-impl Visit for Said {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = format!("{value:?}");
         match field.name() {
@@ -150,9 +170,9 @@ mod tests {
 
     /// Keeps what is written.
     #[derive(Default)]
-    struct Kept(Mutex<Vec<u8>>);
+    struct Captured(Mutex<Vec<u8>>);
 
-    impl io::Write for &Kept {
+    impl io::Write for &Captured {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             self.0.lock().expect("nobody panics").extend(line);
             Ok(line.len())
@@ -165,16 +185,16 @@ mod tests {
 
     #[test]
     fn a_line_of_json_has_time_level_message_and_fields() {
-        let kept = Arc::new(Kept::default());
+        let captured = Arc::new(Captured::default());
         let lines = tracing_subscriber::fmt::layer()
             .with_ansi(false)
             .event_format(LogLine::new(LogFormat::Json))
-            .with_writer(Arc::clone(&kept));
+            .with_writer(Arc::clone(&captured));
         let guard = tracing_subscriber::registry().with(lines).set_default();
         tracing::warn!(client = %"a\"b", count = 7_u64, late = true, "two\nlines of {}", 2);
         tracing::error!("alone");
         drop(guard);
-        let bytes = kept.0.lock().expect("nobody panics").clone();
+        let bytes = captured.0.lock().expect("nobody panics").clone();
         let text = String::from_utf8(bytes).expect("it is text");
         let lines: Vec<Value> = text
             .lines()

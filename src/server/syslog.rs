@@ -2,7 +2,6 @@
 //!
 //! Lines are those of RFC 3164 without a time and a machine, which the daemon adds: a node knows UTC alone.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -10,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorlock_server::config::Syslog as Settings;
-use tracing::{Event, Level, Subscriber};
+use tracing::Subscriber;
 use tracing_subscriber::Layer;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use super::log_line::LogLine;
 
 /// Where the daemon of a machine listens.
 pub(super) const SOCKET: &str = "/dev/log";
@@ -38,7 +37,7 @@ where
         path: path.to_owned(),
         is_lost: AtomicBool::new(false),
     };
-    let line = SyslogLine {
+    let line = LogLine::Syslog {
         facility: settings.facility,
         tag: format!("{}[{}]", settings.ident, std::process::id()),
     };
@@ -77,44 +76,6 @@ impl Write for &Daemon {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Formats events for syslog.
-#[derive(Debug)]
-struct SyslogLine {
-    facility: u8,
-    tag: String,
-}
-
-impl<S, N> FormatEvent<S, N> for SyslogLine
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let priority = u32::from(self.facility) * 8 + severity(*event.metadata().level());
-        write!(writer, "<{priority}>{}: ", self.tag)?;
-        context
-            .field_format()
-            .format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
-    }
-}
-
-/// As Redis maps its levels, and errors as errors.
-fn severity(level: Level) -> u32 {
-    match level {
-        Level::ERROR => 3,
-        Level::WARN => 4,
-        Level::INFO => 5,
-        Level::DEBUG => 6,
-        Level::TRACE => 7,
     }
 }
 

@@ -14,13 +14,13 @@ use serde_json::json;
 
 use crate::clusters::NodeList;
 use crate::exit_code::Failure;
-use crate::inspect::overview::Source;
+use crate::inspect::overview::OverviewSource;
 use crate::lock_options::NodeOptions;
 use crate::output::Format;
 use crate::runtime;
 use crate::signals::CaughtSignals;
 use key::Key;
-use service::Page;
+use service::PageServer;
 
 /// Arguments of `quorlock page`.
 #[derive(Debug, clap::Args)]
@@ -35,14 +35,14 @@ pub(crate) struct Arguments {
 
 /// Serves the page until a signal.
 pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Failure> {
-    let source = Source::of(arguments.nodes)?;
+    let source = OverviewSource::of(arguments.nodes)?;
     let listener = listen(arguments.port)?;
     runtime::block_on(async {
         source.check().await?;
         let mut ends = CaughtSignals::that_end()
             .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
         // Others on this machine can reach the port, and may have no login for the nodes.
-        let page = Page::serve(listener, source, Some(Key::random()))?;
+        let page = PageServer::serve(listener, source, Some(Key::random()))?;
         let url = page.url();
         format.result(
             format_args!("{url}\nWhoever has this address sees the names of locks and their holders. Ctrl-C ends the page."),
@@ -77,7 +77,7 @@ pub(crate) fn serve_to_all(
         ..NodeList::default()
     };
     list.tls.cacert = cacert;
-    let page = Page::serve(listen(port)?, Source::of_list(list), None)?;
+    let page = PageServer::serve(listen(port)?, OverviewSource::of_list(list), None)?;
     Ok(page.url())
 }
 

@@ -10,7 +10,7 @@ use super::ClusterDirectory;
 use super::control::{self, ControlRequest};
 use super::home::ClusterHome;
 use super::info::{self, ServingState};
-use super::view::ClusterView;
+use super::view::LocalCluster;
 use crate::clock;
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -78,7 +78,7 @@ fn await_end(home: &ClusterHome) {
 /// Waits until a node that was just started answers, or has ended.
 async fn await_answer(
     home: &ClusterHome,
-    cluster: &ClusterView,
+    cluster: &LocalCluster,
     number: u16,
 ) -> Result<ServingState, Failure> {
     let Some(node) = cluster.node(number) else {

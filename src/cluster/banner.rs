@@ -4,11 +4,11 @@
 
 use serde_json::json;
 
-use super::view::{ClusterView, NodeView};
+use super::view::{LocalCluster, NodeView};
 use crate::output::shell_word;
 
 /// The text shown once all nodes serve.
-pub(super) fn banner(cluster: &ClusterView) -> String {
+pub(super) fn banner(cluster: &LocalCluster) -> String {
     let (name, nodes, quorum) = (&cluster.name, &cluster.nodes, cluster.quorum);
     let (count, one) = (nodes.len(), nodes.len().min(3));
     let resumed = if cluster.resumed {
@@ -60,13 +60,13 @@ What a power cut takes from each fsync mode: quorlock experiment crash-recovery
     )
 }
 
-fn page(cluster: &ClusterView) -> String {
+fn page(cluster: &LocalCluster) -> String {
     let line = |url| format!("In a browser: {url}\n");
     cluster.page.as_ref().map(line).unwrap_or_default()
 }
 
 /// How clients of several languages are given the nodes.
-fn paste(cluster: &ClusterView) -> String {
+fn paste(cluster: &LocalCluster) -> String {
     // The ports of a cluster are consecutive.
     let ports = || cluster.nodes.iter().map(|node| node.port);
     let first = ports().next().unwrap_or_default();

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::home::ClusterHome;
 use super::no_answer::{NoAnswer, is_stopped};
 use super::ownership::remove_if_there;
-use super::view::ClusterView;
+use super::view::LocalCluster;
 use crate::clock;
 use crate::exit_code::{FAILED, Failure};
 
@@ -77,7 +77,7 @@ pub(super) enum ControlReply {
     /// Done; `text` says what, for people.
     Done {
         text: String,
-        cluster: Box<ClusterView>,
+        cluster: Box<LocalCluster>,
     },
     /// Not done, and why.
     Refused {
@@ -143,13 +143,13 @@ pub(super) async fn converse(stream: UnixStream, calls: mpsc::Sender<Call>) {
 pub(super) fn ask(
     home: &ClusterHome,
     request: &ControlRequest,
-) -> Result<(String, ClusterView), Failure> {
+) -> Result<(String, LocalCluster), Failure> {
     understood(exchange(home, request).map_err(|unanswered| unanswered.failure(home))?)
 }
 
 /// Asks for the end of a cluster that runs. Gives nothing if it ended before it answered, as when another command has asked
 /// for its end as well.
-pub(super) fn ask_to_end(home: &ClusterHome) -> Result<Option<(String, ClusterView)>, Failure> {
+pub(super) fn ask_to_end(home: &ClusterHome) -> Result<Option<(String, LocalCluster)>, Failure> {
     if !home.is_running() {
         return Err(NoAnswer::Absent.failure(home));
     }
@@ -160,7 +160,7 @@ pub(super) fn ask_to_end(home: &ClusterHome) -> Result<Option<(String, ClusterVi
     }
 }
 
-fn understood(answer: ControlReply) -> Result<(String, ClusterView), Failure> {
+fn understood(answer: ControlReply) -> Result<(String, LocalCluster), Failure> {
     match answer {
         ControlReply::Done { text, cluster } => Ok((text, *cluster)),
         ControlReply::Refused { code, what, remedy } => {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::home::{Certificates, ClusterHome};
 use super::machine::Machine;
 use super::manifest::Entry;
-use super::proxy::{Conditions, Proxy};
+use super::proxy::{LinkConditions, NodeProxy};
 use super::view::ProcessState;
 use crate::exit_code::Failure;
 use crate::membership::membership;
@@ -47,7 +47,7 @@ pub(super) fn create_identity(
 pub(super) struct EmbeddedNode {
     node: Node,
     /// What clients connect to, where the node is in memory.
-    proxy: Option<Proxy>,
+    proxy: Option<NodeProxy>,
 }
 
 impl EmbeddedNode {
@@ -71,10 +71,10 @@ impl EmbeddedNode {
         entry: &Entry,
         mode: &LaunchMode,
         machine: &Machine,
-        network: watch::Receiver<Conditions>,
+        network: watch::Receiver<LinkConditions>,
     ) -> io::Result<Self> {
         let node = start_on(machine, mode).await?;
-        match Proxy::open(entry.port, node.address().port(), network).await {
+        match NodeProxy::open(entry.port, node.address().port(), network).await {
             Ok(proxy) => Ok(Self {
                 node,
                 proxy: Some(proxy),

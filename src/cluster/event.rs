@@ -27,14 +27,14 @@ pub(super) enum Announcement {
 
 /// Where lines go.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum EventTarget {
     /// The log of a supervisor in the background.
     Log(File),
     /// Standard output.
     Output(QueuedOutput),
 }
 
-impl Target {
+impl EventTarget {
     /// Standard output, where lines go there.
     pub(super) fn output(&self) -> Option<&QueuedOutput> {
         match self {
@@ -48,7 +48,7 @@ impl Target {
 #[derive(Debug)]
 pub(super) struct Reporter {
     format: Format,
-    target: Target,
+    target: EventTarget,
     /// A live table that has the terminal, as long as it is there.
     table: Option<mpsc::Sender<Announcement>>,
     /// Whether a line that will be rewritten stands on the terminal.
@@ -56,7 +56,7 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(format: Format, target: Target) -> Self {
+    pub(super) fn new(format: Format, target: EventTarget) -> Self {
         Self {
             format,
             target,
@@ -93,7 +93,7 @@ impl Reporter {
         if self.has_table() || self.format != Format::Text {
             return;
         }
-        if let Target::Output(terminal) = &self.target
+        if let EventTarget::Output(terminal) = &self.target
             && output::is_watched()
             && terminal.is_idle()
         {
@@ -126,11 +126,11 @@ impl Reporter {
 
     fn print(&mut self, text: &str) {
         match &mut self.target {
-            Target::Log(file) => {
+            EventTarget::Log(file) => {
                 let _full_disk = writeln!(file, "{text}");
             }
             // Who does not read misses the line, once enough is waiting.
-            Target::Output(output) if output.has_room() => {
+            EventTarget::Output(output) if output.has_room() => {
                 let erase = match std::mem::take(&mut self.is_provisional) {
                     true => ERASE_LINE,
                     false => "",
@@ -142,7 +142,7 @@ impl Reporter {
                     output.wait(LINE_TIME);
                 }
             }
-            Target::Output(_) => {}
+            EventTarget::Output(_) => {}
         }
     }
 }

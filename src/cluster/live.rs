@@ -28,7 +28,7 @@ use super::event::Announcement;
 use super::load::LoadSwitch;
 use super::logs;
 use super::snapshot::Snapshot;
-use super::view::ClusterView;
+use super::view::LocalCluster;
 use crate::clock;
 use crate::exit_code::Failure;
 use keys::Action;
@@ -37,7 +37,7 @@ use state::{Page, State};
 
 /// Where a table has its news from, and whom it asks.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct LiveSources {
     /// The last look. The table ends when there will be no more.
     pub(super) looks: watch::Receiver<Option<Snapshot>>,
     pub(super) announcements: mpsc::Receiver<Announcement>,
@@ -51,8 +51,8 @@ pub(super) struct Sources {
 ///
 /// # Errors
 /// When the terminal is lost.
-pub(super) async fn show(screen: Screen, sources: Sources) -> io::Result<()> {
-    let Sources {
+pub(super) async fn show(screen: Screen, sources: LiveSources) -> io::Result<()> {
+    let LiveSources {
         mut looks,
         mut announcements,
         supervisor,
@@ -246,7 +246,7 @@ pub(super) async fn look_on(
     }
 }
 
-async fn view(supervisor: &mpsc::Sender<Call>) -> Option<ClusterView> {
+async fn view(supervisor: &mpsc::Sender<Call>) -> Option<LocalCluster> {
     let (answer, answered) = oneshot::channel();
     let request = ControlRequest::Status;
     supervisor.send(Call { request, answer }).await.ok()?;

@@ -19,18 +19,18 @@ use super::home::ClusterHome;
 use super::info::ServingState;
 use super::machine::Machine;
 use super::manifest::Entry;
-use super::proxy::Conditions;
+use super::proxy::LinkConditions;
 use super::view::{NodeView, ProcessState};
 use crate::duration;
 use crate::launch::{self, Bond};
 
 /// A node and what runs it.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct ClusterMember {
     pub(super) entry: Entry,
     home: ClusterHome,
     mode: LaunchMode,
-    body: Body,
+    instance: NodeInstance,
     state: ProcessState,
     /// Ends when it is started again: nodes inside the supervisor have no process whose number would say which is meant.
     pub(super) life: Arc<Life>,
@@ -38,7 +38,7 @@ pub(super) struct Member {
     pub(super) serving: ServingState,
     /// What an ephemeral node runs on, and what it is reached by, from one start to the next.
     pub(super) machine: Machine,
-    network: watch::Sender<Conditions>,
+    network: watch::Sender<LinkConditions>,
 }
 
 /// From one start of a node to the next.
@@ -46,19 +46,19 @@ pub(super) struct Member {
 pub(super) struct Life;
 
 #[derive(Debug)]
-enum Body {
+enum NodeInstance {
     Absent,
     Process(Child),
     Embedded(EmbeddedNode),
 }
 
-impl Member {
+impl ClusterMember {
     pub(super) fn new(entry: Entry, home: ClusterHome, mode: LaunchMode) -> Self {
         Self {
             entry,
             home,
             mode,
-            body: Body::Absent,
+            instance: NodeInstance::Absent,
             state: ProcessState::Stopped,
             life: Arc::default(),
             serving: ServingState::Silent,
@@ -69,21 +69,21 @@ impl Member {
 
     /// Starts the node if it does not run.
     pub(super) async fn start(&mut self) -> io::Result<()> {
-        if !matches!(self.body, Body::Absent) {
+        if !matches!(self.instance, NodeInstance::Absent) {
             return Ok(());
         }
-        self.body = if self.mode.ephemeral {
+        self.instance = if self.mode.ephemeral {
             let (machine, network) = (&self.machine, self.network.subscribe());
             let node = EmbeddedNode::start_in_memory(&self.entry, &self.mode, machine, network);
             let node = node.await?;
             // Of a node in memory nothing is known before.
             self.entry.id = node.id();
-            Body::Embedded(node)
+            NodeInstance::Embedded(node)
         } else if self.mode.in_process {
             let node = EmbeddedNode::start(&self.entry, &self.home, &self.mode);
-            Body::Embedded(node.await?)
+            NodeInstance::Embedded(node.await?)
         } else {
-            Body::Process(self.spawn()?)
+            NodeInstance::Process(self.spawn()?)
         };
         self.state = ProcessState::Running;
         self.life = Arc::default();
@@ -111,11 +111,11 @@ impl Member {
     }
 
     pub(super) fn is_running(&self) -> bool {
-        !matches!(self.body, Body::Absent)
+        !matches!(self.instance, NodeInstance::Absent)
     }
 
     pub(super) fn is_embedded(&self) -> bool {
-        matches!(self.body, Body::Embedded(_))
+        matches!(self.instance, NodeInstance::Embedded(_))
     }
 
     pub(super) fn state(&self) -> &ProcessState {
@@ -124,7 +124,7 @@ impl Member {
 
     /// Sends a signal to the node's process, if it has one.
     fn signal(&self, signal: Signal) {
-        if let Body::Process(child) = &self.body {
+        if let NodeInstance::Process(child) = &self.instance {
             // It may have ended meanwhile; it is a zombie then, for it was not reaped.
             let _ended = kill_process(Pid::from_child(child), signal);
         }
@@ -132,10 +132,10 @@ impl Member {
 
     /// Ends the node at once, without a chance to write anything, and waits for its end.
     pub(super) async fn kill(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.body, Body::Absent) {
-            Body::Absent => return Ok(()),
-            Body::Embedded(node) => node.crash().await,
-            Body::Process(mut child) => match child.kill().and_then(|()| child.wait()) {
+        match std::mem::replace(&mut self.instance, NodeInstance::Absent) {
+            NodeInstance::Absent => return Ok(()),
+            NodeInstance::Embedded(node) => node.crash().await,
+            NodeInstance::Process(mut child) => match child.kill().and_then(|()| child.wait()) {
                 // It had ended by itself and was only waiting to be reaped.
                 Ok(status) if describe(status).is_none() => {
                     self.state = ProcessState::Stopped;
@@ -143,7 +143,7 @@ impl Member {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    self.body = Body::Process(child);
+                    self.instance = NodeInstance::Process(child);
                     return Err(error);
                 }
             },
@@ -155,7 +155,7 @@ impl Member {
 
     /// Ends a node in memory as a power cut does. It may be down already, and loses what it has left unsynced.
     pub(super) async fn lose_power(&mut self) -> io::Result<()> {
-        if let Body::Embedded(node) = &mut self.body {
+        if let NodeInstance::Embedded(node) = &mut self.instance {
             // No client hears of what is synced from now on.
             node.disconnect().await;
         }
@@ -179,21 +179,21 @@ impl Member {
     }
 
     /// Changes what the network before a node in memory does; other nodes have none.
-    pub(super) fn change_network(&self, change: impl FnOnce(&mut Conditions)) {
+    pub(super) fn change_network(&self, change: impl FnOnce(&mut LinkConditions)) {
         self.network.send_modify(change);
     }
 
     /// Asks the node to stop cleanly; the end is seen by [`Self::reap`].
     pub(super) async fn ask_to_stop(&mut self) {
-        match std::mem::replace(&mut self.body, Body::Absent) {
-            Body::Embedded(node) => {
+        match std::mem::replace(&mut self.instance, NodeInstance::Absent) {
+            NodeInstance::Embedded(node) => {
                 self.change_network(|network| network.is_paused = false);
                 self.state = match node.stop().await {
                     Ok(()) => ProcessState::Stopped,
                     Err(error) => ProcessState::Ended(error.to_string()),
                 };
             }
-            body => self.body = body,
+            instance => self.instance = instance,
         }
         self.signal(Signal::TERM);
         if self.state == ProcessState::Paused {
@@ -218,30 +218,30 @@ impl Member {
     /// Notices that the node has ended by itself, and says how.
     pub(super) fn reap(&mut self) -> Option<&ProcessState> {
         let ended =
-            match &mut self.body {
-                Body::Absent => None,
-                Body::Embedded(node) => node.end(),
-                Body::Process(child) => child.try_wait().ok().flatten().map(|status| {
+            match &mut self.instance {
+                NodeInstance::Absent => None,
+                NodeInstance::Embedded(node) => node.end(),
+                NodeInstance::Process(child) => child.try_wait().ok().flatten().map(|status| {
                     describe(status).map_or(ProcessState::Stopped, ProcessState::Ended)
                 }),
             };
         self.state = ended?;
-        self.body = Body::Absent;
+        self.instance = NodeInstance::Absent;
         Some(&self.state)
     }
 
     /// Waits for a node inside the supervisor to serve where its restart delay has passed.
     pub(super) async fn leave_delay(&self) {
-        if let Body::Embedded(node) = &self.body {
+        if let NodeInstance::Embedded(node) = &self.instance {
             node.leave_delay().await;
         }
     }
 
     /// Where the supervisor reaches the node, whatever the network before it does.
     pub(super) fn direct_port(&self) -> u16 {
-        match &self.body {
-            Body::Embedded(node) => node.port(),
-            Body::Absent | Body::Process(_) => self.entry.port,
+        match &self.instance {
+            NodeInstance::Embedded(node) => node.port(),
+            NodeInstance::Absent | NodeInstance::Process(_) => self.entry.port,
         }
     }
 
@@ -253,10 +253,10 @@ impl Member {
     pub(super) fn view(&self) -> NodeView {
         let number = self.entry.number;
         let network = *self.network.borrow();
-        let pid = match &self.body {
-            Body::Absent => None,
-            Body::Process(child) => Some(child.id()),
-            Body::Embedded(_) => Some(std::process::id()),
+        let pid = match &self.instance {
+            NodeInstance::Absent => None,
+            NodeInstance::Process(child) => Some(child.id()),
+            NodeInstance::Embedded(_) => Some(std::process::id()),
         };
         NodeView {
             number,

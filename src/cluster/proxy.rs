@@ -17,7 +17,7 @@ use crate::clock;
 
 /// What the network does to bytes in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Conditions {
+pub(super) struct LinkConditions {
     /// Nothing passes until it is healed.
     pub(super) is_cut: bool,
     /// The machine hangs: nothing passes until it goes on.
@@ -28,16 +28,16 @@ pub(super) struct Conditions {
 
 /// The way to one node. Dropped, it closes a moment later.
 #[derive(Debug)]
-pub(super) struct Proxy {
+pub(super) struct NodeProxy {
     accepting: JoinHandle<()>,
 }
 
-impl Proxy {
+impl NodeProxy {
     /// Listens on a port of this machine, and passes on to another.
     pub(super) async fn open(
         port: u16,
         target: u16,
-        conditions: watch::Receiver<Conditions>,
+        conditions: watch::Receiver<LinkConditions>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let accepting = tokio::spawn(accept(listener, target, conditions));
@@ -51,13 +51,13 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for NodeProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-async fn accept(listener: TcpListener, target: u16, conditions: watch::Receiver<Conditions>) {
+async fn accept(listener: TcpListener, target: u16, conditions: watch::Receiver<LinkConditions>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -73,7 +73,7 @@ async fn accept(listener: TcpListener, target: u16, conditions: watch::Receiver<
     }
 }
 
-async fn connect(client: TcpStream, target: u16, mut conditions: watch::Receiver<Conditions>) {
+async fn connect(client: TcpStream, target: u16, mut conditions: watch::Receiver<LinkConditions>) {
     pass(clock::now(), &mut conditions).await;
     let Ok(node) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await else {
         return;
@@ -92,7 +92,7 @@ async fn connect(client: TcpStream, target: u16, mut conditions: watch::Receiver
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut conditions: watch::Receiver<Conditions>,
+    mut conditions: watch::Receiver<LinkConditions>,
 ) {
     let (send, mut sent) = mpsc::channel(SEGMENTS_MAX);
     let read = async move {
@@ -125,7 +125,7 @@ async fn carry(
 }
 
 /// Waits until what was sent at this time arrives, by the conditions as they change.
-async fn pass(sent: Duration, conditions: &mut watch::Receiver<Conditions>) {
+async fn pass(sent: Duration, conditions: &mut watch::Receiver<LinkConditions>) {
     loop {
         let now = *conditions.borrow_and_update();
         let left = (sent + now.delay).saturating_sub(clock::now());
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     /// A proxy before an echo, and a client of it.
-    async fn echo(conditions: &watch::Sender<Conditions>) -> (Proxy, u16, TcpStream) {
+    async fn echo(conditions: &watch::Sender<LinkConditions>) -> (NodeProxy, u16, TcpStream) {
         let node = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let target = node.local_addr().unwrap().port();
         tokio::spawn(async move {
@@ -164,7 +164,7 @@ mod tests {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let proxy = Proxy::open(port, target, conditions.subscribe()).await;
+        let proxy = NodeProxy::open(port, target, conditions.subscribe()).await;
         let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
         (proxy.unwrap(), port, client.unwrap())
     }
@@ -177,22 +177,22 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_held_up_arrives_in_order_and_whole() {
-        let conditions = watch::Sender::new(Conditions::default());
+        let conditions = watch::Sender::new(LinkConditions::default());
         let (_proxy, _, mut client) = echo(&conditions).await;
         client.write_all(b"before").await.unwrap();
         assert_eq!(read(&mut client, 6).await, b"before");
         for held_up in [
-            Conditions {
+            LinkConditions {
                 is_cut: true,
-                ..Conditions::default()
+                ..LinkConditions::default()
             },
-            Conditions {
+            LinkConditions {
                 is_paused: true,
-                ..Conditions::default()
+                ..LinkConditions::default()
             },
-            Conditions {
+            LinkConditions {
                 delay: Duration::from_secs(3_600),
-                ..Conditions::default()
+                ..LinkConditions::default()
             },
         ] {
             conditions.send_replace(held_up);
@@ -201,16 +201,16 @@ mod tests {
             let mut byte = [0];
             let early = tokio::time::timeout(Duration::from_millis(50), client.peek(&mut byte));
             assert!(early.await.is_err(), "{held_up:?}");
-            conditions.send_replace(Conditions::default());
+            conditions.send_replace(LinkConditions::default());
             assert_eq!(read(&mut client, sent.len()).await, sent);
         }
     }
 
     #[tokio::test]
     async fn a_delay_is_passed_in_each_direction() {
-        let conditions = watch::Sender::new(Conditions {
+        let conditions = watch::Sender::new(LinkConditions {
             delay: Duration::from_millis(40),
-            ..Conditions::default()
+            ..LinkConditions::default()
         });
         let (_proxy, _, mut client) = echo(&conditions).await;
         let began = clock::now();
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_that_was_closed_refuses_and_can_be_opened_again() {
-        let conditions = watch::Sender::new(Conditions::default());
+        let conditions = watch::Sender::new(LinkConditions::default());
         let (proxy, port, mut client) = echo(&conditions).await;
         client.write_all(b"x").await.unwrap();
         assert_eq!(read(&mut client, 1).await, b"x");
@@ -233,6 +233,8 @@ mod tests {
         );
         let ended = client.read(&mut [0; 8]).await;
         assert!(!matches!(ended, Ok(1..)), "{ended:?}");
-        let _again = Proxy::open(port, 1, conditions.subscribe()).await.unwrap();
+        let _again = NodeProxy::open(port, 1, conditions.subscribe())
+            .await
+            .unwrap();
     }
 }

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::manifest::write_atomically;
 use super::ownership::{READABLE, remove_if_there};
-use super::view::ClusterView;
+use super::view::LocalCluster;
 use crate::exit_code::Failure;
 
 /// The JSON form of a cluster that is ready.
-pub(super) fn value(cluster: &ClusterView) -> Value {
+pub(super) fn value(cluster: &LocalCluster) -> Value {
     let nodes = cluster.nodes.iter();
     let nodes: Vec<_> = nodes
         .map(|node| node.fields(&["number", "id", "url", "pid", "dir", "log"]))
@@ -33,7 +33,7 @@ pub(super) fn value(cluster: &ClusterView) -> Value {
 }
 
 /// Writes the file.
-pub(super) fn write(path: &Path, cluster: &ClusterView) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, cluster: &LocalCluster) -> Result<(), Failure> {
     write_atomically(path, &format!("{:#}\n", value(cluster)), READABLE)
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }

@@ -10,7 +10,7 @@ use quorlock_server::show_duration;
 
 use super::DELAY_MAX;
 use super::control::{Call, ControlReply, ControlRequest};
-use super::member::Member;
+use super::member::ClusterMember;
 use super::supervisor::{End, Supervisor, start};
 use super::view::ProcessState;
 use crate::exit_code::Failure;
@@ -249,7 +249,7 @@ impl Supervisor {
         &mut self,
         number: u16,
         refusal: impl FnOnce() -> String,
-    ) -> Result<&mut Member, Failure> {
+    ) -> Result<&mut ClusterMember, Failure> {
         let is_in_memory = self.plan.view.ephemeral;
         let member = self.member(number)?;
         match is_in_memory {
@@ -261,7 +261,7 @@ impl Supervisor {
     }
 
     /// A node that runs as a process of its own, or in memory.
-    fn pausable(&mut self, number: u16) -> Result<&mut Member, Failure> {
+    fn pausable(&mut self, number: u16) -> Result<&mut ClusterMember, Failure> {
         let is_in_memory = self.plan.view.ephemeral;
         let member = self.running(number)?;
         if member.is_embedded() && !is_in_memory {
@@ -273,7 +273,7 @@ impl Supervisor {
         Ok(member)
     }
 
-    fn running(&mut self, number: u16) -> Result<&mut Member, Failure> {
+    fn running(&mut self, number: u16) -> Result<&mut ClusterMember, Failure> {
         let member = self.member(number)?;
         if !member.is_running() {
             return Err(Failure::failed(format!("node {number} is down"))
@@ -282,7 +282,7 @@ impl Supervisor {
         Ok(member)
     }
 
-    fn member(&mut self, number: u16) -> Result<&mut Member, Failure> {
+    fn member(&mut self, number: u16) -> Result<&mut ClusterMember, Failure> {
         let members = &mut self.plan.members;
         let count = members.len();
         let member = members.iter_mut().find(|it| it.entry.number == number);

@@ -8,20 +8,20 @@ use std::time::Duration;
 use quorlock_server::show_duration;
 
 use super::info::{self, CONNECTION_REFUSED, ServingState};
-use super::view::{ClusterView, NodeView, ProcessState};
+use super::view::{LocalCluster, NodeView, ProcessState};
 use crate::runtime::all_of;
 
 /// A cluster and the answer of each of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
-    pub(super) cluster: ClusterView,
+    pub(super) cluster: LocalCluster,
     /// As many as there are nodes, in their order.
     pub(super) answers: Vec<ServingState>,
 }
 
 impl Snapshot {
     /// Asks all nodes at once, past their networks; one that is paused or cut off is known to answer no client.
-    pub(super) async fn take(cluster: ClusterView) -> Self {
+    pub(super) async fn take(cluster: LocalCluster) -> Self {
         let asked = cluster.nodes.iter().map(async |node| {
             match node.process == ProcessState::Running && !node.is_cut {
                 true => info::ask_all(node.direct_port, cluster.cacert.as_deref()).await,

@@ -27,21 +27,21 @@ pub(super) struct Arguments {
 
 /// Shows the state of a cluster. The exit code says whether a majority serves.
 pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode, Failure> {
-    let report = Report::of(&cluster.find()?)?;
+    let report = StatusReport::of(&cluster.find()?)?;
     format.result(&report.text, &report.value);
     Ok(report.code)
 }
 
 /// The state of a cluster, in all the forms of an answer.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct StatusReport {
     pub(super) text: String,
     pub(super) value: Value,
     pub(super) code: ExitCode,
     pub(super) is_running: bool,
 }
 
-impl Report {
+impl StatusReport {
     pub(super) fn of(home: &ClusterHome) -> Result<Self, Failure> {
         if !home.is_running() {
             return Ok(Self::of_stopped(home, &Manifest::read(home)?));

@@ -21,10 +21,10 @@ use super::control::{Call, ControlReply, converse};
 use super::event::Reporter;
 use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
-use super::live::{self, Screen, Sources};
+use super::live::{self, LiveSources, Screen};
 use super::load::Load;
-use super::member::{Life, Member, STOP_PATIENCE};
-use super::view::{ClusterView, ProcessState};
+use super::member::{ClusterMember, Life, STOP_PATIENCE};
+use super::view::{LocalCluster, ProcessState};
 use super::{banner, ready_file};
 use crate::exit_code::Failure;
 use crate::output::{Format, shell_word};
@@ -34,9 +34,9 @@ use crate::signals::CaughtSignals;
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) home: ClusterHome,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ClusterMember>,
     /// What others see of the cluster, but for its nodes.
-    pub(super) view: ClusterView,
+    pub(super) view: LocalCluster,
     pub(super) ready_file: Option<PathBuf>,
     /// How many callers take locks on which nodes, if any do.
     pub(super) load: Option<(usize, Vec<String>)>,
@@ -50,14 +50,14 @@ pub(super) struct Plan {
 pub(super) struct Supervisor {
     pub(super) plan: Plan,
     pub(super) reporter: Reporter,
-    pub(super) observations: mpsc::Sender<Observation>,
+    pub(super) observations: mpsc::Sender<ProcessObservation>,
     conversations: JoinSet<()>,
     load: Option<Load>,
 }
 
 /// What a node answered in a life that may be over.
 #[derive(Debug)]
-pub(super) struct Observation {
+pub(super) struct ProcessObservation {
     number: u16,
     life: Weak<Life>,
     state: ServingState,
@@ -135,7 +135,7 @@ impl Supervisor {
     async fn watch_over(
         &mut self,
         signals: &mut KernelSignals,
-        observed: &mut mpsc::Receiver<Observation>,
+        observed: &mut mpsc::Receiver<ProcessObservation>,
         listener: &UnixListener,
     ) -> Result<End, Failure> {
         for member in &mut self.plan.members {
@@ -202,7 +202,7 @@ impl Supervisor {
         let (announcer, announcements) = mpsc::channel(64);
         self.reporter.show_on(announcer);
         spawn_local(live::look_on(calls.clone(), seen));
-        let sources = Sources {
+        let sources = LiveSources {
             looks,
             announcements,
             supervisor: Some(calls.clone()),
@@ -245,13 +245,14 @@ impl Supervisor {
     }
 
     /// Takes in what a node answered, and announces what changed by it.
-    fn observe(&mut self, observation: Observation) -> Result<(), Failure> {
-        let Observation {
+    fn observe(&mut self, observation: ProcessObservation) -> Result<(), Failure> {
+        let ProcessObservation {
             number,
             life,
             state,
         } = observation;
-        let is_it = |member: &&mut Member| member.entry.number == number && member.is_running();
+        let is_it =
+            |member: &&mut ClusterMember| member.entry.number == number && member.is_running();
         let member = self.plan.members.iter_mut().find(is_it);
         let Some(member) = member.filter(|_| life.strong_count() > 0) else {
             return Ok(());
@@ -329,7 +330,7 @@ impl Supervisor {
         for member in &mut self.plan.members {
             member.ask_to_stop().await;
         }
-        while self.plan.members.iter().any(Member::is_running) {
+        while self.plan.members.iter().any(ClusterMember::is_running) {
             tokio::select! {
                 _ = signals.child.recv() => {}
                 () = tokio::time::sleep(REAP_STEP) => {}
@@ -354,7 +355,7 @@ impl Supervisor {
 
     fn closing_words(&self) -> String {
         let (count, name) = (self.plan.members.len(), self.plan.home.name());
-        let is_clean = |member: &&Member| *member.state() == ProcessState::Stopped;
+        let is_clean = |member: &&ClusterMember| *member.state() == ProcessState::Stopped;
         let clean = self.plan.members.iter().filter(is_clean).count();
         let data = if self.plan.view.ephemeral {
             "its data is gone".to_owned()
@@ -365,9 +366,9 @@ impl Supervisor {
         format!("Cluster '{name}' is down: {clean} of {count} nodes stopped cleanly, {data}")
     }
 
-    pub(super) fn view(&self) -> ClusterView {
-        ClusterView {
-            nodes: self.plan.members.iter().map(Member::view).collect(),
+    pub(super) fn view(&self) -> LocalCluster {
+        LocalCluster {
+            nodes: self.plan.members.iter().map(ClusterMember::view).collect(),
             ..self.plan.view.clone()
         }
     }
@@ -385,8 +386,8 @@ async fn end_of(table: &mut Option<Table>) -> io::Result<()> {
 
 /// Starts a node, and has it watched.
 pub(super) async fn start(
-    member: &mut Member,
-    observations: &mpsc::Sender<Observation>,
+    member: &mut ClusterMember,
+    observations: &mpsc::Sender<ProcessObservation>,
 ) -> Result<(), Failure> {
     let number = member.entry.number;
     let started = member.start().await;
@@ -404,12 +405,12 @@ async fn watch(
     port: u16,
     cacert: Option<PathBuf>,
     life: Weak<Life>,
-    observations: mpsc::Sender<Observation>,
+    observations: mpsc::Sender<ProcessObservation>,
 ) {
     while life.strong_count() > 0 {
         let state = info::ask(port, cacert.as_deref()).await;
         let serves = state.is_serving();
-        let observation = Observation {
+        let observation = ProcessObservation {
             number,
             life: Weak::clone(&life),
             state,

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::embedded::LaunchMode;
-use super::event::{self, Reporter, Target};
+use super::event::{self, EventTarget, Reporter};
 use super::home::ClusterHome;
 use super::live::{self, Screen};
 use super::manifest::Manifest;
-use super::member::Member;
+use super::member::ClusterMember;
 use super::options::Arguments;
 use super::prepare::{Prepared, prepare};
 use super::queued_output::QueuedOutput;
 use super::supervisor::{Plan, supervise};
-use super::view::ClusterView;
+use super::view::LocalCluster;
 use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
 use crate::output::Format;
@@ -98,14 +98,14 @@ async fn bring_up(
     current::record(home)?;
     let members = manifest.nodes.iter().cloned();
     let members = members
-        .map(|entry| Member::new(entry, home.clone(), mode.clone()))
+        .map(|entry| ClusterMember::new(entry, home.clone(), mode.clone()))
         .collect();
     let page = page(arguments, format, &manifest, home, serve_page)?;
     let load = load(arguments, &manifest);
     let plan = Plan {
         home: home.clone(),
         members,
-        view: ClusterView {
+        view: LocalCluster {
             name: home.name(),
             directory: home.directory().to_owned(),
             pid: std::process::id(),
@@ -137,15 +137,15 @@ async fn bring_up(
 }
 
 /// Where the supervisor reports what happens.
-fn target(home: &ClusterHome, is_detached: bool) -> Result<Target, Failure> {
+fn target(home: &ClusterHome, is_detached: bool) -> Result<EventTarget, Failure> {
     if is_detached {
         let log = event::open_log(home);
         let log = log.map_err(|error| home.failure("cannot write to", &error))?;
-        return Ok(Target::Log(log));
+        return Ok(EventTarget::Log(log));
     }
     let output = QueuedOutput::open()
         .map_err(|error| Failure::failed(format!("cannot write to standard output: {error}")))?;
-    Ok(Target::Output(output))
+    Ok(EventTarget::Output(output))
 }
 
 /// How many callers take locks, and on which nodes.

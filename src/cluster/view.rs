@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// A running cluster as its supervisor sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ClusterView {
+pub(super) struct LocalCluster {
     pub(super) name: String,
     pub(super) directory: PathBuf,
     /// The supervisor's process.
@@ -83,7 +83,7 @@ impl NodeView {
     }
 }
 
-impl ClusterView {
+impl LocalCluster {
     pub(super) fn node(&self, number: u16) -> Option<&NodeView> {
         self.nodes.iter().find(|node| node.number == number)
     }
@@ -98,7 +98,7 @@ impl ClusterView {
     }
 }
 
-impl ClusterView {
+impl LocalCluster {
     /// What is said of it in JSON, and what clients and browsers need, where there is any.
     pub(super) fn with_addresses(&self, mut value: Value) -> Value {
         if let Some(url) = &self.page {

@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, watch};
 use super::ClusterDirectory;
 use super::event::Announcement;
 use super::home::ClusterHome;
-use super::live::{self, LOOK_STEP, Screen, Sources, unusable};
+use super::live::{self, LOOK_STEP, LiveSources, Screen, unusable};
 use super::queued_output::QueuedOutput;
 use super::snapshot::Snapshot;
-use super::status::{self, Report};
+use super::status::{self, StatusReport};
 use crate::clock;
 use crate::exit_code::Failure;
 use crate::output::{Format, was_written};
@@ -30,13 +30,13 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
         let shown = show_table(&home, &terminal);
         terminal.finish();
         shown?;
-        let report = Report::of(&home)?;
+        let report = StatusReport::of(&home)?;
         let _terminal_is_gone = terminal.send(format!("{}\n", report.text).as_bytes());
         terminal.finish();
         return Ok(report.code);
     }
     loop {
-        let report = Report::of(&home)?;
+        let report = StatusReport::of(&home)?;
         let text = format!("{}\n", report.text);
         if let Err(error) = format.deliver(text.as_bytes(), &report.value) {
             return was_written(Err(error)).map(|()| report.code);
@@ -51,7 +51,7 @@ pub(super) fn run(cluster: &ClusterDirectory, format: Format) -> Result<ExitCode
 fn show_table(home: &ClusterHome, terminal: &QueuedOutput) -> Result<(), Failure> {
     let (seen, looks) = watch::channel(None);
     let (announcer, announcements) = mpsc::channel(1);
-    let sources = Sources {
+    let sources = LiveSources {
         load: None,
         looks,
         announcements,

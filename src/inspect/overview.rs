@@ -18,12 +18,12 @@ use crate::lock_options::NodeOptions;
 
 /// The nodes that are looked at.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct OverviewSource {
     options: NodeOptions,
     list: NodeList,
 }
 
-impl Source {
+impl OverviewSource {
     /// The nodes that these options lead to.
     ///
     /// # Errors

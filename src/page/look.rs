@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
-use crate::inspect::overview::Source;
+use crate::inspect::overview::OverviewSource;
 
 /// Who wants a look, as JSON.
 pub(super) type Wish = oneshot::Sender<String>;
 
 /// Takes looks for those who wish for one, as long as somebody can. Wishes that come while one is taken get the same.
-pub(super) async fn look_on(source: Source, mut wishes: mpsc::Receiver<Wish>) {
+pub(super) async fn look_on(source: OverviewSource, mut wishes: mpsc::Receiver<Wish>) {
     let mut last: Option<(Duration, String)> = None;
     while let Some(wish) = wishes.recv().await {
         if wish.is_closed() {

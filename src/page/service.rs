@@ -18,11 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::key::Key;
 use super::look::{Wish, look_on};
 use crate::exit_code::Failure;
-use crate::inspect::overview::Source;
+use crate::inspect::overview::OverviewSource;
 
 /// A page that is served until the process ends.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct PageServer {
     address: SocketAddr,
     key: Option<Key>,
 }
@@ -33,14 +33,14 @@ struct Shared {
     key: Option<Key>,
 }
 
-impl Page {
+impl PageServer {
     /// Serves the page to those whose address has the key; to everybody on this machine without one.
     ///
     /// # Errors
     /// When the system has no thread to give.
     pub(super) fn serve(
         listener: TcpListener,
-        source: Source,
+        source: OverviewSource,
         key: Option<Key>,
     ) -> Result<Self, Failure> {
         let refused = |error: io::Error| Failure::failed(format!("cannot serve a page: {error}"));

@@ -47,10 +47,10 @@ impl Report {
 
 /// Says what the node does, until it has ended.
 async fn tell(states: &StateWatch, says: Says) {
-    let mut told = Told::new(says);
+    let mut reported = ReportedState::new(says);
     loop {
         let state = states.state();
-        let text = told.next(&state);
+        let text = reported.next(&state);
         if !text.is_empty() {
             notify(&text);
         }
@@ -102,15 +102,15 @@ fn watchdog() -> Option<Duration> {
     Some(Duration::from_micros(time))
 }
 
-/// What was told so far.
+/// What was reported so far.
 #[derive(Debug)]
-struct Told {
+struct ReportedState {
     says: Says,
     is_ready: bool,
     is_stopping: bool,
 }
 
-impl Told {
+impl ReportedState {
     fn new(says: Says) -> Self {
         Self {
             says,
@@ -163,9 +163,9 @@ const EXTEND_TIMEOUT: &str = "EXTEND_TIMEOUT_USEC=30000000\n";
 mod tests {
     use super::*;
 
-    fn told(says: Says, states: &[RunState]) -> Vec<String> {
-        let mut told = Told::new(says);
-        states.iter().map(|state| told.next(state)).collect()
+    fn reported(says: Says, states: &[RunState]) -> Vec<String> {
+        let mut reported = ReportedState::new(says);
+        states.iter().map(|state| reported.next(state)).collect()
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         ];
         let delay = "STATUS=restart delay: serves no locks for another 42 s (unclean stop)\n";
         assert_eq!(
-            told(Says::All(SupervisedReady::Listening), &states),
+            reported(Says::All(SupervisedReady::Listening), &states),
             [
                 format!("READY=1\n{delay}").as_str(),
                 "STATUS=serving\n",
@@ -191,14 +191,14 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(Says::All(SupervisedReady::Serving), &states[..2]),
+            reported(Says::All(SupervisedReady::Serving), &states[..2]),
             [
                 format!("{EXTEND_TIMEOUT}{delay}").as_str(),
                 "READY=1\nSTATUS=serving\n"
             ]
         );
         assert_eq!(
-            told(Says::EndAlone, &states),
+            reported(Says::EndAlone, &states),
             ["", "", "STOPPING=1\nSTATUS=stopping\n", ""]
         );
     }

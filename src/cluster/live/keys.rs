@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::state::{Page, State};
 use crate::cluster::control::ControlRequest;
-use crate::cluster::view::{ClusterView, NodeView, ProcessState};
+use crate::cluster::view::{LocalCluster, NodeView, ProcessState};
 
 /// What is to be done for a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) fn press(state: &State, key: KeyEvent) -> Option<Action> {
 }
 
 /// The keys of a table that changes the cluster.
-fn act(state: &State, cluster: &ClusterView, key: KeyCode) -> Option<Action> {
+fn act(state: &State, cluster: &LocalCluster, key: KeyCode) -> Option<Action> {
     let selected = cluster.node(state.selected);
     match key {
         KeyCode::Char('l') if cluster.in_process => Some(Action::Say(NO_LOG)),
@@ -69,7 +69,7 @@ fn act(state: &State, cluster: &ClusterView, key: KeyCode) -> Option<Action> {
 }
 
 /// The keys that select a node.
-fn select(cluster: &ClusterView, selected: u16, key: KeyCode) -> Option<Action> {
+fn select(cluster: &LocalCluster, selected: u16, key: KeyCode) -> Option<Action> {
     let number = match key {
         KeyCode::Up => selected.checked_sub(1)?,
         KeyCode::Down => selected.checked_add(1)?,

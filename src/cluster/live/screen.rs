@@ -30,7 +30,7 @@ use crate::output::ERASE_LINE;
 #[derive(Debug)]
 pub(in crate::cluster) struct Screen {
     /// Not dropped: where the terminal is gone its drop would write to standard error, and panic.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Frame>>>,
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<TerminalFrame>>>,
     output: QueuedOutput,
     /// Whether the terminal's own screen is shown instead of the table.
     is_aside: bool,
@@ -40,7 +40,7 @@ pub(in crate::cluster) struct Screen {
 
 /// What is collected here goes to the terminal at once.
 #[derive(Debug)]
-struct Frame {
+struct TerminalFrame {
     bytes: Vec<u8>,
     output: QueuedOutput,
 }
@@ -60,7 +60,7 @@ impl Screen {
 
     /// Takes the terminal. A panic gives it back before it prints anything.
     pub(in crate::cluster) fn open(output: QueuedOutput) -> io::Result<Self> {
-        let terminal = Terminal::new(CrosstermBackend::new(Frame::to(&output)))?;
+        let terminal = Terminal::new(CrosstermBackend::new(TerminalFrame::to(&output)))?;
         let (at_panic, print_panic) = (output.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |panic| {
             give_back(&at_panic, false);
@@ -74,7 +74,7 @@ impl Screen {
             is_aside: false,
             is_stale: false,
         };
-        let mut frame = Frame::to(&screen.output);
+        let mut frame = TerminalFrame::to(&screen.output);
         execute!(frame, EnterAlternateScreen, EnableBracketedPaste)?;
         Ok(screen)
     }
@@ -109,7 +109,7 @@ impl Screen {
         }
         let is_back = std::mem::take(&mut self.is_aside);
         if std::mem::take(&mut self.is_stale) || is_back {
-            let mut frame = Frame::to(&self.output);
+            let mut frame = TerminalFrame::to(&self.output);
             execute!(
                 frame,
                 Print(ERASE_LINE),
@@ -127,7 +127,7 @@ impl Screen {
     /// Shows the terminal's own screen, until something is drawn.
     fn set_aside(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_aside, true) {
-            let mut frame = Frame::to(&self.output);
+            let mut frame = TerminalFrame::to(&self.output);
             execute!(frame, LeaveAlternateScreen)?;
         }
         Ok(())
@@ -153,7 +153,7 @@ impl Screen {
     }
 }
 
-impl Frame {
+impl TerminalFrame {
     fn to(output: &QueuedOutput) -> Self {
         Self {
             bytes: Vec::new(),
@@ -162,7 +162,7 @@ impl Frame {
     }
 }
 
-impl Write for Frame {
+impl Write for TerminalFrame {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -183,7 +183,7 @@ fn give_back(output: &QueuedOutput, is_aside: bool) {
         return;
     }
     let _terminal_is_gone = disable_raw_mode();
-    let mut frame = Frame::to(output);
+    let mut frame = TerminalFrame::to(output);
     // Leaving the other screen twice would put the cursor back to where it was at first.
     let _terminal_is_gone = match is_aside {
         true => execute!(frame, DisableBracketedPaste, Print(ERASE_LINE), Show),

@@ -12,7 +12,7 @@ use crate::cluster::info::{Figures, ServingState};
 use crate::cluster::latencies::Latencies;
 use crate::cluster::load::CallerFigures;
 use crate::cluster::snapshot::Snapshot;
-use crate::cluster::view::{ClusterView, NodeView, ProcessState};
+use crate::cluster::view::{LocalCluster, NodeView, ProcessState};
 use crate::reply::NodeReply;
 
 /// A table of so many nodes, all of which serve.
@@ -34,7 +34,7 @@ pub(super) fn shown(count: u16) -> State {
         let uptimes = [59, 61, 3_700, 90_000, 4_000_000].into_iter().cycle();
         uptimes.take(count.into()).map(answer).collect::<Vec<_>>()
     };
-    let cluster = ClusterView {
+    let cluster = LocalCluster {
         name: "dev".to_owned(),
         directory: PathBuf::from("/srv/app/.quorlock/dev"),
         pid: 7,

@@ -18,7 +18,7 @@ use crate::builder::TestClusterBuilder;
 use crate::history::EventHistory;
 use crate::member::{Member, explained};
 use crate::network::{Network, Route};
-use crate::random::Random;
+use crate::random::SeededRandom;
 use crate::schedule::FaultQueue;
 use crate::time::Time;
 
@@ -108,7 +108,7 @@ impl TestCluster {
             .build()
             .expect("the machine has descriptors left for a cluster");
         let handle = runtime.handle().clone();
-        let mut random = Random::new(builder.seed);
+        let mut random = SeededRandom::new(builder.seed);
         let member = |_| Member::new(builder.fsync, builder.ttl_max, random.split());
         let members: Vec<Arc<Member>> = (0..nodes).map(member).map(Arc::new).collect();
         let (time, network) = (Arc::new(Time::default()), Arc::new(Network::new(nodes)));

@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::builder::TestClusterBuilder;
 use crate::cluster::TestCluster;
-use crate::random::Random;
+use crate::random::SeededRandom;
 use crate::schedule::{self, Scheduled};
 use crate::shrink::shrink;
 use crate::stopwatch::Stopwatch;
@@ -173,7 +173,7 @@ impl Explorer {
     #[must_use]
     pub fn schedule(&self, seed: u64) -> Vec<Scheduled> {
         let nodes = self.cluster.nodes;
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         schedule::random(
             &mut random,
             nodes,

@@ -11,7 +11,7 @@ use quorlock_server::{
     Disk as _, DiskFault, DiskOperation, MemoryDisk, Node, NodeStream, RunState, StartError, Value,
 };
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// When a node forces its log to the disk: `appendfsync`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,11 +40,11 @@ struct State {
     node: Option<Arc<Node>>,
     disk: MemoryDisk,
     image: MemoryDisk,
-    random: Random,
+    random: SeededRandom,
 }
 
 impl Member {
-    pub(crate) fn new(fsync: Fsync, ttl_max: Duration, random: Random) -> Self {
+    pub(crate) fn new(fsync: Fsync, ttl_max: Duration, random: SeededRandom) -> Self {
         let disk = MemoryDisk::with_power_loss();
         Self {
             clock: Arc::new(SettableClock::new()),

@@ -4,9 +4,9 @@
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_numbers_that_it_has_always_given() {
-        let mut random = Random::new(1);
+        let mut random = SeededRandom::new(1);
         let numbers = [(); 3].map(|()| random.below(1_000));
         assert_eq!(numbers, [465, 519, 590]);
     }

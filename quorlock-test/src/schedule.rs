@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fault::ClusterFault;
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// A fault of a schedule: when it begins, and how long it lasts. What ends it is part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl FaultQueue {
 
 /// A schedule for a cluster that a minority of nodes at most is wrong with, whatever comes together.
 pub(crate) fn random(
-    random: &mut Random,
+    random: &mut SeededRandom,
     nodes: usize,
     clients: usize,
     faults_max: usize,
@@ -97,7 +97,7 @@ pub(crate) fn random(
 
 /// A fault of one of these nodes, or between a client and any.
 fn one(
-    random: &mut Random,
+    random: &mut SeededRandom,
     ailing: &[usize],
     nodes: usize,
     clients: usize,
@@ -126,7 +126,7 @@ fn one(
     })
 }
 
-fn index(random: &mut Random, count: usize) -> usize {
+fn index(random: &mut SeededRandom, count: usize) -> usize {
     remainder(random.below(u64::MAX), count)
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use self::grant::{GrantState, holders, without_lock};
 use self::late::Late;
-use self::round::{Healing, Round};
+use self::round::{Healing, RenewalRound};
 use crate::acquisition::{Acquisition, RENEWAL_PART, Terms, Vote};
 use crate::answer::{Answer, ExtendAnswer};
 use crate::clock::ClientInstant;
@@ -93,7 +93,7 @@ pub struct Holding {
     next_renewal: ClientInstant,
     grants: Vec<GrantState>,
     /// The last round; that of the acquisition is number 0.
-    round: Round,
+    round: RenewalRound,
     /// What rounds before it still bring.
     late: Late,
     healing: Healing,
@@ -130,7 +130,7 @@ impl Holding {
             valid_until,
             next_renewal: attempt.started().after(terms.ttl / RENEWAL_PART),
             grants: grants.collect(),
-            round: Round::of_attempt(attempt),
+            round: RenewalRound::of_attempt(attempt),
             late: Late::default(),
             healing: Healing::default(),
             end: None,

@@ -50,13 +50,13 @@ enum Stage {
     Connecting(Connecting),
     /// The node was asked for its page, and has so long.
     Paging(ClientInstant),
-    Comparing(Comparing),
+    Comparing(RecordComparison),
 }
 
 type Answer = Result<(Identity, Vec<KeptLock>), Cause>;
 
 #[derive(Debug)]
-struct Comparing {
+struct RecordComparison {
     names: Vec<Bytes>,
     round: Round<Answer>,
     /// Whose page it is.
@@ -162,7 +162,7 @@ impl Listing {
             round.ask(node);
             context.ask(node, Kind::Compare, &subject, 0);
         }
-        self.stage = Stage::Comparing(Comparing {
+        self.stage = Stage::Comparing(RecordComparison {
             names: page.names,
             round,
             node,
@@ -234,7 +234,7 @@ impl Listing {
     }
 }
 
-impl Comparing {
+impl RecordComparison {
     /// The lock of this name as a majority holds it, if one does, and the nodes that do.
     fn held(&self, at: usize, quorum: usize) -> Option<(ListedLock, u64)> {
         let answers = || self.round.answers().iter().enumerate();

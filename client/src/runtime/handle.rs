@@ -102,15 +102,15 @@ pub(crate) struct LeaseState {
     pub(crate) loss: Option<Loss>,
 }
 
-/// A way to the client's thread, cloned cheaply. The client ends some time after the last is gone.
+/// A link to the client's thread, cloned cheaply. The client ends some time after the last is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    way: Arc<Way>,
+    link: Arc<ThreadLink>,
 }
 
 /// What all handles of a client share.
 #[derive(Debug)]
-struct Way {
+struct ThreadLink {
     process: Process,
     /// Until the last handle is dropped.
     commands: Option<mpsc::UnboundedSender<Command>>,
@@ -137,7 +137,7 @@ impl Handle {
         dropped: Arc<Dropped>,
     ) -> Self {
         Self {
-            way: Arc::new(Way {
+            link: Arc::new(ThreadLink {
                 process,
                 commands: Some(commands),
                 calls: AtomicU64::new(0),
@@ -157,14 +157,14 @@ impl Handle {
 
     /// The process that has the client's thread.
     pub(crate) fn process(&self) -> Process {
-        self.way.process
+        self.link.process
     }
 
     /// Makes a call. If the thread has ended, or is in another process, the reply's sender is dropped.
     pub(crate) fn call(&self, call: Call, reply: ReplyTo) -> Pending {
-        let number = self.way.calls.fetch_add(1, Ordering::Relaxed);
+        let number = self.link.calls.fetch_add(1, Ordering::Relaxed);
         let operation = OperationId(number);
-        self.way.send(Command::Call(operation, call, reply));
+        self.link.send(Command::Call(operation, call, reply));
         Pending {
             handle: self.clone(),
             operation,
@@ -186,15 +186,15 @@ impl Handle {
     }
 
     pub(crate) fn gone(&self, operation: OperationId) {
-        if !self.way.process.is_current() {
+        if !self.link.process.is_current() {
             return;
         }
-        self.way.dropped.add(operation);
-        self.way.send(Command::Gone(operation));
+        self.link.dropped.add(operation);
+        self.link.send(Command::Gone(operation));
     }
 }
 
-impl Way {
+impl ThreadLink {
     fn send(&self, command: Command) {
         if let Some(commands) = &self.commands
             && self.process.is_current()
@@ -206,7 +206,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for ThreadLink {
     fn drop(&mut self) {
         self.commands = None;
         if !self.process.is_current() {

@@ -67,13 +67,13 @@ struct LockQueue {
     tokens: BTreeSet<(Arc<[u8]>, Ticket)>,
     /// Those who do not want to share it.
     writers: BTreeSet<Ticket>,
-    turn: Option<Turn>,
+    turn: Option<LockTurn>,
     timer: Option<NodeTime>,
 }
 
 /// Who is woken, if the lock is free or readers may share it: the first one, or the first readers.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct LockTurn {
     /// The last one that is woken: so are all before it.
     last: Ticket,
     is_shared: bool,

@@ -51,7 +51,7 @@ enum State {
     /// It is being made, and has to stand by then.
     Opening(Open, ClientInstant),
     LoggingIn(Open, Login),
-    Ready(Open, Ready),
+    Ready(Open, ReadyStream),
     Resting(ClientInstant),
 }
 
@@ -78,7 +78,7 @@ enum Asked {
 }
 
 #[derive(Debug)]
-struct Ready {
+struct ReadyStream {
     /// Requests without a confirmation, in their order, and whether each begins something.
     asked: VecDeque<(Topic, bool)>,
     /// How many of them are about each topic.
@@ -319,7 +319,7 @@ impl Stream {
             self.state = State::Opening(open, now);
             return Err(Cause::Unidentified(Arc::from("INFO names no run_id")));
         };
-        let mut ready = Ready {
+        let mut ready = ReadyStream {
             asked: VecDeque::new(),
             about: HashMap::new(),
             ping: Ping::At(now.after(PING_EVERY)),
@@ -364,7 +364,7 @@ impl Stream {
     }
 }
 
-impl Ready {
+impl ReadyStream {
     fn ask(&mut self, open: &mut Open, topic: &Topic, begins: bool) {
         let word: &[u8] = match (topic.is_pattern, begins) {
             (false, true) => b"SUBSCRIBE",

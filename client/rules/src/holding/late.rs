@@ -7,7 +7,7 @@
 use crate::clock::ClientInstant;
 use crate::votes::{Identity, NodeIndex};
 
-use super::round::Round;
+use super::round::RenewalRound;
 
 /// The rounds since the last renewal, but the one under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ struct Renewed {
 
 impl Late {
     /// This round is followed by another one, and has found no majority so far.
-    pub(super) fn follow(&mut self, round: &Round) {
+    pub(super) fn follow(&mut self, round: &RenewalRound) {
         if self.rounds.len() == ROUNDS_MAX {
             self.rounds.remove(0);
         }
@@ -71,7 +71,7 @@ impl Late {
 
     /// Since when so many nodes hold the lock for a whole lease, those together that have extended it in the round under
     /// way and in one of these.
-    pub(super) fn held_since(&self, round: &Round, quorum: usize) -> Option<ClientInstant> {
+    pub(super) fn held_since(&self, round: &RenewalRound, quorum: usize) -> Option<ClientInstant> {
         let is_missing = |one: &&Renewed| round.renewed.of(one.node).is_none();
         let mut missing: Vec<_> = self.renewed.iter().filter(is_missing).collect();
         missing.sort_unstable_by_key(|one| std::cmp::Reverse(one.round));

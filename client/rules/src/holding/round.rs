@@ -10,7 +10,7 @@ use crate::outcome::NodeAnswer;
 use crate::votes::{Ballot, NodeIndex, NodeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Round {
+pub(super) struct RenewalRound {
     pub(super) number: u32,
     pub(super) started: ClientInstant,
     pub(super) deadline: ClientInstant,
@@ -20,7 +20,7 @@ pub(super) struct Round {
     pub(super) is_settled: bool,
 }
 
-impl Round {
+impl RenewalRound {
     /// The attempt that acquired the lock, as the round before the first one.
     pub(super) fn of_attempt(attempt: &Acquisition) -> Self {
         let mut awaited = NodeSet::default();

@@ -4,7 +4,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::lock_queues::{Holder, LockQueues, LockWaiter, TOKEN_BYTES_MAX, Turn, Woken, earliest};
+use crate::lock_queues::{
+    Holder, LockQueues, LockTurn, LockWaiter, TOKEN_BYTES_MAX, Woken, earliest,
+};
 use crate::queue_name::QueueName;
 use crate::time::NodeTime;
 
@@ -94,7 +96,7 @@ impl LockQueues {
             return;
         };
         // Readers have taken it from the writer whose turn it was, which stays first.
-        let is_lost = |turn: &Turn| readers.is_some() && !turn.is_shared;
+        let is_lost = |turn: &LockTurn| readers.is_some() && !turn.is_shared;
         queue.turn = queue.turn.filter(|turn| !is_lost(turn));
         let lapsed = queue.turn.filter(|turn| turn.until <= now);
         if let (Some(_), Some(&first)) = (lapsed, queue.order.first()) {
@@ -150,7 +152,7 @@ impl LockQueues {
                     .is_some_and(|behind| !queue.writers.contains(&behind));
             at = at.filter(|_| is_shared);
             at = earliest([at, is_followed.then_some(NodeTime::ZERO)]);
-            queue.turn = Some(Turn {
+            queue.turn = Some(LockTurn {
                 last,
                 is_shared,
                 until,

@@ -102,8 +102,8 @@ impl Transaction {
     }
 
     /// Looks for what others may not run behind.
-    fn order(&self) -> Order {
-        let mut order = Order::default();
+    fn order(&self) -> ExecutionOrder {
+        let mut order = ExecutionOrder::default();
         if !self.has_node_command {
             return order;
         }
@@ -170,12 +170,12 @@ impl Transaction {
 
 /// Up to which command those run that are executed at their own place.
 #[derive(Clone, Copy, Debug, Default)]
-struct Order {
+struct ExecutionOrder {
     own_until: usize,
     changes_until: usize,
 }
 
-impl Order {
+impl ExecutionOrder {
     /// Whether a command at this index would run behind commands that come after it and see, or change, the same.
     fn is_too_late(self, index: usize, place: Place) -> bool {
         match place {

@@ -1,6 +1,8 @@
 //! The protocol edge: bytes to arguments, replies to bytes. It knows neither commands nor sockets.
 
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod for_tests;
 mod limits;
 mod output;
 mod oversized;

@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use redis_protocol::resp2::types::OwnedFrame;
 
+use super::for_tests::{Outcome, check_reply, read, written};
 use super::{Limits, ProtocolError, Request, RequestParser};
 
 type Requests = Vec<Vec<Vec<u8>>>;
@@ -17,19 +18,12 @@ fn feed<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     limits: Limits,
 ) -> (Requests, Option<ProtocolError>) {
-    let mut parser = RequestParser::new(limits);
-    let mut buffer = Vec::new();
     let mut requests = Vec::new();
-    for piece in pieces {
-        buffer.extend_from_slice(piece);
-        loop {
-            match parser.next_request(&mut buffer) {
-                Ok(Some(request)) => requests.push(to_vec(&request, &buffer)),
-                Ok(None) => break,
-                Err(error) => return (requests, Some(error)),
-            }
+    for outcome in read(pieces, limits) {
+        match outcome {
+            Outcome::Request(words) | Outcome::Oversized(words, _) => requests.push(words),
+            Outcome::Broken(error) => return (requests, Some(error)),
         }
-        buffer.drain(..parser.take_consumed());
     }
     (requests, None)
 }
@@ -40,16 +34,6 @@ fn whole(bytes: &[u8]) -> (Requests, Option<ProtocolError>) {
 
 fn bytewise(bytes: &[u8], limits: Limits) -> (Requests, Option<ProtocolError>) {
     feed(bytes.chunks(1), limits)
-}
-
-fn encode(arguments: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
-    for argument in arguments {
-        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        bytes.extend_from_slice(argument);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
 }
 
 fn oracle(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
@@ -83,7 +67,7 @@ fn arguments_strategy() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #[test]
     fn every_split_point_gives_what_the_oracle_decodes(arguments in arguments_strategy()) {
-        let bytes = encode(&arguments);
+        let bytes = written(&arguments);
         let (decoded, length) = oracle(&bytes).expect("complete");
         prop_assert_eq!((&decoded, length), (&arguments, bytes.len()));
         for split in 0..=bytes.len() {
@@ -103,7 +87,7 @@ proptest! {
         pipeline in prop::collection::vec(arguments_strategy(), 0..6),
         size in 1_usize..40,
     ) {
-        let bytes: Vec<u8> = pipeline.iter().flat_map(|arguments| encode(arguments)).collect();
+        let bytes: Vec<u8> = pipeline.iter().flat_map(|arguments| written(arguments)).collect();
         prop_assert_eq!(whole(&bytes), (pipeline.clone(), None));
         prop_assert_eq!(feed(bytes.chunks(size), LIMITS), (pipeline, None));
     }
@@ -125,12 +109,8 @@ proptest! {
 
     #[test]
     fn every_error_is_one_line(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-        if let Some(error) = whole(&bytes).1 && error != ProtocolError::CrossProtocol {
-            let mut reply = Vec::new();
-            error.write_reply(&mut reply);
-            prop_assert!(reply.is_ascii() && reply.starts_with(b"-ERR Protocol error: "));
-            prop_assert!(reply.ends_with(b"\r\n"));
-            prop_assert_eq!(reply.iter().filter(|byte| matches!(byte, b'\r' | b'\n')).count(), 2);
+        if let Some(error) = whole(&bytes).1 {
+            check_reply(error);
         }
     }
 }
@@ -234,7 +214,7 @@ fn unauthenticated_clients_get_tight_limits() {
         let reply = error_text(bytes, Limits::UNAUTHENTICATED);
         assert_eq!(reply, format!("-ERR Protocol error: {text}\r\n"));
     }
-    let allowed = encode(&vec![vec![b'a'; 512]; 10]);
+    let allowed = written(&vec![vec![b'a'; 512]; 10]);
     assert_eq!(feed([&allowed[..]], Limits::UNAUTHENTICATED).0.len(), 1);
 }
 
@@ -253,13 +233,13 @@ fn a_request_is_bounded_as_a_whole() {
         request_bytes_max: 100,
         ..LIMITS
     };
-    let fitting = encode(&words(&["SET", "k", &"v".repeat(60)]));
+    let fitting = written(&words(&["SET", "k", &"v".repeat(60)]));
     assert_eq!(feed([&fitting[..], &fitting[..]], limits).0.len(), 2);
     let before = Limits {
         is_authenticated: false,
         ..limits
     };
-    let larger = encode(&words(&["SET", "k", &"v".repeat(60), &"w".repeat(60)]));
+    let larger = written(&words(&["SET", "k", &"v".repeat(60), &"w".repeat(60)]));
     assert_eq!(
         error_text(&larger, before),
         "-ERR Protocol error: too big request, see client-query-buffer-limit\r\n"
@@ -293,7 +273,7 @@ fn a_request_that_is_too_large_is_read_to_its_end_and_not_kept() {
         ),
     ] {
         let all = [vec!["PING"], request, vec!["GET", "k"]];
-        let bytes = all.map(|request| encode(&words(&request))).concat();
+        let bytes = all.map(|request| written(&words(&request))).concat();
         for step in [bytes.len(), 1, 7, 64] {
             let (found, kept) = read_in_steps(&bytes, step, why);
             let expected = [words(&["PING"]), words(&left), words(&["GET", "k"])];
@@ -333,11 +313,11 @@ fn a_longer_argument_than_any_ends_the_connection_all_the_same() {
     let (long, longer) = ("v".repeat(5000), "v".repeat(5001));
     for request in [vec!["SET", "k", &longer], vec!["SET", "k", &long, &longer]] {
         assert_eq!(
-            error_text(&encode(&words(&request)), SMALL),
+            error_text(&written(&words(&request)), SMALL),
             "-ERR Protocol error: invalid bulk length\r\n"
         );
     }
-    let posted = encode(&words(&["post", &long]));
+    let posted = written(&words(&["post", &long]));
     assert_eq!(error_text(&posted, SMALL), "", "a browser");
 }
 
@@ -361,10 +341,10 @@ fn browsers_are_refused_without_a_reply() {
         assert_eq!(error_text(line.as_bytes(), LIMITS), "");
     }
     assert_eq!(
-        whole(&encode(&words(&["Post", "/"]))).1,
+        whole(&written(&words(&["Post", "/"]))).1,
         Some(ProtocolError::CrossProtocol)
     );
-    let posts = encode(&words(&["SET", "post", "host:"]));
+    let posts = written(&words(&["SET", "post", "host:"]));
     assert_eq!(whole(&posts).1, None);
 }
 
@@ -380,7 +360,7 @@ fn a_claimed_size_reserves_nothing() {
 #[test]
 fn a_large_request_read_byte_by_byte_costs_linear_work() {
     // Quadratic work would be 10^12 steps here and never end.
-    let bytes = encode(&[b"SET".to_vec(), b"k".to_vec(), vec![b'v'; 1_000_000]]);
+    let bytes = written(&[b"SET".to_vec(), b"k".to_vec(), vec![b'v'; 1_000_000]]);
     assert_eq!(bytewise_in_place(&bytes), 1);
     let line = [vec![b'a'; 60_000], b"\r\n".to_vec()].concat();
     assert_eq!(bytewise_in_place(&line), 1);

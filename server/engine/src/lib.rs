@@ -45,6 +45,8 @@ mod reply;
 pub mod restart;
 mod script;
 mod script_counts;
+#[cfg(any(test, fuzzing))]
+pub mod scripts_for_tests;
 mod serving;
 mod snapshot;
 mod stop;

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 
 use libfuzzer_sys::fuzz_target;
+use quorlock_engine::scripts_for_tests::{KEYS, LITERALS, shown};
 use quorlock_engine::{
     Caller, Command, Effects, Engine, EngineOptions, Flags, LogPosition, Moment, NodeTime,
     Protocol, Reply, ScriptLimits, all_specs,
@@ -154,15 +155,10 @@ impl Outcome {
             effects.journal.len() <= LIMITS.journal_bytes,
             "it logs too much"
         );
-        let statistics = engine.statistics();
-        let deadlines = (effects.longest_deadline, effects.longest_covered);
-        let waits = (effects.depends, effects.uncovered, effects.was_too_large);
-        let counts = (&effects.script_counts, statistics.hits, statistics.misses);
-        let (journal, published) = (&effects.journal, &effects.published);
         Self {
             reply: on_the_wire(reply),
-            effects: format!("{journal:?} {waits:?} {deadlines:?} {counts:?} {published:?}"),
-            journal_bytes: journal.len(),
+            effects: shown(effects, engine),
+            journal_bytes: effects.journal.len(),
         }
     }
 }
@@ -285,39 +281,6 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 }
 
-const LITERALS: &[&str] = &[
-    "'a'",
-    "\"token\"",
-    "'1'",
-    "'30000'",
-    "'NX'",
-    "'XX'",
-    "'PX'",
-    "'GET'",
-    "''",
-    "'it\"s'",
-    "0",
-    "1",
-    "17",
-    "-3",
-    "60001",
-    "9007199254740993",
-    "nil",
-    "true",
-    "false",
-    "ARGV[1]",
-    "ARGV[2]",
-    "ARGV[3]",
-    "ARGV[9]",
-    "KEYS[1]",
-    "KEYS[ 2 ]",
-    "KEYS[3]",
-    "KEYS[4]",
-    "KEYS[5]",
-    "one",
-    "two",
-];
-const KEYS: [&str; 4] = ["text", "number", "hash", "list"];
 const BEFORE: [&str; 6] = [
     "FLUSHALL",
     "SET text token PX 30000",

@@ -9,8 +9,7 @@ use crate::command::{Flags, all_specs};
 use crate::script::limits::ScriptLimits;
 use crate::script::native::parse;
 use crate::script::native::tests::{Both, OF_LIBRARIES};
-
-const KEYS: [&str; 4] = ["text", "number", "hash", "list"];
+use crate::scripts_for_tests::{KEYS, LITERALS};
 
 fn name() -> impl Strategy<Value = String> {
     let spelt = |(name, is_upper): (&str, bool)| match is_upper {
@@ -23,38 +22,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn literal() -> impl Strategy<Value = String> {
-    let literals = [
-        "'a'",
-        "\"token\"",
-        "'1'",
-        "'30000'",
-        "'NX'",
-        "'XX'",
-        "'PX'",
-        "'GET'",
-        "''",
-        "'it\"s'",
-        "0",
-        "1",
-        "17",
-        "-3",
-        "60001",
-        "nil",
-        "true",
-        "false",
-        "ARGV[1]",
-        "ARGV[2]",
-        "ARGV[3]",
-        "ARGV[9]",
-        "KEYS[1]",
-        "KEYS[ 2 ]",
-        "KEYS[3]",
-        "KEYS[4]",
-        "KEYS[5]",
-        "one",
-        "two",
-    ];
-    proptest::sample::select(literals.to_vec()).prop_map(str::to_owned)
+    proptest::sample::select(LITERALS).prop_map(str::to_owned)
 }
 
 fn expression() -> impl Strategy<Value = String> {

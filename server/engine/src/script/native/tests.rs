@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::script::HAS_INTERPRETER;
 use crate::script::limits::ScriptLimits;
 use crate::script::native::parse;
+use crate::scripts_for_tests::shown;
 use crate::time::{Moment, NodeTime, RawTime};
 
 /// Two nodes that are told the same.
@@ -67,15 +68,7 @@ impl Both {
         effects.begin(LogPosition::from_raw(self.position));
         effects.room.bytes = self.room_bytes;
         let reply = on_the_wire(engine.execute(self.now, &self.caller, &command, effects));
-        let statistics = &engine.keyspace.statistics;
-        let shown = (&reply, &effects.journal, effects.depends, effects.uncovered);
-        let others = (
-            effects.longest_deadline,
-            effects.longest_covered,
-            effects.was_too_large,
-        );
-        let counts = (&effects.script_counts, statistics.hits, statistics.misses);
-        let text = format!("{shown:?} {others:?} {counts:?} {:?}", effects.published);
+        let text = format!("{reply:?} {}", shown(effects, engine));
         (reply, text)
     }
 

@@ -308,6 +308,13 @@ impl KeyAccess {
     /// Deletes the key.
     pub const REMOVE: KeyAccess = KeyAccess::RM.with(KeyAccess::DELETES);
 
+    /// Writes a key that is named first, and reads the others.
+    pub const STORE: &'static [KeyAccess] = &[KeyAccess::OVERWRITE, KeyAccess::READ];
+    /// Takes from a key what another one gets.
+    pub const MOVE: &'static [KeyAccess] = &[KeyAccess::TAKE, KeyAccess::ADD];
+    /// Reads a key, and writes another one.
+    pub const COPY: &'static [KeyAccess] = &[KeyAccess::READ, KeyAccess::OVERWRITE];
+
     const fn with(self, other: KeyAccess) -> KeyAccess {
         KeyAccess(self.0 | other.0)
     }

@@ -255,11 +255,7 @@ fn first_bit(bytes: &[u8], bit: bool, first: usize, last: usize) -> Option<usize
 
 const BITOP: Spec = Spec {
     name: "bitop",
-    about: Docs::new(
-        "2.6.0",
-        Categories::BITMAP,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    ),
+    about: Docs::new("2.6.0", Categories::BITMAP, KeyAccess::STORE),
     arity: -4,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::new(2, -1, 1),

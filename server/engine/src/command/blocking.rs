@@ -57,11 +57,7 @@ fn pop(
 
 const BLMOVE: Spec = Spec {
     name: "blmove",
-    about: Docs::new(
-        "6.2.0",
-        Categories::LIST,
-        &[KeyAccess::TAKE, KeyAccess::ADD],
-    ),
+    about: Docs::new("6.2.0", Categories::LIST, KeyAccess::MOVE),
     arity: 6,
     flags: Flags::GROW_KEYS
         .with(Flags::NO_SCRIPT)
@@ -81,11 +77,7 @@ fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const BRPOPLPUSH: Spec = Spec {
     name: "brpoplpush",
-    about: Docs::new(
-        "2.2.0",
-        Categories::LIST,
-        &[KeyAccess::TAKE, KeyAccess::ADD],
-    ),
+    about: Docs::new("2.2.0", Categories::LIST, KeyAccess::MOVE),
     arity: 4,
     summary: "Moves an element from the right end of a list to the left end of another, or waits for one",
     syntax: "source destination timeout:double",

@@ -17,11 +17,7 @@ pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
 
 const LMOVE: Spec = Spec {
     name: "lmove",
-    about: Docs::new(
-        "6.2.0",
-        Categories::LIST,
-        &[KeyAccess::TAKE, KeyAccess::ADD],
-    ),
+    about: Docs::new("6.2.0", Categories::LIST, KeyAccess::MOVE),
     arity: 5,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,
@@ -37,11 +33,7 @@ fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const RPOPLPUSH: Spec = Spec {
     name: "rpoplpush",
-    about: Docs::new(
-        "1.2.0",
-        Categories::LIST,
-        &[KeyAccess::TAKE, KeyAccess::ADD],
-    ),
+    about: Docs::new("1.2.0", Categories::LIST, KeyAccess::MOVE),
     arity: 3,
     summary: "Moves an element from the right end of a list to the left end of another, and returns it",
     syntax: "source destination",

@@ -74,11 +74,7 @@ fn rename(
 
 const COPY: Spec = Spec {
     name: "copy",
-    about: Docs::new(
-        "6.2.0",
-        Categories::KEYSPACE,
-        &[KeyAccess::READ, KeyAccess::OVERWRITE],
-    ),
+    about: Docs::new("6.2.0", Categories::KEYSPACE, KeyAccess::COPY),
     arity: -3,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,

@@ -76,11 +76,7 @@ const SINTERSTORE: Spec = Spec {
 
 const SUNIONSTORE: Spec = Spec {
     name: "sunionstore",
-    about: Docs::new(
-        "1.0.0",
-        Categories::SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    ),
+    about: Docs::new("1.0.0", Categories::SET, KeyAccess::STORE),
     summary: "Writes the members that any of several sets has to another key",
     handler: Handler::Keys(|context, arguments| store(context, arguments, union, "sunionstore")),
     ..SINTERSTORE
@@ -88,11 +84,7 @@ const SUNIONSTORE: Spec = Spec {
 
 const SDIFFSTORE: Spec = Spec {
     name: "sdiffstore",
-    about: Docs::new(
-        "1.0.0",
-        Categories::SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    ),
+    about: Docs::new("1.0.0", Categories::SET, KeyAccess::STORE),
     summary: "Writes the members of the first set that no other one has to another key",
     handler: Handler::Keys(|context, arguments| {
         store(context, arguments, difference, "sdiffstore")

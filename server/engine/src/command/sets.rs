@@ -161,7 +161,7 @@ fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 
 const SMOVE: Spec = Spec {
     name: "smove",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::TAKE, KeyAccess::ADD]),
+    about: Docs::new("1.0.0", Categories::SET, KeyAccess::MOVE),
     arity: 4,
     // The member comes twice in the log, and once in the arguments.
     flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),

@@ -24,11 +24,7 @@ pub(super) const FAMILY: Family = &[&SORT, &SORT_RO];
 
 const SORT: Spec = Spec {
     name: "sort",
-    about: Docs::new(
-        "1.0.0",
-        CATEGORIES,
-        &[KeyAccess::READ, KeyAccess::OVERWRITE],
-    ),
+    about: Docs::new("1.0.0", CATEGORIES, KeyAccess::COPY),
     arity: -2,
     flags: Flags::GROW_KEYS
         .with(Flags::WHOLE_VALUE)

@@ -68,12 +68,7 @@ const ZDIFF: Spec = Spec {
 
 const ZUNIONSTORE: Spec = Spec {
     name: "zunionstore",
-    about: Docs::new(
-        "2.0.0",
-        Categories::SORTED_SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    )
-    .counted_at(2),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
     arity: -4,
     flags: Flags::GROW_KEYS
         .with(Flags::MOVABLE_KEYS)
@@ -89,12 +84,7 @@ const ZUNIONSTORE: Spec = Spec {
 
 const ZINTERSTORE: Spec = Spec {
     name: "zinterstore",
-    about: Docs::new(
-        "2.0.0",
-        Categories::SORTED_SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    )
-    .counted_at(2),
+    about: Docs::new("2.0.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
     summary: "Writes the members that all of several sorted sets have into another key",
     handler: Handler::Keys(|context, arguments| {
         keep(context, arguments, Algebra::Intersection, "zinterstore")
@@ -104,12 +94,7 @@ const ZINTERSTORE: Spec = Spec {
 
 const ZDIFFSTORE: Spec = Spec {
     name: "zdiffstore",
-    about: Docs::new(
-        "6.2.0",
-        Categories::SORTED_SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    )
-    .counted_at(2),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
     summary: "Writes the members of the first sorted set that no other one has into another key",
     syntax: "destination numkeys key [key ...]",
     handler: Handler::Keys(|context, arguments| {

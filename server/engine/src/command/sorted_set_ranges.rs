@@ -222,11 +222,7 @@ fn reply(
 
 const ZRANGESTORE: Spec = Spec {
     name: "zrangestore",
-    about: Docs::new(
-        "6.2.0",
-        Categories::SORTED_SET,
-        &[KeyAccess::OVERWRITE, KeyAccess::READ],
-    ),
+    about: Docs::new("6.2.0", Categories::SORTED_SET, KeyAccess::STORE),
     arity: -5,
     flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
     keys: KeyPositions::TWO,

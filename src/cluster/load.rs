@@ -22,7 +22,7 @@ use crate::exit_code::Failure;
 
 /// Callers at work, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct CallerLoad {
     shared: Rc<Shared>,
     callers: JoinSet<()>,
 }
@@ -85,7 +85,7 @@ impl Holds {
     }
 }
 
-impl Load {
+impl CallerLoad {
     /// So many callers for locks on these nodes, which rest until they are [switched on](LoadSwitch::set). Locks with two holders are
     /// reported there. To be called in a local set.
     ///

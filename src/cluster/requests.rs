@@ -11,16 +11,16 @@ use quorlock_server::show_duration;
 use super::DELAY_MAX;
 use super::control::{Call, ControlReply, ControlRequest};
 use super::member::ClusterMember;
-use super::supervisor::{End, Supervisor, start};
+use super::supervisor::{SupervisionEnd, Supervisor, start};
 use super::view::ProcessState;
 use crate::exit_code::Failure;
 
 impl Supervisor {
     /// Carries out a request and answers it, unless it asks for the cluster's end.
-    pub(super) async fn answer(&mut self, call: Call) -> Option<End> {
+    pub(super) async fn answer(&mut self, call: Call) -> Option<SupervisionEnd> {
         let done = match call.request {
             ControlRequest::Status => Ok(String::new()),
-            ControlRequest::Down => return Some(End::Request(call.answer)),
+            ControlRequest::Down => return Some(SupervisionEnd::Request(call.answer)),
             ControlRequest::Kill { node } => self.kill(node).await,
             ControlRequest::Stop { node } => self.stop(node).await,
             ControlRequest::Pause { node } => self.pause(node),

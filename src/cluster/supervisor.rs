@@ -22,7 +22,7 @@ use super::event::Reporter;
 use super::home::ClusterHome;
 use super::info::{self, ServingState, ServingState::RestartDelay, ServingState::Serving};
 use super::live::{self, LiveSources, Screen};
-use super::load::Load;
+use super::load::CallerLoad;
 use super::member::{ClusterMember, Life, STOP_PATIENCE};
 use super::view::{LocalCluster, ProcessState};
 use super::{banner, ready_file};
@@ -52,7 +52,7 @@ pub(super) struct Supervisor {
     pub(super) reporter: Reporter,
     pub(super) observations: mpsc::Sender<ProcessObservation>,
     conversations: JoinSet<()>,
-    load: Option<Load>,
+    load: Option<CallerLoad>,
 }
 
 /// What a node answered in a life that may be over.
@@ -68,7 +68,7 @@ type Table = JoinHandle<io::Result<()>>;
 
 /// Why the supervisor ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum SupervisionEnd {
     Signal,
     Request(tokio::sync::oneshot::Sender<ControlReply>),
 }
@@ -102,15 +102,15 @@ pub(super) async fn supervise(
     let end = supervisor.watch_over(&mut signals, &mut observed, &listener);
     // Connections to the nodes stay on this thread.
     let end = LocalSet::new().run_until(end).await;
-    let load = supervisor.load.take().map(Load::end);
+    let load = supervisor.load.take().map(CallerLoad::end);
     supervisor.stop_all(&mut signals).await;
     let mut closing_words = supervisor.closing_words();
     if let Some(load) = load {
         closing_words.push_str(&format!("\nThe load: {load}"));
     }
     match end {
-        Ok(End::Signal) => supervisor.reporter.cluster(&closing_words),
-        Ok(End::Request(answer)) => {
+        Ok(SupervisionEnd::Signal) => supervisor.reporter.cluster(&closing_words),
+        Ok(SupervisionEnd::Request(answer)) => {
             let cluster = Box::new(supervisor.view());
             supervisor.reporter.cluster(&closing_words);
             let _caller_went_away = answer.send(ControlReply::Done {
@@ -137,7 +137,7 @@ impl Supervisor {
         signals: &mut KernelSignals,
         observed: &mut mpsc::Receiver<ProcessObservation>,
         listener: &UnixListener,
-    ) -> Result<End, Failure> {
+    ) -> Result<SupervisionEnd, Failure> {
         for member in &mut self.plan.members {
             start(member, &self.observations).await?;
         }
@@ -147,9 +147,9 @@ impl Supervisor {
         let mut load_steps = interval(LOAD_STEP);
         loop {
             tokio::select! {
-                _ = signals.ends.next() => return Ok(End::Signal),
+                _ = signals.ends.next() => return Ok(SupervisionEnd::Signal),
                 ended = end_of(&mut table) => match ended {
-                    Ok(()) => return Ok(End::Signal),
+                    Ok(()) => return Ok(SupervisionEnd::Signal),
                     Err(error) => self.reporter.cluster(format_args!(
                         "the live table has ended ({error}); what happens is printed line by line from here on"
                     )),
@@ -180,7 +180,7 @@ impl Supervisor {
         let (sender, overlaps) = mpsc::unbounded_channel();
         if let Some((callers, nodes)) = self.plan.load.take() {
             let cacert = self.plan.view.cacert.clone();
-            self.load = Some(Load::begin(callers, nodes, cacert, sender)?);
+            self.load = Some(CallerLoad::begin(callers, nodes, cacert, sender)?);
         }
         Ok(overlaps)
     }
@@ -206,7 +206,7 @@ impl Supervisor {
             looks,
             announcements,
             supervisor: Some(calls.clone()),
-            load: self.load.as_ref().map(Load::switch),
+            load: self.load.as_ref().map(CallerLoad::switch),
         };
         Some(spawn_local(live::show(screen, sources)))
     }

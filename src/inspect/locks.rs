@@ -133,13 +133,13 @@ async fn show(
 
 /// How many locks were found, how many of them are held, and how many are on another cluster by the next list.
 #[derive(Default)]
-struct Counts {
+struct LockTotals {
     count: usize,
     held: usize,
     moving: usize,
 }
 
-impl Counts {
+impl LockTotals {
     fn words(&self, clusters: &Clusters, silent: &[(String, String)], all: usize) -> String {
         let Self {
             count,
@@ -187,8 +187,8 @@ async fn print(
     (clusters, list): (&Clusters, &NodeList),
     found: &Found,
     format: Format,
-) -> io::Result<Counts> {
-    let mut counts = Counts::default();
+) -> io::Result<LockTotals> {
+    let mut counts = LockTotals::default();
     let labels: Vec<String> = nodes.labels().into_iter().map(str::to_owned).collect();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let mut rows = Vec::new();

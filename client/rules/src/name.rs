@@ -10,10 +10,10 @@ use bytes::Bytes;
 /// Invariant: several are in ascending order, and each is there once. So whoever names the same ones, in whichever order,
 /// means the same lock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockName(Parts);
+pub struct LockName(NameParts);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Parts {
+enum NameParts {
     One(Bytes),
     /// Two at least, or none.
     Several(Arc<[Bytes]>),
@@ -26,8 +26,8 @@ impl LockName {
         names.sort_unstable();
         names.dedup();
         match <[Bytes; 1]>::try_from(names) {
-            Ok([name]) => Self(Parts::One(name)),
-            Err(names) => Self(Parts::Several(names.into())),
+            Ok([name]) => Self(NameParts::One(name)),
+            Err(names) => Self(NameParts::Several(names.into())),
         }
     }
 
@@ -42,8 +42,8 @@ impl LockName {
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
         match &self.0 {
-            Parts::One(name) => std::slice::from_ref(name),
-            Parts::Several(names) => names,
+            NameParts::One(name) => std::slice::from_ref(name),
+            NameParts::Several(names) => names,
         }
     }
 
@@ -51,8 +51,8 @@ impl LockName {
     #[must_use]
     pub fn single(&self) -> Option<&Bytes> {
         match &self.0 {
-            Parts::One(name) => Some(name),
-            Parts::Several(_) => None,
+            NameParts::One(name) => Some(name),
+            NameParts::Several(_) => None,
         }
     }
 
@@ -89,15 +89,15 @@ impl LockName {
     #[must_use]
     pub fn shown(&self) -> Arc<str> {
         match &self.0 {
-            Parts::One(name) => shown(name),
-            Parts::Several(names) => shown(&names.join(&b", "[..])),
+            NameParts::One(name) => shown(name),
+            NameParts::Several(names) => shown(&names.join(&b", "[..])),
         }
     }
 }
 
 impl<T: Into<Bytes>> From<T> for LockName {
     fn from(name: T) -> Self {
-        Self(Parts::One(name.into()))
+        Self(NameParts::One(name.into()))
     }
 }
 

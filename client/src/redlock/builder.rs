@@ -44,7 +44,7 @@ use quorlock_system_clock::SystemClock;
 #[derive(Clone)]
 #[must_use = "call build()"]
 pub struct RedlockBuilder {
-    nodes: Vec<ListedNode>,
+    nodes: Vec<GivenNode>,
     settings: Settings,
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
@@ -55,7 +55,7 @@ pub struct RedlockBuilder {
 
 /// An entry of the list.
 #[derive(Clone)]
-enum ListedNode {
+enum GivenNode {
     At(String),
     /// The program makes the connections.
     Through(String, Connector),
@@ -86,7 +86,7 @@ impl RedlockBuilder {
     /// An address that cannot be read, or that is listed twice, is an error of [`build`](Self::build), as is every
     /// setting below that cannot work.
     pub fn node(mut self, address: impl Into<String>) -> Self {
-        self.nodes.push(ListedNode::At(address.into()));
+        self.nodes.push(GivenNode::At(address.into()));
         self
     }
 
@@ -97,7 +97,7 @@ impl RedlockBuilder {
         I::Item: Into<String>,
     {
         let addresses = addresses.into_iter().map(Into::into);
-        self.nodes.extend(addresses.map(ListedNode::At));
+        self.nodes.extend(addresses.map(GivenNode::At));
         self
     }
 
@@ -139,7 +139,7 @@ impl RedlockBuilder {
     {
         let connector = Connector::new(connect);
         self.nodes
-            .push(ListedNode::Through(name.to_owned(), connector));
+            .push(GivenNode::Through(name.to_owned(), connector));
         self
     }
 
@@ -308,7 +308,7 @@ impl RedlockBuilder {
     pub fn build(self) -> Result<Redlock, BuildError> {
         let clock = Arc::clone(&self.clock);
         let has_own_thread = self.has_own_thread;
-        let connectors = self.nodes.iter().map(ListedNode::connector).collect();
+        let connectors = self.nodes.iter().map(GivenNode::connector).collect();
         let on_acquired = self.on_acquired.clone();
         let options = self.tls.clone();
         let (addresses, settings) = self.check()?;
@@ -388,7 +388,7 @@ impl RedlockBuilder {
     }
 }
 
-impl ListedNode {
+impl GivenNode {
     fn address(&self) -> Result<NodeAddress, AddressError> {
         match self {
             Self::At(address) => NodeAddress::parse(address),
@@ -407,7 +407,7 @@ impl ListedNode {
 /// Without the passwords in the addresses, also in those that cannot be read.
 impl fmt::Debug for RedlockBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |node: &ListedNode| match node.address() {
+        let shown = |node: &GivenNode| match node.address() {
             Ok(address) => address.to_string(),
             Err(error) => error.address,
         };

@@ -29,9 +29,9 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::connector::Connector;
 use super::dial::{Addresses, dial};
 use super::dropped::Dropped;
-use super::handle::{Acquired, Command, LeaseState, ReplyTo};
+use super::handle::{Acquired, ClientCommand, LeaseState, ReplyTo};
 use super::log::Log;
-use super::socket::Socket;
+use super::socket::ClientSocket;
 use super::stream::Stream;
 use super::tls::Tls;
 
@@ -60,14 +60,14 @@ pub(super) struct Arrival {
     pub(super) tls: Option<Tls>,
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) commands: mpsc::UnboundedReceiver<ClientCommand>,
     pub(super) dropped: Arc<Dropped>,
 }
 
 pub(super) struct ClientIo {
     client: Client,
     clock: Arc<dyn Clock>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<ClientCommand>,
     dropped: Arc<Dropped>,
     nodes: Vec<NodeAddress>,
     connectors: Vec<Option<Connector>>,
@@ -77,7 +77,7 @@ pub(super) struct ClientIo {
     connect_deadline: Duration,
     dialled: mpsc::UnboundedReceiver<Dialled>,
     dialling: mpsc::UnboundedSender<Dialled>,
-    sockets: Vec<Socket>,
+    sockets: Vec<ClientSocket>,
     replies: HashMap<OperationId, ReplyTo>,
     leases: HashMap<OperationId, watch::Sender<LeaseState>>,
     actions: Vec<Action>,
@@ -199,7 +199,7 @@ impl ClientIo {
                 Poll::Pending => return Commands::NoneNow,
             };
             let event = match command {
-                Command::Call(operation, call, reply) => {
+                ClientCommand::Call(operation, call, reply) => {
                     match &call {
                         Call::Detach { held } => drop(self.leases.remove(held)),
                         Call::ListenTo { .. } => {}
@@ -207,7 +207,7 @@ impl ClientIo {
                     }
                     Event::Call(operation, call)
                 }
-                Command::Gone(operation) => {
+                ClientCommand::Gone(operation) => {
                     self.replies.remove(&operation);
                     Event::Gone(operation)
                 }
@@ -413,7 +413,7 @@ impl ClientIo {
             let _ended = done.send(Dialled { id, result });
         });
         self.sockets
-            .push(Socket::dialling(id, task.abort_handle(), addresses));
+            .push(ClientSocket::dialling(id, task.abort_handle(), addresses));
     }
 
     /// Tells a caller; one that has stopped waiting needs no answer.

@@ -25,7 +25,7 @@ use super::process::Process;
 /// What the thread is told.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are calls")]
-pub(crate) enum Command {
+pub(crate) enum ClientCommand {
     Call(OperationId, Call, ReplyTo),
     /// Nobody is interested any more.
     Gone(OperationId),
@@ -113,7 +113,7 @@ pub(crate) struct Handle {
 struct ThreadLink {
     process: Process,
     /// Until the last handle is dropped.
-    commands: Option<mpsc::UnboundedSender<Command>>,
+    commands: Option<mpsc::UnboundedSender<ClientCommand>>,
     calls: AtomicU64,
     dropped: Arc<Dropped>,
 }
@@ -127,13 +127,16 @@ pub(crate) struct Pending {
 }
 
 impl Handle {
-    pub(super) fn new(commands: mpsc::UnboundedSender<Command>, dropped: Arc<Dropped>) -> Self {
+    pub(super) fn new(
+        commands: mpsc::UnboundedSender<ClientCommand>,
+        dropped: Arc<Dropped>,
+    ) -> Self {
         Self::of_process(Process::current(), commands, dropped)
     }
 
     fn of_process(
         process: Process,
-        commands: mpsc::UnboundedSender<Command>,
+        commands: mpsc::UnboundedSender<ClientCommand>,
         dropped: Arc<Dropped>,
     ) -> Self {
         Self {
@@ -148,7 +151,7 @@ impl Handle {
 
     /// A client whose thread stayed behind in another process.
     #[cfg(test)]
-    pub(crate) fn forked() -> (Self, mpsc::UnboundedReceiver<Command>) {
+    pub(crate) fn forked() -> (Self, mpsc::UnboundedReceiver<ClientCommand>) {
         let (commands, unread) = mpsc::unbounded_channel();
         let dropped = Arc::new(Dropped::default());
         let handle = Self::of_process(Process::parent(), commands, dropped);
@@ -164,7 +167,7 @@ impl Handle {
     pub(crate) fn call(&self, call: Call, reply: ReplyTo) -> Pending {
         let number = self.link.calls.fetch_add(1, Ordering::Relaxed);
         let operation = OperationId(number);
-        self.link.send(Command::Call(operation, call, reply));
+        self.link.send(ClientCommand::Call(operation, call, reply));
         Pending {
             handle: self.clone(),
             operation,
@@ -190,12 +193,12 @@ impl Handle {
             return;
         }
         self.link.dropped.add(operation);
-        self.link.send(Command::Gone(operation));
+        self.link.send(ClientCommand::Gone(operation));
     }
 }
 
 impl ThreadLink {
-    fn send(&self, command: Command) {
+    fn send(&self, command: ClientCommand) {
         if let Some(commands) = &self.commands
             && self.process.is_current()
         {

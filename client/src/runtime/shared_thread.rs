@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::client_io::Arrival;
 use super::process::Process;
-use super::thread::{self, Clients};
+use super::thread::{self, RunningClients};
 
 /// The shared thread of one process.
 struct OfProcess {
@@ -56,7 +56,7 @@ impl OfProcess {
         found
     }
 
-    async fn run(&self, mut clients: Clients) {
+    async fn run(&self, mut clients: RunningClients) {
         loop {
             clients.run().await;
             let mut arriving = self.arriving();

@@ -16,7 +16,7 @@ use super::stream::Stream;
 use super::tcp::Addresses;
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ClientSocket {
     pub(super) id: ConnectionId,
     state: State,
     writing: Vec<u8>,
@@ -42,7 +42,7 @@ enum State {
     Connected(Stream),
 }
 
-impl Socket {
+impl ClientSocket {
     pub(super) fn dialling(id: ConnectionId, dialling: AbortHandle, addresses: Addresses) -> Self {
         Self {
             id,
@@ -140,7 +140,7 @@ impl Socket {
 
 const MILLIS_MAX: u32 = i32::MAX as u32;
 
-impl Drop for Socket {
+impl Drop for ClientSocket {
     fn drop(&mut self) {
         if let State::Dialling(dialling) = &self.state {
             dialling.abort();
@@ -165,7 +165,7 @@ mod tests {
     const DEADLINE: Duration = Duration::from_secs(1);
 
     /// Whether another address of the name is tried first after a connection on which this happened.
-    async fn is_avoided(happens: impl AsyncFnOnce(Socket, TcpStream)) -> bool {
+    async fn is_avoided(happens: impl AsyncFnOnce(ClientSocket, TcpStream)) -> bool {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
@@ -173,14 +173,14 @@ mod tests {
         let addresses = Addresses::default();
         let id = ConnectionId { node: 0, number: 1 };
         let dialling = tokio::spawn(async {}).abort_handle();
-        let mut socket = Socket::dialling(id, dialling, addresses.clone());
+        let mut socket = ClientSocket::dialling(id, dialling, addresses.clone());
         socket.connected(Stream::Tcp(stream), DEADLINE);
         happens(socket, other_end).await;
         let other = ([127, 0, 0, 2], 7001).into();
         addresses.in_order(vec![address, other])[0] == other
     }
 
-    async fn read(socket: &mut Socket) -> usize {
+    async fn read(socket: &mut ClientSocket) -> usize {
         let mut buffer = [0; 16];
         let read = std::future::poll_fn(|context| socket.poll_read(context, &mut buffer));
         read.await.unwrap()

@@ -21,7 +21,7 @@ use tokio::task::{LocalSet, unconstrained};
 use super::client_io::{Arrival, ClientIo, Equipment};
 
 /// A thread's clients, until the last of them has ended.
-pub(super) struct Clients {
+pub(super) struct RunningClients {
     arrivals: mpsc::UnboundedReceiver<Arrival>,
     running: HashMap<u64, Running>,
     /// How many clients have arrived so far.
@@ -48,7 +48,7 @@ struct WakeClient {
     waking: mpsc::UnboundedSender<u64>,
 }
 
-impl Clients {
+impl RunningClients {
     fn new(arrivals: mpsc::UnboundedReceiver<Arrival>) -> Self {
         let (waking, woken) = mpsc::unbounded_channel();
         Self {
@@ -175,7 +175,7 @@ impl Drop for Idle {
 /// Starts a thread that does this with its first client, and with those that arrive later.
 pub(super) fn start<W>(first: Arrival, work: W) -> io::Result<mpsc::UnboundedSender<Arrival>>
 where
-    W: AsyncFnOnce(Clients) + Send + 'static,
+    W: AsyncFnOnce(RunningClients) + Send + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         // All that have something: who is told that its time is over has seen what had come by then.
@@ -188,7 +188,7 @@ where
     let runtime = Idle(Some(runtime));
     thread.spawn(move || {
         let runtime = runtime.started();
-        LocalSet::new().block_on(&runtime, work(Clients::new(arrivals)));
+        LocalSet::new().block_on(&runtime, work(RunningClients::new(arrivals)));
     })?;
     Ok(arriving)
 }

@@ -30,13 +30,13 @@ use crate::event_loop::message::Message;
 pub use crate::event_loop::pipe::Observer;
 use crate::event_loop::pipe::Pipe;
 pub use crate::simulation::setup::{Setup, init};
-use crate::simulation::worker::Worker;
+use crate::simulation::worker::SimulatedWorker;
 use crate::start::{Begun, StartError, StopMark};
 
 /// A node that does nothing on its own.
 pub struct Node {
     node: Arc<NodeState>,
-    workers: Vec<Worker>,
+    workers: Vec<SimulatedWorker>,
     /// All clients that ever connected, and the worker of each.
     clients: Vec<(usize, Pipe)>,
     /// The client that [`Node::execute`] speaks for.
@@ -73,7 +73,7 @@ impl Node {
             preparer,
             log_events,
         } = setup.begin(disk, clock)?;
-        let worker = |number| Worker::new(Arc::clone(&node), number);
+        let worker = |number| SimulatedWorker::new(Arc::clone(&node), number);
         Ok(Node {
             workers: (0..workers).map(worker).collect(),
             clients: Vec::new(),

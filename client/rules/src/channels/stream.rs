@@ -50,7 +50,7 @@ enum State {
     Idle,
     /// It is being made, and has to stand by then.
     Opening(Open, ClientInstant),
-    LoggingIn(Open, Login),
+    LoggingIn(Open, StreamLogin),
     Ready(Open, ReadyStream),
     Resting(ClientInstant),
 }
@@ -63,7 +63,7 @@ struct Open {
 }
 
 #[derive(Debug)]
-struct Login {
+struct StreamLogin {
     deadline: ClientInstant,
     awaited: VecDeque<Asked>,
     /// Who the node is, as far as it is known.
@@ -206,7 +206,7 @@ impl Stream {
         ask(Asked::May, &[b"CLIENT", b"SETNAME", name]);
         ask(Asked::Info, &[b"INFO", b"server"]);
         let by_address = self.votes_by == VotesBy::Address;
-        let login = Login {
+        let login = StreamLogin {
             deadline: now.after(self.deadline_max),
             awaited,
             id: by_address.then(|| Arc::from(format!("address {peer}"))),
@@ -406,7 +406,7 @@ impl ReadyStream {
     }
 }
 
-impl Login {
+impl StreamLogin {
     fn take(&mut self, address: &NodeAddress, reply: OwnedFrame) -> Result<(), Cause> {
         let reply = match reply {
             OwnedFrame::Error(text) => {

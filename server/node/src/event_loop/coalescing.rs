@@ -107,15 +107,15 @@ mod tests {
     use super::*;
 
     /// Serves these connections one after the other, with so much time from one to the next.
-    struct Load {
+    struct SteadyLoad {
         connections: Vec<LastIteration>,
         next: usize,
         now: RawTime,
     }
 
-    impl Load {
-        fn of(count: usize) -> Load {
-            Load {
+    impl SteadyLoad {
+        fn of(count: usize) -> SteadyLoad {
+            SteadyLoad {
                 connections: vec![LastIteration::default(); count],
                 next: 0,
                 now: RawTime::from_nanos(1_000_000_000),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn many_connections_at_a_quick_pace_let_a_worker_sleep() {
-        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(32));
+        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(32));
         assert!(!coalescing.is_worthwhile(), "nobody has come yet");
         load.run(&mut coalescing, 31, 1_000);
         assert!(!coalescing.is_worthwhile(), "too few have come");
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn few_connections_never_do_however_busy() {
-        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(31));
+        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(31));
         for _ in 0..1000 {
             load.run(&mut coalescing, 7, 1_000);
             assert!(!coalescing.is_worthwhile());
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn one_that_comes_back_all_the_time_is_not_kept_waiting_by_many() {
-        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(100));
+        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(100));
         let mut busy = LastIteration::default();
         for _ in 0..100 {
             coalescing.note(&mut busy);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_slow_pace_does_not() {
-        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(100));
+        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(100));
         load.run(&mut coalescing, 96, QUICK_NS);
         assert!(coalescing.is_worthwhile());
         load.run(&mut coalescing, 64, QUICK_NS + 1);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// How often the pace is measured before the next sleep.
-    fn measurements(coalescing: &mut WakeUpCoalescing, load: &mut Load) -> u32 {
+    fn measurements(coalescing: &mut WakeUpCoalescing, load: &mut SteadyLoad) -> u32 {
         let mut count = 0;
         while !coalescing.is_worthwhile() {
             load.run(coalescing, THRESHOLD, 1_000);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn who_is_kept_waiting_by_each_sleep_is_so_ever_more_rarely() {
-        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(64));
+        let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(64));
         load.run(&mut coalescing, 96, 1_000);
         for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
             coalescing.note_sleep(64);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn four_sleeps_that_go_well_make_up_for_a_failure_and_three_do_not() {
         for (well, expected) in [(4, 1), (3, 32)] {
-            let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(64));
+            let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(64));
             load.run(&mut coalescing, 96, 1_000);
             let mut last = 0;
             for _ in 0..100 {
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_sleep_that_brings_too_little_or_too_much_is_the_last_until_the_pace_is_measured() {
         for (brought, is_worth_it) in [(0, false), (2, false), (3, true), (16, true), (17, false)] {
-            let (mut coalescing, mut load) = (WakeUpCoalescing::default(), Load::of(100));
+            let (mut coalescing, mut load) = (WakeUpCoalescing::default(), SteadyLoad::of(100));
             load.run(&mut coalescing, 96, 1_000);
             coalescing.note_sleep(brought);
             load.run(&mut coalescing, 31, 1_000);

@@ -11,22 +11,22 @@ use crate::event_loop::message::{Mailbox, Message};
 use crate::event_loop::pipe::{Pipe, PipeStream};
 
 /// One event loop, its connections, and what it was told and has asked for.
-pub(crate) struct Worker {
+pub(crate) struct SimulatedWorker {
     node: Arc<NodeState>,
     number: usize,
     event_loop: EventLoop<PipeStream>,
-    inbox: Inbox,
+    inbox: WorkerInbox,
     /// By slot.
     pipes: BTreeMap<usize, Pipe>,
 }
 
-impl Worker {
-    pub(crate) fn new(node: Arc<NodeState>, number: usize) -> Worker {
-        let inbox = Inbox::default();
+impl SimulatedWorker {
+    pub(crate) fn new(node: Arc<NodeState>, number: usize) -> SimulatedWorker {
+        let inbox = WorkerInbox::default();
         let sender = inbox.clone();
         let wake = move || sender.send_message(Message::Published);
         node.deliveries.wake_with(number, Box::new(wake));
-        Worker {
+        SimulatedWorker {
             event_loop: EventLoop::new(Arc::clone(&node), number),
             node,
             number,
@@ -82,9 +82,9 @@ impl Worker {
 
 /// What a real worker's inbox holds.
 #[derive(Clone, Default)]
-struct Inbox(Arc<Mutex<VecDeque<Message>>>);
+struct WorkerInbox(Arc<Mutex<VecDeque<Message>>>);
 
-impl Inbox {
+impl WorkerInbox {
     fn take(&self) -> Option<Message> {
         self.messages().pop_front()
     }
@@ -94,7 +94,7 @@ impl Inbox {
     }
 }
 
-impl Mailbox for Inbox {
+impl Mailbox for WorkerInbox {
     fn send_message(&self, message: Message) {
         self.messages().push_back(message);
     }

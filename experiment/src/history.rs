@@ -136,14 +136,6 @@ impl TrialHistory {
         records.push(TrialRecord { at_ns, who, what });
     }
 
-    /// All of it, in the order of time.
-    pub fn into_records(self) -> Vec<TrialRecord> {
-        let records = self.records.into_inner();
-        let mut records = records.unwrap_or_else(PoisonError::into_inner);
-        records.sort_by_key(|record| record.at_ns);
-        records
-    }
-
     /// What is there so far, in the order of time.
     pub fn records(&self) -> Vec<TrialRecord> {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use crate::cell::Cell;
 use crate::history::TrialRecord;
 use crate::plan::Plan;
 pub use crate::step_log::ResultsError;
-use crate::step_log::{StepLog, at, compact, read_json, read_lines, replace};
+use crate::step_log::{StepLog, at, compact, read_json, replace};
 use crate::trial::Trial;
 
 /// The directory of a run that goes on.
@@ -180,14 +180,6 @@ pub fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), ResultsEr
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
     replace(&path, bytes)
-}
-
-/// The trials of a run.
-///
-/// # Errors
-/// If they cannot be read, or a line in the middle is damaged.
-pub fn read_trials(directory: &Path) -> Result<Vec<Trial>, ResultsError> {
-    read_lines(&directory.join(TRIALS))
 }
 
 /// The records of these trials, of each by its number, in the order of time.

@@ -109,7 +109,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultsEr
 }
 
 /// What a file holds line by line. A last line that was cut off while it was written is left out.
-pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ResultsError> {
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, ResultsError> {
     let text = fs::read_to_string(path).map_err(at(path))?;
     let lines: Vec<&str> = text.lines().collect();
     let mut values = Vec::new();

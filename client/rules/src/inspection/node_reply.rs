@@ -54,12 +54,6 @@ impl NodeReply {
         Some(&pair[1]).filter(|value| **value != Self::Nil)
     }
 
-    /// Whether the node does not know the command. Quorlock says so as Redis does.
-    #[must_use]
-    pub fn is_unknown_command(&self) -> bool {
-        matches!(self, Self::Error(text) if text.starts_with("ERR unknown command"))
-    }
-
     /// Why it is not what was asked for.
     #[must_use]
     pub fn refusal(&self) -> String {

@@ -4,6 +4,7 @@
 //! a few numbers under the engine's lock, once per scrape. It shows counts and states, never the
 //! name of a key, a token or a password. Every connection is bounded in number, time and bytes.
 
+mod endpoint;
 mod exposition;
 pub(crate) mod listener;
 mod locks;
@@ -11,84 +12,25 @@ mod page;
 mod state;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::runtime::Builder;
-use tokio::task::JoinSet;
-
-use crate::config::Config;
-use crate::runtime::listener::{BindError, bind_all};
-use crate::tls::Acceptor;
 use quorlock_node::core::state::NodeState;
-use quorlock_node::start::StartError;
 
-/// Binds what `metrics-bind` and `metrics-port` name; nothing where there is no port.
-///
-/// # Errors
-/// When an address that must exist cannot be listened on.
-pub(crate) fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, StartError> {
-    let Some(port) = config.metrics_port else {
-        return Ok(Vec::new());
-    };
-    bind_all(&config.metrics_bind, port, BACKLOG)
-        .map_err(|BindError { address, source }| StartError::BindMetrics { address, source })
-}
+pub(crate) use endpoint::Endpoint;
 
-/// Serves until the node has stopped, on a thread of its own; over TLS where there is what begins it.
-///
-/// # Errors
-/// When the system has no thread to give.
-pub(crate) fn spawn(
-    listeners: Vec<std::net::TcpListener>,
-    tls: Option<Arc<Acceptor>>,
-    node: Arc<NodeState>,
-) -> std::io::Result<JoinHandle<()>> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new()
-        .name("quorlock-http".to_owned())
-        .spawn(move || {
-            runtime.block_on(async {
-                let mut serving = serve(listeners, tls, &node);
-                // Nobody's reply waits here: what is under way when the node stops is cut off.
-                node.signals.stopped.wait().await;
-                serving.abort_all();
-            });
-        })
-}
-
-fn serve(
-    listeners: Vec<std::net::TcpListener>,
-    tls: Option<Arc<Acceptor>>,
-    node: &Arc<NodeState>,
-) -> JoinSet<()> {
-    let router = Router::new()
+/// What is served on each of its addresses.
+fn router(node: &Arc<NodeState>) -> Router {
+    Router::new()
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
         .route("/healthz", get(healthy))
         .fallback(nowhere)
         .method_not_allowed_fallback(only_reading)
-        .with_state(Arc::clone(node));
-    let places = listener::ConnectionSlots::new(CONNECTIONS_MAX);
-    let mut serving = JoinSet::new();
-    for listener in listeners {
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => {
-                serving.spawn(listener::serve(
-                    listener,
-                    Arc::clone(&places),
-                    tls.clone(),
-                    router.clone(),
-                ));
-            }
-            Err(error) => tracing::warn!("the metrics endpoint cannot serve: {error}"),
-        }
-    }
-    serving
+        .with_state(Arc::clone(node))
 }
 
 async fn metrics(State(node): State<Arc<NodeState>>) -> Response {
@@ -162,7 +104,3 @@ fn answer(status: StatusCode, content_type: &'static str, text: String) -> Respo
     ];
     (status, headers, text).into_response()
 }
-
-/// Connections at a time; further ones wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 16;
-const BACKLOG: u32 = 64;

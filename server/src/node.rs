@@ -90,9 +90,9 @@ impl Node {
         self.socket.clone()
     }
 
-    /// Where it serves `/metrics`, `/readyz` and `/healthz`; `None` without `metrics-port`.
+    /// Where it serves `/metrics`, `/readyz` and `/healthz` now; `None` without `metrics-port`.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.node.facts.metrics_address
+        self.node.metrics.as_ref()?.address()
     }
 
     /// A URL that clients and [`quorlock run`](https://docs.rs/quorlock) take: `redis://ADDRESS:PORT`, or `unix:///PATH`

@@ -41,6 +41,7 @@ pub mod maintenance;
 #[cfg(test)]
 mod maintenance_tests;
 pub(crate) mod maintenance_work;
+pub mod metrics_endpoint;
 pub(crate) mod monitors;
 pub mod next_commit;
 pub(crate) mod outbox;

@@ -13,7 +13,6 @@ mod relocation;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quorlock_engine::control::{Ceiling, Start};
@@ -26,6 +25,7 @@ use crate::config::{AppendFsync, Config, Files, FirstStart};
 use crate::core::certificates::CertificateSource;
 use crate::core::log_queue::LogEvents;
 use crate::core::maintenance::Maintenance;
+use crate::core::metrics_endpoint::MetricsEndpoint;
 use crate::core::process::{LogFilter, Process};
 use crate::core::report::StartReport;
 use crate::core::settings::durability;
@@ -68,6 +68,8 @@ pub struct StartPlan {
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
     pub certificates: Option<Arc<dyn CertificateSource>>,
+    /// Where the metrics are read, where the node has sockets.
+    pub metrics: Option<Arc<dyn MetricsEndpoint>>,
     /// What `loglevel` is set by, where the node may.
     pub log_filter: Option<LogFilter>,
 }
@@ -80,16 +82,11 @@ pub(crate) type Random = Arc<dyn Fn(&mut [u8]) -> Result<(), StartError> + Send 
 pub struct ListenInfo {
     /// The first port it listens on; 0 where there is none.
     pub port: u16,
-    /// Where the metrics are, if anywhere.
-    pub metrics: Option<SocketAddr>,
 }
 
 impl ListenInfo {
     /// Of a node without sockets.
-    pub(crate) const NOWHERE: Self = Self {
-        port: 0,
-        metrics: None,
-    };
+    pub(crate) const NOWHERE: Self = Self { port: 0 };
 }
 
 /// A node whose START is on record: what its threads, or a simulation, go on with.

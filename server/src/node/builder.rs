@@ -205,6 +205,7 @@ impl NodeBuilder {
             cores: cores(),
             upstream: self.upstream,
             certificates: None,
+            metrics: None,
             log_filter: self.log_filter,
         };
         Ok((plan, self.opened, hold))

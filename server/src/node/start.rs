@@ -10,7 +10,7 @@ use quorlock_node::core::state::NodeState;
 use quorlock_node::start::{Begun, ListenInfo, StartError, StartPlan, begin};
 
 use crate::config::Config;
-use crate::metrics;
+use crate::metrics::Endpoint;
 use crate::node::password;
 use crate::runtime::descriptors::{self, Fit};
 use crate::runtime::listener::{self, BindError};
@@ -27,9 +27,7 @@ pub(crate) struct Started {
     pub(crate) begun: Begun,
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) socket: Option<UnixSocket>,
-    pub(crate) metrics: Vec<TcpListener>,
-    /// What begins TLS there, if it is spoken.
-    pub(crate) metrics_tls: Option<Arc<Acceptor>>,
+    pub(crate) metrics: Arc<Endpoint>,
     /// Where clients speak TLS, if anywhere.
     pub(crate) tls: Option<TlsListeners>,
 }
@@ -89,22 +87,17 @@ pub(crate) fn start(mut plan: StartPlan, opened: Opened) -> Result<Started, Star
     // The files of TLS are read first: without them its ports are not bound.
     let acceptor = Acceptor::new(&plan.config, Arc::clone(&plan.clock))?;
     let tls = bind_tls(&plan.config, acceptor.clone())?;
-    let metrics = metrics::bind(&plan.config)?;
-    let metrics_tls = acceptor.filter(|_| plan.config.has_metrics_with_tls());
-    let any = tls
-        .as_ref()
-        .map(|tls| &tls.acceptor)
-        .or(metrics_tls.as_ref());
-    plan.certificates = any.map(|acceptor| Arc::clone(acceptor) as _);
+    plan.certificates = acceptor.as_ref().map(|it| Arc::clone(it) as _);
+    let metrics = Endpoint::bind(&plan.config, acceptor.filter(|_| plan.config.metrics_tls))?;
+    plan.metrics = Some(Arc::clone(&metrics) as _);
     password::read(&mut plan.config)?;
-    let begun = begin(plan, reach(&listeners, &metrics))?;
+    let begun = begin(plan, reach(&listeners))?;
     tell_of_fewer_clients(&begun.node, wanted, fit);
     Ok(Started {
         begun,
         listeners,
         socket,
         metrics,
-        metrics_tls,
         tls,
     })
 }
@@ -121,11 +114,10 @@ fn tell_of_fewer_clients(node: &NodeState, wanted: usize, fit: Fit) {
     }
 }
 
-fn reach(listeners: &[TcpListener], metrics: &[TcpListener]) -> ListenInfo {
-    let address = |listeners: &[TcpListener]| listeners.first()?.local_addr().ok();
+fn reach(listeners: &[TcpListener]) -> ListenInfo {
+    let first = listeners.first().and_then(|it| it.local_addr().ok());
     ListenInfo {
-        port: address(listeners).map_or(0, |address| address.port()),
-        metrics: address(metrics),
+        port: first.map_or(0, |address| address.port()),
     }
 }
 

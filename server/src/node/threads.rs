@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::metrics::Endpoint;
 use crate::node::Outcome;
 use crate::node::start::{Opened, Started, TlsListeners, start};
 use crate::runtime::descriptors::DescriptorShare;
@@ -23,7 +24,6 @@ use crate::runtime::log_thread;
 use crate::runtime::maintenance_task;
 use crate::runtime::unix_socket::UnixSocket;
 use crate::runtime::worker::Worker;
-use crate::tls::Acceptor;
 use quorlock_node::core::commit::Failure;
 use quorlock_node::core::log_queue::LogEvent;
 use quorlock_node::core::maintenance::Maintenance;
@@ -86,7 +86,6 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         listeners,
         socket,
         metrics,
-        metrics_tls,
         tls,
     } = started;
     let Begun {
@@ -101,12 +100,13 @@ fn run(started: Started, ready: Ready) -> Result<(), Failure> {
         handles: Vec::new(),
         inboxes: Vec::new(),
         in_process: InProcess::new(Arc::clone(&node)),
+        metrics,
     };
     let prepared = runtime().and_then(|runtime| {
         threads
             .handles
             .push(log_thread::spawn(Arc::clone(&node), log_events, preparer)?);
-        threads.spawn_metrics(metrics, metrics_tls)?;
+        threads.metrics.begin(&node)?;
         let ends = threads.spawn_workers(&runtime)?;
         Ok((runtime, ends))
     });
@@ -201,25 +201,10 @@ struct Threads {
     /// The workers'.
     inboxes: Vec<Inbox>,
     in_process: Arc<InProcess>,
+    metrics: Arc<Endpoint>,
 }
 
 impl Threads {
-    /// Serves the metrics, where they are wanted.
-    fn spawn_metrics(
-        &mut self,
-        listeners: Vec<TcpListener>,
-        tls: Option<Arc<Acceptor>>,
-    ) -> std::io::Result<()> {
-        let Some(address) = self.node.facts.metrics_address else {
-            return Ok(());
-        };
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let serving = crate::metrics::spawn(listeners, tls, Arc::clone(&self.node));
-        self.handles.push(serving?);
-        tracing::info!("metrics at {scheme}://{address}/metrics, readiness at /readyz");
-        Ok(())
-    }
-
     /// Starts the workers; each says when it ends.
     fn spawn_workers(&mut self, runtime: &Runtime) -> std::io::Result<Vec<oneshot::Receiver<()>>> {
         let mut ends = Vec::new();
@@ -284,6 +269,7 @@ impl Threads {
         self.node.log_queue.send(LogEvent::Stop);
         let mut ended = Ok(());
         let in_process = self.in_process.end();
+        self.handles.extend(self.metrics.end());
         let handles = self.handles.drain(..).map(JoinHandle::join);
         for joined in std::iter::once(in_process).chain(handles) {
             if joined.is_err() {

@@ -25,6 +25,7 @@ mod log_format;
 mod machine;
 mod metrics;
 mod metrics_floods;
+mod metrics_moves;
 mod metrics_tls;
 mod modes;
 mod notifications;

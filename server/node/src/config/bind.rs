@@ -86,6 +86,12 @@ pub(super) fn parse_all(values: &[String]) -> Result<Vec<Bind>, Problem> {
     }
 }
 
+/// The same, where CONFIG SET gives them all in one argument.
+pub(super) fn parse_words(values: &[String]) -> Result<Vec<Bind>, Problem> {
+    let words = values.iter().flat_map(|value| value.split_whitespace());
+    parse_all(&words.map(str::to_owned).collect::<Vec<_>>())
+}
+
 /// How a `bind` line is shown.
 pub(super) fn show_all(addresses: &[Bind]) -> String {
     addresses
@@ -119,6 +125,8 @@ mod tests {
             assert_eq!(show_all(&parse(text).unwrap()), text);
         }
         assert_eq!(parse("127.0.0.1 -::1").unwrap(), Bind::loopback());
+        let as_one = parse_words(&["127.0.0.1 -::1".to_owned()]);
+        assert_eq!(as_one.unwrap(), Bind::loopback());
         assert_eq!(
             show_all(&parse("0.0.0.0 localhost").unwrap()),
             "* 127.0.0.1"
@@ -139,6 +147,7 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse_all(&[String::new()]).is_err());
+        assert!(parse_words(&[String::new()]).is_err());
         let many = (0..17).map(|n| format!("10.0.0.{n}")).collect::<Vec<_>>();
         assert!(parse_all(&many).is_err());
     }

@@ -18,8 +18,6 @@ const REASONS: &[(&[&str], &str)] = &[
             "unixsocket",
             "unixsocketperm",
             "tcp-backlog",
-            "metrics-port",
-            "metrics-bind",
             "metrics-tls",
         ],
         "a node listens from its start on where clients expect it; change the configuration and restart the node",

@@ -16,7 +16,7 @@ use super::times::{
 };
 use super::value::{
     events, integer, label, lock_patterns, memory, name_of, octal, one, one_of, percent_millionths,
-    show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
+    port_or_off, show_milliseconds, show_percent, show_yes_or_no, text, yes_or_no,
 };
 use super::{Problem, bind, password, scripts, supervision, users};
 
@@ -220,26 +220,22 @@ pub(super) const USED: &[Directive] = &[
         "off",
         "`off`, 0 to 65535",
         "Port of the HTTP endpoint with /metrics, /readyz and /healthz. 0 takes any free port.",
-        |c, v| match one(v)? {
-            word if word.eq_ignore_ascii_case("off") => {
-                c.metrics_port = None;
-                Ok(())
-            }
-            number => integer(number, 0, u16::MAX).map(|port| c.metrics_port = Some(port)),
-        },
+        |c, v| port_or_off(one(v)?).map(|port| c.metrics_port = port),
         |c| {
             c.metrics_port
                 .map_or_else(|| "off".to_owned(), |port| port.to_string())
         },
-    ),
+    )
+    .live(),
     Directive::used(
         "metrics-bind",
         "127.0.0.1 -::1",
         "up to 16 IP addresses, `*`, `::*`",
         "Addresses of that endpoint. It has no password, and shows neither keys nor tokens.",
-        |c, v| bind::parse_all(v).map(|addresses| c.metrics_bind = addresses),
+        |c, v| bind::parse_words(v).map(|addresses| c.metrics_bind = addresses),
         |c| bind::show_all(&c.metrics_bind),
-    ),
+    )
+    .live(),
     Directive::used(
         "metrics-tls",
         "no",

@@ -16,6 +16,14 @@ pub(super) fn one(values: &[String]) -> Result<&str, Problem> {
     }
 }
 
+/// A port, 0 for any free one, or none at all.
+pub(super) fn port_or_off(text: &str) -> Result<Option<u16>, Problem> {
+    if text.eq_ignore_ascii_case("off") {
+        return Ok(None);
+    }
+    integer(text, 0, u16::MAX).map(Some)
+}
+
 /// An integer within bounds, both included.
 pub(super) fn integer<T>(text: &str, min: T, max: T) -> Result<T, Problem>
 where

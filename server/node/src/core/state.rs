@@ -3,7 +3,6 @@
 //!
 //! Sessions, event loops, metrics and a simulation work on this; `start` puts it together.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +22,7 @@ use crate::core::executor::Executor;
 use crate::core::latency::LatencyMonitor;
 use crate::core::log_queue::{LogEvent, LogQueue};
 use crate::core::log_writer::LogWriter;
+use crate::core::metrics_endpoint::MetricsEndpoint;
 use crate::core::monitors::Monitors;
 use crate::core::next_commit::CommitRequest;
 use crate::core::pause::Pause;
@@ -46,6 +46,8 @@ pub struct NodeState {
     pub upstream: Option<Arc<dyn Upstream>>,
     /// The files of TLS, where TLS is spoken.
     pub certificates: Option<Arc<dyn CertificateSource>>,
+    /// Where the metrics are read, where the node has sockets.
+    pub metrics: Option<Arc<dyn MetricsEndpoint>>,
     /// Where CONFIG REWRITE reads and writes, if anywhere.
     pub(crate) files: Option<Arc<dyn Files + Send + Sync>>,
     /// What `loglevel` is set by, where the node may.
@@ -101,8 +103,6 @@ pub struct StartFacts {
     pub report: StartReport,
     /// The first port it listens on; 0 where there is none.
     pub port: u16,
-    /// Where `/metrics` is, if anywhere.
-    pub metrics_address: Option<SocketAddr>,
     /// How many event loops serve sockets.
     pub workers: usize,
     pub(crate) started_raw: RawTime,

@@ -12,14 +12,14 @@ use quorlock_engine::{
 use quorlock_persistence::Position;
 
 use super::{acl, members};
-use crate::config::{Config, NoTtlDurability, Password, RestartDelayReply, Tls, is_of_tls};
-use crate::core::certificates::Installation;
+use crate::config::{Config, NoTtlDurability, Password, RestartDelayReply};
 use crate::core::commit::Failure;
 use crate::core::executor::{Executor, Phase};
 use crate::core::settings::durability;
 use crate::core::state::NodeState;
 use crate::session::Session;
 use crate::session::batch::{Answer, Batch};
+use crate::session::prepared_change::{PreparedChange, is_prepared};
 
 pub(crate) fn config(
     session: &mut Session,
@@ -114,8 +114,8 @@ fn rewrite(batch: &mut Batch<'_>) -> Reply {
 
 fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
     let node = batch.node;
-    let certificates = match certificates(batch, words) {
-        Ok(certificates) => certificates,
+    let prepared = match prepare(batch, words) {
+        Ok(prepared) => prepared,
         Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
     };
     // Under the engine's lock, so that two changes cannot mix.
@@ -132,7 +132,7 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
         Ok(change) => change,
         Err(why) => return Ok(Answer::Reply(Reply::Error(failed("cluster-size", &why)))),
     };
-    if certificates.as_ref().is_some_and(|it| it.tls != after.tls) {
+    if !prepared.is_of(&after) {
         return Ok(Answer::Reply(Reply::Error(CHANGED_MEANWHILE)));
     }
     if let Phase::Stopped(why) = &executor.phase {
@@ -154,9 +154,7 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
         set(after.loglevel);
     }
     node.settings.replace(after);
-    if let Some(certificates) = certificates {
-        (certificates.install)();
-    }
+    prepared.install();
     set_default_password(batch, words, password)?;
     members::carry_out(session, batch, of_members)?;
     if let Some(changes) = &mut batch.changes {
@@ -197,7 +195,7 @@ fn set_default_password(
 pub(super) fn needs_more_than_the_engine(pairs: &[&[u8]]) -> bool {
     pairs.iter().step_by(2).any(|name| {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        is_of_tls(&name) || RECORDED.contains(&&*name)
+        is_prepared(&name) || RECORDED.contains(&&*name)
     })
 }
 
@@ -252,35 +250,17 @@ fn within_what_the_process_has(
     Ok(())
 }
 
-/// Files of TLS that were read, and the directives that named them.
-struct CertificateFiles {
-    tls: Tls,
-    install: Installation,
-}
-
-/// Reads the files of TLS where one of its directives is named, also with the value that it has: they may have been
-/// replaced. This waits for the disk, so the engine is not locked meanwhile.
-fn certificates(
-    batch: &mut Batch<'_>,
-    words: &[&[u8]],
-) -> Result<Option<CertificateFiles>, ErrorReply> {
-    let is_of_tls = |name: &&[u8]| std::str::from_utf8(name).is_ok_and(is_of_tls);
-    let node = batch.node;
-    let (Some(files), Some(name)) = (
-        &node.certificates,
-        words.iter().step_by(2).find(|name| is_of_tls(name)),
-    ) else {
-        return Ok(None);
-    };
+/// Prepares what waits for files or sockets, with the engine released.
+fn prepare(batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<PreparedChange, ErrorReply> {
+    if !PreparedChange::is_needed(words) {
+        return Ok(PreparedChange::default());
+    }
     batch.release();
+    let node = batch.node;
     let before = node.settings.config().clone();
     let after = changed(&before, words)?.after;
-    let name = String::from_utf8_lossy(name);
-    let install = files.read(&after).map_err(|why| failed(&name, &why))?;
-    Ok(Some(CertificateFiles {
-        tls: after.tls,
-        install,
-    }))
+    let prepared = PreparedChange::new(node, &before, &after, words);
+    prepared.map_err(|(name, why)| failed(&name, &why))
 }
 
 /// One line for each directive that has another value now.
@@ -421,7 +401,7 @@ fn failed(name: &str, why: &str) -> ErrorReply {
 }
 
 const CHANGED_MEANWHILE: ErrorReply = ErrorReply::fixed(
-    "ERR CONFIG SET failed - another CONFIG SET has changed the directives of TLS meanwhile; nothing was changed, try again",
+    "ERR CONFIG SET failed - another CONFIG SET has changed the same directives meanwhile; nothing was changed, try again",
 );
 
 /// What is in the log, or is about the clients of other lists of nodes.

@@ -44,6 +44,7 @@ mod node_commands;
 mod oversized;
 mod pending;
 mod place;
+mod prepared_change;
 mod request_keys;
 mod rights;
 #[cfg(test)]

@@ -68,6 +68,7 @@ impl Setup {
             cores: 1,
             upstream: self.upstream.clone(),
             certificates: None,
+            metrics: None,
             log_filter: None,
         }
     }

@@ -69,7 +69,6 @@ pub(super) fn assemble(
         verdict,
         report,
         port: reach.port,
-        metrics_address: reach.metrics,
         workers: workers(plan.config.workers, plan.cores),
         started_raw: plan.clock.raw(),
     };
@@ -86,6 +85,7 @@ pub(super) fn assemble(
         executor: Mutex::new(executor),
         upstream: plan.upstream.clone(),
         certificates: plan.certificates.clone(),
+        metrics: plan.metrics.clone(),
         files: plan.files.clone(),
         log_filter: plan.log_filter.clone(),
         commit,

@@ -3,6 +3,7 @@
 //! Invariant: nothing is sent before what will be done was shown and agreed to, and then only with the token that was shown.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::{IsTerminal as _, stderr, stdin};
 use std::process::ExitCode;
 
@@ -46,9 +47,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         let mut nodes = Nodes::connect_to_some(&arguments.nodes, &list).await?;
         let before = look(&mut nodes, name).await;
         let named = token.as_ref().map(Token::as_bytes);
-        let holder =
+        let token =
             forced::choose(&before, named).map_err(|why| no_choice(name, &before, &nodes, &why))?;
-        let token = holder.token.clone();
+        let token = token.to_vec();
         if !arguments.yes {
             agree(name, &before, &token, &nodes)?;
         }
@@ -124,15 +125,24 @@ fn report(
         .collect();
     let left_lines: String = left.iter().map(|line| format!("\n  {line}")).collect();
     let shown = shown::name(name);
-    let value = json!({ "outcome": "released", "freed": freed, "nodes": all, "unanswered": left });
+    // Of a hash nobody is left, and a string has one holder.
+    let stay = match after.kind {
+        LockKind::Shared => after.holder_count(),
+        LockKind::Hash | LockKind::String => 0,
+    };
+    let value = json!({ "outcome": "released", "freed": freed, "nodes": all, "unanswered": left, "stay": stay });
     let mut value = value.as_object().cloned().unwrap_or_default();
     shown::add_bytes(&mut value, "name", name);
     match outcome {
         Forced::Ended => {
-            let rest = match left.is_empty() {
-                true => String::new(),
-                false => format!("; where it is left it ends by its ttl:{left_lines}"),
+            let mut rest = match stay {
+                0 => String::new(),
+                1 => "; 1 other reader holds it still".to_owned(),
+                _ => format!("; {stay} other readers hold it still"),
             };
+            if !left.is_empty() {
+                let _ = write!(rest, "; where it is left it ends by its ttl:{left_lines}");
+            }
             format.result(
                 format_args!("'{shown}' was released on {freed} of {all} nodes{rest}"),
                 &value,

@@ -36,6 +36,7 @@ mod log_export;
 mod log_file;
 mod log_import;
 mod log_repair;
+mod many_locks;
 mod many_starts;
 mod members;
 mod passwords;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only a token that was shown, or that the operator names, is ended. Who has got the lock since keeps it.
 
-use super::lock_view::{HolderView, LockState, LockView};
+use super::lock_view::{LockState, LockView};
 use super::sight::LockKind;
 use crate::votes::majority;
 
@@ -19,11 +19,11 @@ pub enum NoChoice {
     Several,
 }
 
-/// The holder whose lock is to be ended.
+/// The token under which the lock is to be ended.
 ///
 /// # Errors
-/// When there is none, or more than one could be meant.
-pub fn choose<'v>(view: &'v LockView, token: Option<&[u8]>) -> Result<&'v HolderView, NoChoice> {
+/// When there is no holder, or more than one could be meant.
+pub fn choose<'v>(view: &'v LockView, token: Option<&'v [u8]>) -> Result<&'v [u8], NoChoice> {
     let Some(first) = view.holders.first() else {
         return Err(match view.state {
             LockState::Unknown => NoChoice::Unknown,
@@ -32,16 +32,21 @@ pub fn choose<'v>(view: &'v LockView, token: Option<&[u8]>) -> Result<&'v Holder
     };
     if let Some(token) = token {
         let mut holders = view.holders.iter();
-        return holders
-            .find(|holder| holder.token == token)
-            .ok_or(NoChoice::OtherToken);
+        // A node looks for the token among all readers, also among those whom it does not name.
+        let may_hold = has_unnamed(view) || holders.any(|holder| holder.token == token);
+        return may_hold.then_some(token).ok_or(NoChoice::OtherToken);
     }
     // Who has a majority has the string. A hash ends as a whole, with all who are in it.
     let is_one = match view.kind {
         LockKind::String => view.holders.len() == 1 || view.state == LockState::Held,
         LockKind::Hash | LockKind::Shared => view.holders.len() == 1,
     };
-    is_one.then_some(first).ok_or(NoChoice::Several)
+    is_one.then_some(&*first.token).ok_or(NoChoice::Several)
+}
+
+/// Whether readers hold it whom no node names.
+fn has_unnamed(view: &LockView) -> bool {
+    view.kind == LockKind::Shared && (view.unshown > 0 || view.state == LockState::Unknown)
 }
 
 /// What the end of a lock by force came to.
@@ -60,7 +65,12 @@ pub enum Forced {
 pub fn outcome(token: &[u8], replies: &[Result<bool, String>], after: &LockView) -> Forced {
     let left = after.holders.iter().find(|holder| holder.token == token);
     let silent = after.nodes.saturating_sub(after.answered);
-    let may_have = left.map_or(0, |holder| holder.votes) + silent;
+    // Of a reader whom no node names, a node that has replied keeps nothing.
+    let unheard = match has_unnamed(after) {
+        true => silent.max(replies.iter().filter(|reply| reply.is_err()).count()),
+        false => silent,
+    };
+    let may_have = left.map_or(0, |holder| holder.votes) + unheard;
     if may_have >= majority(after.nodes) {
         return Forced::MayBeHeld;
     }
@@ -74,6 +84,7 @@ pub fn outcome(token: &[u8], replies: &[Result<bool, String>], after: &LockView)
 mod tests {
     use std::time::Duration;
 
+    use super::super::lock_view::HolderView;
     use super::super::sight::About;
     use super::*;
 
@@ -108,8 +119,8 @@ mod tests {
     }
 
     fn chosen(view: &LockView, token: Option<&str>) -> Result<String, NoChoice> {
-        let holder = choose(view, token.map(str::as_bytes))?;
-        Ok(String::from_utf8_lossy(&holder.token).into_owned())
+        let token = choose(view, token.map(str::as_bytes))?;
+        Ok(String::from_utf8_lossy(token).into_owned())
     }
 
     #[test]
@@ -119,6 +130,24 @@ mod tests {
         assert_eq!(chosen(&held, Some("new")).as_deref(), Ok("new"));
         let readers = view(LockKind::Shared, &[("a", 5), ("b", 4)], 5);
         assert_eq!(chosen(&readers, Some("b")).as_deref(), Ok("b"));
+    }
+
+    #[test]
+    fn a_reader_whom_no_node_names_is_ended_where_it_is_named() {
+        let mut readers = view(LockKind::Shared, &[("a", 5), ("b", 5)], 5);
+        assert_eq!(chosen(&readers, Some("z")), Err(NoChoice::OtherToken));
+        readers.unshown = 1;
+        assert_eq!(chosen(&readers, Some("z")).as_deref(), Ok("z"));
+        let judge = |freed: usize, silent: usize| {
+            let mut replies = vec![Ok(true); freed];
+            replies.extend(vec![Err("no answer".to_owned()); silent]);
+            replies.resize(5, Ok(false));
+            outcome(b"z", &replies, &readers)
+        };
+        assert_eq!(judge(5, 0), Forced::Ended);
+        assert_eq!(judge(3, 2), Forced::Ended);
+        assert_eq!(judge(2, 3), Forced::MayBeHeld, "three may keep it");
+        assert_eq!(judge(0, 0), Forced::Gone);
     }
 
     #[test]

@@ -105,7 +105,8 @@ async fn show(
                 true => heading(list),
                 false => "".into(),
             };
-            format!("{heading}{}", counts.words(clusters, &silent, all))
+            let words = counts.words(clusters, &silent, all);
+            format!("{heading}{words}{}", unshown(&found))
         }
         Format::Json => {
             let value = counts.value(clusters, &silent, (all, &found));
@@ -171,13 +172,25 @@ impl LockTotals {
             .map(|(label, why)| json!({ "node": label, "why": why }));
         let mut value = json!({
             "locks": self.count, "held": self.held, "nodes": all, "answered": answered, "complete": !found.is_cut,
-            "silent": silent.collect::<Vec<_>>(),
+            "without_ttl": found.without_ttl, "silent": silent.collect::<Vec<_>>(),
         });
         if clusters.are_changing() {
             value["moving"] = self.moving.into();
         }
         value
     }
+}
+
+/// Says that there are keys which may be locks and are not shown.
+fn unshown(found: &Found) -> String {
+    let count = match found.without_ttl {
+        0 => return String::new(),
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    };
+    format!(
+        "\n  not shown: {count} without a ttl on a node, perhaps locks that no time ends; --all shows them"
+    )
 }
 
 /// Prints what was found, a batch after the other, and counts it.

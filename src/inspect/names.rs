@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) names: BTreeSet<Vec<u8>>,
     /// Whether there are more.
     pub(super) is_cut: bool,
+    /// How many keys without a ttl a node has that may be locks and were not wanted. Those of a Quorlock node are of any name.
+    pub(super) without_ttl: u64,
     bytes: usize,
 }
 
@@ -49,6 +51,11 @@ impl Found {
         self.bytes = bytes;
         self.names.insert(name);
     }
+
+    /// The nodes have mostly the same ones.
+    fn note_without_ttl(&mut self, of_node: u64) {
+        self.without_ttl = self.without_ttl.max(of_node);
+    }
 }
 
 /// Asks all nodes for the names of their locks, page by page. A node that fails is one that does not answer from then on.
@@ -61,6 +68,10 @@ pub(super) async fn find(nodes: &mut Nodes, wanted: &Wanted<'_>) -> Found {
     };
     let pages = nodes.all.iter_mut().map(async |node| {
         let Ok(asked) = &mut node.asked else { return };
+        if !wanted.is_all {
+            let without_ttl = asked.facts.locks_without_ttl.unwrap_or(0);
+            found.borrow_mut().note_without_ttl(without_ttl);
+        }
         if let Err(why) = asked.read_pages(&on_nodes, prefix, &found).await {
             node.asked = Err(why);
         }
@@ -77,6 +88,7 @@ impl AskedNode {
         found: &RefCell<Found>,
     ) -> Result<(), String> {
         let mut cursor = b"0".to_vec();
+        let mut without_ttl = 0;
         let begun = clock::now();
         for _ in 0..PAGES_MAX {
             if clock::now().saturating_sub(begun) > wanted.patience {
@@ -104,9 +116,12 @@ impl AskedNode {
             };
             let mut names: Vec<Vec<u8>> = rows.iter().filter_map(name).collect();
             if !uses_list {
-                names = self.locks_of(names, wanted.is_all).await?;
+                let looked = self.locks_of(names, wanted.is_all).await?;
+                without_ttl += looked.without_ttl;
+                names = looked.names;
             }
             let mut found = found.borrow_mut();
+            found.note_without_ttl(without_ttl);
             for name in names {
                 // A node says only names that it was asked for, unless it says anything.
                 if let Some(said) = name.get(prefix..).filter(|said| !said.is_empty()) {
@@ -126,23 +141,29 @@ impl AskedNode {
     }
 
     /// Those of these keys that can be locks.
-    async fn locks_of(
-        &mut self,
-        names: Vec<Vec<u8>>,
-        is_all: bool,
-    ) -> Result<Vec<Vec<u8>>, String> {
+    async fn locks_of(&mut self, names: Vec<Vec<u8>>, is_all: bool) -> Result<Looked, String> {
         let dialect = self.facts.dialect;
         let questions = names.iter().map(|name| question::look(name, dialect));
         let questions: Vec<_> = questions.collect();
         let replies = self.link.ask(&questions).await?;
-        let is_lock = |reply: &NodeReply| match Sight::read(reply, dialect) {
-            Ok(Sight::Lock(lock)) => is_all || lock.holders.iter().any(|one| one.left.is_some()),
-            _ => false,
-        };
-        let looked = names.into_iter().zip(&replies);
-        let locks = looked.filter(|(_, reply)| is_lock(reply));
-        Ok(locks.map(|(name, _)| name).collect())
+        let mut looked = Looked::default();
+        for (name, reply) in names.into_iter().zip(&replies) {
+            if let Ok(Sight::Lock(lock)) = Sight::read(reply, dialect) {
+                match is_all || lock.holders.iter().any(|one| one.left.is_some()) {
+                    true => looked.names.push(name),
+                    false => looked.without_ttl += 1,
+                }
+            }
+        }
+        Ok(looked)
     }
+}
+
+/// Keys that can be locks, and how many more there are that have no ttl.
+#[derive(Default)]
+struct Looked {
+    names: Vec<Vec<u8>>,
+    without_ttl: u64,
 }
 
 /// Names of 1 MB each are looked at, one after the other, and not all of a million of them are kept.

@@ -134,6 +134,12 @@ fn the_table_shows_no_whole_token_and_names_a_node_that_is_down() {
         table.contains("lock:stuck") && table.contains("no-ttl"),
         "{table}"
     );
+    assert!(!table.contains("not shown"), "{table}");
+    let hidden = shell.succeed(&["locks", "lock:s*"]);
+    assert!(
+        !hidden.contains("lock:stuck") && hidden.contains("not shown: 1 key without a ttl"),
+        "{hidden}"
+    );
 }
 
 #[test]

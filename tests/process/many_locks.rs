@@ -81,6 +81,7 @@ fn ten_thousand_locks_among_many_other_keys_are_all_counted() {
     assert_eq!(counts["locks"], 10_000);
     assert_eq!(counts["held"], 10_000);
     assert_eq!(counts["complete"], true);
+    assert_eq!(counts["without_ttl"], 20_000);
     let some = shell.quorlock(&["locks", "lock:0000*", "--json"]);
     assert_eq!(last(&some)["locks"], 10);
     let cut = shell.quorlock(&["locks", "--all", "--limit", "50", "--json"]);

@@ -71,6 +71,8 @@ pub struct NodeFacts {
     pub log_fails: bool,
     /// How many calls wait in line for a lock.
     pub lock_waiters: Option<u64>,
+    /// How many keys without a ttl it has that may be locks.
+    pub locks_without_ttl: Option<u64>,
 }
 
 impl NodeFacts {
@@ -140,6 +142,7 @@ impl NodeFacts {
             memory_max: number("maxmemory"),
             log_fails: field("aof_last_write_status").is_some_and(|status| status == "err"),
             lock_waiters: number("quorlock_lock_waiters"),
+            locks_without_ttl: number("quorlock_locks_without_ttl"),
         })
     }
 }

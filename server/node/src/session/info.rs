@@ -304,6 +304,7 @@ fn clients(page: &mut InfoText<'_>) {
     let blocked = page.node.statistics.blocked.load(Ordering::Relaxed);
     page.field("blocked_clients", blocked);
     page.field("quorlock_lock_waiters", page.engine.lock_waiters);
+    page.field("quorlock_locks_without_ttl", page.engine.locks_without_ttl);
     page.field("tracking_clients", page.engine.tracked[0]);
     page.field("pubsub_clients", page.engine.listening);
     let [watching, watched] = page.engine.watching;

@@ -37,6 +37,8 @@ pub(super) struct EngineFacts {
     pub(super) waited_for: usize,
     /// How many stand in line for locks.
     pub(super) lock_waiters: usize,
+    /// Keys without a TTL that may be locks by their values.
+    pub(super) locks_without_ttl: u64,
     /// Clients that are told of changes, and keys, items and prefixes of theirs.
     pub(super) tracked: [usize; 4],
     pub(super) script_counts: ScriptCounts,
@@ -79,6 +81,7 @@ impl EngineFacts {
             watching,
             waited_for: executor.engine.waited_for(),
             lock_waiters: executor.engine.lock_waiters(),
+            locks_without_ttl: executor.engine.held_locks().without_ttl,
             tracked,
             script_counts: executor.script_counts().clone(),
         };

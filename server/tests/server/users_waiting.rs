@@ -85,6 +85,27 @@ fn one_whose_user_is_deleted_is_disconnected_and_gets_nothing() {
     });
 }
 
+/// Its worker may close the connection before or behind the end of the transaction: one round shows either.
+#[test]
+fn one_that_may_not_listen_any_more_gets_no_message_of_the_transaction_that_says_so() {
+    with_node(&[("workers", &["2"])], |node, _| {
+        let mut admin = wire(node);
+        let mut other = wire(node);
+        assert_eq!(other.ask("SUBSCRIBE news"), "[subscribe, news, :1]");
+        for round in 0..50 {
+            admin.ask("ACL SETUSER bob reset on >x +@all &news");
+            let mut bob = wire(node);
+            assert_eq!(bob.ask("AUTH bob x"), "+OK");
+            assert_eq!(bob.ask("SUBSCRIBE news"), "[subscribe, news, :1]");
+            let requests = ["ACL SETUSER bob resetchannels", "PUBLISH news secret"];
+            let done = transact(&mut admin, &requests);
+            assert!(done.ends_with(":2]"), "both listened: {done}");
+            assert_eq!(bob.reply(), "<closed>", "round {round}");
+            assert_eq!(other.reply(), "[message, news, secret]");
+        }
+    });
+}
+
 /// Nobody is granted a lock who does not ask for it when its turn has come, and then it is checked. One that may not would waste
 /// its turn, and those behind it would wait for nothing.
 #[test]

@@ -1,8 +1,11 @@
 //! What was published and is not on its way, with what the replies of its publishers wait for: who hears of a change
 //! must not know more than who made it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use quorlock_engine::Engine;
-use quorlock_engine::channels::Published;
+use quorlock_engine::channels::{Published, Receivers, Subscriber};
 
 use crate::core::shared_message::{MESSAGE_BYTES, RECEIVER_COST};
 use crate::core::wait::DurabilityWait;
@@ -49,6 +52,27 @@ impl Outbox {
         }
         self.cost = 0;
         std::mem::take(&mut self.published)
+    }
+
+    /// Takes clients off the lists of those who get the messages of channels: they are disconnected, and may not have them.
+    pub(crate) fn withhold_from(&mut self, clients: &BTreeSet<u64>) {
+        // Messages in a row share their list.
+        let mut last: Option<[Arc<[Subscriber]>; 2]> = None;
+        for (one, _) in &mut self.published {
+            let Receivers::Listeners(listeners) = &mut one.receivers else {
+                continue;
+            };
+            let is_same = |[before, _]: &&[Arc<[Subscriber]>; 2]| Arc::ptr_eq(before, listeners);
+            let stay = match last.as_ref().filter(is_same) {
+                Some([_, stay]) => Arc::clone(stay),
+                None => {
+                    let stays = |listener: &&Subscriber| !clients.contains(&listener.client);
+                    listeners.iter().filter(stays).copied().collect()
+                }
+            };
+            last = Some([Arc::clone(listeners), Arc::clone(&stay)]);
+            *listeners = stay;
+        }
     }
 
     /// How much is here, without what clients are told of prefixes.

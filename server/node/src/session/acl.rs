@@ -3,6 +3,7 @@
 //! A change holds for all requests that are looked at once its reply is sent. Connections of a user that was deleted are
 //! closed before the reply, and so are those that listen to what their user may listen to no more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +97,14 @@ pub(super) fn close_those_who_may_not_stay(
     batch: &mut Batch<'_>,
 ) -> Result<Answer, Failure> {
     let may_not_stay = clients_that_may_not_stay(batch)?;
+    // What the same transaction has published behind the change is not for them, as in Redis.
+    let caller = session.client.id;
+    let others = may_not_stay.iter().map(|client| client.id);
+    let others: BTreeSet<u64> = others.filter(|id| *id != caller).collect();
+    if !others.is_empty() {
+        let (executor, _) = batch.executor()?;
+        executor.withhold_from(&others);
+    }
     let is_caller_closed = close(session, batch, may_not_stay)?.is_caller_closed;
     Ok(match is_caller_closed {
         true => Answer::Last(Reply::Ok),

@@ -1,5 +1,7 @@
 //! What execution leaves behind for others: messages that are to be sent, and what is counted.
 
+use std::collections::BTreeSet;
+
 use quorlock_engine::channels::Published;
 use quorlock_engine::{KeyspaceStatistics, ScriptCounts};
 
@@ -10,6 +12,11 @@ impl Executor {
     /// Takes what was published since the last call.
     pub(crate) fn take_published(&mut self) -> Vec<(Published, DurabilityWait)> {
         self.outbox.take(&mut self.engine)
+    }
+
+    /// Takes these clients off the lists of those who get what was published and is not on its way.
+    pub(crate) fn withhold_from(&mut self, clients: &BTreeSet<u64>) {
+        self.outbox.withhold_from(clients);
     }
 
     /// About what it costs to hand out what was published and is not on its way.

@@ -121,8 +121,30 @@ fn send(name: &OsStr, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc;
 
     use super::*;
+
+    /// Planted: no time limit, and the node waits for a reader that never comes.
+    #[test]
+    fn a_socket_of_systemd_that_nobody_reads_holds_up_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("notify");
+        let _unread = UnixDatagram::bind(&path).unwrap();
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Linux queues 10 datagrams, or as many as an administrator allows.
+            let refused = (0..100_000).find_map(|_| send(path.as_os_str(), "STATUS=on\n").err());
+            done.send(refused).unwrap();
+        });
+        let refused = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(refused.unwrap().kind(), io::ErrorKind::WouldBlock);
+        // One of another kind takes nothing at all.
+        let path = home.path().join("stream");
+        let _other = UnixListener::bind(&path).unwrap();
+        send(path.as_os_str(), "READY=1\n").unwrap_err();
+    }
 
     #[test]
     fn a_pid_file_is_written_through_no_link_and_removed_only_as_the_own() {

@@ -5,8 +5,8 @@
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use quorlock_server::config::Syslog as Settings;
 use tracing::Subscriber;
@@ -14,6 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::log_line::LogLine;
+use crate::clock;
 
 /// Where the daemon of a machine listens.
 pub(super) const SOCKET: &str = "/dev/log";
@@ -35,7 +36,7 @@ where
     let daemon = Daemon {
         socket,
         path: path.to_owned(),
-        is_lost: AtomicBool::new(false),
+        losses: Mutex::default(),
     };
     let line = LogLine::Syslog {
         facility: settings.facility,
@@ -53,22 +54,50 @@ where
 struct Daemon {
     socket: UnixDatagram,
     path: PathBuf,
-    /// Whether the last line was lost: it is said once.
-    is_lost: AtomicBool,
+    losses: Mutex<Losses>,
 }
+
+/// The lines that the daemon has not taken. A daemon that is behind takes one and not the next: that is said at once, and then at
+/// most once a minute, with their number.
+#[derive(Debug, Default)]
+struct Losses {
+    unsaid: u64,
+    said: Option<Duration>,
+}
+
+impl Losses {
+    /// Notes what became of a line. Where it is to be said now: how many were lost since it was said last.
+    fn note(&mut self, is_sent: bool, now: Duration) -> Option<u64> {
+        self.unsaid += u64::from(!is_sent);
+        let is_time = self
+            .said
+            .is_none_or(|said| now.saturating_sub(said) >= SAID_EVERY);
+        if self.unsaid == 0 || !is_time {
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+const SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// Takes a whole line, as `tracing_subscriber` writes it. One that is lost stands in the log all the same.
 impl Write for &Daemon {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let sent = self.socket.send_to(line.trim_ascii_end(), &self.path);
-        let was_lost = self.is_lost.swap(sent.is_err(), Ordering::Relaxed);
-        if let Err(error) = sent
-            && !was_lost
-        {
+        let mut losses = self.losses.lock().expect("none of its holders can panic");
+        let lost = losses.note(sent.is_ok(), clock::now());
+        drop(losses);
+        if let Some(lost) = lost {
             let path = self.path.display();
+            let why = sent.map_or_else(
+                |error| error.to_string(),
+                |_| "it takes them again".to_owned(),
+            );
             writeln!(
                 io::stderr().lock(),
-                "cannot send messages to syslog at {path}: {error}; until it takes them they are in the log alone"
+                "messages that syslog at {path} did not take, and that are in the log alone: {lost} ({why})"
             )?;
         }
         Ok(line.len())
@@ -85,6 +114,20 @@ mod tests {
     use tracing_subscriber::util::SubscriberInitExt;
 
     use super::*;
+
+    #[test]
+    fn a_daemon_that_is_behind_makes_no_flood_of_its_own_and_no_loss_is_left_out() {
+        let mut losses = Losses::default();
+        let mut note = |is_sent, seconds| losses.note(is_sent, Duration::from_secs(seconds));
+        assert_eq!(note(true, 100), None);
+        assert_eq!(note(false, 100), Some(1), "at once");
+        for second in 100..160 {
+            assert_eq!((note(true, second), note(false, second)), (None, None));
+        }
+        assert_eq!(note(true, 160), Some(60), "also where it takes them again");
+        assert_eq!(note(true, 300), None, "there is nothing to say");
+        assert_eq!(note(false, 300), Some(1));
+    }
 
     #[test]
     fn a_daemon_gets_each_message_with_its_priority_and_may_be_away() {

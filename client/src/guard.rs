@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
+use crate::lock_event::{EndNote, OnEvent};
 use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
@@ -44,6 +45,8 @@ use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 /// ```
 #[must_use = "a dropped guard releases its lock"]
 pub struct Guard {
+    /// Where a program is told of the end: dropped before everything else.
+    end_note: Option<EndNote>,
     name: LockName,
     token: Token,
     fence: Option<u64>,
@@ -70,6 +73,7 @@ impl Guard {
     ) -> Self {
         let process = pending.handle().process();
         Self {
+            end_note: None,
             name,
             token: acquired.token,
             fence: acquired.fence,
@@ -80,6 +84,17 @@ impl Guard {
             pending,
             watch: LeaseWatch::new(acquired.lease, clock, process),
         }
+    }
+
+    /// The same, whose end is noted under the name that was asked for.
+    pub(crate) fn noted(mut self, on_event: OnEvent, name: LockName, now: ClientInstant) -> Self {
+        self.end_note = Some(EndNote {
+            on_event,
+            name,
+            acquired: now,
+            watch: self.watch.clone(),
+        });
+        self
     }
 
     /// The lock's name; of a [semaphore](crate::Redlock::semaphore) the name of the permit, under which it is extended and
@@ -299,7 +314,8 @@ impl Guard {
         self.end(true).await
     }
 
-    async fn end(self, waits_for_all: bool) -> Release {
+    async fn end(mut self, waits_for_all: bool) -> Release {
+        drop(self.end_note.take());
         if let Err(reason) = self.pending.handle().process().check() {
             return unasked::release(&self.nodes, &Cause::Invalid(reason));
         }
@@ -397,7 +413,8 @@ impl Guard {
     /// # }
     /// ```
     #[must_use = "its token alone extends and releases the lock"]
-    pub fn into_lease(self) -> Lease {
+    pub fn into_lease(mut self) -> Lease {
+        drop(self.end_note.take());
         let clock = Arc::clone(self.watch.clock());
         let mut valid_until = self.valid_until();
         if self.loss().is_some() {

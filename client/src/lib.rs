@@ -55,6 +55,7 @@ mod lease;
 mod lease_watch;
 mod limits;
 mod lock;
+mod lock_event;
 mod on_wait;
 mod program_name;
 mod redlock;
@@ -70,6 +71,7 @@ pub use guard::Guard;
 pub use lease::Lease;
 pub use lease_watch::LeaseWatch;
 pub use lock::LockRequest;
+pub use lock_event::LockEvent;
 #[doc(hidden)]
 pub use quorlock_client_rules::owner_text;
 #[doc(hidden)]

@@ -416,6 +416,21 @@ impl LockRequest {
     }
 
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
+        let Some(on_event) = self.shared.on_event.clone() else {
+            return self.attempt(renews).await;
+        };
+        let (name, clock) = (self.name.clone(), Arc::clone(&self.shared.clock));
+        let began = clock.now();
+        let outcome = self.attempt(renews).await;
+        let now = clock.now();
+        on_event.note_call(&name, now.since(began), outcome.as_ref().map(|_| ()));
+        outcome.map(|guard| match renews {
+            true => guard.noted(on_event, name, now),
+            false => guard,
+        })
+    }
+
+    async fn attempt(self, renews: bool) -> Result<Guard, AcquireError> {
         self.check(renews)
             .map_err(|reason| AcquireError::Invalid { reason })?;
         let (reply, answer) = oneshot::channel();

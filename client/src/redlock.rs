@@ -435,6 +435,7 @@ mod tests {
             clock: Arc::new(SystemClock),
             nodes,
             on_acquired: None,
+            on_event: None,
         });
         let redlock = blocking::Redlock::from(Redlock { shared });
         let token = Token::fresh();

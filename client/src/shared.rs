@@ -7,6 +7,7 @@ use quorlock_client_rules::settings::Settings;
 use quorlock_clock::Clock;
 
 use crate::guard::Guard;
+use crate::lock_event::OnEvent;
 use crate::runtime::handle::Handle;
 
 #[derive(Debug)]
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     /// The nodes' addresses without passwords.
     pub(crate) nodes: Arc<[Arc<str>]>,
     pub(crate) on_acquired: Option<OnAcquired>,
+    pub(crate) on_event: Option<OnEvent>,
 }
 
 /// What is called with each lock that was acquired, before its caller has it; `true` where the client goes on to renew it.

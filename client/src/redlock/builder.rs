@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Redlock;
 use crate::guard::Guard;
+use crate::lock_event::{LockEvent, OnEvent};
 use crate::program_name;
 use crate::runtime;
 use crate::runtime::connector::Connector;
@@ -49,6 +50,7 @@ pub struct RedlockBuilder {
     clock: Arc<dyn Clock>,
     has_own_thread: bool,
     on_acquired: Option<OnAcquired>,
+    on_event: Option<OnEvent>,
     tls: TlsOptions,
     accepts_failover: bool,
 }
@@ -72,6 +74,7 @@ impl RedlockBuilder {
             clock: Arc::new(SystemClock),
             has_own_thread: false,
             on_acquired: None,
+            on_event: None,
             tls: TlsOptions::default(),
             accepts_failover: false,
         }
@@ -285,6 +288,39 @@ impl RedlockBuilder {
         self
     }
 
+    /// Calls this with what becomes of calls to acquire a lock, and of locks that are held: how long calls wait, how long locks are
+    /// held, and how both end. For a program's metrics; [`Redlock::statistics`] has counts without times. It is called by the task or
+    /// thread that acquires, releases or drops, and must neither block nor panic.
+    ///
+    /// # Example
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> { quorlock_testkit::block_on(example()) }
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use std::sync::Arc;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// use quorlock_client::{LockEvent, Redlock};
+    ///
+    /// let held_us = Arc::new(AtomicU64::new(0));
+    /// let counter = Arc::clone(&held_us);
+    /// let redlock = Redlock::builder().node(node.url()).on_event(move |event| match event {
+    ///     LockEvent::Ended { held, .. } => {
+    ///         counter.fetch_add(held.as_micros() as u64, Ordering::Relaxed);
+    ///     }
+    ///     LockEvent::Failed { error, .. } => println!("no lock: {error}"),
+    ///     _ => {}
+    /// });
+    /// let redlock = redlock.build()?;
+    /// redlock.lock("backup").acquire().await?.release().await;
+    /// assert!(held_us.load(Ordering::Relaxed) > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_event(mut self, call: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(OnEvent::new(call));
+        self
+    }
+
     /// Calls this with each lock that was acquired, before its caller has it, and whether it is renewed: for `quorlock-test`,
     /// which compares what clients believe.
     #[doc(hidden)]
@@ -310,6 +346,7 @@ impl RedlockBuilder {
         let has_own_thread = self.has_own_thread;
         let connectors = self.nodes.iter().map(GivenNode::connector).collect();
         let on_acquired = self.on_acquired.clone();
+        let on_event = self.on_event.clone();
         let options = self.tls.clone();
         let (addresses, settings) = self.check()?;
         let speaks_tls = addresses.iter().any(|address| address.speaks_tls);
@@ -334,6 +371,7 @@ impl RedlockBuilder {
                 clock,
                 nodes,
                 on_acquired,
+                on_event,
             }),
         })
     }

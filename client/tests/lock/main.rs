@@ -10,6 +10,7 @@ mod blocking;
 mod defects;
 mod elections;
 mod ending;
+mod events;
 mod fake_node;
 mod fences;
 mod holding;

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
-use quorlock_testkit::NodeProcess;
+use quorlock_testkit::{NodeProcess, Wire};
 use serde_json::Value;
 
 use crate::locks::five;
@@ -94,6 +94,109 @@ fn nodes(shell: &Shell, directives: [&[&str]; 3]) -> Vec<NodeProcess> {
     };
     directives.into_iter().enumerate().map(node).collect()
 }
+
+const COLUMNS: [&str; 7] = [
+    "node",
+    "id",
+    "round trip",
+    "fsync",
+    "clock",
+    "version",
+    "state",
+];
+
+/// The rows of a table of nodes, cell by cell: columns begin where their headings do.
+fn cells(table: &str, rows: usize) -> Vec<[String; 7]> {
+    let mut lines = table.lines();
+    let headings = lines.next().unwrap();
+    let starts = COLUMNS.map(|name| headings.find(name).unwrap());
+    let row = |line: &str| {
+        std::array::from_fn(|column| {
+            let end = starts.get(column + 1).copied().unwrap_or(line.len());
+            let cell = line.get(starts[column]..end.min(line.len()));
+            cell.unwrap_or_default().trim().to_owned()
+        })
+    };
+    lines.take(rows).map(row).collect()
+}
+
+/// The number of a cell such as `+12 ms`.
+fn number(cell: &str, unit: &str) -> i64 {
+    let number = cell.strip_suffix(unit);
+    let number = number.unwrap_or_else(|| panic!("{cell} is in {unit}"));
+    number.trim().parse().unwrap()
+}
+
+#[test]
+fn each_column_of_status_is_what_its_node_says() {
+    let shell = Shell::in_memory();
+    let modes = ["always", "everysec", "everysec"].map(|mode| ["--appendfsync", mode]);
+    let [first, second, third] = &modes;
+    let mut nodes = nodes(&shell, [first, second, third]);
+    nodes[2].kill();
+    let urls: Vec<String> = nodes.iter().map(NodeProcess::url).collect();
+    let mut waiting = Wire::connect(urls[0].trim_start_matches("redis://"));
+    waiting.ask("SET job holder PX 60000");
+    assert_eq!(waiting.ask("LOCK.WAIT job waiter"), ":1");
+    let list = urls.join(",");
+
+    let status = shell.quorlock(&["status", "--nodes", &list]);
+    assert_eq!(status.code, Some(0), "{}", status.stderr);
+    let rows = cells(&status.stdout, 3);
+    let json = shell
+        .quorlock(&["status", "--json", "--nodes", &list])
+        .json();
+    for (at, mode) in ["always", "everysec"].into_iter().enumerate() {
+        let [node, id, round_trip, fsync, clock, version, state] = &rows[at];
+        let whole_id = nodes[at].info("quorlock_node_id").unwrap();
+        let whole_version = format!("quorlock {}", nodes[at].info("quorlock_version").unwrap());
+        assert_eq!(
+            (node, fsync, state),
+            (&urls[at], &mode.to_owned(), &"serving".to_owned())
+        );
+        let beginning = id.strip_suffix("...").unwrap();
+        assert!(
+            beginning.len() > 4 && whole_id.starts_with(beginning),
+            "{id}: {whole_id}"
+        );
+        assert!(number(round_trip, "us") > 0, "{round_trip}");
+        assert!(
+            number(clock, "ms").abs() < NEAR_MS,
+            "it is the same clock: {clock}"
+        );
+        assert_eq!(*version, whole_version);
+
+        let value = &json["nodes"][at];
+        assert_eq!(value["id"], *whole_id);
+        assert_eq!(value["incarnation"], 1);
+        assert_eq!(value["cluster_size"], 3);
+        assert_eq!(value["version"], *whole_version);
+        assert_eq!(value["fsync"], mode);
+        assert!(value["round_trip_us"].as_u64().unwrap() > 0, "{value}");
+        assert!(
+            value["clock_ahead_ms"].as_i64().unwrap().abs() < NEAR_MS,
+            "{value}"
+        );
+        assert_eq!(value["lock_waiters"], i32::from(at == 0));
+        assert_eq!(value["votes"], true);
+    }
+    let [node, unknown @ .., state] = &rows[2];
+    assert_eq!(*node, urls[2]);
+    assert_eq!(*unknown, ["-"; 5]);
+    assert!(state.contains("cannot be reached"), "{state}");
+    let value = &json["nodes"][2];
+    assert_eq!(
+        (&value["votes"], &value["fsync"]),
+        (&false.into(), &Value::Null)
+    );
+    assert!(
+        value["why"].as_str().unwrap().contains("cannot be reached"),
+        "{value}"
+    );
+}
+
+/// Both clocks are read on one machine, which may be busy in between.
+const NEAR_MS: i64 = 5_000;
 
 fn doctor(shell: &Shell, urls: &[String]) -> (Ended, Vec<Value>) {
     let ended = shell.quorlock(&["doctor", "--json", "--nodes", &urls.join(",")]);

@@ -18,7 +18,7 @@ import tempfile
 from suite import HERE, Judge, node, refuses, replaced
 
 CORE = """type/string type/incr type/hash type/set keyspace multi pubsub pubsubshard protocol querybuf
-    tracking introspection auth info scripting""".split()
+    tracking introspection auth info acl scripting""".split()
 LATE = "scan expire introspection-2 type/list type/list-2 type/list-3 type/zset slowlog latency-monitor".split()
 OWN = ("auth", "info", "pubsubshard", "acl")
 # Lines of the suite's output: what became of a test.

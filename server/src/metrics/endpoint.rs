@@ -232,7 +232,8 @@ struct Prepared {
     kept: Vec<SocketAddr>,
     /// Each with the handle for the thread.
     added: Vec<(TcpListener, TcpListener)>,
-    stopped: Vec<SocketAddr>,
+    /// What stopped listening: its place among the sockets, and its address, which the system may have forgotten by now.
+    stopped: Vec<(usize, SocketAddr)>,
     is_made: bool,
 }
 
@@ -260,13 +261,13 @@ impl Prepared {
 
     fn stop_those_that_go(&mut self, port: u16) {
         let listening = lock(&self.listening);
-        for socket in &listening.sockets {
+        for (place, socket) in listening.sockets.iter().enumerate() {
             if let Ok(address) = socket.local_addr()
                 && address.port() == port
                 && !self.kept.contains(&address)
             {
                 stop_listening(socket);
-                self.stopped.push(address);
+                self.stopped.push((place, address));
             }
         }
     }
@@ -280,6 +281,9 @@ impl Prepared {
             return;
         }
         listening.port = self.port;
+        for (_, address) in self.stopped.drain(..) {
+            listening.send(Change::Close(address));
+        }
         for address in addresses(&listening.sockets) {
             if !self.kept.contains(&address) {
                 listening.send(Change::Close(address));
@@ -316,23 +320,18 @@ impl Drop for Prepared {
         if listening.has_ended {
             return;
         }
-        for address in self.stopped.drain(..) {
-            let place = listening
-                .sockets
-                .iter()
-                .position(|it| it.local_addr().is_ok_and(|it| it == address));
+        // From the last one on, so that their places stay the same.
+        while let Some((place, address)) = self.stopped.pop() {
             listening.send(Change::Close(address));
-            let again = bind_again(address);
-            match (again, place) {
-                (Ok((socket, handle)), Some(place)) => {
+            match bind_again(address) {
+                Ok((socket, handle)) => {
                     listening.sockets[place] = socket;
                     listening.send(Change::Serve(handle));
                 }
-                (Err(error), Some(place)) => {
+                Err(error) => {
                     listening.sockets.remove(place);
                     listening.send(Change::ReportLoss(address, error));
                 }
-                (_, None) => {}
             }
         }
     }

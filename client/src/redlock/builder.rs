@@ -301,18 +301,18 @@ impl RedlockBuilder {
     /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
     /// use quorlock_client::{LockEvent, Redlock};
     ///
-    /// let held_us = Arc::new(AtomicU64::new(0));
-    /// let counter = Arc::clone(&held_us);
+    /// let held_ns = Arc::new(AtomicU64::new(0));
+    /// let counter = Arc::clone(&held_ns);
     /// let redlock = Redlock::builder().node(node.url()).on_event(move |event| match event {
     ///     LockEvent::Ended { held, .. } => {
-    ///         counter.fetch_add(held.as_micros() as u64, Ordering::Relaxed);
+    ///         counter.fetch_add(held.as_nanos() as u64, Ordering::Relaxed);
     ///     }
     ///     LockEvent::Failed { error, .. } => println!("no lock: {error}"),
     ///     _ => {}
     /// });
     /// let redlock = redlock.build()?;
     /// redlock.lock("backup").acquire().await?.release().await;
-    /// assert!(held_us.load(Ordering::Relaxed) > 0);
+    /// assert!(held_ns.load(Ordering::Relaxed) > 0);
     /// # Ok(())
     /// # }
     /// ```

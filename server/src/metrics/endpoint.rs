@@ -53,7 +53,7 @@ struct Server {
 enum Change {
     Serve(TcpListener),
     Close(SocketAddr),
-    /// For the node's log, which is not written while the engine is locked.
+    /// For the node's log.
     ReportMove(SocketAddr),
     ReportLoss(SocketAddr, io::Error),
 }
@@ -272,7 +272,7 @@ impl Prepared {
         }
     }
 
-    /// Nothing here waits: the engine is locked.
+    /// What is closed refuses connections when this returns.
     fn install(mut self) {
         self.is_made = true;
         let mut listening = lock(&self.listening);

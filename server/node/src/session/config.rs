@@ -154,7 +154,7 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
         set(after.loglevel);
     }
     node.settings.replace(after);
-    prepared.install();
+    let close_sockets = prepared.install();
     set_default_password(batch, words, password)?;
     members::carry_out(session, batch, of_members)?;
     if let Some(changes) = &mut batch.changes {
@@ -162,6 +162,9 @@ fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answ
     }
     lines.into_iter().for_each(|line| batch.warn(line));
     batch.release();
+    if let Some(close_sockets) = close_sockets {
+        close_sockets();
+    }
     node.signals.activity.notify_all();
     // A worker whose clients are all idle would see a shorter time only when one of them is not.
     node.deliveries.wake_all();

@@ -60,13 +60,13 @@ impl PreparedChange {
             && metrics.is_none_or(|(address, _)| *address == metrics_address(after))
     }
 
-    /// Takes it into use, with the engine locked. It waits for nothing.
-    pub(super) fn install(self) {
-        let certificates = self.certificates.map(|(_, install)| install);
-        let metrics = self.metrics.map(|(_, install)| install);
-        for install in certificates.into_iter().chain(metrics) {
+    /// Takes files into use, with the engine locked. What is left is to be called once the engine is released, before the reply:
+    /// sockets are closed.
+    pub(super) fn install(self) -> Option<Installation> {
+        if let Some((_, install)) = self.certificates {
             install();
         }
+        self.metrics.map(|(_, install)| install)
     }
 }
 

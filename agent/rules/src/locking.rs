@@ -43,8 +43,10 @@ enum Stage {
     Resolving(OwnToken, HolderCall),
     Pausing(OwnToken, HolderCall),
     /// The step is taken. Whoever has named the whole token is told whether that one held the lock.
-    Extending(Option<OwnToken>, Duration),
-    Releasing(Option<OwnToken>),
+    Extending(Option<OwnToken>, Token, Duration),
+    Releasing(Option<OwnToken>, Token),
+    /// Nothing is asked for.
+    Idle,
 }
 
 /// What a caller named when it acquired the lock.
@@ -60,7 +62,7 @@ impl Locking {
     ) -> (Self, Next) {
         let mut locking = Self {
             name,
-            stage: Stage::Releasing(None),
+            stage: Stage::Idle,
             rounds: 0,
             lasts: None,
         };
@@ -78,7 +80,7 @@ impl Locking {
 
     /// What was asked for has come to this.
     pub(crate) fn handle(&mut self, outcome: Outcome, world: &mut Surroundings<'_>) -> Next {
-        let stage = std::mem::replace(&mut self.stage, Stage::Releasing(None));
+        let stage = std::mem::replace(&mut self.stage, Stage::Idle);
         match (outcome, stage) {
             (
                 Outcome::Acquired {
@@ -99,11 +101,11 @@ impl Locking {
             (Outcome::Read(told), Stage::Resolving(own, step)) => {
                 self.was_read(told, own, step, world)
             }
-            (Outcome::Extended(result), Stage::Extending(own, ttl)) => {
-                self.extended(result, own, ttl, world)
+            (Outcome::Extended(result), Stage::Extending(own, token, ttl)) => {
+                self.extended(result, own, (&token, ttl), world)
             }
-            (Outcome::Released(release), Stage::Releasing(own)) => {
-                self.released(&release, own, world)
+            (Outcome::Released(release), Stage::Releasing(own, token)) => {
+                self.released(&release, own, &token, world)
             }
             // The client has ended.
             (outcome, stage) => {
@@ -247,8 +249,10 @@ impl Locking {
         let name = self.name.clone();
         match step {
             HolderCall::Extend(ttl) => {
-                self.stage = Stage::Extending(own, ttl);
+                self.stage = Stage::Extending(own, token.clone(), ttl);
                 let ttl = node_ttl(ttl, world.drift);
+                let (ends, lock) = (world.now.after(ttl), name.clone().into());
+                (world.sessions).note_extending(world.client, &lock, ends, &token);
                 Next::Ask(Call::Extend {
                     name,
                     token,
@@ -257,7 +261,7 @@ impl Locking {
                 })
             }
             HolderCall::Release => {
-                self.stage = Stage::Releasing(own);
+                self.stage = Stage::Releasing(own, token.clone());
                 let known = (world.known).longest(world.now, std::slice::from_ref(&name));
                 world.known.forget(&name);
                 // Another agent, or LOCK.EXTEND, may have given it longer than is known here.
@@ -271,7 +275,7 @@ impl Locking {
         &mut self,
         result: Result<Extended, ExtendError>,
         own: Option<OwnToken>,
-        ttl: Duration,
+        (token, ttl): (&Token, Duration),
         world: &mut Surroundings<'_>,
     ) -> Next {
         let too_late = || Reply::Error(refusal::not_longer_in_time());
@@ -279,7 +283,7 @@ impl Locking {
             Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
                 let name = self.name.clone().into();
                 let until = extended.valid_until;
-                (world.sessions).note_extended(world.client, &name, until, None);
+                (world.sessions).note_extended(world.client, &name, until, token);
                 let expiring = Expiring {
                     until: extended.valid_until.before(ttl),
                     instead: too_late(),
@@ -299,13 +303,13 @@ impl Locking {
         &mut self,
         release: &Release,
         own: Option<OwnToken>,
+        token: &Token,
         world: &mut Surroundings<'_>,
     ) -> Next {
         if release.released() {
             world.watched.note_free(world.now, &self.name);
-            world
-                .sessions
-                .note_released(world.client, &self.name.clone().into());
+            let name = self.name.clone().into();
+            (world.sessions).note_released(world.client, &name, token);
             Next::Answer(Reply::flag(true))
         } else if release.was_lost() {
             self.not_held(own, HolderCall::Release, world)

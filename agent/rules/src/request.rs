@@ -78,6 +78,7 @@ enum Stage {
         reply: Reply,
         /// Which of its locks.
         released: LockName,
+        token: Token,
     },
 }
 
@@ -295,7 +296,7 @@ impl Request {
                 Ok(extended) if world.now.until(extended.valid_until) >= ttl => {
                     let until = extended.valid_until;
                     self.note_known(&token, until, world);
-                    (world.sessions).note_extended(world.client, &self.name, until, Some(&token));
+                    (world.sessions).note_extended(world.client, &self.name, until, &token);
                     let expiring = Expiring {
                         until: until.before(ttl),
                         instead: Reply::Error(refusal::extended_too_late()),
@@ -306,9 +307,14 @@ impl Request {
                 Ok(_) => Next::Answer(Reply::Error(refusal::extended_too_late())),
                 Err(error) => self.not_extended(&error, world),
             },
-            (Outcome::Released(release), Stage::Releasing { reply, released }) => {
-                self.released(&release, reply, &released, world)
-            }
+            (
+                Outcome::Released(release),
+                Stage::Releasing {
+                    reply,
+                    released,
+                    token,
+                },
+            ) => self.released(&release, reply, (&released, &token), world),
             // The client has ended.
             (outcome, stage) => {
                 debug_assert!(false, "{outcome:?} in {stage:?}");

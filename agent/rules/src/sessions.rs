@@ -1,7 +1,8 @@
 //! Locks that end with the connection that took them, or with the last connection of a named session, where clients ask for that.
 //!
-//! Invariants: what is released is the attempt that the session took. A lock that has changed hands since, or that another agent has
-//! extended, is not touched. A session knows all locks that it took and that may still be held: one more than it can know is refused.
+//! Invariants: what is released is the attempt that the session took or extended last. A lock that has changed hands since, or that another
+//! agent has extended, is not touched. While it is not known whether an extension has changed the attempt, both are released. A session
+//! knows all locks that it took and that may still be held, and each reader of a name by itself: one more than it can know is refused.
 //! Of several that were taken together each is known by itself, since each may be released or extended alone.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::name::LockName;
-use quorlock_client_rules::token::Token;
+use quorlock_client_rules::token::{Token, is_of_reader};
 use quorlock_clock::ClientInstant;
 use quorlock_engine::ErrorReply;
 
@@ -48,14 +49,17 @@ struct Named {
     locks: Locks,
 }
 
-/// In the order of their names.
-type Locks = BTreeMap<Bytes, Lock>;
+/// In the order of their names. One that is held shared has the token of its reader as well: a name has many readers, and one other holder.
+type Locks = BTreeMap<(Bytes, Option<Token>), Lock>;
 
 #[derive(Debug)]
 struct Lock {
+    /// It may be held until then.
     ends: ClientInstant,
-    /// Under which it is held.
+    /// Under which it was taken or extended last.
     token: Token,
+    /// Of extensions that no majority has confirmed: it may be held under one of these in place of its token.
+    unconfirmed: Vec<Token>,
 }
 
 impl Sessions {
@@ -120,7 +124,9 @@ impl Sessions {
         };
         let names = name.parts();
         let has_room = |locks: &Locks| {
-            let new = names.iter().filter(|name| !locks.contains_key(*name));
+            let new = names
+                .iter()
+                .filter(|name| !locks.contains_key(&key(name, token)));
             locks.len() + new.count() <= LOCKS_MAX
         };
         if !has_room(locks) {
@@ -130,37 +136,81 @@ impl Sessions {
             return Err(FULL);
         }
         for name in names {
-            let token = token.clone();
-            locks.insert(name.clone(), Lock { ends, token });
+            let lock = Lock {
+                ends,
+                token: token.clone(),
+                unconfirmed: Vec::new(),
+            };
+            locks.insert(key(name, token), lock);
         }
         Ok(())
     }
 
-    /// A client has extended a lock, which is held under this token from now on if it is another one. It is of its session if it was
-    /// before.
+    /// A client asks the nodes to extend a lock, which is held under this token then, until this time at most.
+    pub(crate) fn note_extending(
+        &mut self,
+        client: u64,
+        name: &LockName,
+        ends: ClientInstant,
+        token: &Token,
+    ) {
+        self.change(client, name, token, |lock| {
+            if lock.ends.earlier(ends) == lock.ends {
+                lock.ends = ends;
+            }
+            if !lock.may_be_under(token) {
+                if lock.unconfirmed.len() >= UNCONFIRMED_MAX {
+                    lock.unconfirmed.remove(0);
+                }
+                lock.unconfirmed.push(token.clone());
+            }
+        });
+    }
+
+    /// A client has extended a lock, which is held under this token from now on.
     pub(crate) fn note_extended(
         &mut self,
         client: u64,
         name: &LockName,
         ends: ClientInstant,
-        token: Option<&Token>,
+        token: &Token,
+    ) {
+        self.change(client, name, token, |lock| {
+            lock.ends = ends;
+            lock.token = token.clone();
+            lock.unconfirmed.clear();
+        });
+    }
+
+    /// A client has released what was held under this token.
+    pub(crate) fn note_released(&mut self, client: u64, name: &LockName, token: &Token) {
+        if let Some(locks) = self.locks(client) {
+            for name in name.parts() {
+                let key = key(name, token);
+                // Another connection of its session may have taken the lock meanwhile.
+                if locks.get(&key).is_some_and(|lock| lock.may_be_under(token)) {
+                    locks.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Changes what is known of a lock of the client's session. Of another caller's lock under the same name it stays as it was.
+    fn change(
+        &mut self,
+        client: u64,
+        name: &LockName,
+        token: &Token,
+        mut change: impl FnMut(&mut Lock),
     ) {
         let Some(locks) = self.locks(client) else {
             return;
         };
         for name in name.parts() {
-            if let Some(lock) = locks.get_mut(name) {
-                lock.ends = ends;
-                lock.token = token.unwrap_or(&lock.token).clone();
-            }
-        }
-    }
-
-    /// A client has released a lock.
-    pub(crate) fn note_released(&mut self, client: u64, name: &LockName) {
-        if let Some(locks) = self.locks(client) {
-            for name in name.parts() {
-                locks.remove(name);
+            let lock = locks.get_mut(&key(name, token));
+            let is_its = |lock: &&mut Lock| lock.token.without_attempt() == token.without_attempt();
+            if let Some(lock) = lock.filter(is_its) {
+                change(lock);
             }
         }
     }
@@ -179,10 +229,13 @@ impl Sessions {
             }
         }
         let mut of_tokens: BTreeMap<Token, (Vec<Bytes>, Duration)> = BTreeMap::new();
-        for (name, lock) in locks {
-            let (names, lasts) = of_tokens.entry(lock.token).or_default();
-            names.push(name);
-            *lasts = now.until(lock.ends).max(*lasts);
+        for ((name, _), lock) in locks {
+            let left = now.until(lock.ends);
+            for token in std::iter::once(lock.token).chain(lock.unconfirmed) {
+                let (names, lasts) = of_tokens.entry(token).or_default();
+                names.push(name.clone());
+                *lasts = left.max(*lasts);
+            }
         }
         of_tokens.into_iter().map(|(token, (names, lasts))| {
             let name = LockName::of_all(names);
@@ -232,6 +285,19 @@ impl Client {
     }
 }
 
+impl Lock {
+    /// Whether it may be held under this token, as far as its session has taken or extended it.
+    fn may_be_under(&self, token: &Token) -> bool {
+        self.token == *token || self.unconfirmed.contains(token)
+    }
+}
+
+fn key(name: &Bytes, token: &Token) -> (Bytes, Option<Token>) {
+    (name.clone(), is_of_reader(token).then(|| token.clone()))
+}
+
+/// How many extensions of one lock are remembered that no majority has confirmed. What an earlier one has left ends with its ttl.
+const UNCONFIRMED_MAX: usize = 8;
 /// How many locks end with one session.
 pub(crate) const LOCKS_MAX: usize = 10_000;
 const IN_SESSION: ErrorReply = ErrorReply::fixed(

@@ -70,10 +70,20 @@ impl Trial {
         self.granted();
     }
 
+    /// A client takes a lock beside others who read.
+    fn read(&mut self, client: u64, name: &str) {
+        self.send(client, &["LOCK.ACQUIRE", name, "me", "1000", "SHARED"]);
+        self.granted_as("sharing");
+    }
+
     /// The nodes have granted what was asked for last.
     fn granted(&mut self) -> Vec<Action> {
+        self.granted_as("attempt")
+    }
+
+    fn granted_as(&mut self, mark: &str) -> Vec<Action> {
         let acquired = Outcome::Acquired {
-            token: Token::from(format!("me~attempt-{:016x}", self.requests)),
+            token: Token::from(format!("me~{mark}-{:016x}", self.requests)),
             valid_until: self.now.after(Duration::from_secs(2)),
             fence: None,
             permit: None,
@@ -84,6 +94,23 @@ impl Trial {
     /// What was asked of the nodes last has come to this.
     fn outcome(&mut self, outcome: Outcome) -> Vec<Action> {
         self.happens(Event::Outcome(RequestId(self.requests), outcome))
+    }
+
+    /// Client 7 extends a lock that the nodes hold under this token. Returns the token of the new attempt.
+    fn extends(&mut self, name: &str, token: &str) -> Token {
+        // The agent does not count on what it knows of the lock any more.
+        self.now = self.now.after(Duration::from_secs(3));
+        self.send(7, &["PEXPIRE", name, "1000"]);
+        let held = Reading::Held {
+            token: Token::from(token),
+            left: Some(Duration::from_secs(1)),
+            longest: None,
+        };
+        let asked = self.outcome(Outcome::Read(Ok(held)));
+        let [Action::Ask(_, Call::SetEnd { new_token, .. })] = &asked[..] else {
+            panic!("{asked:?}");
+        };
+        new_token.clone().expect("another attempt extends it")
     }
 
     fn released(&mut self, client: u64) -> Vec<String> {
@@ -210,6 +237,18 @@ fn a_choice_that_is_none_is_refused() {
 }
 
 #[test]
+fn all_readers_of_one_name_end_with_their_session() {
+    let mut trial = Trial::new(true);
+    for _ in 0..3 {
+        trial.read(7, "a");
+    }
+    trial.read(8, "a");
+    trial.take(7, "b");
+    assert_eq!(trial.released(7), ["a", "a", "a", "b"]);
+    assert_eq!(trial.released(8), ["a"]);
+}
+
+#[test]
 fn a_lock_more_than_a_session_can_know_is_given_back() {
     let mut trial = Trial::new(true);
     for number in 0..LOCKS_MAX {
@@ -230,19 +269,7 @@ fn a_lock_more_than_a_session_can_know_is_given_back() {
 fn the_attempt_that_a_session_has_extended_last_is_released() {
     let mut trial = Trial::new(true);
     trial.take(7, "a");
-    // The agent does not count on what it knows of the lock any more.
-    trial.now = trial.now.after(Duration::from_secs(3));
-    trial.send(7, &["PEXPIRE", "a", "1000"]);
-    let held = Reading::Held {
-        token: Token::from(ATTEMPT),
-        left: Some(Duration::from_secs(1)),
-        longest: None,
-    };
-    let asked = trial.outcome(Outcome::Read(Ok(held)));
-    let [Action::Ask(_, Call::SetEnd { new_token, .. })] = &asked[..] else {
-        panic!("{asked:?}");
-    };
-    let new_token = new_token.clone().unwrap();
+    let new_token = trial.extends("a", ATTEMPT);
     let valid_until = trial.now.after(Duration::from_secs(2));
     trial.outcome(Outcome::Extended(Ok(Extended {
         valid_until,
@@ -253,6 +280,42 @@ fn the_attempt_that_a_session_has_extended_last_is_released() {
         panic!("{gone:?}");
     };
     assert_eq!(*token, new_token);
+}
+
+#[test]
+fn a_lock_that_is_being_extended_when_its_session_ends_is_released_under_both_attempts() {
+    let mut trial = Trial::new(true);
+    trial.take(7, "a");
+    let new_token = trial.extends("a", ATTEMPT);
+    let gone = trial.happens(Event::Left(7));
+    let [Action::Cancel(_), releases @ ..] = &gone[..] else {
+        panic!("{gone:?}");
+    };
+    let mut released: Vec<_> = releases
+        .iter()
+        .map(|action| match action {
+            Action::Undo(Call::Release { token, .. }) => token.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let mut both = [Token::from("me~attempt-0000000000000001"), new_token];
+    released.sort();
+    both.sort();
+    assert_eq!(released, both);
+}
+
+#[test]
+fn a_session_that_has_extended_the_lock_of_another_caller_does_not_release_it() {
+    let mut trial = Trial::new(true);
+    // It ends, and another caller has it.
+    trial.take(7, "a");
+    trial.extends("a", "you~attempt-0123456789abcdef");
+    let valid_until = trial.now.after(Duration::from_secs(2));
+    trial.outcome(Outcome::Extended(Ok(Extended {
+        valid_until,
+        kept_until: None,
+    })));
+    assert_eq!(trial.released(7), ["a"]);
 }
 
 /// A token of an attempt, as nodes hold it.

@@ -121,7 +121,8 @@ pub fn check_token(token: &Token) -> Result<(), Arc<str>> {
 }
 
 /// Whether the token is that of one attempt of a reader who has named its own.
-pub(crate) fn is_of_reader(token: &Token) -> bool {
+#[must_use]
+pub fn is_of_reader(token: &Token) -> bool {
     let marked = token.own_and_mark();
     marked.is_some_and(|(_, mark)| mark == READER_MARK)
 }

@@ -42,8 +42,11 @@ impl Request {
             (Change::Release(gone), Some(token)) => {
                 let names = gone.iter().map(|at| self.name.parts()[*at].clone());
                 let name = LockName::of_all(names);
-                let released = name.clone();
-                self.stage = Stage::Releasing { reply, released };
+                self.stage = Stage::Releasing {
+                    reply,
+                    released: name.clone(),
+                    token: token.clone(),
+                };
                 let known = world.known.longest(world.now, name.parts());
                 self.forget(world);
                 Next::Ask(release(name, token, self.lasts.max(known)))
@@ -120,6 +123,8 @@ impl Request {
             ttl: node_ttl(ttl, world.drift),
         };
         let token = new_token.unwrap_or(token);
+        let ends = world.now.after(node_ttl(ttl, world.drift));
+        (world.sessions).note_extending(world.client, &self.name, ends, &token);
         self.stage = Stage::SettingEnd { reply, token, ttl };
         Next::Ask(call)
     }
@@ -204,14 +209,14 @@ impl Request {
         &mut self,
         release: &Release,
         reply: Reply,
-        released: &LockName,
+        (released, token): (&LockName, &Token),
         world: &mut Surroundings<'_>,
     ) -> Next {
         if release.released() {
             for name in released.parts() {
                 world.watched.note_free(world.now, name);
             }
-            world.sessions.note_released(world.client, released);
+            (world.sessions).note_released(world.client, released, token);
             Next::Answer(reply)
         } else if release.was_lost() || self.released.is_some() {
             // Some nodes may have it under the token of another attempt.

@@ -7,6 +7,7 @@ mod nodes_away;
 mod polling;
 mod refused;
 mod scripts;
+mod sessions;
 mod several;
 mod steps;
 

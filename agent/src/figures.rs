@@ -31,6 +31,8 @@ pub(crate) struct NodeFigures {
     /// Requests that it answered, and those that it did not.
     pub(crate) answers: u64,
     pub(crate) failures: u64,
+    /// Releases that were not owed to it any more, because these were too many.
+    pub(crate) given_up: u64,
     /// Why it could not vote when it last could not, and when that was.
     pub(crate) last_error: Option<(String, ClientInstant)>,
 }
@@ -43,6 +45,7 @@ impl Figures {
             round_trip: None,
             answers: 0,
             failures: 0,
+            given_up: 0,
             last_error: None,
         });
         Self {
@@ -78,6 +81,7 @@ impl Figures {
             if let Some(figures) = self.nodes.iter_mut().find(|it| it.node == counted.node) {
                 figures.round_trip = counted.round_trip.or(figures.round_trip);
                 (figures.answers, figures.failures) = (counted.answers, counted.failures);
+                figures.given_up = counted.releases_given_up;
             }
         }
     }

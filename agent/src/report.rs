@@ -58,11 +58,12 @@ fn line(node: &NodeFigures, now: ClientInstant) -> String {
     let age = error.map(|(_, at)| now.since(*at).as_secs().to_string());
     let text = error.map(|(text, _)| one_line(text).replace(',', ";"));
     format!(
-        "address={},state={state},round_trip_usec={},answers={},failures={},last_error_age_sec={},last_error={}",
+        "address={},state={state},round_trip_usec={},answers={},failures={},releases_given_up={},last_error_age_sec={},last_error={}",
         node.node,
         round_trip.unwrap_or_default(),
         node.answers,
         node.failures,
+        node.given_up,
         age.unwrap_or_default(),
         text.unwrap_or_default(),
     )
@@ -124,11 +125,12 @@ fn of_agent(name: &'static str, help: &'static str, is_counter: bool, value: f64
     }
 }
 
-fn metrics_of_nodes(figures: &Figures) -> [ReportMetric; 4] {
+fn metrics_of_nodes(figures: &Figures) -> [ReportMetric; 5] {
     let votes = |node: &NodeFigures| Some(f64::from(u8::from(node.state.is_ok())));
     let round_trip = |node: &NodeFigures| node.round_trip.map(|time| time.as_secs_f64());
     let answers = |node: &NodeFigures| Some(node.answers as f64);
     let failures = |node: &NodeFigures| Some(node.failures as f64);
+    let given_up = |node: &NodeFigures| Some(node.given_up as f64);
     [
         of_nodes(
             figures,
@@ -157,6 +159,13 @@ fn metrics_of_nodes(figures: &Figures) -> [ReportMetric; 4] {
             "Requests that the node refused or that did not reach it",
             true,
             failures,
+        ),
+        of_nodes(
+            figures,
+            "quorlock_agent_node_releases_given_up",
+            "Releases that were given up because too many were owed to the node",
+            true,
+            given_up,
         ),
     ]
 }
@@ -190,7 +199,7 @@ mod tests {
     fn info_has_a_line_for_each_node_and_the_reason_where_no_majority_can_vote() {
         let mut figures = figures([None, Some("refused, twice"), Some("silent")]);
         figures.counts.requests = 1;
-        figures.nodes[0].answers = 7;
+        (figures.nodes[0].answers, figures.nodes[0].given_up) = (7, 2);
         let report = of(&figures, 1, at(4));
         let text = |section: &ReportSection| {
             let fields = section.fields.iter();
@@ -226,8 +235,8 @@ agent_try_again:0
 agent_error:0
 agent_other:0
 # Nodes
-node1:address=redis://a:1,state=votes,round_trip_usec=250,answers=7,failures=0,last_error_age_sec=,last_error=
-node2:address=redis://b:2,state=away,round_trip_usec=250,answers=0,failures=0,last_error_age_sec=4,last_error=refused; twice
-node3:address=redis://c:3,state=away,round_trip_usec=250,answers=0,failures=0,last_error_age_sec=4,last_error=silent
+node1:address=redis://a:1,state=votes,round_trip_usec=250,answers=7,failures=0,releases_given_up=2,last_error_age_sec=,last_error=
+node2:address=redis://b:2,state=away,round_trip_usec=250,answers=0,failures=0,releases_given_up=0,last_error_age_sec=4,last_error=refused; twice
+node3:address=redis://c:3,state=away,round_trip_usec=250,answers=0,failures=0,releases_given_up=0,last_error_age_sec=4,last_error=silent
 ";
 }

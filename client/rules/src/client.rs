@@ -39,6 +39,7 @@ mod sharing;
 mod syncing_tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -286,9 +287,9 @@ impl Client {
     /// A lock that is held is its token's from now on.
     fn detach(&mut self, held: OperationId) {
         if let Some(Operation::Held(lock)) = self.operations.get(&held) {
-            let (token, until) = (lock.subject.token.clone(), lock.valid_until());
-            self.handed_over.insert(token.clone(), held);
-            let detached = Operation::Detached { token, until };
+            let (subject, until) = (Rc::clone(&lock.subject), lock.valid_until());
+            self.handed_over.insert(subject.token.clone(), held);
+            let detached = Operation::Detached { subject, until };
             self.operations.insert(held, detached);
             self.arm(held);
         }
@@ -401,7 +402,9 @@ impl Client {
                 self.leave_queue(now, &acquiring, operation, actions);
             }
             Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),
-            Some(Operation::Detached { token, .. }) => drop(self.handed_over.remove(&token)),
+            Some(Operation::Detached { subject, .. }) => {
+                self.handed_over.remove(&subject.token);
+            }
             _ => {}
         }
         self.arm(operation);

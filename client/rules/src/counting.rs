@@ -31,6 +31,7 @@ impl Counting {
         for (node, link) in statistics.nodes.iter_mut().zip(links) {
             let usual = link.round_trip();
             node.round_trip = (!usual.is_zero()).then_some(usual);
+            node.releases_given_up = link.given_up();
         }
         statistics
     }

@@ -41,6 +41,8 @@ pub enum News {
     NoConnection(Cause),
     /// It knows no `TURN` of `LOCK.WAIT`: it is of an earlier version, and turns last 50 ms there.
     WithoutTurns,
+    /// So many releases in all could not be owed to it any more: these locks stay there until their ttl is over.
+    ReleasesGivenUp(u64),
     /// A release was not queued for it.
     NotQueued(Cause),
     /// The kernel does not take for how long bytes to it may go unacknowledged.

@@ -1,10 +1,13 @@
 //! One call under way, or one lock that is held.
 
+use std::rc::Rc;
+
 use crate::acquiring::{Acquiring, Progress};
 use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::extending::Extending;
 use crate::held::Held;
+use crate::link::request::Subject;
 use crate::listing::Listing;
 use crate::observing::Observing;
 use crate::probing::Probing;
@@ -13,7 +16,6 @@ use crate::reading::Reading;
 use crate::releasing::Releasing;
 use crate::step::{Input, Step};
 use crate::syncing_fences::SyncingFences;
-use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -29,7 +31,7 @@ pub(super) enum Operation {
     Listing(Box<Listing>),
     /// A lock that was handed over to its token: requests on their way are still carried out.
     Detached {
-        token: Token,
+        subject: Rc<Subject>,
         until: ClientInstant,
     },
 }

@@ -83,6 +83,8 @@ pub struct NodeStatistics {
     pub connects: u64,
     /// Connections that were made.
     pub connections: u64,
+    /// Releases that were given up because too many were owed to it: these locks stay there until their ttl is over.
+    pub releases_given_up: u64,
 }
 
 impl Statistics {
@@ -95,6 +97,7 @@ impl Statistics {
             failures: 0,
             connects: 0,
             connections: 0,
+            releases_given_up: 0,
         };
         Self {
             nodes: nodes.iter().map(nothing).collect(),

@@ -103,6 +103,11 @@ fn emit(LogLine { node, news }: &LogLine) {
             %node,
             "its version knows no TURN of LOCK.WAIT: a turn lasts 50 ms there, which is too short for this client's round trips"
         ),
+        News::ReleasesGivenUp(releases) => tracing::warn!(
+            %node,
+            releases,
+            "more releases are owed to the node than are kept, 25000 and 8 MiB of names and tokens: what it holds of the others ends with its ttl"
+        ),
         News::NotQueued(cause) => tracing::debug!(%node, %cause, "a release was not queued"),
         News::NotLimited(error) => {
             tracing::debug!(%node, %error, "TCP_USER_TIMEOUT was refused");

@@ -47,9 +47,13 @@ impl Client {
         actions: &mut Vec<Action>,
     ) -> Option<Rc<Subject>> {
         let nodes = self.links.len();
+        let mut taken = None;
         if let Some(handed_over) = self.handed_over.remove(&token) {
-            if let Some(Operation::Detached { until, .. }) = self.operations.remove(&handed_over) {
+            if let Some(Operation::Detached { subject, until }) =
+                self.operations.remove(&handed_over)
+            {
                 lasts = lasts.max(Some(now.until(until)));
+                taken = Some(subject);
             }
             self.disarm(handed_over);
         }
@@ -57,8 +61,11 @@ impl Client {
         if lock.is_some() || keeps_lost {
             return lock;
         }
-        // Whoever took another lock may have been another program: any node may hold it.
         let kept = lasts.unwrap_or_default().max(UNKNOWN_LEASE);
+        if let Some(taken) = taken {
+            return Some(Subject::of_taken(&taken, name, UNKNOWN_LEASE, kept));
+        }
+        // Whoever took another lock may have been another program: any node may hold it.
         Some(Subject::of_unknown_past(
             name,
             token,

@@ -286,6 +286,24 @@ fn a_lease_that_was_released_by_its_token_is_forgotten() {
 }
 
 #[test]
+fn a_node_that_was_never_asked_for_a_lock_is_owed_no_release_of_it() {
+    let mut cluster = Cluster::new(3);
+    cluster.conduct(2, Conduct::IsAway);
+    for is_known in [true, false] {
+        let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+        let Some(Outcome::Acquired { token, .. }) = cluster.outcome(held) else {
+            panic!("two of three grant it")
+        };
+        cluster.call(Call::Detach { held });
+        let own = release(None, "a", token);
+        // Another program may have taken what this client has not.
+        let other = release(None, "a", Token::from("another"));
+        cluster.call(if is_known { own } else { other });
+        assert_eq!(cluster.client.is_idle(cluster.now), is_known);
+    }
+}
+
+#[test]
 fn many_callers_that_give_up_together_cost_each_of_them_little() {
     const CALLERS: usize = 5_000;
     let mut cluster = Cluster::new(3);

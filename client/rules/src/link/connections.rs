@@ -275,7 +275,9 @@ impl Link {
 
     pub(super) fn write_waiting(&mut self, world: &mut Surroundings<'_>) {
         let now = world.now;
-        for mut request in std::mem::take(&mut self.waiting) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.count_owed();
+        for mut request in waiting {
             if now.has_reached(request.until) {
                 self.answer_failure(&request, &Cause::Silent);
                 continue;
@@ -362,14 +364,19 @@ impl Link {
         let deferred = std::mem::take(&mut self.deferred);
         let deferred = deferred.into_iter().map(|deferred| deferred.request);
         let waiting = std::mem::take(&mut self.waiting);
+        self.count_owed();
         for mut request in ended.into_iter().chain(waiting).chain(deferred) {
             self.answer_failure(&request, cause);
-            let has_room = self.waiting.len() < OWED_MAX;
+            let has_room = self.waiting.len() < OWED_MAX && self.has_room_for(&request);
             let is_owed = has_room && request.is_owed(self.index, now);
+            if !has_room && request.is_owed(self.index, now) {
+                self.gave_up_release(now);
+            }
             if is_owed || request.is_repeatable(now) {
                 request.form = Form::Preferred;
                 request.asker = request.asker.filter(|_| !is_owed);
                 request.is_repeated = true;
+                self.note_owed(&request);
                 self.waiting.push_back(request);
             }
         }
@@ -382,6 +389,7 @@ impl Link {
             let is_wanted = asker.is_some_and(|asker| (world.is_wanted)(asker.operation));
             !world.now.has_reached(request.until) && (request.kind == Kind::Release || is_wanted)
         });
+        self.count_owed();
         self.connecting
             .retain(|operation| (world.is_wanted)(*operation));
         let is_wanted = self.is_connection_wanted();

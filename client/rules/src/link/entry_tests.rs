@@ -1,6 +1,8 @@
 //! Who answers under an entry of the list, and whether that is a vote.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use bytes::Bytes;
+
 use super::request::Subject;
 use super::tests::{Node, TTL};
 use super::*;
@@ -304,4 +306,39 @@ fn what_is_owed_to_a_node_that_never_comes_back_ends_with_its_lease() {
     node.pass(TTL + Duration::from_millis(1_100));
     assert!(!node.link.owes(node.now));
     assert!(node.link.deferred.is_empty());
+}
+
+#[test]
+fn the_bytes_that_are_owed_to_a_node_are_bounded_and_what_is_given_up_is_said_once() {
+    let mut node = Node::new();
+    let name = "x".repeat(100_000);
+    let most = OWED_BYTES_MAX / (name.len() + 1);
+    let long = Subject::of_unknown_past(Bytes::from(name).into(), "t".into(), TTL, TTL, 1);
+    for _ in 0..2 {
+        for _ in 0..most {
+            node.submit_for(Kind::Release, &long).unwrap();
+        }
+        for _ in 0..3 {
+            node.submit_for(Kind::Release, &long).unwrap_err();
+        }
+        // There is room for what is short, and again for all once the leases are over.
+        node.submit(Kind::Release).unwrap();
+        node.pass(TTL * 2);
+    }
+    assert_eq!(node.link.given_up(), 6);
+    // What was never asked for leaves room for what is owed, and is not missed.
+    let unasked = Subject::new("a".into(), "t".into(), TTL);
+    let mut node = Node::new();
+    while node.submit_for(Kind::Release, &unasked).is_ok() {}
+    assert_eq!(node.link.waiting.len(), OWED_MAX / 2);
+    node.submit(Kind::Release).unwrap();
+    assert_eq!(node.link.given_up(), 0);
+    assert_eq!(node.link.take_actions().count(), 0);
+    while node.submit(Kind::Release).is_ok() {}
+    node.submit(Kind::Release).unwrap_err();
+    let said: Vec<_> = node.link.take_actions().collect();
+    let [LinkAction::Log(line)] = &said[..] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(line.news, News::ReleasesGivenUp(1));
 }

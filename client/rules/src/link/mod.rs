@@ -120,6 +120,11 @@ pub(crate) struct Link {
     deferred: Vec<Deferred>,
     /// When the first of them is due.
     next_deferred: Option<ClientInstant>,
+    /// Bytes of names and tokens of releases that wait or are deferred.
+    owed_bytes: usize,
+    /// Releases that could not be owed as well, and when that was logged last.
+    given_up: u64,
+    gave_up_at: Option<ClientInstant>,
     /// What the node said the last time somebody logged in.
     peer: Option<Peer>,
     /// The node serves no locks before this time.
@@ -166,6 +171,9 @@ impl Link {
             waiting: VecDeque::new(),
             deferred: Vec::new(),
             next_deferred: None,
+            owed_bytes: 0,
+            given_up: 0,
+            gave_up_at: None,
             peer: None,
             delayed: None,
             failed: None,
@@ -229,29 +237,39 @@ impl Link {
     /// costs is nothing; a release that may matter is kept for the next connection.
     pub(crate) fn submit(&mut self, now: ClientInstant, request: Request) -> Result<(), Cause> {
         // A node that was never asked for this lock need not be told before it can be.
-        if request.kind != Kind::Release || !request.subject.may_be_held_by(self.index) {
+        let is_held = request.subject.may_be_held_by(self.index);
+        if request.kind != Kind::Release || !is_held {
             self.obstacle(&request, now).map_or(Ok(()), Err)?;
         }
+        let has_room = self.has_room_for(&request);
         match &mut self.state {
             State::Ready(connection) if connection.has_room() => {
                 self.write(now, request);
                 Ok(())
             }
             // Nothing may wait for a connection that stands already; what is owed is sent later.
-            State::Ready(_) if request.kind == Kind::Release && self.deferred.len() < OWED_MAX => {
+            State::Ready(_)
+                if request.kind == Kind::Release && self.deferred.len() < OWED_MAX && has_room =>
+            {
                 self.defer(now.after(DEFERRED_LEAST), request);
                 Ok(())
             }
             // What is owed leaves room for what is asked.
             State::Idle | State::Opening(_) | State::Resting(..)
-                if self.waiting.len() < most_waiting(&request) =>
+                if self.waiting.len() < most_waiting(&request, is_held) && has_room =>
             {
+                self.note_owed(&request);
                 self.waiting.push_back(request);
                 Ok(())
             }
-            _ if request.kind == Kind::Release => Err(Cause::Refused(Arc::from(
-                "too many releases are owed to this node: what it holds ends with its ttl",
-            ))),
+            _ if request.kind == Kind::Release => {
+                if is_held {
+                    self.gave_up_release(now);
+                }
+                Err(Cause::Refused(Arc::from(
+                    "too many releases are owed to this node: what it holds ends with its ttl",
+                )))
+            }
             _ => Err(Cause::Refused(Arc::from(
                 "too many requests are queued for this node",
             ))),
@@ -434,9 +452,11 @@ impl Link {
 }
 
 /// Behind how many others it waits for a connection at most.
-fn most_waiting(request: &Request) -> usize {
+fn most_waiting(request: &Request, is_held: bool) -> usize {
     match request.kind {
-        Kind::Release => OWED_MAX,
+        Kind::Release if is_held => OWED_MAX,
+        // It is queued until the connection is made or not, and leaves room for what is owed.
+        Kind::Release => OWED_MAX / 2,
         _ => QUEUE_MAX,
     }
 }
@@ -459,9 +479,10 @@ pub(crate) fn fraction(random: &mut dyn Rng) -> f64 {
 
 /// Requests queued for one node, in flight or waiting for its connection.
 const QUEUE_MAX: usize = 100_000;
-/// Releases that are owed to one node. They take about 10 MB with names and tokens of usual lengths; beyond them a lock stays on that
-/// node until its ttl is over.
+/// Releases that are owed to one node, and the bytes of their names and tokens; beyond either a lock stays on that node until its ttl is
+/// over. They take about 20 MB where both are used up.
 const OWED_MAX: usize = 25_000;
+const OWED_BYTES_MAX: usize = 8 << 20;
 const DELAY_MEMORY: Duration = Duration::from_secs(1);
 /// Covers a sync of the node's log.
 const CONTENDED_MIN: Duration = Duration::from_millis(50);

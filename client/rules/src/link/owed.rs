@@ -1,15 +1,16 @@
 //! What is owed to a node: releases that it has not answered yet.
 //!
 //! Invariant: a release is owed until the node that may hold the lock has answered it, or its lease is over. What another node
-//! says that answers under the same entry settles nothing for that one. So many are owed to one node at most; of more the locks end with
-//! their leases.
+//! says that answers under the same entry settles nothing for that one. So many are owed to one node at most, and so many bytes of names
+//! and tokens; of more the locks end with their leases, which is counted and logged.
 
 use std::time::Duration;
 
 use super::connection::Connection;
 use super::request::{Form, Kind, Request};
-use super::{DELAY_MEMORY, Link, OWED_MAX, State};
+use super::{DELAY_MEMORY, Link, OWED_BYTES_MAX, OWED_MAX, State};
 use crate::clock::ClientInstant;
+use crate::log_line::News;
 use crate::outcome::{Cause, NodeRelease};
 use crate::protocol::meaning;
 
@@ -58,13 +59,50 @@ impl Link {
                 request.until
             }
         };
-        if self.deferred.len() < OWED_MAX && request.is_owed(self.index, now) {
-            let owed = Request {
-                asker: None,
-                ..request.clone()
-            };
-            self.defer(at, owed);
+        if !request.is_owed(self.index, now) {
+            return;
         }
+        if self.deferred.len() >= OWED_MAX || !self.has_room_for(request) {
+            return self.gave_up_release(now);
+        }
+        let owed = Request {
+            asker: None,
+            ..request.clone()
+        };
+        self.defer(at, owed);
+    }
+
+    /// Whether the bytes of this request may be owed as well, if it is a release.
+    pub(super) fn has_room_for(&self, request: &Request) -> bool {
+        let more = owed_bytes(request);
+        more == 0 || self.owed_bytes.saturating_add(more) <= OWED_BYTES_MAX
+    }
+
+    /// A release is among those that are queued or deferred from now on.
+    pub(super) fn note_owed(&mut self, request: &Request) {
+        self.owed_bytes = self.owed_bytes.saturating_add(owed_bytes(request));
+    }
+
+    /// Some that were queued or deferred may not be any more.
+    pub(super) fn count_owed(&mut self) {
+        let deferred = self.deferred.iter().map(|deferred| &deferred.request);
+        let queued = self.waiting.iter().chain(deferred);
+        self.owed_bytes = queued.map(owed_bytes).sum();
+    }
+
+    /// A release is not owed that would be worth it: the lock stays on this node until its lease is over.
+    pub(super) fn gave_up_release(&mut self, now: ClientInstant) {
+        self.given_up = self.given_up.saturating_add(1);
+        let is_news = (self.gave_up_at).is_none_or(|at| now.since(at) >= GIVEN_UP_AGAIN);
+        if is_news {
+            self.gave_up_at = Some(now);
+            self.log(News::ReleasesGivenUp(self.given_up));
+        }
+    }
+
+    /// How many releases were given up.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// Sends the releases again that the node could not carry out before, once their time has
@@ -75,7 +113,9 @@ impl Link {
             return;
         }
         self.next_deferred = None;
-        for mut deferred in std::mem::take(&mut self.deferred) {
+        let all = std::mem::take(&mut self.deferred);
+        self.count_owed();
+        for mut deferred in all {
             if now.has_reached(deferred.request.until) {
                 continue;
             }
@@ -99,6 +139,7 @@ impl Link {
     pub(super) fn defer(&mut self, at: ClientInstant, request: Request) {
         let next = self.next_deferred.map_or(at, |next| next.earlier(at));
         self.next_deferred = Some(next);
+        self.note_owed(&request);
         self.deferred.push(Deferred { at, request });
     }
 }
@@ -113,6 +154,19 @@ fn owe<'a>(mut requests: impl Iterator<Item = &'a Request>, now: ClientInstant) 
     requests.any(|request| request.kind == Kind::Release && !now.has_reached(request.until))
 }
 
+/// What a release takes of the bytes that may be owed.
+fn owed_bytes(request: &Request) -> usize {
+    match request.kind {
+        Kind::Release => {
+            let names = request.subject.name.parts().iter();
+            names.map(|name| name.len()).sum::<usize>() + request.subject.token.as_bytes().len()
+        }
+        _ => 0,
+    }
+}
+
+/// How often it is said that releases were given up.
+const GIVEN_UP_AGAIN: Duration = Duration::from_secs(60);
 /// When a node is asked again on which the user may not release.
 const RIGHTS_AGAIN: Duration = Duration::from_secs(5);
 pub(super) const DEFERRED_LEAST: Duration = Duration::from_millis(100);

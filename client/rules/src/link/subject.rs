@@ -31,7 +31,7 @@ pub(crate) struct Subject {
     pub(super) text: Option<Arc<str>>,
     /// All words of a request that is about no lock of one holder.
     pub(super) words: Box<[Bytes]>,
-    may_hold: RefCell<Vec<Holder>>,
+    may_hold: Rc<RefCell<Vec<Holder>>>,
 }
 
 /// A node that may hold the lock.
@@ -59,7 +59,7 @@ impl Subject {
             is_shared: false,
             text: None,
             words: Box::default(),
-            may_hold: RefCell::default(),
+            may_hold: Rc::default(),
         }
     }
 
@@ -149,6 +149,22 @@ impl Subject {
         });
         (0..nodes).for_each(|node| subject.note_asked(node, None));
         subject
+    }
+
+    /// The lock that another subject has taken, for its release: the nodes that were asked for that one may hold it, and those may that
+    /// are asked for it yet.
+    pub(crate) fn of_taken(
+        taken: &Self,
+        name: LockName,
+        ttl: Duration,
+        kept: Duration,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            is_shared: taken.is_shared,
+            kept,
+            may_hold: Rc::clone(&taken.may_hold),
+            ..Self::plain(name, taken.token.clone(), ttl)
+        })
     }
 
     /// Whether a node that answers or has answered under this entry may hold the lock because it was asked to take it.

@@ -257,6 +257,12 @@ async fn announce_ready(nodes: &Redlock) {
         let statuses = nodes.probe().await;
         let voting = statuses.iter().filter(|status| status.votes()).count();
         let count = statuses.len();
+        let undecided = quorlock_agent::undecided_clusters(&statuses);
+        if let Some(undecided) = undecided {
+            supervision::notify_status(&format!("not ready: {undecided}"));
+            tokio::time::sleep(PROBE_PAUSE).await;
+            continue;
+        }
         if voting >= needed {
             supervision::notify_status(&format!(
                 "{voting} of {count} nodes could vote at the start"

@@ -6,6 +6,7 @@
 mod disk;
 pub(crate) mod doctor;
 pub(crate) mod force_release;
+pub(crate) mod listener;
 pub(crate) mod locks;
 mod member_nodes;
 pub(crate) mod members;

@@ -28,6 +28,32 @@ use quorlock_client::{Cause, NodeState, NodeStatus};
 /// ```
 #[must_use]
 pub fn mixed_clusters(statuses: &[NodeStatus]) -> Option<String> {
+    mixed(statuses).map(|mixed| mixed.text)
+}
+
+/// The same, where no cluster has a majority of the nodes: it is not known then which of them are the wrong ones, and nodes of several
+/// clusters vote.
+///
+/// # Example
+/// ```
+/// assert_eq!(quorlock_agent::undecided_clusters(&[]), None);
+/// ```
+#[must_use]
+pub fn undecided_clusters(statuses: &[NodeStatus]) -> Option<String> {
+    let mixed = mixed(statuses).filter(|mixed| !mixed.is_decided)?;
+    Some(mixed.text)
+}
+
+/// Nodes of several clusters in one list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mixed {
+    /// Which nodes belong to which clusters.
+    pub(crate) text: String,
+    /// One of the clusters has a majority of the nodes: the votes of the others do not count.
+    pub(crate) is_decided: bool,
+}
+
+pub(crate) fn mixed(statuses: &[NodeStatus]) -> Option<Mixed> {
     let mut clusters: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for status in statuses {
         let identity = status.identity.as_ref();
@@ -42,11 +68,17 @@ pub fn mixed_clusters(statuses: &[NodeStatus]) -> Option<String> {
     if clusters.len() < 2 {
         return None;
     }
+    let quorum = statuses.len() / 2 + 1;
+    let is_decided = clusters.values().any(|nodes| nodes.len() >= quorum);
     let shown = clusters.iter();
     let shown = shown.map(|(cluster, nodes)| format!("{cluster} ({})", nodes.join(", ")));
     let shown: Vec<String> = shown.collect();
-    Some(format!(
-        "the nodes of the list belong to different clusters: {}",
-        shown.join(", ")
-    ))
+    let shown = shown.join(", ");
+    Some(Mixed {
+        text: format!("the nodes of the list belong to different clusters: {shown}"),
+        is_decided,
+    })
 }
+
+/// What to do about a list of nodes of several clusters.
+pub(crate) const REMEDY: &str = "start the right node under the address, or correct the list and restart all agents of these nodes";

@@ -9,6 +9,8 @@ use quorlock_agent_rules::Counts;
 use quorlock_client::{NodeState, NodeStatus, Statistics};
 use quorlock_clock::ClientInstant;
 
+use crate::clusters::{self, Mixed, REMEDY};
+
 /// The last known figures.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -18,6 +20,8 @@ pub(crate) struct Figures {
     pub(crate) quorum: usize,
     /// When the nodes were last heard of.
     probed: Option<ClientInstant>,
+    /// Nodes of several clusters were heard of then.
+    pub(crate) mixed: Option<Mixed>,
 }
 
 /// One node.
@@ -53,12 +57,14 @@ impl Figures {
             nodes: nodes.collect(),
             quorum,
             probed: None,
+            mixed: None,
         }
     }
 
     /// The nodes have said how they do.
     pub(crate) fn note_probe(&mut self, now: ClientInstant, statuses: &[NodeStatus]) {
         self.probed = Some(now);
+        self.mixed = clusters::mixed(statuses);
         for status in statuses {
             let Some(figures) = self.nodes.iter_mut().find(|it| it.node == status.node) else {
                 continue;
@@ -91,8 +97,28 @@ impl Figures {
         self.nodes.iter().filter(|node| node.state.is_ok()).count()
     }
 
-    /// Why it can take no lock now, if so.
+    /// Why it is not ready now, if so: it can take no lock, or nodes of several clusters vote.
     pub(crate) fn not_ready(&self, now: ClientInstant) -> Option<String> {
+        let is_undecided = self.mixed.as_ref().is_some_and(|mixed| !mixed.is_decided);
+        let undecided = self.warning().filter(|_| is_undecided);
+        match (self.lacks_votes(now), undecided) {
+            (Some(lacks), Some(undecided)) => Some(format!("{lacks}; {undecided}")),
+            (lacks, undecided) => lacks.or(undecided),
+        }
+    }
+
+    /// What is wrong with its list of nodes, if something is.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let Mixed { text, is_decided } = self.mixed.as_ref()?;
+        let which = match is_decided {
+            true => "Only the nodes of the cluster that has a majority of the list vote",
+            false => "None of them has a majority of the list",
+        };
+        Some(format!("{text}. {which}: {REMEDY}"))
+    }
+
+    /// Why it can take no lock now, if so.
+    pub(crate) fn lacks_votes(&self, now: ClientInstant) -> Option<String> {
         let Some(probed) = self.probed else {
             return Some(format!("the nodes have {NOT_ASKED}"));
         };
@@ -156,6 +182,26 @@ pub(crate) mod tests {
         assert_eq!(
             why,
             "1 of 3 nodes can vote, and 2 must; redis://b:2: connection refused; redis://c:3: connection refused"
+        );
+        let mut mixed = figures([None; 3]);
+        let clusters = |is_decided| {
+            let text = "clusters: blue (a), red (b)".to_owned();
+            Some(Mixed { text, is_decided })
+        };
+        mixed.mixed = clusters(false);
+        let why = mixed.not_ready(at(1)).unwrap();
+        assert!(
+            why.contains("blue (a), red (b)") && why.contains("correct the list"),
+            "{why}"
+        );
+        assert_eq!(mixed.lacks_votes(at(1)), None);
+        assert_eq!(mixed.warning(), Some(why));
+        mixed.mixed = clusters(true);
+        assert_eq!(mixed.not_ready(at(1)), None);
+        assert!(
+            mixed
+                .warning()
+                .is_some_and(|text| text.contains("correct the list"))
         );
         let why = figures([None; 3]).not_ready(at(31)).unwrap();
         assert_eq!(why, "the nodes were last heard of 31 s ago");

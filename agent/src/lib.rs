@@ -35,7 +35,7 @@ use quorlock_server::{Node, NodeBuilder};
 
 use bridge::Bridge;
 
-pub use clusters::mixed_clusters;
+pub use clusters::{mixed_clusters, undecided_clusters};
 pub use options::Options;
 
 /// An agent that has not been started, in front of the nodes of this client. It is a node that keeps no keys: its port, socket and

@@ -13,7 +13,7 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_engine::Reply;
 use quorlock_server::UpstreamReport;
 
-use crate::clusters::mixed_clusters;
+use crate::clusters::{Mixed, REMEDY};
 use crate::figures::Figures;
 use crate::report;
 
@@ -28,10 +28,10 @@ struct State {
     figures: Figures,
     refusals: RefusalLog,
     is_asking: bool,
-    /// What the answer before has come to.
-    was_ready: Option<bool>,
+    /// Whether enough nodes could vote by the answer before.
+    could_vote: Option<bool>,
     /// What was wrong with the clusters of the nodes then.
-    mixed: Option<String>,
+    mixed: Option<Mixed>,
 }
 
 impl Monitor {
@@ -55,7 +55,7 @@ impl Monitor {
                 figures,
                 refusals: RefusalLog::default(),
                 is_asking: false,
-                was_ready: None,
+                could_vote: None,
                 mixed: None,
             }),
             thread,
@@ -104,12 +104,12 @@ impl Monitor {
                 let mut state = monitor.lock();
                 state.is_asking = false;
                 state.figures.note_probe(now, &statuses);
-                let not_ready = state.figures.not_ready(now);
-                let was_ready = state.was_ready.replace(not_ready.is_none());
-                let mixed = mixed_clusters(&statuses);
+                let lacks_votes = state.figures.lacks_votes(now);
+                let could_vote = state.could_vote.replace(lacks_votes.is_none());
+                let mixed = state.figures.mixed.clone();
                 let was_mixed = std::mem::replace(&mut state.mixed, mixed.clone());
                 drop(state);
-                log_change(was_ready, not_ready);
+                log_change(could_vote, lacks_votes);
                 log_clusters(was_mixed, mixed);
             }
         });
@@ -124,8 +124,8 @@ impl Monitor {
 }
 
 /// One line when no majority can vote, and one when that is over.
-fn log_change(was_ready: Option<bool>, not_ready: Option<String>) {
-    match (was_ready, not_ready) {
+fn log_change(could_vote: Option<bool>, lacks_votes: Option<String>) {
+    match (could_vote, lacks_votes) {
         (None | Some(true), Some(why)) => {
             tracing::warn!("no lock can be taken: {why}. Requests are answered with -NOQUORUM");
         }
@@ -135,11 +135,11 @@ fn log_change(was_ready: Option<bool>, not_ready: Option<String>) {
 }
 
 /// One line when nodes belong to different clusters, and one when that is over.
-fn log_clusters(before: Option<String>, now: Option<String>) {
+fn log_clusters(before: Option<Mixed>, now: Option<Mixed>) {
     match now {
         Some(mixed) if before.as_ref() != Some(&mixed) => tracing::warn!(
-            "{mixed}. Only the votes of one cluster count, which a majority of the nodes names: start the right node under the \
-             address, or correct the list and restart all agents of these nodes"
+            "{}. Only the votes of one cluster count, as soon as a majority of the nodes names it: {REMEDY}",
+            mixed.text
         ),
         None if before.is_some() => {
             tracing::warn!("the nodes that answer belong to one cluster again");

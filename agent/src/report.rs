@@ -17,6 +17,7 @@ pub(crate) fn of(figures: &Figures, under_way: usize, now: ClientInstant) -> Ups
         ],
         metrics: metrics(figures, under_way, not_ready.is_none()),
         not_ready,
+        warning: figures.warning(),
     }
 }
 
@@ -26,6 +27,7 @@ fn agent(figures: &Figures, under_way: usize, not_ready: Option<&str>) -> Report
     let mut fields = vec![
         field("agent_ready", u8::from(not_ready.is_none()).to_string()),
         field("agent_not_ready_reason", not_ready.unwrap_or("").to_owned()),
+        field("agent_warning", figures.warning().unwrap_or_default()),
         field("agent_nodes", figures.nodes.len().to_string()),
         field("agent_nodes_needed", figures.quorum.to_string()),
         field("agent_nodes_voting", figures.voting().to_string()),
@@ -80,7 +82,7 @@ fn metrics(figures: &Figures, under_way: usize, is_ready: bool) -> Vec<ReportMet
     let mut metrics = vec![
         gauge(
             "quorlock_agent_ready",
-            "1 when enough nodes can vote",
+            "1 when enough nodes of one cluster can vote",
             ready,
         ),
         gauge("quorlock_agent_nodes", "Nodes that hold the locks", count),
@@ -220,6 +222,7 @@ mod tests {
 # Agent
 agent_ready:0
 agent_not_ready_reason:1 of 3 nodes can vote, and 2 must; redis://b:2: refused, twice; redis://c:3: silent
+agent_warning:
 agent_nodes:3
 agent_nodes_needed:2
 agent_nodes_voting:1

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::login::CheckedAgent;
 use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
-use crate::output::Format;
+use crate::inspect::listener::Listener;
+use crate::output::{self, Format};
 
 /// Runs the check and prints each step. The lock's name begins with this prefix.
 pub(super) async fn run(
@@ -24,6 +25,7 @@ pub(super) async fn run(
     prefix: &str,
     format: Format,
 ) -> Result<(), Failure> {
+    let listener = Listener::look(&checked.url, tls.clone()).await;
     let agent = Redlock::builder()
         .node(checked.url)
         .tls(tls)
@@ -39,6 +41,7 @@ pub(super) async fn run(
         begun: clock::now(),
         last: clock::now(),
     };
+    steps.look(listener)?;
     let login = checked.login.as_deref();
     let status = agent.probe().await.pop().map(|status| status.state);
     let mut is_let_in = true;
@@ -88,6 +91,36 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
+    /// Refuses what is no agent, and an agent that is not ready although enough nodes vote. What is wrong otherwise is only said.
+    fn look(&self, listener: Option<Listener>) -> Result<(), Failure> {
+        let agent = self.agent;
+        match listener {
+            Some(Listener::Node(words)) => {
+                let what = format!(
+                    "what listens under {agent} is {words} and not an agent: a lock that is taken there is on that server alone, and on \
+                     no majority; nothing was taken"
+                );
+                Err(Failure::new(NO_QUORUM, what).remedy(NAME_THE_AGENT))
+            }
+            Some(Listener::Agent {
+                not_ready: Some(why),
+                ..
+            }) => {
+                let what =
+                    format!("the agent under {agent} is not ready: {why}; nothing was taken");
+                Err(Failure::new(NO_QUORUM, what).remedy(ASK_INFO))
+            }
+            Some(Listener::Agent {
+                warning: Some(warning),
+                ..
+            }) => {
+                output::remark(format_args!("the agent under {agent} warns: {warning}"));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn done(&mut self, step: &str, words: &str) {
         let now = clock::now();
         let took = now.saturating_sub(self.last);
@@ -162,6 +195,10 @@ fn micros(took: Duration) -> String {
     ))
 }
 
+const NAME_THE_AGENT: &str = "name the port of the agent with --port, its socket with --unixsocket, or its address in QUORLOCK_AGENT; start one \
+     with quorlock agent --port PORT";
+const ASK_INFO: &str =
+    "`INFO nodes` on the agent shows each node, and quorlock status to which cluster each belongs";
 const NAME_A_LOGIN: &str = "name a user with --user NAME --password-file FILE, or the agent's own password as it was started: \
      quorlock agent --check ... -- --requirepass-file FILE; or set QUORLOCK_AGENT=redis://USER:PASSWORD@HOST:PORT";
 const WRONG_LOGIN: &str = "the agent has no such user, the user is switched off, or the password is another one: the users of an agent \

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use quorlock_testkit::{Process, Wire, eventually};
+use quorlock_testkit::{NodeProcess, Process, Wire, eventually};
 use rustix::process::Signal;
 
 use crate::run::cluster;
@@ -354,6 +354,24 @@ fn a_check_takes_a_lock_through_an_agent_and_says_what_is_wrong() {
     let absent = shell.quorlock(&["agent", "--check", "--unixsocket", "/nonexistent/socket"]);
     assert_eq!(absent.code, Some(69), "{}", absent.stdout);
     assert!(absent.stderr.contains("start it: "), "{}", absent.stderr);
+}
+
+#[test]
+fn a_check_of_a_node_says_that_it_is_no_agent() {
+    let shell = Shell::new();
+    let node = NodeProcess::start(shell.path(), "node", &[]);
+    let url = node.url();
+    let port = url.rsplit(':').next().unwrap();
+    let checked = shell.quorlock(&["agent", "--check", "--port", port]);
+    assert_eq!(checked.code, Some(69), "{}", checked.stdout);
+    assert!(
+        checked
+            .stderr
+            .contains("is a Quorlock node and not an agent"),
+        "{}",
+        checked.stderr
+    );
+    assert_eq!(checked.stdout, "");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use quorlock_node::show_duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Serving,
+    /// It serves, and its upstream has this to say.
+    UpstreamWarns(String),
     /// Its upstream can answer no request now, for this reason.
     UpstreamNotReady(String),
     /// In its restart delay for so many milliseconds, for this reason.
@@ -39,13 +41,18 @@ pub(super) fn of(node: &NodeState) -> State {
     };
     drop(executor);
     let upstream = node.upstream.as_ref().filter(|_| state.is_serving());
-    let not_ready = upstream.and_then(|upstream| upstream.report().not_ready);
-    not_ready.map_or(state, State::UpstreamNotReady)
+    let report = upstream.map(|upstream| upstream.report());
+    let report = report.unwrap_or_default();
+    match (report.not_ready, report.warning) {
+        (Some(why), _) => State::UpstreamNotReady(why),
+        (None, Some(warning)) => State::UpstreamWarns(warning),
+        (None, None) => state,
+    }
 }
 
 impl State {
     pub(super) fn is_serving(&self) -> bool {
-        *self == Self::Serving
+        matches!(self, Self::Serving | Self::UpstreamWarns(_))
     }
 
     pub(super) fn is_failed(&self) -> bool {
@@ -73,6 +80,7 @@ impl fmt::Display for State {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Serving => formatter.write_str("serving"),
+            Self::UpstreamWarns(warning) => write!(formatter, "serving; {warning}"),
             Self::Waiting(left_ms, reason) => write!(
                 formatter,
                 "in its restart delay, serves no locks for another {} ({reason})",

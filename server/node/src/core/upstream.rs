@@ -99,6 +99,8 @@ pub struct UpstreamSubscription {
 pub struct UpstreamReport {
     /// Why it can answer no request now, where that is so: `/readyz` says it then.
     pub not_ready: Option<String>,
+    /// What somebody has to mend although it can answer requests, where there is something: `/readyz` says it as well.
+    pub warning: Option<String>,
     /// Sections of INFO.
     pub sections: Vec<ReportSection>,
     /// What `/metrics` shows in place of a node's figures about its keys.

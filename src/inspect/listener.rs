@@ -1,0 +1,110 @@
+//! What listens where `quorlock agent --check` looks for an agent: an agent says in INFO that it is one, and how it does.
+//!
+//! Whatever does not answer that is checked all the same, which says what is wrong.
+
+use std::time::Duration;
+
+use quorlock_client::{Dialer, TlsOptions};
+use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::inspection::question;
+use tokio::time::timeout;
+
+use super::node_link::NodeLink;
+
+/// What something that listens has said of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// An agent.
+    Agent {
+        /// Why it is not ready although enough nodes vote, if so.
+        not_ready: Option<String>,
+        /// What is wrong with its list of nodes, if something is.
+        warning: Option<String>,
+    },
+    /// A node, or another server that keeps keys, in words.
+    Node(&'static str),
+}
+
+impl Listener {
+    /// Asks who listens under this address. None if that is not known.
+    pub(crate) async fn look(url: &str, tls: TlsOptions) -> Option<Self> {
+        let info = timeout(PATIENCE, info(url, tls)).await.ok()??;
+        Self::of(&info)
+    }
+
+    fn of(info: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let mut lines = info.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        };
+        let number = |name| field(name)?.trim().parse::<usize>().ok();
+        let text = |name| field(name).filter(|text| !text.is_empty());
+        match field("agent_ready") {
+            Some(ready) => {
+                let has_votes = number("agent_nodes_voting") >= number("agent_nodes_needed");
+                let is_refused = ready != "1" && has_votes;
+                let reason = text("agent_not_ready_reason").filter(|_| is_refused);
+                Some(Self::Agent {
+                    not_ready: reason.map(str::to_owned),
+                    warning: text("agent_warning").map(str::to_owned),
+                })
+            }
+            None if field("quorlock_node_id").is_some() => Some(Self::Node("a Quorlock node")),
+            None => field("run_id").map(|_| Self::Node("a server of Redis or another one like it")),
+        }
+    }
+}
+
+async fn info(url: &str, tls: TlsOptions) -> Option<String> {
+    let address = NodeAddress::parse(url).ok()?;
+    let dialer = Dialer::new(std::slice::from_ref(&address), tls).ok()?;
+    let mut link = NodeLink::open(&address, &dialer, PATIENCE).await.ok()?;
+    let replies = link.ask(&[question::request(&[b"INFO"])]).await.ok()?;
+    let text = replies.first()?.text()?;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_told_from_a_node_by_its_info() {
+        let agent = |not_ready: Option<&str>, warning: Option<&str>| {
+            Some(Listener::Agent {
+                not_ready: not_ready.map(str::to_owned),
+                warning: warning.map(str::to_owned),
+            })
+        };
+        let node = |words| Some(Listener::Node(words));
+        for (info, listener) in [
+            ("agent_ready:1\r\nagent_warning:\r\n", agent(None, None)),
+            (
+                "agent_ready:1\r\nagent_warning:two clusters\r\n",
+                agent(None, Some("two clusters")),
+            ),
+            (
+                "agent_ready:0\r\nagent_not_ready_reason:two clusters\r\nagent_nodes_needed:2\r\nagent_nodes_voting:2\r\n",
+                agent(Some("two clusters"), None),
+            ),
+            // That too few vote is said by the lock that is not granted.
+            (
+                "agent_ready:0\r\nagent_not_ready_reason:one\r\nagent_nodes_needed:2\r\nagent_nodes_voting:1\r\n",
+                agent(None, None),
+            ),
+            (
+                "run_id:1\r\nquorlock_node_id:1\r\n",
+                node("a Quorlock node"),
+            ),
+            (
+                "redis_version:7\r\nrun_id:1\r\n",
+                node("a server of Redis or another one like it"),
+            ),
+            ("something else", None),
+        ] {
+            assert_eq!(Listener::of(info), listener, "{info}");
+        }
+    }
+}

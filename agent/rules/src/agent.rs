@@ -325,8 +325,12 @@ impl Agent {
                 None
             }
             Next::HoldBack(until) => {
-                if let Some(name) = request.as_ref().and_then(|it| it.running.name()) {
-                    self.watched.hold_back(name, id);
+                if let Some(request) = &request {
+                    // A client that goes has no use for its lock.
+                    self.of_clients.insert(request.client, id);
+                    if let Some(name) = request.running.name() {
+                        self.watched.hold_back(name, id);
+                    }
                 }
                 self.pausing.push((until, id));
                 None

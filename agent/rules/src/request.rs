@@ -26,6 +26,7 @@ use crate::scratch::{Executed, HeldBy, Holder, Key};
 use crate::surroundings::Surroundings;
 use crate::terms::caller_ttl;
 
+mod holding_back;
 mod steps;
 
 #[derive(Debug)]
@@ -128,69 +129,6 @@ impl Request {
     /// Whether it waits for its lock, which a client that has gone has no use for.
     pub(crate) fn is_held_back(&self) -> bool {
         matches!(self.stage, Stage::HeldBack)
-    }
-
-    /// Begins, or begins anew behind a time for which it was held back.
-    fn try_again(&mut self, world: &mut Surroundings<'_>) -> Next {
-        if let Some(next) = self.hold_back_several(world) {
-            return next;
-        }
-        let name = self.name.single();
-        let holder = name.and_then(|name| world.watched.holder(name)).cloned();
-        let Some(reply) = holder.and_then(|holder| self.refusal(&holder, world)) else {
-            return self.assume(world);
-        };
-        self.note_refused(world);
-        match world.hold_back {
-            Some(hold_back) if !self.was_held_back => {
-                self.was_held_back = true;
-                self.stage = Stage::HeldBack;
-                Next::HoldBack(world.now.after(hold_back))
-            }
-            _ => Next::Answer(reply),
-        }
-    }
-
-    /// A try for several locks is held back while one of them is somebody else's for certain. What it is answered depends on all of
-    /// them, so it asks the nodes then.
-    fn hold_back_several(&mut self, world: &mut Surroundings<'_>) -> Option<Next> {
-        let is_single = self.name.single().is_some();
-        let hold_back = (world.hold_back).filter(|_| !is_single && !self.was_held_back)?;
-        let mut names = self.name.parts().iter();
-        let at = names.position(|name| world.watched.holder(name).is_some())?;
-        let name = self.name.parts()[at].clone();
-        let holder = world.watched.holder(&name).cloned()?;
-        self.refusal_by(at, &holder, world)?;
-        world.watched.note_refused(world.now, &name);
-        self.blocked_by = Some(at);
-        self.was_held_back = true;
-        self.stage = Stage::HeldBack;
-        Some(Next::HoldBack(world.now.after(hold_back)))
-    }
-
-    /// A try for several locks was refused. The first that is held is watched, if tries are held back, and who waits behind this one for
-    /// a lock that may be free goes on.
-    fn note_several_refused(&mut self, known: &[Option<Held>], world: &mut Surroundings<'_>) {
-        if let Some(at) = self.blocked_by.take() {
-            world.watched.pass_on(world.now, &self.name.parts()[at]);
-        }
-        let is_several = self.name.single().is_none();
-        if !is_several || world.hold_back.is_none() {
-            return;
-        }
-        let held = known.iter().enumerate();
-        let mut held = held.filter_map(|(at, held)| Some((at, held.as_ref()?.token()?)));
-        if let Some((at, token)) = held.next()
-            && self.refusal_by(at, token, world).is_some()
-        {
-            (world.watched).note_refused(world.now, &self.name.parts()[at]);
-        }
-    }
-
-    fn note_refused(&self, world: &mut Surroundings<'_>) {
-        if let Some(name) = self.name.single() {
-            world.watched.note_refused(world.now, name);
-        }
     }
 
     /// Executes it where its locks are held so, in the order of their names.
@@ -434,14 +372,10 @@ impl Request {
                 *end = later.max(*end);
             }
         }
-        if let (Change::None, [Some(held)]) = (&executed.change, known)
-            && let Some(token) = held.token()
-            && self.refusal(token, world).is_some()
+        if executed.change == Change::None
+            && let Some(next) = self.refused(known, world)
         {
-            self.note_refused(world);
-        }
-        if executed.change == Change::None {
-            self.note_several_refused(known, world);
+            return next;
         }
         self.take_step(executed.reply, executed.change, &tokens(known), world)
     }

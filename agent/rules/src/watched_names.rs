@@ -1,6 +1,6 @@
 //! Locks that callers poll: who has them, as a majority of the nodes said and as it still is.
 //!
-//! A lock that is refused twice within [`POLLED_WITHIN`] is watched: nodes tell of its changes. As long as none has told of one, whoever
+//! A lock that is refused twice within [`POLLED_WITHIN`], or once where tries are held back, is watched: nodes tell of its changes. As long as none has told of one, whoever
 //! tries to take it is refused without asking the nodes, so a thousand callers that poll cost them as much as one. A try can be held
 //! back for a while: it goes on as soon as the lock may be free, in the order of arrival.
 //!
@@ -60,11 +60,8 @@ impl WatchedNames {
         if let Some(polled) = self.names.get_mut(name) {
             let is_polled = now.since(polled.last) < POLLED_WITHIN;
             polled.last = now;
-            if is_polled && !polled.is_watched && self.watched < WATCHED_MAX {
-                polled.is_watched = true;
-                self.watched += 1;
-                self.idle_at.get_or_insert(now.after(WATCHED_FOR));
-                self.actions.push(WatchAction::Begin(name.clone()));
+            if is_polled {
+                self.watch(now, name);
             }
             return;
         }
@@ -89,14 +86,33 @@ impl WatchedNames {
         }
     }
 
+    /// Nodes have refused a try that may be held back: the lock is watched at once. Whether it is watched.
+    pub(crate) fn note_waiting(&mut self, now: ClientInstant, name: &Bytes) -> bool {
+        self.note_refused(now, name);
+        self.watch(now, name);
+        self.names.get(name).is_some_and(|it| it.is_watched)
+    }
+
+    fn watch(&mut self, now: ClientInstant, name: &Bytes) {
+        let polled = self.names.get_mut(name).filter(|it| !it.is_watched);
+        if let Some(polled) = polled.filter(|_| self.watched < WATCHED_MAX) {
+            polled.is_watched = true;
+            self.watched += 1;
+            self.idle_at.get_or_insert(now.after(WATCHED_FOR));
+            self.actions.push(WatchAction::Begin(name.clone()));
+        }
+    }
+
     /// A watch has something to say. Where the lock may be free, the try that came first goes on once other nodes have had the time to
     /// free it as well.
     pub(crate) fn observed(&mut self, now: ClientInstant, name: &[u8], holder: Option<Token>) {
         let Some(polled) = self.names.get_mut(name).filter(|it| it.is_watched) else {
             return;
         };
+        // One that has just begun does not know the holder yet, and that is no news of the lock.
+        let was_held = polled.holder.is_some();
         polled.holder = holder;
-        if polled.holder.is_none() {
+        if was_held && polled.holder.is_none() {
             self.wake(name, now.after(OTHERS_FREE_IT_WITHIN));
         }
     }

@@ -69,8 +69,8 @@ impl Trial {
         self.send(&["SET", name, "you", "NX", "PX", "1000"])
     }
 
-    /// Tries to take a lock that the nodes have to be asked about, and is refused.
-    fn refused_by_nodes(&mut self, name: &str) -> Vec<Action> {
+    /// Tries to take a lock that the nodes have to be asked about, and that "me" has.
+    fn held_at_nodes(&mut self, name: &str) -> Vec<Action> {
         let asked = self.take(name);
         let id = RequestId(self.requests);
         assert!(matches!(asked[..], [Action::Ask(_, Call::Read { .. })]));
@@ -79,7 +79,12 @@ impl Trial {
             left: Some(LEFT),
             longest: Some(LEFT),
         };
-        let mut done = self.happens(Event::Outcome(id, Outcome::Read(Ok(held))));
+        self.happens(Event::Outcome(id, Outcome::Read(Ok(held))))
+    }
+
+    /// The same, which is refused.
+    fn refused_by_nodes(&mut self, name: &str) -> Vec<Action> {
+        let mut done = self.held_at_nodes(name);
         assert!(matches!(done.remove(0), Action::Reply(_, Reply::Nil)));
         done
     }
@@ -95,11 +100,14 @@ impl Trial {
 
     /// A lock that is watched, and that "me" has.
     fn watching(hold_back: Duration) -> Self {
-        let mut trial = Self::new(hold_back);
+        let mut trial = Self::new(Duration::ZERO);
         trial.refused_by_nodes("a");
         trial.refused_by_nodes("a");
         trial.watched("a", Some("me"));
-        trial
+        Self {
+            agent: trial.agent.holding_back(hold_back),
+            ..trial
+        }
     }
 }
 
@@ -196,6 +204,45 @@ fn a_try_that_is_held_back_ends_with_its_client_and_is_in_nobodys_way() {
     let next = RequestId(trial.requests);
     assert!(
         matches!(&done[..], [Action::Cancel(left), Action::Ask(id, _)] if *left == gone && *id == next),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_try_that_nodes_refuse_is_held_back_until_its_lock_may_be_free_or_its_time_is_over() {
+    let mut trial = Trial::new(HOLD_BACK);
+    let done = trial.held_at_nodes("a");
+    assert!(
+        matches!(&done[..], [Action::Watch(name)] if name == "a"),
+        "{done:?}"
+    );
+    let first = RequestId(trial.requests);
+    // The watch does not know yet who has it.
+    trial.watched("a", None);
+    assert!(trial.pass(Duration::from_millis(1)).is_empty());
+    trial.watched("a", Some("me"));
+    trial.watched("a", None);
+    let done = trial.pass(Duration::from_millis(1));
+    assert!(
+        matches!(&done[..], [Action::Ask(id, Call::Read { .. })] if *id == first),
+        "{done:?}"
+    );
+    // The next one learns of nothing, and another one's client goes away.
+    assert!(trial.held_at_nodes("a").is_empty());
+    let next = RequestId(trial.requests);
+    trial.client = 7;
+    assert!(trial.held_at_nodes("a").is_empty());
+    let done = trial.happens(Event::Left(7));
+    assert!(
+        matches!(&done[..], [Action::Cancel(id), Action::Ask(woken, _)] if id.0 == next.0 + 1 && *woken == next),
+        "{done:?}"
+    );
+    trial.watched("a", Some("me"));
+    assert!(trial.take("a").is_empty());
+    let done = trial.pass(HOLD_BACK);
+    let last = RequestId(trial.requests);
+    assert!(
+        matches!(&done[..], [Action::Reply(id, Reply::Nil)] if *id == last),
         "{done:?}"
     );
 }

@@ -80,6 +80,27 @@ fn polls_that_see_an_extension_or_lost_nodes_go_on() {
 }
 
 #[test]
+fn a_try_that_the_nodes_refuse_is_held_back_as_well() {
+    let hold_back = Duration::from_millis(100);
+    let mut agents = Agents::new(5, 5, 2, Duration::from_micros(100)).holding_back(hold_back);
+    agents.send(0, &["SET", "a", "me", "NX", "PX", "60000"]);
+    agents.send(1, &["GET", "warm"]);
+    let first = agents.begin(1, &[&TAKE], false);
+    agents.pass(Duration::from_millis(20));
+    let before_ns = agents.cluster.now_ns;
+    agents.send(0, &["EVAL", COMPARE_AND_DELETE, "1", "a", "me"]);
+    assert_eq!(agents.reply(first), Reply::Ok);
+    let took_ms = (agents.cluster.now_ns - before_ns) / 1_000_000;
+    assert!(took_ms <= 5, "{took_ms} ms");
+    // Nobody releases it in time, and the other agent has not watched it.
+    let before_ns = agents.cluster.now_ns;
+    let other = ["SET", "a", "other", "NX", "PX", "60000"];
+    assert_eq!(agents.send(0, &other), Reply::Nil);
+    let took_ms = (agents.cluster.now_ns - before_ns) / 1_000_000;
+    assert!((100..=110).contains(&took_ms), "{took_ms} ms");
+}
+
+#[test]
 fn a_try_that_is_held_back_has_the_lock_as_soon_as_it_is_released() {
     let mut agents =
         Agents::new(5, 5, 2, Duration::from_micros(100)).holding_back(Duration::from_millis(100));

@@ -3,6 +3,7 @@
 //! One directive per line, as in a node's configuration. Whoever reads a password in it can take and release every lock,
 //! and whoever writes it decides where locks are taken: so it is refused where others may do that.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -155,6 +156,7 @@ fn text_of(path: &Path) -> Result<(Vec<u8>, u32), Failure> {
 impl Lines {
     fn parse(path: &Path, text: &[u8]) -> Result<Lines, Failure> {
         let mut lines = Lines::default();
+        let mut set_in: HashMap<String, u32> = HashMap::new();
         for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
@@ -170,6 +172,10 @@ impl Lines {
                     "a line has the name of a directive and one value".to_owned(),
                 ));
             };
+            let is_repeated = REPEATED.contains(&name.as_str());
+            if let Some(before) = set_in.insert(name.clone(), number).filter(|_| !is_repeated) {
+                return Err(refuse(format!("'{name}' was set in line {before} already")));
+            }
             // A job of cron starts in another folder.
             let folder = path.parent().unwrap_or(Path::new(""));
             match name.as_str() {
@@ -306,6 +312,8 @@ fn encoded(text: &str) -> String {
 
 const NAME: &str = "quorlock/nodes.conf";
 const BYTES_MAX: u64 = 64 << 10;
+/// Those that several lines may have.
+const REPEATED: [&str; 2] = ["node", "cluster"];
 const DIRECTIVES: [&str; 16] = [
     "node",
     "cluster",
@@ -412,6 +420,11 @@ mod tests {
             ("node \"a", "line 1: Unbalanced quotes"),
             ("# nothing", "names no node"),
             ("node a\0b", "line 1: the line contains a NUL byte"),
+            (
+                "agent-user a\nnode db1:7001\nagent-user b",
+                "line 3: 'agent-user' was set in line 1 already",
+            ),
+            ("tls yes\ntls yes", "line 2: 'tls' was set in line 1"),
         ] {
             let (_folder, path) = file(0o644, text);
             let failure = read_one(&path).expect_err(text);

@@ -1,8 +1,8 @@
 //! Locks that callers poll: who has them, as a majority of the nodes said and as it still is.
 //!
-//! A lock that is refused twice within [`POLLED_WITHIN`], or once where tries are held back, is watched: nodes tell of its changes. As long as none has told of one, whoever
-//! tries to take it is refused without asking the nodes, so a thousand callers that poll cost them as much as one. A try can be held
-//! back for a while: it goes on as soon as the lock may be free, in the order of arrival.
+//! A lock that is refused twice within [`POLLED_WITHIN`], or once where tries are held back, is watched: nodes tell of its changes. As long as
+//! none has told of one, whoever tries to take it is refused without asking the nodes, so a thousand callers that poll cost them as much as
+//! one. A try can be held back for a while: it goes on as soon as the lock may be free, in the order of arrival.
 //!
 //! Invariants: a watch says only that a lock is held. Nobody gets a lock by it, and reads are answered by the nodes. What it says is
 //! void as soon as one node tells of a change, and when the watch is not certain.

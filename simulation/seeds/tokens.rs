@@ -98,6 +98,9 @@ impl World {
                 ttl: Duration::from_millis(self.plan.ttl_ms),
                 waits_for_all: true,
             };
+            // Whoever has handed it over remembers it as long.
+            let until_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
+            self.by_token.hand_over(client, until_ns);
             let operation = self.call(client, call);
             let extending = &mut self.by_token.extending;
             extending.insert((client, operation), token.clone());

@@ -288,8 +288,13 @@ impl Client {
     fn detach(&mut self, held: OperationId) {
         if let Some(Operation::Held(lock)) = self.operations.get(&held) {
             let (subject, until) = (Rc::clone(&lock.subject), lock.valid_until());
+            let tokens = vec![subject.token.clone()];
             self.handed_over.insert(subject.token.clone(), held);
-            let detached = Operation::Detached { subject, until };
+            let detached = Operation::Detached {
+                subject,
+                tokens,
+                until,
+            };
             self.operations.insert(held, detached);
             self.arm(held);
         }
@@ -402,9 +407,7 @@ impl Client {
                 self.leave_queue(now, &acquiring, operation, actions);
             }
             Some(Operation::Held(lock)) => self.pass_on(now, &lock.subject, actions),
-            Some(Operation::Detached { subject, .. }) => {
-                self.handed_over.remove(&subject.token);
-            }
+            Some(Operation::Detached { tokens, .. }) => self.forget_handed_over(&tokens),
             _ => {}
         }
         self.arm(operation);

@@ -16,6 +16,7 @@ use crate::reading::Reading;
 use crate::releasing::Releasing;
 use crate::step::{Input, Step};
 use crate::syncing_fences::SyncingFences;
+use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -32,6 +33,8 @@ pub(super) enum Operation {
     /// A lock that was handed over to its token: requests on their way are still carried out.
     Detached {
         subject: Rc<Subject>,
+        /// It may be held under any of these: the last but one as well, until an extension is confirmed that changes it.
+        tokens: Vec<Token>,
         until: ClientInstant,
     },
 }

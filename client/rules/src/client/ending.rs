@@ -49,11 +49,15 @@ impl Client {
         let nodes = self.links.len();
         let mut taken = None;
         if let Some(handed_over) = self.handed_over.remove(&token) {
-            if let Some(Operation::Detached { subject, until }) =
-                self.operations.remove(&handed_over)
+            if let Some(Operation::Detached {
+                subject,
+                tokens,
+                until,
+            }) = self.operations.remove(&handed_over)
             {
                 lasts = lasts.max(Some(now.until(until)));
                 taken = Some(subject);
+                self.forget_handed_over(&tokens);
             }
             self.disarm(handed_over);
         }
@@ -63,7 +67,12 @@ impl Client {
         }
         let kept = lasts.unwrap_or_default().max(UNKNOWN_LEASE);
         if let Some(taken) = taken {
-            return Some(Subject::of_taken(&taken, name, UNKNOWN_LEASE, kept));
+            return Some(Subject::of_taken(
+                &taken,
+                (name, token),
+                UNKNOWN_LEASE,
+                kept,
+            ));
         }
         // Whoever took another lock may have been another program: any node may hold it.
         Some(Subject::of_unknown_past(

@@ -287,19 +287,29 @@ fn a_lease_that_was_released_by_its_token_is_forgotten() {
 
 #[test]
 fn a_node_that_was_never_asked_for_a_lock_is_owed_no_release_of_it() {
-    let mut cluster = Cluster::new(3);
-    cluster.conduct(2, Conduct::IsAway);
-    for is_known in [true, false] {
+    for (is_known, is_extended) in [(true, false), (true, true), (false, false)] {
+        let mut cluster = Cluster::new(3);
+        cluster.conduct(2, Conduct::IsAway);
         let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
-        let Some(Outcome::Acquired { token, .. }) = cluster.outcome(held) else {
+        let Some(Outcome::Acquired { mut token, .. }) = cluster.outcome(held) else {
             panic!("two of three grant it")
         };
         cluster.call(Call::Detach { held });
+        if is_extended {
+            let new_token = Token::from("changed");
+            cluster.call(Call::SetEnd {
+                name: "a".into(),
+                token: std::mem::replace(&mut token, new_token.clone()),
+                new_token: Some(new_token),
+                ttl: TTL,
+            });
+        }
         let own = release(None, "a", token);
         // Another program may have taken what this client has not.
         let other = release(None, "a", Token::from("another"));
         cluster.call(if is_known { own } else { other });
         assert_eq!(cluster.client.is_idle(cluster.now), is_known);
+        assert_eq!(cluster.client.handed_over.is_empty(), is_known);
     }
 }
 

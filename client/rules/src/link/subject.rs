@@ -151,11 +151,11 @@ impl Subject {
         subject
     }
 
-    /// The lock that another subject has taken, for its release: the nodes that were asked for that one may hold it, and those may that
+    /// The lock that another subject has taken, for its release under this token, to which it may have been changed: the nodes that were asked for that one may hold it, and those may that
     /// are asked for it yet.
     pub(crate) fn of_taken(
         taken: &Self,
-        name: LockName,
+        (name, token): (LockName, Token),
         ttl: Duration,
         kept: Duration,
     ) -> Rc<Self> {
@@ -163,7 +163,7 @@ impl Subject {
             is_shared: taken.is_shared,
             kept,
             may_hold: Rc::clone(&taken.may_hold),
-            ..Self::plain(name, taken.token.clone(), ttl)
+            ..Self::plain(name, token, ttl)
         })
     }
 

@@ -12,6 +12,7 @@ mod pauses;
 mod permit_choice;
 mod permit_lines;
 mod retrying;
+mod several_lines;
 mod time_left;
 mod word_of_changes;
 
@@ -216,7 +217,8 @@ impl Acquiring {
     /// It is this call's turn, and the lock was acquired by another one of this client just now: it stands in line at once.
     /// A call that tells what it waits for asks first, and tells of that.
     pub(super) fn take_turn_behind_own(&mut self, context: &mut Context<'_>) {
-        if self.tells || self.permits.is_some() || !matches!(self.stage, Stage::Queued) {
+        let is_one = self.permits.is_none() && self.call.name.single().is_some();
+        if self.tells || !is_one || !matches!(self.stage, Stage::Queued) {
             return self.take_turn(context);
         }
         self.has_turn = true;

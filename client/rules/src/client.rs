@@ -339,6 +339,8 @@ impl Client {
             {
                 calls += 1;
                 self.input(now, operation, Input::Timer, actions);
+            } else if let Some(name) = self.lines.take_left() {
+                self.line_left(now, &name, actions);
             } else if is_time && let Some(wanted) = self.waiters.take_due(now) {
                 self.tell_places(now, &wanted, actions);
             } else {

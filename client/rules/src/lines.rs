@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::name::LockName;
 use crate::permits::permit_of;
 use crate::token::Token;
 use crate::votes::NodeIndex;
@@ -17,6 +18,8 @@ pub(super) struct Lines {
     by_name: BTreeMap<Bytes, Line>,
     /// How often a wait for word of changes has ended.
     told_in_vain: usize,
+    /// Locks whose line was left just now.
+    left: Vec<Bytes>,
 }
 
 /// How a node tells that a lock is free.
@@ -36,6 +39,8 @@ struct Line {
     token: Token,
     /// An attempt has the token.
     is_tried: bool,
+    /// The names that are wanted together with this one, if they are several.
+    set: Option<LockName>,
 }
 
 /// What a message about a lock means for this client.
@@ -63,12 +68,39 @@ impl Lines {
             way,
             token,
             is_tried: false,
+            set: None,
         };
         let before = self.by_name.insert(name.clone(), line)?;
         if (before.node, before.way) == (node, way) {
             return None;
         }
-        self.left(&before)
+        self.end_of(&before)
+    }
+
+    /// The line that was joined last for this name is that of calls for several names.
+    pub(super) fn stand_for_set(&mut self, name: &Bytes, set: &LockName) {
+        if let Some(line) = self.by_name.get_mut(name) {
+            line.set = Some(set.clone());
+        }
+    }
+
+    /// The names that are wanted by those who stand in the line, if they are several.
+    pub(super) fn set_of(&self, name: &Bytes) -> Option<&LockName> {
+        self.by_name.get(name)?.set.as_ref()
+    }
+
+    /// Whether those who want these names stand in the line for one of them; none if no call of this client does.
+    pub(super) fn is_of(&self, name: &Bytes, wanted: &LockName) -> Option<bool> {
+        let line = self.by_name.get(name)?;
+        Some(match &line.set {
+            None => wanted.single().is_some(),
+            Some(set) => set == wanted,
+        })
+    }
+
+    /// A lock whose line was left since the last time: others of this client may want to stand there.
+    pub(super) fn take_left(&mut self) -> Option<Bytes> {
+        self.left.pop()
     }
 
     /// The node whose line is joined, and the token there that no attempt has yet.
@@ -86,10 +118,11 @@ impl Lines {
     /// The client waits no longer. Names the node in whose line it stood.
     pub(super) fn leave(&mut self, name: &Bytes) -> Option<NodeIndex> {
         let line = self.by_name.remove(name)?;
-        self.left(&line)
+        self.left.push(name.clone());
+        self.end_of(&line)
     }
 
-    fn left(&mut self, line: &Line) -> Option<NodeIndex> {
+    fn end_of(&mut self, line: &Line) -> Option<NodeIndex> {
         match line.way {
             Way::Turns => Some(line.node),
             Way::Changes => {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::permit_choice::PermitChoice;
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
 use crate::answer::{Answer, Content};
@@ -42,7 +41,7 @@ pub(super) struct InLine {
     /// When the nodes are asked although the line says nothing.
     asks_at: Option<ClientInstant>,
     /// How often it was asked for whether the line is still there.
-    checks: usize,
+    pub(super) checks: usize,
     /// The attempt under way was begun because it was this call's turn.
     pub(super) is_called: bool,
     /// Who had the lock at a node that tells of changes.
@@ -51,6 +50,10 @@ pub(super) struct InLine {
     waits_for_word: bool,
     /// Attempts that were begun so in a row and failed.
     pub(super) failures: u32,
+    /// Of several names that are taken together, which one's line is meant, and how many others are to be looked at before
+    /// all of them are free.
+    pub(super) part: usize,
+    pub(super) parts_left: usize,
 }
 
 impl InLine {
@@ -134,22 +137,24 @@ impl InLine {
 }
 
 impl Acquiring {
-    /// The name in whose line the call stands, if it does: it waits, it is the one of this client that asks, and what it asks
-    /// for is one lock, or one of a few permits.
+    /// The name in whose line the call stands, if it does: it waits, and it is the one of this client that asks.
     fn name_in_line(&self) -> Option<Bytes> {
-        let is_one = self.permits.as_ref().is_none_or(PermitChoice::is_small);
-        let may_stand = self.has_turn && is_one && self.call.wait != Wait::None;
-        self.call.name.single().filter(|_| may_stand).cloned()
+        let may_stand = self.has_turn && self.call.wait != Wait::None;
+        self.line_name().filter(|_| may_stand).cloned()
     }
 
     /// The token that this call's next attempt has in the line, if it stands in one.
-    pub(super) fn token_in_line(&self, context: &mut Context<'_>) -> Option<Token> {
-        context.lines.take_token(&self.name_in_line()?)
+    pub(super) fn token_in_line(&mut self, context: &mut Context<'_>) -> Option<Token> {
+        self.find_line(context);
+        let name = self.name_in_line()?;
+        let is_own = self.has_line(context);
+        is_own.then(|| context.lines.take_token(&name)).flatten()
     }
 
     /// Whether the call stands in line before it asks: this client has just released the lock, and knows of nobody who waits.
     pub(super) fn looks_for_others(&self, context: &mut Context<'_>) -> bool {
-        let is_lock = self.permits.is_none() && self.name_in_line().is_some();
+        let is_one = self.permits.is_none() && self.call.name.single().is_some();
+        let is_lock = is_one && self.name_in_line().is_some();
         let may_look = is_lock && context.settings.stands_in_line;
         let mut links = context.links.iter();
         let has_lines = links.any(|link| link.may_have_lines(context.now));
@@ -163,9 +168,9 @@ impl Acquiring {
         if !context.settings.stands_in_line {
             return;
         }
-        let Some(name) = self.name_in_line() else {
+        if self.name_in_line().is_none() {
             return;
-        };
+        }
         let now = context.now;
         let asks_in = ASKS_EVERY.mul_f64(0.75 + 0.5 * fraction(context.random));
         self.in_line.since = Some(now);
@@ -173,8 +178,8 @@ impl Acquiring {
         if self.permits.is_some() {
             return self.line_up_for_permits(context);
         }
-        let untried = context.lines.untried(&name);
-        let token = untried.map(|(_, token)| token);
+        self.in_line.parts_left = self.call.name.parts().len().saturating_sub(1);
+        let token = self.untried(context).map(|(_, token)| token);
         let token = token.unwrap_or_else(|| self.call.next_token(context.random));
         self.stand_at((from, Way::Turns), token, context);
     }
@@ -188,9 +193,12 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) {
         self.in_line.ahead = None;
-        let (Some(name), now) = (self.call.name.single(), context.now) else {
+        let (Some(name), now) = (self.line_name().cloned(), context.now) else {
             return;
         };
+        if self.is_behind_own(context) {
+            return self.stands_behind(1, context);
+        }
         let links = &context.links;
         let first = |from, may: &dyn Fn(&Link) -> bool| {
             let mut nodes = from..links.len();
@@ -208,13 +216,16 @@ impl Acquiring {
         };
         let Some((node, way)) = place else {
             // The call asks now and then, as where no node has lines.
-            return context.leave_line(name);
+            return context.leave_line(&name);
         };
         self.in_line.waits_for_word = way == Way::Changes;
-        if let Some(before) = context.lines.join(name, node, way, token.clone()) {
-            context.unwait(before, name);
+        if let Some(before) = context.lines.join(&name, node, way, token.clone()) {
+            context.unwait(before, &name);
         }
-        self.ask_place(name.clone(), (node, way), token, context);
+        if self.call.name.single().is_none() {
+            context.lines.stand_for_set(&name, &self.call.name);
+        }
+        self.ask_place(name, (node, way), token, context);
     }
 
     /// Asks the node at which the call waits for its place, or whether the lock is free.
@@ -255,13 +266,13 @@ impl Acquiring {
                 self.permit_place_told((reply.node, *permit), answer, is_now, context);
             }
             Content::InLine(answer, None) => {
-                let (node, token) = context.lines.untried(self.call.name.single()?)?;
+                let (node, token) = self.untried(context)?;
                 if is_now && node == reply.node {
                     self.place_told(node, answer, token, context);
                 }
             }
             Content::Seen(seen) => {
-                let (node, token) = context.lines.untried(self.call.name.single()?)?;
+                let (node, token) = self.untried(context)?;
                 if is_now && node == reply.node {
                     let holder = seen.as_ref().map(|(_, holder)| holder.as_ref());
                     self.holder_told(node, holder.ok(), token, context);
@@ -284,8 +295,10 @@ impl Acquiring {
     ) {
         match answer {
             Ok(0) if self.is_split() => {}
+            Ok(0) if self.in_line.parts_left > 0 => self.stand_for_next(token, context),
             Ok(0) => self.called(context),
             Ok(waiting) => {
+                self.in_line.parts_left = 0;
                 let ahead = waiting.saturating_sub(1);
                 if ahead > 0 {
                     let known = self.call.ttl.max(2 * CHECKS_EVERY);
@@ -351,8 +364,9 @@ impl Acquiring {
 
     /// This client has released the lock: whoever came first has its turn.
     pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
-        // Of several permits the node of the line says which one is whose.
-        if self.in_line.ahead == Some(0) && self.permits.is_none() {
+        // Of several permits the node of the line says which one is whose, and of several names which one is free.
+        let is_one = self.permits.is_none() && self.call.name.single().is_some();
+        if is_one && self.in_line.ahead == Some(0) || self.is_behind_own(context) {
             self.called(context);
         }
     }
@@ -362,7 +376,9 @@ impl Acquiring {
         if self.permits.is_some() {
             self.in_line.ahead = None;
             self.permit_line_ended(name, context);
-        } else if let Some((_, token)) = context.lines.untried(name) {
+        } else if self.line_name() == Some(name)
+            && let Some((_, token)) = context.lines.untried(name)
+        {
             self.stand_at((0, Way::Turns), token, context);
         } else {
             // The attempt is under way, and stands in line anew if it fails.
@@ -386,12 +402,12 @@ impl Acquiring {
         if !self.in_line.stands() || !has_time || wait_left <= patience {
             return false;
         }
-        let Some(name) = self.call.name.single().cloned() else {
+        let Some(name) = self.line_name().cloned() else {
             return false;
         };
-        let place = context.lines.untried(&name).zip(context.lines.way(&name));
+        let place = self.untried(context).zip(context.lines.way(&name));
         let Some(((node, token), way)) = place else {
-            return false;
+            return self.checks_line_of_own(patience, context);
         };
         self.in_line.ahead = None;
         self.stage = Stage::Pausing(now.after(patience));

@@ -68,11 +68,6 @@ impl PermitChoice {
         self.count
     }
 
-    /// Whether there are so few that a call stands in the line of each.
-    pub(super) fn is_small(&self) -> bool {
-        self.count <= LINES_MAX
-    }
-
     /// The names of all permits.
     pub(super) fn names(&self) -> impl Iterator<Item = Bytes> {
         (0..self.count).map(|index| permit_name(&self.semaphore, index))
@@ -181,9 +176,6 @@ impl PermitChoice {
             .reduce(ClientInstant::earlier)
     }
 }
-
-/// Each line costs a request when it is joined and one when it is left.
-const LINES_MAX: u32 = 16;
 
 fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     match other {

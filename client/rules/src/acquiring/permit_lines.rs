@@ -3,8 +3,8 @@
 //! Invariants: as for a lock, votes decide, and the token in a line is that of the next attempt for that permit. A turn that
 //! comes while another permit is asked for is kept: that permit is asked for next.
 //!
-//! Where there are many permits, or no node has lines, the walk goes on in the pauses: each line costs a request to enter and
-//! one to leave, and among many permits one is free soon.
+//! Each line costs a request to one node to enter and one to leave, where the walk before has asked all nodes for each permit.
+//! Where no node has lines the walk goes on in the pauses.
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ use crate::votes::NodeIndex;
 impl Acquiring {
     /// Stands in the line of each permit, of that which was refused just now with a new token.
     pub(super) fn line_up_for_permits(&mut self, context: &mut Context<'_>) {
-        let Some(permits) = self.permits.as_ref().filter(|permits| permits.is_small()) else {
+        let Some(permits) = &self.permits else {
             return;
         };
         let (semaphore, chosen) = (permits.semaphore().clone(), permits.index());
@@ -138,7 +138,7 @@ impl Acquiring {
     /// Whether the call stands in the line of this permit. Another call of this client may have said that there are more.
     fn may_stand_for(&self, index: u32) -> bool {
         let permits = self.permits.as_ref();
-        permits.is_some_and(|permits| permits.is_small() && index < permits.count())
+        permits.is_some_and(|permits| index < permits.count())
     }
 
     /// The connection has ended on which the call stood in line for a permit.

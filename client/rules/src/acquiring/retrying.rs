@@ -59,9 +59,11 @@ impl Acquiring {
         // A line is at one node. Tries keep new readers out at all of them.
         if is_busy && !wait_left.is_zero() && !is_behind_readers {
             self.line_up(0, context);
-        } else if is_behind_readers && let Some(name) = self.call.name.single() {
+        } else if is_behind_readers && self.has_line(context) {
             self.in_line.leave();
-            context.leave_line(name);
+            if let Some(name) = self.line_name() {
+                context.leave_line(name);
+            }
         }
         // Of several names it is not known which one another has.
         let has_one_name = self.call.name.single().is_some();

@@ -21,11 +21,12 @@ impl Acquiring {
         token: Token,
         context: &mut Context<'_>,
     ) {
-        let name = self.call.name.single();
+        let name = self.line_name();
         let tells = name.is_some_and(|name| context.links[node].tracks(name));
         match holder {
             // Callers that have split the votes ask again after a random pause.
             Some(None) if self.is_split() && !self.in_line.stands() => {}
+            Some(None) if self.in_line.parts_left > 0 => self.stand_for_next(token, context),
             Some(None) => self.found_free(context),
             Some(Some(holder)) if tells => {
                 // The attempts that have failed were about another one's end.
@@ -34,6 +35,7 @@ impl Acquiring {
                     self.in_line.failures = 0;
                 }
                 self.in_line.is_called = false;
+                self.in_line.parts_left = 0;
                 self.stands_behind(0, context);
             }
             _ => self.stand_at((node + 1, Way::Changes), token, context),
@@ -67,10 +69,10 @@ impl Acquiring {
     /// The node that tells of changes says that the lock has changed there: it is asked whether the lock is free.
     pub(crate) fn changed(&mut self, context: &mut Context<'_>) {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        let Some(name) = self.call.name.single().filter(|_| is_pausing) else {
+        let Some(name) = self.line_name().filter(|_| is_pausing) else {
             return;
         };
-        if let Some((node, token)) = context.lines.untried(name) {
+        if let Some((node, token)) = self.untried(context) {
             self.ask_place(name.clone(), (node, Way::Changes), token, context);
         }
     }

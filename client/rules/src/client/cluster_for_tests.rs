@@ -64,6 +64,8 @@ pub(super) struct Node {
     pub(super) slow: Duration,
     /// How many it says stand in a line, if it has lines.
     pub(super) in_line: Option<u64>,
+    /// It lets nobody stand in line for a lock that it does not have.
+    pub(super) has_no_line_for_free: bool,
     /// It tells of changes and has no lines, as Redis and Valkey do.
     pub(super) tells_changes: bool,
     /// It refuses to tell of changes.

@@ -305,20 +305,22 @@ fn the_lines_of_all_permits_move_to_the_next_node_when_a_node_has_no_lines_any_m
 
 #[test]
 fn the_last_call_for_a_semaphore_leaves_all_lines_whatever_number_of_permits_it_says() {
-    for permits in [3, 17] {
+    for (permits, lines) in [(3, 5), (17, 17)] {
         let (mut cluster, first) = waiting(5);
         take_away(&mut cluster, 0..17);
         let second = ask(&mut cluster, permits, Wait::Forever);
         cluster.happens(Event::Gone(first));
         cluster.pass(100 * MS);
-        // A turn that is none of this call's is given back.
-        let (token, takes) = (in_line(&cluster, 0, 4), cluster.nodes[0].takes);
-        cluster.push(0, "a:permit:4", &token);
-        assert!(cluster.nodes[0].unwaits.contains(&"a:permit:4".to_owned()));
-        assert_eq!(cluster.nodes[0].takes, takes);
+        if permits < 5 {
+            // A turn that is none of this call's is given back.
+            let (token, takes) = (in_line(&cluster, 0, 4), cluster.nodes[0].takes);
+            cluster.push(0, "a:permit:4", &token);
+            assert!(cluster.nodes[0].unwaits.contains(&"a:permit:4".to_owned()));
+            assert_eq!(cluster.nodes[0].takes, takes);
+        }
         cluster.happens(Event::Gone(second));
         let left: BTreeSet<_> = cluster.nodes[0].unwaits.iter().collect();
-        assert_eq!(left.len(), 5, "{permits}: {left:?}");
+        assert_eq!(left.len(), lines, "{permits}: {left:?}");
         assert_eq!(cluster.client.size().lines, 0);
     }
 }
@@ -347,9 +349,33 @@ fn who_gives_up_leaves_the_lines_of_all_permits() {
 }
 
 #[test]
-fn where_permits_are_many_they_are_asked_for_one_after_the_other() {
+fn where_permits_are_many_they_cost_no_more_than_a_lock_and_none_is_forgotten() {
     let (mut cluster, call) = waiting(40);
-    assert!(cluster.nodes[0].waits.is_empty());
+    let names: BTreeSet<_> = cluster.nodes[0].waits_for.iter().collect();
+    assert_eq!(names.len(), 40, "{names:?}");
+    // The leases that were seen at first are looked after once.
+    cluster.pass(2 * TTL);
+    let requests =
+        |cluster: &Cluster| -> usize { cluster.nodes.iter().map(|node| node.requests).sum() };
+    let before = requests(&cluster);
+    cluster.pass(Duration::from_secs(3_600));
+    let all = requests(&cluster) - before;
+    // A fifth of a request in a second.
+    assert!((100..=720).contains(&all), "{all}");
+    let token = in_line(&cluster, 0, 17);
+    set_free(&mut cluster, 17);
+    cluster.push(0, "a:permit:17", &token);
+    let (index, had) = had(&mut cluster, call);
+    assert_eq!((index, had.to_string()), (17, token));
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
+#[test]
+fn where_permits_are_many_and_no_node_has_lines_they_are_asked_for_one_after_the_other() {
+    let mut cluster = Cluster::new(3);
+    take_away(&mut cluster, 0..40);
+    let call = ask(&mut cluster, 40, Wait::Forever);
+    cluster.pass(MS);
     set_free(&mut cluster, 17);
     cluster.pass(100_000 * MS);
     assert_eq!(had(&mut cluster, call).0, 17);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::cluster_for_tests::{Cluster, TTL};
+use super::cluster_for_tests::{Cluster, Conduct, TTL};
 use crate::OperationId;
+use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
 use crate::name::LockName;
 use crate::outcome::AcquireError;
@@ -240,4 +241,121 @@ fn a_release_is_passed_on_to_all_who_wait_for_one_of_the_names() {
     release(&mut cluster, held, names, token);
     cluster.pass(TTL);
     assert_eq!(cluster.client.size().of_calls(), 0);
+}
+
+/// Nodes with lines for what they have, on which somebody else has one lock.
+fn with_lines(nodes: usize, taken: &str) -> Cluster {
+    let mut cluster = Cluster::new(nodes);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(1);
+        node.has_no_line_for_free = true;
+    }
+    take_away(&mut cluster, taken, 0..nodes);
+    cluster
+}
+
+fn set_free(cluster: &mut Cluster, name: &str) {
+    for node in &mut cluster.nodes {
+        node.keys.remove(name);
+    }
+}
+
+/// The first node says that it is the turn of whoever stands last in line there.
+fn call_last(cluster: &mut Cluster, name: &str) -> String {
+    let node = &cluster.nodes[0];
+    assert_eq!(node.waits_for.last().map(String::as_str), Some(name));
+    let token = node.waits.last().cloned().unwrap();
+    cluster.push(0, name, &token);
+    token
+}
+
+fn tried(cluster: &Cluster) -> usize {
+    cluster.nodes.iter().map(|node| node.takes).sum()
+}
+
+#[test]
+fn who_waits_for_several_names_stands_in_line_for_the_one_that_is_held() {
+    let mut cluster = with_lines(5, "b");
+    let call = ask(&mut cluster, &["a", "b", "c"], Wait::Forever);
+    cluster.pass(10 * MS);
+    // The first name is free, and whoever wants it alone is not kept from it.
+    assert_eq!(cluster.nodes[0].waits_for, ["a", "b"]);
+    assert_eq!(cluster.nodes[0].unwaits, ["a"]);
+    assert!(cluster.nodes[1..].iter().all(|node| node.waits.is_empty()));
+    let requests =
+        |cluster: &Cluster| -> usize { cluster.nodes.iter().map(|node| node.requests).sum() };
+    let before = requests(&cluster);
+    cluster.pass(Duration::from_secs(3_600));
+    let all = requests(&cluster) - before;
+    // A fifth of a request in a second.
+    assert!((100..=720).contains(&all), "{all}");
+    set_free(&mut cluster, "b");
+    let token = call_last(&mut cluster, "b");
+    assert_eq!(had(&mut cluster, call).to_string(), token);
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
+#[test]
+fn a_turn_for_one_name_while_another_is_held_leads_to_the_line_of_that() {
+    let mut cluster = with_lines(3, "a");
+    let call = ask(&mut cluster, &["a", "b"], Wait::Forever);
+    cluster.pass(10 * MS);
+    for node in &mut cluster.nodes {
+        node.keys.insert("b".to_owned(), "another".to_owned());
+    }
+    set_free(&mut cluster, "a");
+    call_last(&mut cluster, "a");
+    cluster.pass(200 * MS);
+    assert!(cluster.nodes[0].unwaits.contains(&"a".to_owned()));
+    let tries = tried(&cluster);
+    cluster.pass(500 * MS);
+    assert_eq!(tried(&cluster), tries, "it waits for its turn");
+    set_free(&mut cluster, "b");
+    let token = call_last(&mut cluster, "b");
+    assert_eq!(had(&mut cluster, call).to_string(), token);
+}
+
+/// A connection waits for a name once.
+#[test]
+fn calls_of_one_client_for_one_name_alone_and_with_others_stand_in_its_line_one_after_the_other() {
+    let mut cluster = with_lines(3, "b");
+    let both = ask(&mut cluster, &["a", "b"], Wait::Forever);
+    cluster.pass(10 * MS);
+    let alone = ask(&mut cluster, &["b"], Wait::Forever);
+    let other = ask(&mut cluster, &["b", "c"], Wait::Forever);
+    cluster.pass(10 * MS);
+    let waits = cluster.nodes[0].waits.len();
+    assert_eq!(cluster.client.size().lines, 1);
+    // No token is that of two calls.
+    let tokens = &cluster.nodes[0].waits;
+    assert_ne!(tokens.first(), tokens.last());
+    let tries = tried(&cluster);
+    cluster.pass(Duration::from_secs(60));
+    assert_eq!(tried(&cluster), tries, "none of them polls");
+    // The one that stood there gives up: another one does at once.
+    cluster.happens(Event::Gone(alone));
+    cluster.pass(MS);
+    assert!(cluster.nodes[0].waits.len() > waits);
+    assert_eq!(cluster.client.size().lines, 1);
+    set_free(&mut cluster, "b");
+    call_last(&mut cluster, "b");
+    cluster.pass(MS);
+    let first = [both, other].map(|call| cluster.outcome(call));
+    let have = first.iter();
+    let have = have.filter(|told| matches!(told, Some(Outcome::Acquired { .. })));
+    assert_eq!(have.count(), 1);
+}
+
+#[test]
+fn the_line_for_one_of_several_names_moves_with_its_node_and_is_left_with_its_caller() {
+    let mut cluster = with_lines(3, "b");
+    let call = ask(&mut cluster, &["a", "b"], Wait::Forever);
+    cluster.pass(10 * MS);
+    let token = cluster.nodes[0].waits.last().cloned();
+    cluster.conduct(0, Conduct::IsAway);
+    assert_eq!(cluster.nodes[1].waits.last().cloned(), token);
+    assert_eq!(cluster.nodes[1].waits_for, ["b"]);
+    cluster.happens(Event::Gone(call));
+    assert_eq!(cluster.nodes[1].unwaits, ["b"]);
+    assert_eq!(cluster.client.size().lines, 0);
 }

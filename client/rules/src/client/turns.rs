@@ -131,7 +131,7 @@ impl Client {
         // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
         let has_taken = is_held && acquiring.has_turn();
         for name in self.names_in_lines(&wanted) {
-            let is_taken = has_taken && acquiring.call.name.single() == Some(&name);
+            let is_taken = has_taken && acquiring.call.name.parts().contains(&name);
             if is_taken && self.lines.untried(&name).is_none() {
                 self.lines.leave(&name);
             } else if self.first_in_line(&name).is_none() {
@@ -152,7 +152,10 @@ impl Client {
     fn names_in_lines(&self, wanted: &Wanted) -> Vec<Bytes> {
         match wanted {
             Wanted::PermitOf(semaphore) => self.lines.of_semaphore(semaphore),
-            Wanted::Lock(name) => name.single().cloned().into_iter().collect(),
+            Wanted::Lock(wanted) => {
+                let is_its = |name: &&Bytes| self.lines.is_of(name, wanted) == Some(true);
+                wanted.parts().iter().filter(is_its).cloned().collect()
+            }
         }
     }
 
@@ -233,12 +236,34 @@ impl Client {
 
     /// The call that stands in the line for a lock: for itself, or as for one permit of several.
     fn first_in_line(&self, name: &Bytes) -> Option<OperationId> {
+        if let Some(set) = self.lines.set_of(name) {
+            return self.waiters.first(&Wanted::Lock(set.clone()));
+        }
         let first = self.waiters.first(&Wanted::Lock(name.clone().into()));
         let of_semaphore = || {
             let (semaphore, _) = permit_of(name)?;
             self.waiters.first(&Wanted::PermitOf(semaphore))
         };
         first.or_else(of_semaphore)
+    }
+
+    /// A line was left: the first of those who want its lock together with others may have waited for that.
+    pub(super) fn line_left(
+        &mut self,
+        now: ClientInstant,
+        name: &Bytes,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.overlaps.is_empty() {
+            return;
+        }
+        for wanted in self.overlaps.wanted(&name.clone().into()) {
+            if let Some(first) = self.waiters.first(&wanted) {
+                self.with_acquiring(now, first, actions, |one, context| {
+                    one.line_was_left(name, context);
+                });
+            }
+        }
     }
 
     /// Tells calls that wait for their turn how many came first, where that has changed.

@@ -79,7 +79,9 @@ impl Node {
         };
         self.waits.push(token.to_owned());
         self.waits_for.push(name.to_owned());
-        format!(":{}\r\n", self.in_line.unwrap_or(0))
+        let is_free = self.has_no_line_for_free && !self.keys.contains_key(name);
+        let waiting = self.in_line.filter(|_| !is_free);
+        format!(":{}\r\n", waiting.unwrap_or(0))
     }
 
     /// What an observer is told.

@@ -368,9 +368,11 @@ fn odd(reply: &NodeReply) -> String {
 }
 
 /// Frees those of the locks that are held under the token, and tells who waits: 1 if that was each of them, 0 otherwise. A user who may not
-/// publish frees them all the same.
+/// publish frees them all the same. A key of another type is not held, and keeps none of the others; any other error is raised.
 const RELEASE_AND_PUBLISH_SCRIPT: &[u8] = b"local all = 1 for _, k in ipairs(KEYS) do \
-if redis.call('GET', k) == ARGV[1] then redis.call('DEL', k) \
+local v = redis.pcall('GET', k) \
+if type(v) == 'table' and string.sub(v.err, 1, 10) ~= 'WRONGTYPE ' then v = redis.call('GET', k) end \
+if v == ARGV[1] then redis.call('DEL', k) \
 redis.pcall('PUBLISH', 'quorlock:released:' .. k, '') else all = 0 end end return all";
 
 /// The token and the time left. What is too long for a token is not read.

@@ -9,6 +9,7 @@ use quorlock_server::Node;
 
 use crate::TTL;
 use crate::fake_node::FakeNode;
+use crate::in_process::{Embedded, listed};
 
 #[tokio::test]
 async fn several_locks_are_held_renewed_lost_and_released_together() {
@@ -185,6 +186,23 @@ async fn lost_by_one_name(redlock: &Redlock) {
     for name in lease.names() {
         assert!(redlock.release(name, lease.token()).await.released());
     }
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_keeps_no_other_name_from_being_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = Embedded::five(&folder).await;
+    let redlock = listed(&nodes).build().unwrap();
+    let guard = redlock.locks(["a", "b"]).ttl(TTL).acquire().await.unwrap();
+    // Behind what it was asked for, each node answers this.
+    redlock.probe().await;
+    for node in &nodes {
+        node.call(&["DEL", "a"]).await;
+        assert_eq!(node.call(&["RPUSH", "a", "x"]).await, ":1\r\n");
+    }
+    assert!(guard.release_everywhere().await.was_lost());
+    // It is asked for behind what each node was sent before.
+    assert!(is_free(&redlock, "b").await);
 }
 
 #[test]

@@ -112,6 +112,28 @@ fn an_attempt_that_fails_leaves_no_name_anywhere() {
     assert_eq!(cluster.client.size().of_calls(), 0);
 }
 
+/// The script stops there, and has freed nothing behind it.
+#[test]
+fn a_key_of_another_type_keeps_no_other_name_and_missing_rights_are_not_passed_over() {
+    for (error, left) in [
+        ("WRONGTYPE Operation against a key", &["a"][..]),
+        ("NOPERM this user may not", &["a", "b", "c"][..]),
+    ] {
+        let mut cluster = Cluster::new(3);
+        let call = ask(&mut cluster, &["a", "b", "c"], Wait::None);
+        let token = had(&mut cluster, call);
+        for node in &mut cluster.nodes {
+            node.keys.insert("a".to_owned(), error.to_owned());
+        }
+        release(&mut cluster, call, &["a", "b", "c"], token);
+        assert_eq!(kept(&cluster), [left; 3], "{error}");
+        if left.len() == 1 {
+            cluster.pass(TTL);
+            assert_eq!(cluster.client.size().of_calls(), 0);
+        }
+    }
+}
+
 #[test]
 fn what_is_asked_is_one_request_about_all_names() {
     let mut cluster = Cluster::new(1);

@@ -284,6 +284,12 @@ impl Connection {
             return Delivered::Broken("the node answers more than it was asked".to_owned());
         };
         self.heard(world.now);
+        if several::stopped_at_other_type(&reply) {
+            let by = self.peer.identity.as_ref().ok();
+            for alone in request.releases_apart(self.node, by) {
+                self.push(world.now, alone);
+            }
+        }
         match self.meaning(&request, &reply, world.now) {
             Some(content) => Delivered::Reply(request, content),
             None => {

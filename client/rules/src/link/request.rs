@@ -17,7 +17,7 @@ use crate::protocol::request::{
     SET_END_ALL_SCRIPT, SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT, ScriptHash,
 };
 use crate::token::Token;
-use crate::votes::NodeIndex;
+use crate::votes::{Identity, NodeIndex};
 
 use super::login::Peer;
 pub(crate) use super::subject::Subject;
@@ -195,6 +195,27 @@ impl Request {
             _ => false,
         };
         is_idempotent && self.closures < CLOSURES_MAX && !now.has_reached(self.until)
+    }
+
+    /// Releases of each name alone, if this is one of several names together. Each is owed to the node until it has answered.
+    pub(super) fn releases_apart(&self, node: NodeIndex, by: Option<&Identity>) -> Vec<Self> {
+        let subject = &self.subject;
+        if self.kind != Kind::Release || subject.name.single().is_some() {
+            return Vec::new();
+        }
+        let names = subject.name.parts().iter();
+        let alone = names.map(|name| {
+            let alone = Subject::new(name.clone().into(), subject.token.clone(), subject.ttl);
+            alone.note_asked(node, by);
+            Self {
+                subject: alone,
+                asker: None,
+                form: Form::Preferred,
+                is_repeated: true,
+                ..self.clone()
+            }
+        });
+        alone.collect()
     }
 
     /// Encodes it for a node.

@@ -19,6 +19,11 @@ pub(crate) fn taken_all(reply: &OwnedFrame, by: &Identity) -> Answer {
     }
 }
 
+/// Whether the script that releases all has stopped at a key of another type, and those behind it are not released.
+pub(crate) fn stopped_at_other_type(reply: &OwnedFrame) -> bool {
+    matches!(reply, OwnedFrame::Error(text) if text.starts_with(OTHER_TYPE))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

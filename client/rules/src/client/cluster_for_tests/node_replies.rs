@@ -108,6 +108,11 @@ impl Node {
 
     /// What the scripts about several names answer.
     pub(super) fn reply_for_all(&mut self, script: &str, names: &[&str], token: &str) -> String {
+        if script.contains("DEL")
+            && let Some(error) = self.keys.get(names[0]).filter(|it| is_error(it))
+        {
+            return format!("-{error}\r\n");
+        }
         let holders = names.iter().map(|name| self.keys.get(*name));
         let others = holders.clone().flatten().find(|holder| *holder != token);
         let has_all = holders
@@ -135,4 +140,11 @@ impl Node {
             (false, None) => ":0\r\n".to_owned(),
         }
     }
+}
+
+/// A key that stands for what every request about it is answered.
+fn is_error(value: &str) -> bool {
+    ["WRONGTYPE ", "NOPERM "]
+        .iter()
+        .any(|error| value.starts_with(error))
 }

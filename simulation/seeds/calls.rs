@@ -48,6 +48,7 @@ impl World {
                 }
                 match hold.filter(|_| self.cluster.random.chance(3, 4)) {
                     Some((lock, token)) => {
+                        self.releases_guard(client, &token);
                         let call = Call::Release {
                             held: Some(held),
                             name: lock,
@@ -103,11 +104,12 @@ impl World {
         // Its number is known before the call: the answer may come at once.
         let operation = self.cluster.next_operation(client);
         let is_shared = self.is_to_read(client, operation);
+        let owner = self.owner(client, operation);
         let call = AcquireCall {
             name: self.plan.lock(name),
             own_token: None,
             permits: self.plan.permits,
-            owner: None,
+            owner,
             ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,

@@ -251,11 +251,14 @@ impl World {
         }
     }
 
-    /// A caller has a lock: how long that took from when the lock was free.
+    /// A caller has a lock: how long that took from when the lock was free. Of permits that are free still another waiter has one as
+    /// soon from now on.
     pub(super) fn check_turn(&mut self, name: u64, asked_ns: u64) {
         let freed_ns = self.freed(name);
+        let is_full = self.holders(name) + 1 >= self.plan.holders_max();
+        let since_ns = (!is_full).then_some(self.cluster.now_ns);
         for name in self.plan.names_of(name) {
-            self.freed_ns.insert(name, None);
+            self.freed_ns.insert(name, since_ns);
         }
         if !self.plan.tells_when_free() && !self.plan.serves_lines() {
             return;

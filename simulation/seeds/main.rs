@@ -38,6 +38,7 @@ mod machine;
 mod members;
 mod observers;
 mod outcomes;
+mod owners;
 mod plan;
 mod readers;
 mod step;
@@ -95,6 +96,9 @@ struct Arguments {
     /// Callers that read beside each other, and writers.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "far"])]
     readers: bool,
+    /// Callers that take locks for an owner, whose callers hold one together.
+    #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "fences", "permits", "several", "waiters", "told", "far", "readers", "forced", "election", "members"])]
+    owners: bool,
     /// An operator who ends locks while callers hold them; with others of these options, such locks.
     #[arg(long, conflicts_with_all = ["forgetful", "rolled_back", "stopped_clocks", "silence", "lock_delay", "several"])]
     forced: bool,
@@ -127,6 +131,7 @@ impl Arguments {
             _ if self.several => Plan::of(seed).of_several(),
             _ if self.fences => Plan::of(seed).fenced(),
             _ if self.readers => Plan::of(seed).with_readers(),
+            _ if self.owners => Plan::of(seed).owned(),
             _ if self.election => Plan::of(seed).electing(),
             _ if self.waiters => Plan::of(seed).waiting(),
             _ if self.told => Plan::of(seed).waiting_for_word(),

@@ -44,7 +44,10 @@ impl World {
                 },
                 Some(caller),
             ) => {
-                self.check_order(client, operation, &open);
+                // Those of an owner that has the lock have it before others.
+                if !self.joins((client, operation), &token) {
+                    self.check_order(client, operation, &open);
+                }
                 self.acquired(caller, operation, token, valid_until, fence, permit);
             }
             (Outcome::NotAcquired(error), Some(caller)) => {
@@ -65,7 +68,10 @@ impl World {
                 self.plan_next(caller);
             }
             (Outcome::Extended(Ok(extended)), _) => self.extended(client, operation, &extended),
-            (Outcome::Released(release), _) => self.released(client, operation, &release),
+            (Outcome::Released(release), _) => {
+                self.check_shared_release(client, operation, &release);
+                self.released(client, operation, &release);
+            }
             _ => {}
         }
     }
@@ -125,7 +131,9 @@ impl World {
                 "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {held:?}"
             ));
         }
-        if !self.tokens.insert(token.as_bytes().to_vec()) {
+        let joins = self.joins((client, held), &token);
+        self.report.joined += u64::from(joins);
+        if !self.tokens.insert(token.as_bytes().to_vec()) && !joins {
             self.violation = Some(format!("{name} was held under {token} before"));
         }
         self.holds.push(CallerHold {
@@ -232,16 +240,24 @@ impl World {
         }
     }
 
-    /// Nobody holds this name any more, as far as callers know.
+    /// A caller does not hold this name any more, as far as callers know: nobody does, or a permit is free.
     pub(super) fn free(&mut self, name: u64) {
-        let others = &self.holds;
-        // Where the operator has ended a lock, another caller may hold it by now.
-        if self.plan.has_forced_releases && others.iter().any(|hold| hold.name == name) {
+        // Others may hold it beside the caller, or since the operator has ended its lock.
+        if self.plan.shares_names() && self.holders(name) > 0 {
             return;
         }
+        let (now_ns, has_permits) = (self.cluster.now_ns, self.plan.permits.is_some());
         for name in self.plan.names_of(name) {
-            self.freed_ns.insert(name, Some(self.cluster.now_ns));
+            let freed_ns = self.freed_ns.entry(name).or_default();
+            // Another permit may have been free for longer.
+            let since_ns = freed_ns.filter(|_| has_permits);
+            *freed_ns = since_ns.or(Some(now_ns));
         }
+    }
+
+    /// How many callers hold this, as far as they know.
+    pub(super) fn holders(&self, name: u64) -> usize {
+        self.holds.iter().filter(|hold| hold.name == name).count()
     }
 
     /// Since when this is free, all of it.

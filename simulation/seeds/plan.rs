@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) is_fenced: bool,
     /// Most callers read.
     pub(crate) has_readers: bool,
+    /// Callers take locks for an owner.
+    pub(crate) has_owners: bool,
     /// An operator ends locks that callers hold.
     pub(crate) has_forced_releases: bool,
     /// Nodes that lost power trust their disks.
@@ -110,6 +112,7 @@ impl Plan {
             lock_delay_ms: 0,
             is_fenced: false,
             has_readers: false,
+            has_owners: false,
             has_forced_releases: false,
             trusts_fsync: false,
             latency_us,
@@ -259,6 +262,11 @@ impl Plan {
     /// The lock that is wished for.
     pub(super) fn lock(&self, wish: u64) -> LockName {
         LockName::of_all(self.names_of(wish).map(lock_name))
+    }
+
+    /// Whether a name may have more than one holder besides those of permits.
+    pub(super) fn shares_names(&self) -> bool {
+        self.has_readers || self.has_owners || self.has_forced_releases
     }
 
     /// How many may hold the same name at once.
@@ -427,13 +435,12 @@ impl Plan {
         is_minority && is_checked && !self.has_changing_members
     }
 
-    /// Whether a lock is free on the nodes when its caller has done with it: nothing goes wrong, and none ends by its ttl.
+    /// Whether a lock is free on the nodes when its last caller has done with it, or a permit when its caller has: nothing goes
+    /// wrong, and none ends by its ttl.
     pub(super) fn tells_when_free(&self) -> bool {
         self.faults == FaultClass::None
             && !self.is_by_token
             && self.lock_delay_ms == 0
-            && self.permits.is_none()
-            && !self.has_readers
             && !self.has_changing_members
     }
 

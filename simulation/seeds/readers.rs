@@ -53,7 +53,8 @@ impl World {
 
     /// Whether both may hold the same name.
     pub(super) fn may_share(&self, hold: &CallerHold, held: (usize, OperationId)) -> bool {
-        self.is_reader(hold.client, hold.held) && self.is_reader(held.0, held.1)
+        let both_read = self.is_reader(hold.client, hold.held) && self.is_reader(held.0, held.1);
+        both_read || self.is_of_one_owner(hold, held)
     }
 
     /// A caller has the lock.

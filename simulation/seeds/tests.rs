@@ -79,7 +79,7 @@ fn nobody_has_a_lock_before_the_lock_delay_of_a_holder_that_died_is_over() {
 
 #[test]
 fn no_more_callers_hold_a_permit_than_there_are_permits() {
-    let (mut acquired, mut faults) = (0, 0);
+    let (mut acquired, mut turns, mut faults) = (0, 0, 0);
     for seed in 0..2 * SEEDS {
         for permits in [1, 2, 3] {
             let report = run(&Plan::of(seed).of_permits(permits), false);
@@ -87,16 +87,18 @@ fn no_more_callers_hold_a_permit_than_there_are_permits() {
                 panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --permits {permits} --seed {seed}")
             });
             acquired += report.acquired;
+            turns += report.turns_ms.len();
             faults += report.faults.values().sum::<u64>();
         }
     }
+    assert!(turns > 0, "nobody waited for a permit where nothing failed");
     assert!(acquired > SEEDS * 50, "{acquired} acquisitions");
     assert!(faults > SEEDS, "{faults} faults");
 }
 
 #[test]
 fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
-    let (mut read, mut written, mut faults) = (0, 0, 0);
+    let (mut read, mut written, mut turns, mut faults) = (0, 0, 0, 0);
     for seed in 0..3 * SEEDS {
         let report = run(&Plan::of(seed).with_readers(), false);
         let report = report.unwrap_or_else(|violation| {
@@ -104,12 +106,30 @@ fn no_writer_holds_a_lock_beside_readers_and_none_is_starved() {
         });
         read += report.read;
         written += report.acquired - report.read;
+        turns += report.turns_ms.len();
         faults += report.faults.values().sum::<u64>();
     }
     assert!(
         read > SEEDS * 20 && written > SEEDS * 10,
         "{read} reads, {written} writes"
     );
+    assert!(turns > 0, "nobody waited where nothing failed");
+    assert!(faults > SEEDS, "{faults} faults");
+}
+
+#[test]
+fn guards_of_an_owner_hold_a_lock_together_and_the_last_one_frees_it() {
+    let (mut joined, mut kept, mut faults) = (0, 0, 0);
+    for seed in 0..2 * SEEDS {
+        let report = run(&Plan::of(seed).owned(), false).unwrap_or_else(|violation| {
+            panic!("seed {seed}: {violation}\nshow it with: cluster-seeds --owners --seed {seed}")
+        });
+        joined += report.joined;
+        kept += report.kept_by_others;
+        faults += report.faults.values().sum::<u64>();
+    }
+    assert!(joined > SEEDS * 4, "{joined} calls have joined a lock");
+    assert!(kept > SEEDS, "{kept} releases while others kept the lock");
     assert!(faults > SEEDS, "{faults} faults");
 }
 

@@ -19,6 +19,7 @@ use super::leftovers::Leftovers;
 use super::listeners::SimulatedListeners;
 use super::members::MembersChange;
 use super::observers::Observers;
+use super::owners::Owned;
 use super::plan::Plan;
 use super::readers::Readers;
 use super::step::{Step, ways};
@@ -75,6 +76,10 @@ pub(crate) struct SeedReport {
     pub(crate) read: u64,
     /// What observers were told.
     pub(crate) observed: u64,
+    /// Calls that have joined a lock that their owner had.
+    pub(crate) joined: u64,
+    /// Guards that were released while others of their owner kept the lock.
+    pub(crate) kept_by_others: u64,
     /// The most requests that a client kept for its nodes at a time.
     pub(crate) requests_kept_max: u64,
     /// Simulated time.
@@ -95,6 +100,7 @@ pub(super) struct World {
     pub(super) fences: SeenFences,
     pub(super) forced: ForcedReleases,
     pub(super) readers: Readers,
+    pub(super) owned: Owned,
     pub(super) observers: Observers,
     /// Every token that a caller was given.
     pub(super) tokens: BTreeSet<Vec<u8>>,
@@ -161,6 +167,7 @@ impl World {
             fences: SeenFences::default(),
             forced: ForcedReleases::default(),
             readers: Readers::default(),
+            owned: Owned::default(),
             observers: Observers::default(),
             tokens: BTreeSet::new(),
             report: SeedReport::default(),

@@ -94,10 +94,11 @@ impl Client {
                 self.waiters.leave(&wanted, waiting);
             }
         }
-        if let Some(name) = key.0.single()
-            && self.waiters.first(&wanted).is_none()
-        {
-            self.context(now, lock, actions).leave_line(name);
+        if self.waiters.first(&wanted).is_none() {
+            self.overlaps.remove(&wanted);
+            for name in self.names_in_lines(&wanted) {
+                self.context(now, lock, actions).leave_line(&name);
+            }
         }
     }
 

@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// The locks in whose lines calls for this stand: of a semaphore also for permits that only some of them count.
-    fn names_in_lines(&self, wanted: &Wanted) -> Vec<Bytes> {
+    pub(super) fn names_in_lines(&self, wanted: &Wanted) -> Vec<Bytes> {
         match wanted {
             Wanted::PermitOf(semaphore) => self.lines.of_semaphore(semaphore),
             Wanted::Lock(wanted) => {

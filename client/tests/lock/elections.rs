@@ -1,5 +1,9 @@
 //! Elections on nodes of this process: candidates in turn, and observers who are told of them.
 
+use std::future::ready;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorlock_client::{
@@ -117,6 +121,47 @@ async fn an_observer_that_has_lost_its_connections_learns_what_has_changed_meanw
         node.restart().await;
     }
     observes(&mut observer, |it| *it == Observed::Vacant).await;
+}
+
+/// It reaches two of the five nodes still.
+#[tokio::test]
+async fn a_leader_that_is_cut_off_leads_no_longer_when_another_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = Embedded::five(&folder).await;
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let listed_nodes = nodes.iter().cloned().enumerate();
+    let anna = listed_nodes.fold(Redlock::builder(), |builder, (number, node)| {
+        let is_cut = Arc::clone(&is_cut);
+        builder.node_through(&format!("node{}", number + 1), move || {
+            ready(match number < 3 && is_cut.load(Ordering::SeqCst) {
+                true => Err(io::Error::from(io::ErrorKind::NotConnected)),
+                false => node.connect(),
+            })
+        })
+    });
+    let anna = anna.build().unwrap();
+    let [ben, third] = [(); 2].map(|()| listed(&nodes).build().unwrap());
+    let first = lead(&anna, "anna").await;
+    let mut observer = election(&third).observe();
+    observes(&mut observer, leads(&first, "anna")).await;
+    is_cut.store(true, Ordering::SeqCst);
+    for node in &nodes[..3] {
+        for kind in ["normal", "pubsub"] {
+            node.call(&["CLIENT", "KILL", "TYPE", kind]).await;
+        }
+    }
+    let second = lead(&ben, "ben").await;
+    assert!(!first.is_valid(), "two lead");
+    assert!(first.fence() < second.fence(), "{second:?}");
+    let told = tokio::time::timeout(Duration::from_secs(10), first.lost()).await;
+    assert!(told.is_ok(), "{first:?}");
+    observes(&mut observer, leads(&second, "ben")).await;
+    // It is back, and what it gives up is not the next one's.
+    is_cut.store(false, Ordering::SeqCst);
+    drop(first);
+    anna.probe().await;
+    assert!(second.is_valid());
+    assert!(!second.resign().await.was_lost());
 }
 
 #[tokio::test]

@@ -95,15 +95,20 @@ impl Embedded {
         String::from_utf8_lossy(&reply[..bytes]).into_owned()
     }
 
-    fn connect(&self) -> io::Result<NodeStream> {
+    pub(crate) fn connect(&self) -> io::Result<NodeStream> {
         let node = self.node.lock().unwrap();
         node.as_ref().ok_or(io::ErrorKind::NotConnected)?.connect()
     }
 }
 
 pub(crate) fn listed(nodes: &[Embedded]) -> RedlockBuilder {
+    listed_behind(Redlock::builder(), nodes)
+}
+
+/// Lists nodes behind those that are listed already.
+pub(crate) fn listed_behind(builder: RedlockBuilder, nodes: &[Embedded]) -> RedlockBuilder {
     let nodes = nodes.iter().cloned().enumerate();
-    nodes.fold(Redlock::builder(), |builder, (number, node)| {
+    nodes.fold(builder, |builder, (number, node)| {
         builder.node_through(&format!("node{}", number + 1), move || {
             ready(node.connect())
         })

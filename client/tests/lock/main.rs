@@ -16,6 +16,7 @@ mod fences;
 mod holding;
 mod in_process;
 mod membership;
+mod mixed;
 mod owners;
 mod permits;
 mod readers;

@@ -370,6 +370,35 @@ fn what_may_not_wait_is_refused() {
     }
 }
 
+#[test]
+fn a_flood_of_names_is_refused_at_its_bound_and_is_gone_with_its_connection() {
+    let mut bench = Bench::new(&[]);
+    let (holder, flooder, other) = (bench.client(), bench.client(), bench.client());
+    bench.run(holder, "SET job held");
+    let mut replies = String::new();
+    let numbers: Vec<usize> = (0..=16_384).collect();
+    for numbers in numbers.chunks(1_000) {
+        let held: String = numbers.iter().map(|one| format!(" n{one} held")).collect();
+        assert_eq!(bench.run(holder, &format!("MSET{held}")), "+OK ");
+        for number in numbers {
+            bench.send(flooder, &format!("LOCK.WAIT n{number} t"));
+        }
+        bench.go_on();
+        replies.push_str(&bench.received(flooder));
+    }
+    assert_eq!(replies.matches(":1 ").count(), 16_384);
+    let (_, refusal) = replies.split_once('-').expect("one name is too many");
+    assert!(refusal.starts_with("ERR a connection may wait for 16384 locks"));
+    assert_eq!(bench.node.lock_report().unwrap().waiters, 16_384);
+    // Others wait as ever, also while the flood is taken out.
+    assert_eq!(bench.run(other, "LOCK.WAIT job t1"), ":1 ");
+    bench.node.reset(flooder);
+    bench.run(holder, "DEL job");
+    assert_eq!(bench.received(other), push("job", "t1"));
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.node.lock_report().unwrap().waiters, 0);
+}
+
 /// It gets a message for each time that others have had the lock.
 #[test]
 fn a_client_that_does_not_read_is_closed_at_the_limit_of_those_who_listen() {

@@ -54,6 +54,8 @@ pub(super) struct InLine {
     /// all of them are free.
     pub(super) part: usize,
     pub(super) parts_left: usize,
+    /// Of permits: the call may not stand in the line of each yet.
+    pub(super) lacks_lines: bool,
 }
 
 impl InLine {
@@ -178,6 +180,7 @@ impl Acquiring {
         if self.permits.is_some() {
             return self.line_up_for_permits(context);
         }
+        self.find_line(context);
         self.in_line.parts_left = self.call.name.parts().len().saturating_sub(1);
         let token = self.untried(context).map(|(_, token)| token);
         let token = token.unwrap_or_else(|| self.call.next_token(context.random));

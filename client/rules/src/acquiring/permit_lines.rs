@@ -12,6 +12,7 @@ use super::permit_choice::PermitChoice;
 use super::{Acquiring, Stage};
 use crate::context::Context;
 use crate::lines::Way;
+use crate::link::Link;
 use crate::outcome::Cause;
 use crate::permits::{permit_name, permit_of};
 use crate::token::Token;
@@ -23,15 +24,31 @@ impl Acquiring {
         let Some(permits) = &self.permits else {
             return;
         };
+        let chosen = permits.index();
+        let untried = context.lines.untried(&permits.name());
+        let token = untried.map(|(_, token)| token);
+        let token = token.unwrap_or_else(|| self.call.next_token(context.random));
+        self.stand_for_permit(chosen, 0, token, context);
+        // Servers without lines refuse one request, and not one for each permit.
+        self.in_line.lacks_lines = true;
+        if context.links.iter().any(Link::has_lines) {
+            self.stand_for_others(context);
+        }
+    }
+
+    /// Stands in the lines of the permits beside the one that is asked for, where it does not stand there yet.
+    fn stand_for_others(&mut self, context: &mut Context<'_>) {
+        let is_needed = std::mem::take(&mut self.in_line.lacks_lines);
+        let Some(permits) = self.permits.as_ref().filter(|_| is_needed) else {
+            return;
+        };
         let (semaphore, chosen) = (permits.semaphore().clone(), permits.index());
-        for index in 0..permits.count() {
-            let untried = context.lines.untried(&permit_name(&semaphore, index));
-            if index != chosen && untried.is_some() {
-                continue;
+        for index in (0..permits.count()).filter(|index| *index != chosen) {
+            let name = permit_name(&semaphore, index);
+            if context.lines.untried(&name).is_none() {
+                let token = self.call.next_token(context.random);
+                self.stand_for_permit(index, 0, token, context);
             }
-            let token = untried.map(|(_, token)| token);
-            let token = token.unwrap_or_else(|| self.call.next_token(context.random));
-            self.stand_for_permit(index, 0, token, context);
         }
     }
 
@@ -76,6 +93,9 @@ impl Acquiring {
         let Some((stands_at, _)) = context.lines.untried(&name) else {
             return;
         };
+        if answer.is_ok() {
+            self.stand_for_others(context);
+        }
         match answer {
             _ if stands_at != node => {}
             Ok(0) => {

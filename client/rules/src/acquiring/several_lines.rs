@@ -20,7 +20,8 @@ impl Acquiring {
         self.call.name.parts().get(self.in_line.part)
     }
 
-    /// An earlier call of this client for the same names may stand in line for another one of them.
+    /// An earlier call of this client for the same names may have stood in line for another one of them: that is joined, so
+    /// that these calls stand in one line and keep no other call of this client from a second one.
     pub(super) fn find_line(&mut self, context: &Context<'_>) {
         let wanted = &self.call.name;
         if wanted.single().is_some() {
@@ -75,6 +76,7 @@ impl Acquiring {
         if self.call.name.single().is_some() {
             return false;
         }
+        self.find_line(context);
         self.in_line.checks = self.in_line.checks.wrapping_add(1);
         self.await_answer(patience, context);
         let token = self.call.next_token(context.random);

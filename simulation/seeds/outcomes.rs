@@ -131,11 +131,7 @@ impl World {
                 "{name} is held by {other:?} for another {ms} ms, and now by client {client}, {held:?}"
             ));
         }
-        let joins = self.joins((client, held), &token);
-        self.report.joined += u64::from(joins);
-        if !self.tokens.insert(token.as_bytes().to_vec()) && !joins {
-            self.violation = Some(format!("{name} was held under {token} before"));
-        }
+        self.check_token(name, (client, held), &token);
         self.holds.push(CallerHold {
             client,
             held,

@@ -70,6 +70,15 @@ impl World {
         holds.any(|hold| hold.token == *token && self.is_of_one_owner(hold, held))
     }
 
+    /// A caller is given this token: no other one has had it, but guards of the same owner.
+    pub(super) fn check_token(&mut self, name: u64, held: (usize, OperationId), token: &Token) {
+        let joins = self.joins(held, token);
+        self.report.joined += u64::from(joins);
+        if !self.tokens.insert(token.as_bytes().to_vec()) && !joins {
+            self.violation = Some(format!("{name} was held under {token} before"));
+        }
+    }
+
     /// A guard is released by the next call of this client, and is no hold any more.
     pub(super) fn releases_guard(&mut self, client: usize, token: &Token) {
         if !self.plan.has_owners {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorlock_client::{AcquireError, Cause, Guard, LockRequest, NodeAnswer, Redlock, Wait};
+use quorlock_testkit::eventually;
 
 use crate::fake_node::FakeNode;
 use crate::in_process::{Embedded, listed};
@@ -40,8 +41,12 @@ async fn readers_of_several_clients_hold_a_lock_together_and_no_writer_beside_th
         assert_busy(request(redlock)).await;
         assert_busy(request(redlock).fenced()).await;
     }
-    // They are renewed, over more than one lease.
-    tokio::time::sleep(2 * TTL).await;
+    for reader in &readers {
+        let first = reader.valid_until();
+        eventually("it is renewed, over more than one lease", || {
+            reader.valid_until().since(first) > TTL
+        });
+    }
     assert!(readers.iter().all(Guard::is_valid));
     for reader in readers {
         assert_busy(request(&one)).await;

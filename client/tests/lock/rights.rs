@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorlock_client::{AcquireError, LockRequest, Redlock, Wait};
 use quorlock_server::Node;
+use quorlock_testkit::eventually;
 
 const TTL: Duration = Duration::from_millis(900);
 
@@ -47,8 +48,10 @@ async fn the_rights_of_the_book_are_enough_for_every_kind_of_lock() {
     let guard = request(&one, "jobs:a").fenced().acquire().await.unwrap();
     let busy = request(&other, "jobs:a").wait(Wait::None).acquire().await;
     assert!(matches!(busy, Err(AcquireError::Busy { .. })), "{busy:?}");
-    // The guard extends it meanwhile.
-    tokio::time::sleep(2 * TTL).await;
+    let first = guard.valid_until();
+    eventually("the guard extends it, over more than one lease", || {
+        guard.valid_until().since(first) > TTL
+    });
     let waiting = request(&other, "jobs:a").acquire();
     let (released, next) = tokio::join!(guard.release(), waiting);
     assert!(released.released());

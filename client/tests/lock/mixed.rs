@@ -102,6 +102,8 @@ async fn who_waits_stands_in_line_at_the_first_node_that_has_lines() {
             let builder = Redlock::builder().nodes(urls);
             listed_behind(builder, &nodes).build().unwrap()
         });
+        // A node that is not connected yet has no line for it.
+        other.probe().await;
         let guard = acquire(&one, "a").await;
         let waiting = tokio::spawn(request(&other).acquire());
         let in_line = async {

@@ -3,7 +3,8 @@
 //! Cargo builds a package's program only for that package's own tests, so it is built here once
 //! per test program, with the same profile; that is quick when nothing has changed. It is built with
 //! the examples of all packages: then features of dependencies are those of `cargo test`, which
-//! has compiled them already.
+//! has compiled them already. Nothing is built where `QUORLOCK_IS_BUILT` says that it is there: a build would wait for any
+//! other one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +32,21 @@ pub fn example(name: &str) -> PathBuf {
 
 /// Builds the program and the examples, and gives the folder where programs are put.
 fn build() -> PathBuf {
+    if std::env::var_os("QUORLOCK_IS_BUILT").is_none() {
+        run_cargo();
+    }
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let folder = test.parent().expect("a program lies in a folder");
+    // target/<profile>/deps/<test>, but target/<profile>/<program>.
+    if folder.ends_with("deps") {
+        folder.parent().expect("a test lies in a target folder")
+    } else {
+        folder
+    }
+    .to_owned()
+}
+
+fn run_cargo() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--bin", "quorlock", "--examples"]);
@@ -53,13 +69,4 @@ fn build() -> PathBuf {
         .status()
         .expect("cargo can be started");
     assert!(status.success(), "the program under test does not build");
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let folder = test.parent().expect("a program lies in a folder");
-    // target/<profile>/deps/<test>, but target/<profile>/<program>.
-    if folder.ends_with("deps") {
-        folder.parent().expect("a test lies in a target folder")
-    } else {
-        folder
-    }
-    .to_owned()
 }

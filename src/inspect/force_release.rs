@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         }
         let replies = nodes.force_release(name, &token).await;
         let after = look(&mut nodes, name).await;
-        let outcome = forced::outcome(&token, &replies, &after);
+        let outcome = forced::outcome(&token, &replies, &before, &after);
         report(name, &nodes, &replies, (outcome, &after), format)
     })
 }

@@ -60,13 +60,19 @@ pub enum Forced {
     MayBeHeld,
 }
 
-/// Judges what the nodes have replied, each whether it has released the lock, and how the lock is held behind that.
+/// Judges what the nodes have replied, each whether it has released the lock, by how it was held before and how it is held behind that.
 #[must_use]
-pub fn outcome(token: &[u8], replies: &[Result<bool, String>], after: &LockView) -> Forced {
+pub fn outcome(
+    token: &[u8],
+    replies: &[Result<bool, String>],
+    before: &LockView,
+    after: &LockView,
+) -> Forced {
     let left = after.holders.iter().find(|holder| holder.token == token);
     let silent = after.nodes.saturating_sub(after.answered);
-    // Of a reader whom no node names, a node that has replied keeps nothing.
-    let unheard = match has_unnamed(after) {
+    // Of a reader whom no node names, a node that has replied keeps nothing, and any other one may keep it.
+    let was_named = before.holders.iter().any(|holder| holder.token == token);
+    let unheard = match !was_named || has_unnamed(after) {
         true => silent.max(replies.iter().filter(|reply| reply.is_err()).count()),
         false => silent,
     };
@@ -142,12 +148,23 @@ mod tests {
             let mut replies = vec![Ok(true); freed];
             replies.extend(vec![Err("no answer".to_owned()); silent]);
             replies.resize(5, Ok(false));
-            outcome(b"z", &replies, &readers)
+            outcome(b"z", &replies, &readers, &readers)
         };
         assert_eq!(judge(5, 0), Forced::Ended);
         assert_eq!(judge(3, 2), Forced::Ended);
         assert_eq!(judge(2, 3), Forced::MayBeHeld, "three may keep it");
         assert_eq!(judge(0, 0), Forced::Gone);
+        // One node is silent at the end, and those that answer name all of their readers by then.
+        let errors = [
+            Ok(true),
+            Ok(true),
+            Err(String::new()),
+            Err(String::new()),
+            Err(String::new()),
+        ];
+        let fewer = view(LockKind::Shared, &[("a", 4)], 4);
+        let judged = outcome(b"z", &errors, &readers, &fewer);
+        assert_eq!(judged, Forced::MayBeHeld, "three may keep it");
     }
 
     #[test]
@@ -177,7 +194,8 @@ mod tests {
             (0..5).map(reply).collect()
         };
         let after = |votes, answered| view(LockKind::String, votes, answered);
-        let judge = |count, after: &LockView| outcome(b"a", &released(count), after);
+        let before = after(&[("a", 5)], 5);
+        let judge = |count, after: &LockView| outcome(b"a", &released(count), &before, after);
         assert_eq!(judge(5, &after(&[], 5)), Forced::Ended);
         assert_eq!(judge(3, &after(&[], 3)), Forced::Ended);
         assert_eq!(judge(2, &after(&[], 2)), Forced::MayBeHeld);

@@ -1,6 +1,7 @@
 //! What a CONFIG SET prepares outside the engine: files that it reads, and sockets that it opens.
 //!
-//! Both wait for the system, so the engine is not locked meanwhile. Dropped, a prepared change has changed nothing.
+//! Both wait for the system, so the engine is not locked meanwhile. Dropped, a prepared change has changed nothing: where the change
+//! is refused, sockets that were stopped for it are bound again, with the engine locked.
 
 use crate::config::{Bind, Config, Tls, is_of_tls};
 use crate::core::certificates::Installation;
@@ -40,8 +41,9 @@ impl PreparedChange {
             prepared.certificates = Some((after.tls.clone(), install));
         }
         let wanted = metrics_address(after);
+        // Also where nothing is new: an address that was lost is bound again.
         if let Some(name) = names(pairs).find(|it| is_of_metrics(it))
-            && metrics_address(before) != wanted
+            && (node.metrics.is_some() || metrics_address(before) != wanted)
         {
             let endpoint = node.metrics.as_ref();
             let prepare = endpoint.ok_or_else(|| NO_ENDPOINT.to_owned());

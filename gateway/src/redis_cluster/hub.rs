@@ -159,15 +159,16 @@ impl Hub {
                 Ok(reply) => reply,
                 Err(failed) => {
                     let other = self.other_master(slot, &server).await;
-                    server = other.filter(|_| !failed.may_have_run).ok_or(failed.words)?;
+                    let may_go_on = !failed.may_have_run && !request.is_passed();
+                    server = other.filter(|_| may_go_on).ok_or(failed.words)?;
                     is_asking = false;
                     continue;
                 }
             };
             (server, is_asking) = match Redirect::of(&reply, &server) {
                 None if serves_nothing(&reply) => match self.other_master(slot, &server).await {
-                    Some(master) => (master, false),
-                    None => return Ok(reply),
+                    Some(master) if !request.is_passed() => (master, false),
+                    _ => return Ok(reply),
                 },
                 None | Some(Redirect::TryAgain) => return Ok(reply),
                 Some(Redirect::Moved(master)) => {

@@ -43,3 +43,35 @@ fn what_a_later_request_about_the_same_lock_has_passed_is_not_asked_again() {
         }
     });
 }
+
+/// The servers are asked meanwhile who has the slot: the release has gone there before the acquisition could.
+#[test]
+fn what_was_passed_while_the_servers_were_asked_goes_to_no_other_one() {
+    run(async {
+        let (has_looked, has_loaded) = (Cell::new(false), Cell::new(false));
+        let servers = Servers::new(move |port, command| match command {
+            "CLUSTER SLOTS" if has_loaded.get() && !has_looked.replace(true) => {
+                Some(Says::Late(slots(3)))
+            }
+            "CLUSTER SLOTS" if has_loaded.get() => Some(reply(slots(3))),
+            "EVAL" if port == 2 && !has_loaded.replace(true) => Some(reply("-LOADING data\r\n")),
+            "EVAL" if port == 2 => Some(reply("-MOVED 15495 h:3\r\n")),
+            _ => None,
+        });
+        let mut node = servers.gateway().await.expect("it is a cluster");
+        assert_eq!(told(&mut node, &[TAKE_BOTH]).await, "");
+        let mut text = told(&mut node, &[RELEASE_BOTH]).await;
+        while text.lines().count() < 2 {
+            let mut buffer = [0; 256];
+            let count = node.read(&mut buffer).await.expect("it is in memory");
+            text += &String::from_utf8_lossy(&buffer[..count]);
+        }
+        assert!(text.contains("LOADING"), "{text}");
+        let released = servers
+            .asked()
+            .iter()
+            .filter(|one| *one == "3 EVAL")
+            .count();
+        assert_eq!(released, 1, "{text}");
+    });
+}

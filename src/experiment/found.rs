@@ -36,7 +36,8 @@ pub(super) fn find(
 /// Systems on which our own client takes locks.
 fn listed(addresses: &[String]) -> Result<Vec<ListedSystem>, Failure> {
     let mut systems: Vec<ListedSystem> = Vec::new();
-    for address in addresses {
+    // A variable with blanks at its ends names nothing there.
+    for address in addresses.iter().filter(|address| !address.is_empty()) {
         let found = ListedSystem::find(address, version).map_err(Failure::usage)?;
         if systems.iter().any(|other| other.kind() == found.kind()) {
             let kind = found.kind();

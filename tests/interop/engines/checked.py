@@ -148,6 +148,7 @@ def guarded(server):
     finally:
         limit.cancel()
         program.kill()
+        program.wait()
     told = f"{code}: {lines}: {error}"
     assert code == 0 and deleted > 0, told
     assert not any(secret in told for secret in server.secrets), "the program shows the password"

@@ -252,7 +252,7 @@ impl Locking {
                 self.stage = Stage::Extending(own, token.clone(), ttl);
                 let ttl = node_ttl(ttl, world.drift);
                 let (ends, lock) = (world.now.after(ttl), name.clone().into());
-                (world.sessions).note_extending(world.client, &lock, ends, &token);
+                (world.sessions).note_extending(world.client, &lock, ends, (&token, &token));
                 Next::Ask(Call::Extend {
                     name,
                     token,

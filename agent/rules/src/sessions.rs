@@ -1,7 +1,7 @@
 //! Locks that end with the connection that took them, or with the last connection of a named session, where clients ask for that.
 //!
 //! Invariants: what is released is the attempt that the session took or extended last. A lock that has changed hands since, or that another
-//! agent has extended, is not touched. While it is not known whether an extension has changed the attempt, both are released. A session
+//! agent has extended, is not touched. While it is not known whether an extension of that attempt has changed it, both are released. A session
 //! knows all locks that it took and that may still be held, and each reader of a name by itself: one more than it can know is refused.
 //! Of several that were taken together each is known by itself, since each may be released or extended alone.
 
@@ -146,23 +146,28 @@ impl Sessions {
         Ok(())
     }
 
-    /// A client asks the nodes to extend a lock, which is held under this token then, until this time at most.
+    /// A client asks the nodes to extend a lock that is held under the first token, and under the second one then, until this time at
+    /// most. Its session remembers that only of an attempt that it has taken or extended: another connection may have taken the lock
+    /// since, under the same own token.
     pub(crate) fn note_extending(
         &mut self,
         client: u64,
         name: &LockName,
         ends: ClientInstant,
-        token: &Token,
+        (from, to): (&Token, &Token),
     ) {
-        self.change(client, name, token, |lock| {
+        self.change(client, name, to, |lock| {
+            if !lock.may_be_under(from) {
+                return;
+            }
             if lock.ends.earlier(ends) == lock.ends {
                 lock.ends = ends;
             }
-            if !lock.may_be_under(token) {
+            if !lock.may_be_under(to) {
                 if lock.unconfirmed.len() >= UNCONFIRMED_MAX {
                     lock.unconfirmed.remove(0);
                 }
-                lock.unconfirmed.push(token.clone());
+                lock.unconfirmed.push(to.clone());
             }
         });
     }

@@ -286,22 +286,68 @@ fn the_attempt_that_a_session_has_extended_last_is_released() {
 fn a_lock_that_is_being_extended_when_its_session_ends_is_released_under_both_attempts() {
     let mut trial = Trial::new(true);
     trial.take(7, "a");
-    let new_token = trial.extends("a", ATTEMPT);
+    let new_token = trial.extends("a", FIRST);
     let gone = trial.happens(Event::Left(7));
     let [Action::Cancel(_), releases @ ..] = &gone[..] else {
         panic!("{gone:?}");
     };
-    let mut released: Vec<_> = releases
-        .iter()
-        .map(|action| match action {
-            Action::Undo(Call::Release { token, .. }) => token.clone(),
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    let mut both = [Token::from("me~attempt-0000000000000001"), new_token];
-    released.sort();
+    let mut both = [Token::from(FIRST), new_token];
     both.sort();
-    assert_eq!(released, both);
+    assert_eq!(tokens(releases), both);
+}
+
+#[test]
+fn a_session_whose_extension_failed_does_not_release_what_another_one_has_taken_since() {
+    for words in [
+        &["LOCK.EXTEND", "a", "me", "1000"][..],
+        &["PEXPIRE", "a", "1000"],
+    ] {
+        let mut trial = Trial::new(true);
+        trial.take(7, "a");
+        // It ends, and another connection with the same own token has it.
+        trial.now = trial.now.after(Duration::from_secs(3));
+        trial.take(8, "a");
+        let theirs = Token::from("me~attempt-0000000000000002");
+        let mut asked = trial.send(7, words);
+        if let [Action::Ask(_, Call::Read { .. })] = &asked[..] {
+            let held = Reading::Held {
+                token: theirs.clone(),
+                left: Some(Duration::from_secs(1)),
+                longest: None,
+            };
+            asked = trial.outcome(Outcome::Read(Ok(held)));
+        }
+        let [Action::Ask(_, Call::Extend { token, .. } | Call::SetEnd { token, .. })] = &asked[..]
+        else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(*token, theirs);
+        // A majority has answered too late.
+        let late = Extended {
+            valid_until: trial.now,
+            kept_until: None,
+        };
+        let refused = trial.outcome(Outcome::Extended(Ok(late)));
+        assert!(
+            matches!(&refused[..], [Action::Reply(_, Reply::Error(_))]),
+            "{refused:?}"
+        );
+        let gone = trial.happens(Event::Left(7));
+        assert_eq!(tokens(&gone), [Token::from(FIRST)], "{words:?}");
+        let gone = trial.happens(Event::Left(8));
+        assert_eq!(tokens(&gone), [theirs], "{words:?}");
+    }
+}
+
+/// Under which tokens these release locks.
+fn tokens(releases: &[Action]) -> Vec<Token> {
+    let token = |action: &Action| match action {
+        Action::Undo(Call::Release { token, .. }) => token.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut tokens: Vec<_> = releases.iter().map(token).collect();
+    tokens.sort();
+    tokens
 }
 
 #[test]
@@ -318,5 +364,7 @@ fn a_session_that_has_extended_the_lock_of_another_caller_does_not_release_it() 
     assert_eq!(trial.released(7), ["a"]);
 }
 
+/// The token of what a trial has granted first.
+const FIRST: &str = "me~attempt-0000000000000001";
 /// A token of an attempt, as nodes hold it.
 const ATTEMPT: &str = "me~attempt-0123456789abcdef";

@@ -122,10 +122,15 @@ impl Request {
             new_token: new_token.clone(),
             ttl: node_ttl(ttl, world.drift),
         };
-        let token = new_token.unwrap_or(token);
+        let extended = new_token.unwrap_or_else(|| token.clone());
         let ends = world.now.after(node_ttl(ttl, world.drift));
-        (world.sessions).note_extending(world.client, &self.name, ends, &token);
-        self.stage = Stage::SettingEnd { reply, token, ttl };
+        let tokens = (&token, &extended);
+        (world.sessions).note_extending(world.client, &self.name, ends, tokens);
+        self.stage = Stage::SettingEnd {
+            reply,
+            token: extended,
+            ttl,
+        };
         Next::Ask(call)
     }
 

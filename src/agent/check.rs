@@ -1,13 +1,13 @@
 //! `quorlock agent --check`: takes, extends and gives back a lock through an agent that runs.
 //!
-//! It goes the way of a lock library: the bundled client takes the agent for a single node. What it took ends by its ttl if the
-//! check is interrupted.
+//! It goes the way of a lock library: the bundled client takes the agent for a single node. The second caller is no such client, which
+//! would not wait for an agent that holds tries back. What it took ends by its ttl if the check is interrupted.
 
 use std::fmt;
 use std::time::Duration;
 
 use quorlock_client::{
-    AcquireError, Cause, ExtendError, NodeState, Redlock, Release, TlsOptions, Token, VotesBy, Wait,
+    Cause, ExtendError, NodeState, Redlock, Release, TlsOptions, Token, VotesBy, Wait,
 };
 use quorlock_server::show_duration;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::login::CheckedAgent;
 use crate::clock;
 use crate::exit_code::{Failure, NO_QUORUM};
-use crate::inspect::listener::Listener;
+use crate::inspect::listener::{Listener, try_lock};
 use crate::output::{self, Format};
 
 /// Runs the check and prints each step. The lock's name begins with this prefix.
@@ -27,8 +27,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let listener = Listener::look(&checked.url, tls.clone()).await;
     let agent = Redlock::builder()
-        .node(checked.url)
-        .tls(tls)
+        .node(checked.url.clone())
+        .tls(tls.clone())
         // An agent has no identity, so that no client counts it as a node.
         .votes_by(VotesBy::Address)
         .build()
@@ -56,14 +56,14 @@ pub(super) async fn run(
     if let Some(login) = login.filter(|_| is_let_in) {
         steps.done("logged-in", &format!("lets {login} log in"));
     }
-    let request = || agent.lock(&name).ttl(TTL).wait(Wait::None);
-    let lease = request().acquire_lease().await;
+    let request = agent.lock(&name).ttl(TTL).wait(Wait::None);
+    let lease = request.acquire_lease().await;
     let lease = lease.map_err(|error| steps.failed("takes no lock", &error))?;
     steps.done("acquired", "takes a lock");
-    match request().acquire_lease().await {
-        Err(AcquireError::Busy { .. }) => steps.done("refused", "refuses it to a second caller"),
-        Err(error) => return Err(steps.failed("does not say who holds the lock", &error)),
-        Ok(_) => {
+    match try_lock(&checked.url, tls, &name, TTL).await {
+        Ok(false) => steps.done("refused", "refuses it to a second caller"),
+        Err(error) => return Err(steps.failed("does not answer a second caller", &error)),
+        Ok(true) => {
             return Err(steps.failed(
                 "gave one lock to two callers",
                 &"a second caller has got it",

@@ -1,11 +1,13 @@
-//! What listens where `quorlock agent --check` looks for an agent: an agent says in INFO that it is one, and how it does.
+//! What listens where `quorlock agent --check` looks for an agent: an agent says in INFO that it is one, and how it does. What a lock
+//! library is answered there.
 //!
-//! Whatever does not answer that is checked all the same, which says what is wrong.
+//! Whatever does not answer INFO is checked all the same, which says what is wrong.
 
 use std::time::Duration;
 
-use quorlock_client::{Dialer, TlsOptions};
+use quorlock_client::{Dialer, TlsOptions, Token};
 use quorlock_client_rules::address::NodeAddress;
+use quorlock_client_rules::inspection::node_reply::NodeReply;
 use quorlock_client_rules::inspection::question;
 use tokio::time::timeout;
 
@@ -56,14 +58,49 @@ impl Listener {
 }
 
 async fn info(url: &str, tls: TlsOptions) -> Option<String> {
-    let address = NodeAddress::parse(url).ok()?;
-    let dialer = Dialer::new(std::slice::from_ref(&address), tls).ok()?;
-    let mut link = NodeLink::open(&address, &dialer, PATIENCE).await.ok()?;
-    let replies = link.ask(&[question::request(&[b"INFO"])]).await.ok()?;
-    let text = replies.first()?.text()?;
+    let reply = ask(url, tls, &[b"INFO"]).await.ok()?;
+    let text = reply.text()?;
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
+/// Tries to take a lock as a lock library does, and waits for the answer also where an agent holds a try back. Whether it was taken.
+///
+/// # Errors
+/// Why there is no answer, or what is answered besides.
+pub(crate) async fn try_lock(
+    url: &str,
+    tls: TlsOptions,
+    name: &str,
+    ttl: Duration,
+) -> Result<bool, String> {
+    let token = Token::fresh();
+    let ttl_ms = ttl.as_millis().to_string();
+    let words: [&[u8]; 6] = [
+        b"SET",
+        name.as_bytes(),
+        token.as_bytes(),
+        b"NX",
+        b"PX",
+        ttl_ms.as_bytes(),
+    ];
+    match ask(url, tls, &words).await? {
+        NodeReply::Nil => Ok(false),
+        NodeReply::Text(_) => Ok(true),
+        NodeReply::Error(text) => Err(text),
+        other => Err(other.refusal()),
+    }
+}
+
+async fn ask(url: &str, tls: TlsOptions, words: &[&[u8]]) -> Result<NodeReply, String> {
+    let address = NodeAddress::parse(url).map_err(|error| error.to_string())?;
+    let dialer = Dialer::new(std::slice::from_ref(&address), tls)?;
+    let mut link = NodeLink::open(&address, &dialer, PATIENCE).await?;
+    let replies = link.ask(&[question::request(words)]).await?;
+    let first = replies.into_iter().next();
+    first.ok_or_else(|| "does not answer".to_owned())
+}
+
+/// Longer than an agent holds a try back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

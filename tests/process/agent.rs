@@ -357,6 +357,17 @@ fn a_check_takes_a_lock_through_an_agent_and_says_what_is_wrong() {
 }
 
 #[test]
+fn a_check_waits_for_an_answer_that_the_agent_holds_back() {
+    let shell = cluster();
+    let (_agent, address) = agent_at(&shell, &["--hold-back", "1s"], "agent.log");
+    let port = address.rsplit(':').next().unwrap();
+    let checked = shell.quorlock(&["agent", "--check", "--port", port]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    let refused = "\nrefuses it to a second caller (";
+    assert!(checked.stdout.contains(refused), "{}", checked.stdout);
+}
+
+#[test]
 fn a_check_of_a_node_says_that_it_is_no_agent() {
     let shell = Shell::new();
     let node = NodeProcess::start(shell.path(), "node", &[]);

@@ -13,6 +13,7 @@ use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::{ReadError, Reading};
 use quorlock_client_rules::token::Token;
+use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Purpose, Reply};
 use smallvec::SmallVec;
 
@@ -42,7 +43,7 @@ pub(crate) struct Request {
     was_refused: bool,
     /// It has released what some nodes had under this token, and no majority.
     released: Option<Token>,
-    was_held_back: bool,
+    held_back: Option<HeldBack>,
     /// It is about several locks, and is or was held back while somebody else had this one.
     blocked_by: Option<usize>,
     /// How long nodes keep its locks, as far as they have said that.
@@ -58,6 +59,18 @@ struct Held {
     longest: Option<Duration>,
     /// No majority has it.
     is_split: bool,
+}
+
+/// A try that is or was held back.
+#[derive(Debug)]
+struct HeldBack {
+    /// Then it is answered at the latest.
+    until: ClientInstant,
+    /// Then the nodes are asked again, and it may be held back for the rest. None where a watch knew who has the lock, where its time is
+    /// over before, and once it has gone on because the lock may be free.
+    looks_at: Option<ClientInstant>,
+    /// How long it waits before the nodes are asked again.
+    interval: Duration,
 }
 
 #[derive(Debug)]
@@ -110,7 +123,7 @@ impl Request {
             rounds: 0,
             was_refused: false,
             released: None,
-            was_held_back: false,
+            held_back: None,
             blocked_by: None,
             lasts: None,
         };
@@ -264,7 +277,7 @@ impl Request {
     /// The pause is over.
     pub(crate) fn go_on(&mut self, world: &mut Surroundings<'_>) -> Next {
         match self.stage {
-            Stage::HeldBack => self.try_again(world),
+            Stage::HeldBack => self.end_hold(world),
             _ => self.read(Vec::new()),
         }
     }

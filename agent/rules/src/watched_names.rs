@@ -45,7 +45,7 @@ struct Polled {
     is_watched: bool,
     /// Who has it, while that is certain.
     holder: Option<Token>,
-    /// Tries that are held back, the first one first. Some may have been answered meanwhile.
+    /// Tries that are held back, in the order of arrival. Some may have been answered meanwhile.
     held_back: VecDeque<RequestId>,
 }
 
@@ -131,10 +131,11 @@ impl WatchedNames {
         self.woken.extend(first.map(|id| (at, *id)));
     }
 
-    /// A try waits until the lock may be free, or its time is over.
+    /// A try waits until the lock may be free, or its time is over. One that has asked the nodes meanwhile keeps its place.
     pub(crate) fn hold_back(&mut self, name: &[u8], id: RequestId) {
         if let Some(polled) = self.names.get_mut(name) {
-            polled.held_back.push_back(id);
+            let before = polled.held_back.partition_point(|other| *other < id);
+            polled.held_back.insert(before, id);
         }
     }
 

@@ -74,12 +74,28 @@ impl Trial {
         let asked = self.take(name);
         let id = RequestId(self.requests);
         assert!(matches!(asked[..], [Action::Ask(_, Call::Read { .. })]));
+        self.reads_held(id)
+    }
+
+    /// The nodes say that "me" has the lock.
+    fn reads_held(&mut self, id: RequestId) -> Vec<Action> {
         let held = Reading::Held {
             token: Token::from("me"),
             left: Some(LEFT),
             longest: Some(LEFT),
         };
         self.happens(Event::Outcome(id, Outcome::Read(Ok(held))))
+    }
+
+    /// A try that is held back asks the nodes again at the end of this time, and not before.
+    fn looks_after(&mut self, id: RequestId, time: Duration) {
+        let before = self.pass(time - Duration::from_millis(1));
+        assert!(before.is_empty(), "{time:?} {before:?}");
+        let done = self.pass(Duration::from_millis(1));
+        assert!(
+            matches!(&done[..], [Action::Ask(it, Call::Read { .. })] if *it == id),
+            "{time:?} {done:?}"
+        );
     }
 
     /// The same, which is refused.
@@ -243,6 +259,60 @@ fn a_try_that_nodes_refuse_is_held_back_until_its_lock_may_be_free_or_its_time_i
     let last = RequestId(trial.requests);
     assert!(
         matches!(&done[..], [Action::Reply(id, Reply::Nil)] if *id == last),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_try_that_is_held_back_asks_again_while_no_watch_says_who_has_its_lock() {
+    let mut trial = Trial::new(Duration::from_secs(1));
+    trial.held_at_nodes("a");
+    let id = RequestId(trial.requests);
+    // Its holder has released it before the watch began, and another one has it.
+    trial.watched("a", None);
+    for ms in [10, 20, 40, 80, 100] {
+        trial.looks_after(id, Duration::from_millis(ms));
+        assert!(trial.reads_held(id).is_empty());
+    }
+    // From now on the watch says it.
+    trial.watched("a", Some("me"));
+    assert!(trial.pass(Duration::from_millis(749)).is_empty());
+    let done = trial.pass(Duration::from_millis(1));
+    assert!(
+        matches!(&done[..], [Action::Reply(it, Reply::Nil)] if *it == id),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_try_that_is_held_back_has_a_lock_that_was_released_before_its_watch_began() {
+    let mut trial = Trial::new(Duration::from_secs(1));
+    trial.held_at_nodes("a");
+    let id = RequestId(trial.requests);
+    trial.watched("a", None);
+    trial.looks_after(id, Duration::from_millis(10));
+    let free = Outcome::Read(Ok(Reading::Free));
+    let done = trial.happens(Event::Outcome(id, free));
+    assert!(
+        matches!(&done[..], [Action::Ask(it, Call::Acquire(_))] if *it == id),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_try_that_would_ask_again_keeps_its_place_before_those_that_came_later() {
+    let mut trial = Trial::new(Duration::from_secs(1));
+    trial.held_at_nodes("a");
+    let first = RequestId(trial.requests);
+    assert!(trial.pass(Duration::from_millis(5)).is_empty());
+    trial.watched("a", Some("me"));
+    assert!(trial.take("a").is_empty());
+    // The watch says by now who has it.
+    assert!(trial.pass(Duration::from_millis(5)).is_empty());
+    trial.watched("a", None);
+    let done = trial.pass(Duration::from_millis(1));
+    assert!(
+        matches!(&done[..], [Action::Ask(it, Call::Read { .. })] if *it == first),
         "{done:?}"
     );
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use super::request::Subject;
 use super::tests::{Node, TTL};
 use super::*;
+use crate::name::LockName;
 use crate::outcome::NodeRelease;
 use crate::settings::Drift;
 
@@ -313,7 +314,8 @@ fn the_bytes_that_are_owed_to_a_node_are_bounded_and_what_is_given_up_is_said_on
     let mut node = Node::new();
     let name = "x".repeat(100_000);
     let most = OWED_BYTES_MAX / (name.len() + 1);
-    let long = Subject::of_unknown_past(Bytes::from(name).into(), "t".into(), TTL, TTL, 1);
+    let name = LockName::from(Bytes::from(name));
+    let long = Subject::of_unknown_past(name.clone(), "t".into(), TTL, TTL, 1);
     for _ in 0..2 {
         for _ in 0..most {
             node.submit_for(Kind::Release, &long).unwrap();
@@ -326,7 +328,16 @@ fn the_bytes_that_are_owed_to_a_node_are_bounded_and_what_is_given_up_is_said_on
         node.pass(TTL * 2);
     }
     assert_eq!(node.link.given_up(), 6);
-    // What was never asked for leaves room for what is owed, and is not missed.
+    // What was never asked for leaves room for what is owed, in bytes and in number, and is not missed.
+    let unasked = Subject::new(name, "t".into(), TTL);
+    let mut node = Node::new();
+    while node.submit_for(Kind::Release, &unasked).is_ok() {}
+    assert_eq!(node.link.waiting.len(), most / 2);
+    for _ in most / 2..most {
+        node.submit_for(Kind::Release, &long).unwrap();
+    }
+    node.submit_for(Kind::Release, &long).unwrap_err();
+    assert_eq!(node.link.given_up(), 1);
     let unasked = Subject::new("a".into(), "t".into(), TTL);
     let mut node = Node::new();
     while node.submit_for(Kind::Release, &unasked).is_ok() {}

@@ -72,10 +72,15 @@ impl Link {
         self.defer(at, owed);
     }
 
-    /// Whether the bytes of this request may be owed as well, if it is a release.
+    /// Whether the bytes of this request may be owed as well, if it is a release. One that this node was never asked for leaves room for
+    /// those that are owed.
     pub(super) fn has_room_for(&self, request: &Request) -> bool {
         let more = owed_bytes(request);
-        more == 0 || self.owed_bytes.saturating_add(more) <= OWED_BYTES_MAX
+        let most = match request.subject.may_be_held_by(self.index) {
+            true => OWED_BYTES_MAX,
+            false => OWED_BYTES_MAX / 2,
+        };
+        more == 0 || self.owed_bytes.saturating_add(more) <= most
     }
 
     /// A release is among those that are queued or deferred from now on.

@@ -32,7 +32,7 @@ impl World {
             return false;
         }
         let hold = self.holds.swap_remove(hold);
-        self.by_token.hand_over(client, hold.until_ns);
+        (self.by_token).hand_over(client, hold.token.clone(), hold.until_ns);
         self.ends_without_release(&hold);
         self.detach(client, held);
         true

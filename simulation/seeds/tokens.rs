@@ -21,8 +21,7 @@ use super::world::{SECOND_NS, World};
 
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
-    /// Locks that were handed over, of each client, and until when it remembers them.
-    handed_over: Vec<(usize, u64)>,
+    handed_over: Vec<HandedOver>,
     /// Guards whose lock somebody else has released.
     forced: BTreeSet<(usize, OperationId)>,
     /// What is extended by these calls, and released by those.
@@ -32,10 +31,31 @@ pub(super) struct Tokens {
     told: BTreeMap<Vec<u8>, (u64, BTreeSet<usize>)>,
 }
 
+/// A lock that this client has handed over, and until when it remembers the token.
+#[derive(Debug)]
+struct HandedOver {
+    client: usize,
+    token: Token,
+    until_ns: u64,
+}
+
 impl Tokens {
     /// A client keeps nothing of a lock but its token, until then.
-    pub(super) fn hand_over(&mut self, client: usize, until_ns: u64) {
-        self.handed_over.push((client, until_ns));
+    pub(super) fn hand_over(&mut self, client: usize, token: Token, until_ns: u64) {
+        self.handed_over.push(HandedOver {
+            client,
+            token,
+            until_ns,
+        });
+    }
+
+    /// A client extends a lock: if it is the one that has handed it over, it remembers the token until then.
+    fn prolong(&mut self, client: usize, token: &Token, until_ns: u64) {
+        for lock in &mut self.handed_over {
+            if lock.client == client && lock.token == *token {
+                lock.until_ns = lock.until_ns.max(until_ns);
+            }
+        }
     }
 }
 
@@ -60,7 +80,7 @@ impl World {
             0 => {
                 hold.is_guarded = false;
                 let until_ns = hold.until_ns;
-                self.by_token.hand_over(client, until_ns);
+                (self.by_token).hand_over(client, token.clone(), until_ns);
                 self.detach(client, held);
                 self.use_soon(token);
                 true
@@ -98,9 +118,8 @@ impl World {
                 ttl: Duration::from_millis(self.plan.ttl_ms),
                 waits_for_all: true,
             };
-            // Whoever has handed it over remembers it as long.
             let until_ns = self.cluster.now_ns + self.plan.ttl_ms * 1_000_000;
-            self.by_token.hand_over(client, until_ns);
+            self.by_token.prolong(client, token, until_ns);
             let operation = self.call(client, call);
             let extending = &mut self.by_token.extending;
             extending.insert((client, operation), token.clone());
@@ -167,9 +186,11 @@ impl World {
             ..
         } = &mut self.by_token;
         // A machine that sleeps forgets when it wakes.
-        handed_over
-            .retain(|(of, until_ns)| machines[*of].woken_ns().max(*until_ns) + SECOND_NS > now_ns);
-        let handed_over = handed_over.iter().filter(|(of, _)| *of == client).count();
+        handed_over.retain(|lock| {
+            machines[lock.client].woken_ns().max(lock.until_ns) + SECOND_NS > now_ns
+        });
+        let of_client = |lock: &&HandedOver| lock.client == client;
+        let handed_over = handed_over.iter().filter(of_client).count();
         handed_over + forced.iter().filter(|(of, _)| *of == client).count()
     }
 

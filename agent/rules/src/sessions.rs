@@ -49,8 +49,14 @@ struct Named {
     locks: Locks,
 }
 
-/// In the order of their names. One that is held shared has the token of its reader as well: a name has many readers, and one other holder.
-type Locks = BTreeMap<(Bytes, Option<Token>), Lock>;
+#[derive(Debug, Default)]
+struct Locks {
+    /// In the order of their names. One that is held shared has the token of its reader as well: a name has many readers, and one other
+    /// holder.
+    all: BTreeMap<(Bytes, Option<Token>), Lock>,
+    /// Those that have ended are looked for once there are so many.
+    looked_through_at: usize,
+}
 
 #[derive(Debug)]
 struct Lock {
@@ -102,7 +108,7 @@ impl Sessions {
         let client = self.of_clients.entry(client).or_insert(Client::new());
         client.membership = wanted;
         if client.membership == Membership::None {
-            client.locks.clear();
+            client.locks = Locks::default();
         }
         Ok(())
     }
@@ -122,15 +128,16 @@ impl Sessions {
         let Some(locks) = self.locks(client) else {
             return Ok(());
         };
+        locks.forget_ended(now);
         let names = name.parts();
         let has_room = |locks: &Locks| {
             let new = names
                 .iter()
-                .filter(|name| !locks.contains_key(&key(name, token)));
-            locks.len() + new.count() <= LOCKS_MAX
+                .filter(|name| !locks.all.contains_key(&key(name, token)));
+            locks.all.len() + new.count() <= LOCKS_MAX
         };
         if !has_room(locks) {
-            locks.retain(|_, lock| !now.has_reached(lock.ends));
+            locks.all.retain(|_, lock| !now.has_reached(lock.ends));
         }
         if !has_room(locks) {
             return Err(FULL);
@@ -141,7 +148,7 @@ impl Sessions {
                 token: token.clone(),
                 unconfirmed: Vec::new(),
             };
-            locks.insert(key(name, token), lock);
+            locks.all.insert(key(name, token), lock);
         }
         Ok(())
     }
@@ -193,8 +200,9 @@ impl Sessions {
             for name in name.parts() {
                 let key = key(name, token);
                 // Another connection of its session may have taken the lock meanwhile.
-                if locks.get(&key).is_some_and(|lock| lock.may_be_under(token)) {
-                    locks.remove(&key);
+                let lock = locks.all.get(&key);
+                if lock.is_some_and(|lock| lock.may_be_under(token)) {
+                    locks.all.remove(&key);
                 }
             }
         }
@@ -212,7 +220,7 @@ impl Sessions {
             return;
         };
         for name in name.parts() {
-            let lock = locks.get_mut(&key(name, token));
+            let lock = locks.all.get_mut(&key(name, token));
             let is_its = |lock: &&mut Lock| lock.token.without_attempt() == token.without_attempt();
             if let Some(lock) = lock.filter(is_its) {
                 change(lock);
@@ -226,15 +234,16 @@ impl Sessions {
         now: ClientInstant,
         client: u64,
     ) -> impl Iterator<Item = (LockName, Call)> + use<> {
-        let mut locks = Locks::new();
+        let mut locks = Locks::default();
         if let Some(client) = self.of_clients.remove(&client) {
             locks = client.locks;
             if let Membership::Named(name) = client.membership {
-                locks.append(&mut self.leave(&name));
+                locks.all.append(&mut self.leave(&name).all);
             }
         }
+        locks.all.retain(|_, lock| !lock.is_forgotten(now));
         let mut of_tokens: BTreeMap<Token, (Vec<Bytes>, Duration)> = BTreeMap::new();
-        for ((name, _), lock) in locks {
+        for ((name, _), lock) in locks.all {
             let left = now.until(lock.ends);
             for token in std::iter::once(lock.token).chain(lock.unconfirmed) {
                 let (names, lasts) = of_tokens.entry(token).or_default();
@@ -271,12 +280,15 @@ impl Sessions {
     /// A connection is not in this session any more: its locks, if that was the last one.
     fn leave(&mut self, name: &Bytes) -> Locks {
         let Some(named) = self.named.get_mut(name) else {
-            return Locks::new();
+            return Locks::default();
         };
         named.connections -= 1;
         match named.connections {
-            0 => self.named.remove(name).map_or(Locks::new(), |it| it.locks),
-            _ => Locks::new(),
+            0 => {
+                let ended = self.named.remove(name);
+                ended.map(|it| it.locks).unwrap_or_default()
+            }
+            _ => Locks::default(),
         }
     }
 }
@@ -285,12 +297,27 @@ impl Client {
     fn new() -> Self {
         Self {
             membership: Membership::Own,
-            locks: Locks::new(),
+            locks: Locks::default(),
+        }
+    }
+}
+
+impl Locks {
+    /// Forgets those that nodes do not keep any more, when their number has doubled.
+    fn forget_ended(&mut self, now: ClientInstant) {
+        if self.all.len() >= self.looked_through_at.max(LOOKED_THROUGH_LEAST) {
+            self.all.retain(|_, lock| !lock.is_forgotten(now));
+            self.looked_through_at = self.all.len().saturating_mul(2);
         }
     }
 }
 
 impl Lock {
+    /// Whether it has ended long ago. Nodes keep a lock for a little longer than its session counts.
+    fn is_forgotten(&self, now: ClientInstant) -> bool {
+        now.has_reached(self.ends.after(KEPT_AFTER_END))
+    }
+
     /// Whether it may be held under this token, as far as its session has taken or extended it.
     fn may_be_under(&self, token: &Token) -> bool {
         self.token == *token || self.unconfirmed.contains(token)
@@ -303,6 +330,11 @@ fn key(name: &Bytes, token: &Token) -> (Bytes, Option<Token>) {
 
 /// How many extensions of one lock are remembered that no majority has confirmed. What an earlier one has left ends with its ttl.
 const UNCONFIRMED_MAX: usize = 8;
+/// How long a lock that has ended is remembered and released. Nodes keep it by then only if its ttl was an hour or more, by what clocks may
+/// differ.
+const KEPT_AFTER_END: Duration = Duration::from_secs(60);
+/// A session of fewer locks is not looked through.
+const LOOKED_THROUGH_LEAST: usize = 64;
 /// How many locks end with one session.
 pub(crate) const LOCKS_MAX: usize = 10_000;
 const IN_SESSION: ErrorReply = ErrorReply::fixed(
@@ -311,3 +343,27 @@ const IN_SESSION: ErrorReply = ErrorReply::fixed(
 const FULL: ErrorReply = ErrorReply::fixed(
     "ERR this session holds 10000 locks, and no more can end with it: the lock was not taken. Release some, or use another session",
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_that_ended_long_ago_are_forgotten_and_not_released() {
+        let mut sessions = Sessions::default();
+        sessions.begin();
+        let mut now = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let mut known_most = 0;
+        for number in 0..5_000 {
+            let token = Token::from(format!("me~sharing-{number:016x}"));
+            let ends = now.after(Duration::from_secs(10));
+            let taken = sessions.note_taken(now, 7, &"a".into(), ends, &token);
+            assert!(taken.is_ok(), "{number}");
+            known_most = known_most.max(sessions.of_clients[&7].locks.all.len());
+            now = now.after(Duration::from_secs(1));
+        }
+        // 69 of them may be held at any time.
+        assert!(known_most <= 140, "{known_most}");
+        assert_eq!(sessions.end(now, 7).count(), 69);
+    }
+}

@@ -369,7 +369,7 @@ impl Acquiring {
     pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
         // Of several permits the node of the line says which one is whose, and of several names which one is free.
         let is_one = self.permits.is_none() && self.call.name.single().is_some();
-        if is_one && self.in_line.ahead == Some(0) || self.is_behind_own(context) {
+        if is_one && self.in_line.ahead == Some(0) {
             self.called(context);
         }
     }

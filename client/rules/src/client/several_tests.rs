@@ -368,6 +368,30 @@ fn calls_of_one_client_for_one_name_alone_and_with_others_stand_in_its_line_one_
     assert_eq!(have.count(), 1);
 }
 
+/// The line of `b` is another call's, and the release of `a` says nothing of it.
+#[test]
+fn a_release_of_another_name_is_no_turn_for_who_waits_behind_a_call_of_this_client() {
+    let mut cluster = with_lines(3, "b");
+    let both = ask(&mut cluster, &["a", "b"], Wait::Forever);
+    cluster.pass(10 * MS);
+    let alone = ask(&mut cluster, &["b"], Wait::Forever);
+    cluster.pass(10 * MS);
+    for _ in 0..3 {
+        let held = ask(&mut cluster, &["a"], Wait::None);
+        let token = had(&mut cluster, held);
+        let tries = tried(&cluster);
+        release(&mut cluster, held, &["a"], token);
+        cluster.pass(100 * MS);
+        assert_eq!(tried(&cluster), tries);
+    }
+    // It stands there once the other one does not.
+    cluster.happens(Event::Gone(alone));
+    cluster.pass(MS);
+    set_free(&mut cluster, "b");
+    let token = call_last(&mut cluster, "b");
+    assert_eq!(had(&mut cluster, both).to_string(), token);
+}
+
 #[test]
 fn the_line_for_one_of_several_names_moves_with_its_node_and_is_left_with_its_caller() {
     let mut cluster = with_lines(3, "b");

@@ -59,11 +59,9 @@ impl Acquiring {
         // A line is at one node. Tries keep new readers out at all of them.
         if is_busy && !wait_left.is_zero() && !is_behind_readers {
             self.line_up(0, context);
-        } else if is_behind_readers && self.has_line(context) {
-            self.in_line.leave();
-            if let Some(name) = self.line_name() {
-                context.leave_line(name);
-            }
+        } else if is_behind_readers || !is_busy && self.untried(context).is_none() {
+            // With a token that was tried it stands there for nothing, and keeps other calls of this client from the line.
+            self.leave_own_line(context);
         }
         // Of several names it is not known which one another has.
         let has_one_name = self.call.name.single().is_some();

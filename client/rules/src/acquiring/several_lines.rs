@@ -54,6 +54,16 @@ impl Acquiring {
         context.lines.untried(name)
     }
 
+    /// The call stands in line no longer, if it did.
+    pub(super) fn leave_own_line(&mut self, context: &mut Context<'_>) {
+        if self.has_line(context)
+            && let Some(name) = self.line_name().cloned()
+        {
+            self.in_line.leave();
+            context.leave_line(&name);
+        }
+    }
+
     /// The name is free at the node of the line: the next one may not be.
     pub(super) fn stand_for_next(&mut self, token: Token, context: &mut Context<'_>) {
         if let Some(name) = self.line_name().cloned() {

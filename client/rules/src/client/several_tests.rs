@@ -392,6 +392,34 @@ fn a_release_of_another_name_is_no_turn_for_who_waits_behind_a_call_of_this_clie
     assert_eq!(had(&mut cluster, both).to_string(), token);
 }
 
+/// Its token was tried and has no place in line any more.
+#[test]
+fn a_call_whose_turn_comes_to_no_quorum_keeps_no_other_call_of_this_client_from_the_line() {
+    let mut cluster = with_lines(3, "a");
+    let alone = ask(&mut cluster, &["a"], Wait::Forever);
+    cluster.pass(10 * MS);
+    let both = ask(&mut cluster, &["a", "c"], Wait::Forever);
+    cluster.pass(10 * MS);
+    assert_eq!(
+        cluster.nodes[0].waits_for,
+        ["a"],
+        "the other one stands behind it"
+    );
+    for node in 1..3 {
+        cluster.conduct(node, Conduct::IsSilentFrom("SET"));
+    }
+    set_free(&mut cluster, "a");
+    call_last(&mut cluster, "a");
+    cluster.pass(TTL);
+    assert!(cluster.outcome(alone).is_none() && cluster.outcome(both).is_none());
+    let joined = &cluster.nodes[0].waits_for;
+    assert!(
+        joined.starts_with(&["a", "a", "c"].map(String::from)),
+        "{joined:?}"
+    );
+    assert_eq!(cluster.nodes[0].unwaits[0], "a");
+}
+
 #[test]
 fn the_line_for_one_of_several_names_moves_with_its_node_and_is_left_with_its_caller() {
     let mut cluster = with_lines(3, "b");

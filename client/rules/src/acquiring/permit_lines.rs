@@ -12,7 +12,6 @@ use super::permit_choice::PermitChoice;
 use super::{Acquiring, Stage};
 use crate::context::Context;
 use crate::lines::Way;
-use crate::link::Link;
 use crate::outcome::Cause;
 use crate::permits::{permit_name, permit_of};
 use crate::token::Token;
@@ -29,11 +28,8 @@ impl Acquiring {
         let token = untried.map(|(_, token)| token);
         let token = token.unwrap_or_else(|| self.call.next_token(context.random));
         self.stand_for_permit(chosen, 0, token, context);
-        // Servers without lines refuse one request, and not one for each permit.
+        // In the others once a node has answered: servers without lines refuse one request, and not one for each permit.
         self.in_line.lacks_lines = true;
-        if context.links.iter().any(Link::has_lines) {
-            self.stand_for_others(context);
-        }
     }
 
     /// Stands in the lines of the permits beside the one that is asked for, where it does not stand there yet.
@@ -86,6 +82,9 @@ impl Acquiring {
         is_now: bool,
         context: &mut Context<'_>,
     ) {
+        if answer.is_ok() {
+            self.stand_for_others(context);
+        }
         let Some(permits) = &self.permits else {
             return;
         };
@@ -93,9 +92,6 @@ impl Acquiring {
         let Some((stands_at, _)) = context.lines.untried(&name) else {
             return;
         };
-        if answer.is_ok() {
-            self.stand_for_others(context);
-        }
         match answer {
             _ if stands_at != node => {}
             Ok(0) => {

@@ -64,6 +64,8 @@ pub(super) struct Node {
     pub(super) slow: Duration,
     /// How many it says stand in a line, if it has lines.
     pub(super) in_line: Option<u64>,
+    /// The requests about lines that it has refused because it knows none.
+    pub(super) refused: Vec<String>,
     /// It lets nobody stand in line for a lock that it does not have.
     pub(super) has_no_line_for_free: bool,
     /// It tells of changes and has no lines, as Redis and Valkey do.
@@ -367,6 +369,7 @@ impl Node {
         match words[..] {
             ["HELLO", "3"] if self.tells_changes => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
             ["HELLO", "3"] | ["LOCK.WAIT", ..] if self.in_line.is_none() => {
+                self.refused.push(words[0].to_owned());
                 format!("-ERR unknown command '{}'\r\n", words[0])
             }
             ["HELLO", "3"] => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),

@@ -266,6 +266,7 @@ impl Acquiring {
             permits.choose(now);
             self.call.name = permits.name().into();
             self.in_line.others = permits.others(permits.index());
+            self.in_line.lacks_lines |= permits.for_each_line() > 1;
         }
     }
 

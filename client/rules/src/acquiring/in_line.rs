@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::permit_choice::PermitChoice;
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
 use crate::answer::{Answer, Content};
@@ -455,7 +456,9 @@ impl Acquiring {
         let left = self.last.as_ref().and_then(|last| last.time_left(now));
         let spread = context.settings.retry_delay.first.mul_f64(random);
         let doubled = CHECK_FIRST * (1 << self.in_line.checks.min(4));
-        let check = CHECKS_EVERY.min(doubled).mul_f64(random);
+        // A call that stands in the lines of some permits comes to the others by its checks.
+        let for_each_line = self.permits.as_ref().map_or(1, PermitChoice::for_each_line);
+        let check = CHECKS_EVERY.min(doubled).mul_f64(random) / for_each_line;
         let pause = left.map_or(check, |left| check.min(left.saturating_add(spread)));
         let wait_left = self.limit.left(now);
         let last_start = wait_left.saturating_sub(context.round_trip());

@@ -73,6 +73,24 @@ impl PermitChoice {
         (0..self.count).map(|index| permit_name(&self.semaphore, index))
     }
 
+    /// The permits in whose lines a call stands: of many the next ones of the walk, so that callers stand in different ones.
+    pub(super) fn in_lines(&self) -> impl Iterator<Item = u32> {
+        let steps = 0..self.count.min(LINES_MAX);
+        steps.map(|steps| (self.at + steps * self.step) % self.count)
+    }
+
+    /// Whether a call stands in the line of this permit, as one of these or because it asks for it.
+    pub(super) fn keeps_line(&self, index: u32) -> bool {
+        let permit = self.permits.get(index as usize);
+        let is_called = permit.is_some_and(|permit| permit.is_called);
+        is_called || index == self.chosen || self.in_lines().any(|other| other == index)
+    }
+
+    /// How many permits there are for each line: more than one where a call does not stand in the lines of all.
+    pub(super) fn for_each_line(&self) -> u32 {
+        self.count.div_ceil(LINES_MAX)
+    }
+
     /// The index of the permit that is asked for.
     pub(super) fn index(&self) -> u32 {
         self.chosen
@@ -149,6 +167,13 @@ impl PermitChoice {
         self.permit().free_at = free_at;
     }
 
+    /// When a permit is free again is not looked after: the call stands in its line no longer.
+    pub(super) fn forget_end(&mut self, index: u32) {
+        if let Some(permit) = self.permits.get_mut(index as usize) {
+            permit.free_at = None;
+        }
+    }
+
     /// This client has released a permit.
     pub(super) fn released(&mut self, index: u32) {
         if let Some(permit) = self.permits.get_mut(index as usize) {
@@ -184,6 +209,9 @@ fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     }
 }
 
+/// The most lines in which a call stands. A node bounds how many wait there for all names together.
+const LINES_MAX: u32 = 128;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -217,6 +245,26 @@ mod tests {
                     choice.choose(NOW);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lines_are_bounded_and_those_of_all_permits_come_one_after_the_other() {
+        for (permits, lines, each) in [(1, 1, 1), (128, 128, 1), (129, 128, 2), (1_024, 128, 8)] {
+            let mut choice = choice(permits, 7);
+            assert_eq!(choice.for_each_line(), each, "{permits}");
+            let mut all = BTreeSet::new();
+            for _ in 0..permits {
+                let now: BTreeSet<_> = choice.in_lines().collect();
+                assert_eq!(now.len(), lines, "{permits}");
+                assert!(now.contains(&choice.index()));
+                assert!(now.iter().all(|index| choice.keeps_line(*index)));
+                let kept = (0..permits).filter(|index| choice.keeps_line(*index));
+                assert_eq!(kept.count(), lines);
+                all.extend(now);
+                choice.choose(NOW);
+            }
+            assert!(all.into_iter().eq(0..permits), "{permits}");
         }
     }
 

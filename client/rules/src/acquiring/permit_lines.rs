@@ -1,4 +1,5 @@
-//! Standing in line for a permit of a semaphore: in the line of each permit, at the first node that has lines.
+//! Standing in line for a permit of a semaphore: in the line of each permit, at the first node that has lines. Of many permits
+//! it stands in the lines of some at a time, and each check moves on by one.
 //!
 //! Invariants: as for a lock, votes decide, and the token in a line is that of the next attempt for that permit. A turn that
 //! comes while another permit is asked for is kept: that permit is asked for next.
@@ -39,11 +40,29 @@ impl Acquiring {
             return;
         };
         let (semaphore, chosen) = (permits.semaphore().clone(), permits.index());
-        for index in (0..permits.count()).filter(|index| *index != chosen) {
+        let in_lines = permits.in_lines().filter(|index| *index != chosen);
+        let others: Vec<_> = in_lines.collect();
+        if permits.for_each_line() > 1 {
+            self.leave_lines_behind(&semaphore, context);
+        }
+        for index in others {
             let name = permit_name(&semaphore, index);
             if context.lines.untried(&name).is_none() {
                 let token = self.call.next_token(context.random);
                 self.stand_for_permit(index, 0, token, context);
+            }
+        }
+    }
+
+    /// Of many permits: leaves the lines of those that the walk has left behind.
+    fn leave_lines_behind(&mut self, semaphore: &Bytes, context: &mut Context<'_>) {
+        for name in context.lines.of_semaphore(semaphore) {
+            let index = self.permit_index(&name);
+            if let Some((permits, index)) = self.permits.as_mut().zip(index)
+                && !permits.keeps_line(index)
+            {
+                permits.forget_end(index);
+                context.leave_line(&name);
             }
         }
     }

@@ -371,6 +371,36 @@ fn where_permits_are_many_they_cost_no_more_than_a_lock_and_none_is_forgotten() 
 }
 
 #[test]
+fn a_call_stands_in_a_bounded_number_of_lines_and_comes_to_those_of_all_permits() {
+    let (mut cluster, call) = waiting(300);
+    for node in &mut cluster.nodes {
+        node.has_no_line_for_free = true;
+    }
+    let joined = |cluster: &Cluster| {
+        let names: BTreeSet<_> = cluster.nodes[0].waits_for.iter().collect();
+        names.len()
+    };
+    assert_eq!((joined(&cluster), cluster.client.size().lines), (128, 128));
+    let before = cluster.nodes[0].requests;
+    cluster.pass(Duration::from_secs(3_600));
+    assert_eq!(joined(&cluster), 300);
+    let lines = cluster.client.size().lines;
+    assert!((128..=129).contains(&lines), "{lines}");
+    let asked = cluster.nodes[0].requests - before;
+    // Three in a check, three checks in fifteen seconds.
+    assert!((1_000..=3_500).contains(&asked), "{asked}");
+    // The one in whose line it stood until a moment ago comes last.
+    let name = cluster.nodes[0].unwaits.last().cloned().unwrap();
+    for node in &mut cluster.nodes {
+        node.keys.remove(&name);
+    }
+    cluster.pass(Duration::from_secs(1_800));
+    let (index, _) = had(&mut cluster, call);
+    assert_eq!(format!("a:permit:{index}"), name);
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
+#[test]
 fn where_permits_are_many_and_no_node_has_lines_they_are_asked_for_one_after_the_other() {
     let mut cluster = Cluster::new(3);
     take_away(&mut cluster, 0..40);

@@ -39,6 +39,8 @@ struct Line {
     token: Token,
     /// An attempt has the token.
     is_tried: bool,
+    /// The node was asked for word of changes.
+    is_tracked: bool,
     /// The names that are wanted together with this one, if they are several.
     set: Option<LockName>,
 }
@@ -68,10 +70,14 @@ impl Lines {
             way,
             token,
             is_tried: false,
+            is_tracked: false,
             set: None,
         };
         let before = self.by_name.insert(name.clone(), line)?;
         if (before.node, before.way) == (node, way) {
+            if before.is_tracked {
+                self.note_tracked(name);
+            }
             return None;
         }
         self.end_of(&before)
@@ -81,6 +87,13 @@ impl Lines {
     pub(super) fn stand_for_set(&mut self, name: &Bytes, set: &LockName) {
         if let Some(line) = self.by_name.get_mut(name) {
             line.set = Some(set.clone());
+        }
+    }
+
+    /// The node is asked for word of changes of this name.
+    pub(super) fn note_tracked(&mut self, name: &Bytes) {
+        if let Some(line) = self.by_name.get_mut(name) {
+            line.is_tracked = true;
         }
     }
 
@@ -125,10 +138,12 @@ impl Lines {
     fn end_of(&mut self, line: &Line) -> Option<NodeIndex> {
         match line.way {
             Way::Turns => Some(line.node),
-            Way::Changes => {
+            Way::Changes if line.is_tracked => {
                 self.told_in_vain += 1;
                 None
             }
+            // It was only looked at.
+            Way::Changes => None,
         }
     }
 
@@ -221,6 +236,10 @@ mod tests {
         let [a, b] = ["a", "b"].map(Bytes::from);
         let token = Token::from("t");
         lines.join(&a, 0, Way::Changes, token.clone());
+        // It was looked at, and the node was asked for nothing more.
+        assert_eq!((lines.leave(&a), lines.told_in_vain()), (None, 0));
+        lines.join(&a, 0, Way::Changes, token.clone());
+        lines.note_tracked(&a);
         lines.join(&b, 0, Way::Turns, token.clone());
         assert!(lines.waits_for_changes(&a, 0) && !lines.waits_for_changes(&a, 1));
         assert!(!lines.waits_for_changes(&b, 0));
@@ -230,6 +249,8 @@ mod tests {
         assert_eq!(lines.told_in_vain(), 0);
         assert_eq!(lines.join(&a, 1, Way::Changes, token.clone()), None);
         assert_eq!(lines.join(&b, 0, Way::Changes, token), Some(0));
+        lines.note_tracked(&a);
+        lines.note_tracked(&b);
         assert_eq!((lines.leave(&a), lines.leave(&b)), (None, None));
         assert_eq!(lines.told_in_vain(), 3);
         lines.forget_told_in_vain();

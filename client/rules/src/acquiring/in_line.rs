@@ -241,13 +241,18 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) -> Rc<Subject> {
         let permit = self.permits.as_ref().and(permit_of(&name));
+        // Of several names one that is passed over is looked at, and the node tells of the one where the call stays.
+        let is_tracked = way == Way::Changes && self.in_line.parts_left == 0;
+        if is_tracked {
+            context.lines.note_tracked(&name);
+        }
         let subject = Subject::new_as(self.call.is_shared, name.into(), token, self.call.ttl);
         let kind = match way {
             Way::Turns => Kind::Wait {
                 turn: context.turn_at(node),
                 permit: permit.map(|(_, index)| index),
             },
-            Way::Changes => Kind::Look { is_tracked: true },
+            Way::Changes => Kind::Look { is_tracked },
         };
         context.ask(node, kind, &subject, self.attempts);
         subject

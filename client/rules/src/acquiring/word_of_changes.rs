@@ -38,6 +38,11 @@ impl Acquiring {
                 self.in_line.parts_left = 0;
                 self.stands_behind(0, context);
             }
+            // Here it stays, and looks once more when the node tells of changes.
+            Some(Some(_)) if self.in_line.parts_left > 0 => {
+                self.in_line.parts_left = 0;
+                self.stand_at((node, Way::Changes), token, context);
+            }
             _ => self.stand_at((node + 1, Way::Changes), token, context),
         }
     }

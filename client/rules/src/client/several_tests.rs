@@ -368,6 +368,38 @@ fn calls_of_one_client_for_one_name_alone_and_with_others_stand_in_its_line_one_
     assert_eq!(have.count(), 1);
 }
 
+/// As Redis and Valkey do.
+#[test]
+fn nodes_that_tell_changes_do_so_of_the_name_that_is_held_and_not_of_those_that_are_passed_over() {
+    let names = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        "s", "t",
+    ];
+    let mut cluster = Cluster::new(3);
+    for node in &mut cluster.nodes {
+        node.tells_changes = true;
+    }
+    take_away(&mut cluster, "k", 0..3);
+    for _ in 0..3 {
+        let call = ask(&mut cluster, &names, Wait::Forever);
+        cluster.pass(10 * MS);
+        cluster.happens(Event::Gone(call));
+        cluster.pass(MS);
+    }
+    let call = ask(&mut cluster, &names, Wait::Forever);
+    cluster.pass(10 * MS);
+    assert_eq!(cluster.nodes[0].tracking, ["ON BCAST PREFIX k"]);
+    let mut others = cluster.nodes[1..].iter();
+    assert!(others.all(|node| node.tracking.is_empty()));
+    let tries = tried(&cluster);
+    cluster.pass(500 * MS);
+    assert_eq!(tried(&cluster), tries, "it waits for word");
+    set_free(&mut cluster, "k");
+    cluster.push_changed(0, "k");
+    cluster.pass(3 * MS);
+    had(&mut cluster, call);
+}
+
 /// The line of `b` is another call's, and the release of `a` says nothing of it.
 #[test]
 fn a_release_of_another_name_is_no_turn_for_who_waits_behind_a_call_of_this_client() {

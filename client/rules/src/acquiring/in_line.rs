@@ -465,12 +465,7 @@ impl Acquiring {
         let for_each_line = self.permits.as_ref().map_or(1, PermitChoice::for_each_line);
         let check = CHECKS_EVERY.min(doubled).mul_f64(random) / for_each_line;
         let pause = left.map_or(check, |left| check.min(left.saturating_add(spread)));
-        let wait_left = self.limit.left(now);
-        let last_start = wait_left.saturating_sub(context.round_trip());
-        let until = now.after(match last_start.is_zero() {
-            true => pause.min(wait_left),
-            false => pause.min(last_start),
-        });
+        let until = now.after(self.limit.cut(pause, context.round_trip(), now));
         self.in_line.asks_at.map_or(until, |at| until.earlier(at))
     }
 }

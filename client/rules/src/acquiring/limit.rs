@@ -29,6 +29,16 @@ impl Limit {
         now.since(self.began)
     }
 
+    /// A pause of this length, or as much of it as leaves time for a round at the end of the wait.
+    pub(super) fn cut(self, pause: Duration, round_trip: Duration, now: ClientInstant) -> Duration {
+        let left = self.left(now);
+        let last_start = left.saturating_sub(round_trip);
+        match last_start.is_zero() {
+            true => pause.min(left),
+            false => pause.min(last_start),
+        }
+    }
+
     /// When the wait is over, if it ever is.
     pub(super) fn ends_at(self) -> Option<ClientInstant> {
         match self.wait {
@@ -64,5 +74,19 @@ mod tests {
             (forever.left(slept), forever.ends_at()),
             (Duration::MAX, None)
         );
+    }
+
+    #[test]
+    fn a_pause_leaves_time_for_a_last_round() {
+        let began = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
+        let ms = Duration::from_millis;
+        let wait = Limit::new(Wait::For(ms(100)), began);
+        for (waited_ms, pause_ms) in [(0, 50), (30, 50), (31, 49), (79, 1), (80, 20), (99, 1)] {
+            let now = began.after(ms(waited_ms));
+            let cut = wait.cut(ms(50), ms(20), now);
+            assert_eq!(cut, ms(pause_ms), "{waited_ms}");
+        }
+        let forever = Limit::new(Wait::Forever, began);
+        assert_eq!(forever.cut(ms(50), ms(20), began), ms(50));
     }
 }

@@ -106,12 +106,11 @@ impl Acquiring {
         }
     }
 
-    /// The pause lasts until a node has had time to answer, or until the end of the wait.
+    /// The pause lasts until a node has had time to answer, or until the last attempt of the wait is due.
     fn await_answer(&mut self, patience: Duration, context: &Context<'_>) {
         if matches!(self.stage, Stage::Pausing(_)) {
-            let until = context.now.after(patience);
-            let end = self.limit.ends_at();
-            self.stage = Stage::Pausing(end.map_or(until, |end| end.earlier(until)));
+            let pause = self.limit.cut(patience, context.round_trip(), context.now);
+            self.stage = Stage::Pausing(context.now.after(pause));
         }
     }
 }

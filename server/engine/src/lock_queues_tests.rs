@@ -309,24 +309,23 @@ fn names_tokens_and_waiters_are_bounded() {
     assert_eq!(refused, Err(QueueRefusal::Waiters));
 }
 
-/// The bound of all that wait holds before memory is short, and those who go are taken out in steps.
+/// A sixteenth of all that may wait shows it, and the bytes of all.
 #[test]
-fn a_million_names_are_refused_at_the_same_bound_and_leave_in_steps() {
+fn the_names_of_clients_that_have_gone_leave_in_steps_and_as_many_as_may_wait_are_few_bytes() {
+    let count = WAITERS_MAX / 16;
     let mut queues = LockQueues::default();
     let name = |number: usize| QueueName::new(0, &number.to_le_bytes());
     let client = |number: usize| u64::try_from(number / NAMES_PER_CLIENT_MAX).unwrap();
-    for number in 0..WAITERS_MAX {
+    for number in 0..count {
         let request = to_write(client(number), b"t");
         let joined = queues.join(request, &name(number), Some(HELD), NOW);
         assert_eq!(joined, Ok(1));
     }
-    let refused = queues.join(to_write(u64::MAX, b"t"), &name(0), Some(HELD), NOW);
-    assert_eq!(refused, Err(QueueRefusal::Waiters));
-    assert!(queues.bytes < BYTES_MAX, "{}", queues.bytes);
-    for client in 0..=client(WAITERS_MAX - 1) {
+    assert!(queues.bytes * 16 < BYTES_MAX, "{}", queues.bytes);
+    for client in 0..=client(count - 1) {
         queues.leave_all(client);
     }
-    assert!(queues.len() > WAITERS_MAX / 2, "at once would take long");
+    assert!(queues.len() > count / 2, "at once would take long");
     assert_eq!(
         queues.join(to_write(u64::MAX, b"t"), &name(0), Some(HELD), NOW),
         Ok(1)

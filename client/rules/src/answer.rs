@@ -139,10 +139,11 @@ pub(crate) enum Content {
     TimeLeft(Option<Duration>),
     /// Whether anybody has the lock there; none where the node has not told.
     Exists(Option<bool>),
-    /// How many stand in the line for the lock, or 0 where it is this client's turn; and which permit the lock is, if it is one.
+    /// How many stand in the line for the lock, or 0 where it is this client's turn; and which permit the lock is, or which of
+    /// several names.
     InLine(Result<u64, Cause>, Option<u32>),
-    /// Who has the lock there, if anybody has.
-    Seen(Result<(Identity, Option<Sight>), Cause>),
+    /// Who has the lock there, if anybody has; and which of several names the lock is.
+    Seen(Result<(Identity, Option<Sight>), Cause>, Option<u32>),
     /// Whether the node tells of changes, as it was asked to.
     Tracking(bool),
     Info(Result<Told, Cause>),

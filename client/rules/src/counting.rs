@@ -94,7 +94,7 @@ fn count(node: &mut NodeStatistics, content: &Content) {
         | Content::Extended(ExtendAnswer::Not(_))
         | Content::Released(NodeRelease::Not(_))
         | Content::Holder(Err(_))
-        | Content::Seen(Err(_))
+        | Content::Seen(Err(_), _)
         | Content::Published(Err(_))
         | Content::Page(Err(_))
         | Content::Compared(Err(_))

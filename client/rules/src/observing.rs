@@ -67,7 +67,7 @@ impl Observing {
             Input::Timer => ObservationEvent::Timer,
             Input::Reply(reply) => {
                 let node = reply.node;
-                let Content::Seen(seen) = reply.content else {
+                let Content::Seen(seen, _) = reply.content else {
                     return Step::GoesOn;
                 };
                 let tracks = |name| context.links[node].tracks(name);
@@ -121,7 +121,11 @@ impl Observing {
         for action in actions {
             match action {
                 ObservationAction::Look { node, round } => {
-                    context.ask(node, Kind::Look { is_tracked: true }, &self.subject, round);
+                    let look = Kind::Look {
+                        is_tracked: true,
+                        index: None,
+                    };
+                    context.ask(node, look, &self.subject, round);
                 }
                 ObservationAction::Report(_) if matches!(self.listener, Listener::Watch(_)) => {}
                 ObservationAction::Report(observed) => {

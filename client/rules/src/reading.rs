@@ -90,7 +90,11 @@ impl Asking {
             context.ask(node, Kind::TimeLeft, subject, 0);
             if *is_full {
                 sights.ask(node);
-                context.ask(node, Kind::Look { is_tracked: false }, subject, 0);
+                let look = Kind::Look {
+                    is_tracked: false,
+                    index: None,
+                };
+                context.ask(node, look, subject, 0);
             }
         }
         Self {
@@ -107,7 +111,7 @@ impl Asking {
             match reply.content {
                 Content::Holder(holder) => self.holders.answered(reply.node, holder),
                 Content::TimeLeft(left) => self.left.answered(reply.node, left),
-                Content::Seen(seen) => {
+                Content::Seen(seen, _) => {
                     let sight = seen.ok().and_then(|(_, sight)| sight);
                     self.sights.answered(reply.node, sight);
                 }

@@ -241,6 +241,8 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) -> Rc<Subject> {
         let permit = self.permits.as_ref().and(permit_of(&name));
+        let index = permit.map(|(_, index)| index);
+        let index = index.or_else(|| self.part_index());
         // Of several names one that is passed over is looked at, and the node tells of the one where the call stays.
         let is_tracked = way == Way::Changes && self.in_line.parts_left == 0;
         if is_tracked {
@@ -250,9 +252,9 @@ impl Acquiring {
         let kind = match way {
             Way::Turns => Kind::Wait {
                 turn: context.turn_at(node),
-                permit: permit.map(|(_, index)| index),
+                index,
             },
-            Way::Changes => Kind::Look { is_tracked },
+            Way::Changes => Kind::Look { is_tracked, index },
         };
         context.ask(node, kind, &subject, self.attempts);
         subject
@@ -271,18 +273,18 @@ impl Acquiring {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
         let is_now = is_pausing && reply.round == self.attempts;
         match &reply.content {
-            Content::InLine(answer, Some(permit)) => {
+            Content::InLine(answer, Some(permit)) if self.permits.is_some() => {
                 self.permit_place_told((reply.node, *permit), answer, is_now, context);
             }
-            Content::InLine(answer, None) => {
+            Content::InLine(answer, index) => {
                 let (node, token) = self.untried(context)?;
-                if is_now && node == reply.node {
+                if is_now && node == reply.node && *index == self.part_index() {
                     self.place_told(node, answer, token, context);
                 }
             }
-            Content::Seen(seen) => {
+            Content::Seen(seen, index) => {
                 let (node, token) = self.untried(context)?;
-                if is_now && node == reply.node {
+                if is_now && node == reply.node && *index == self.part_index() {
                     let holder = seen.as_ref().map(|(_, holder)| holder.as_ref());
                     self.holder_told(node, holder.ok(), token, context);
                 }

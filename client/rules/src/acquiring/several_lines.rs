@@ -20,6 +20,12 @@ impl Acquiring {
         self.call.name.parts().get(self.in_line.part)
     }
 
+    /// Which of several names that is. An answer about another one comes too late.
+    pub(super) fn part_index(&self) -> Option<u32> {
+        let is_set = self.call.name.single().is_none();
+        u32::try_from(self.in_line.part).ok().filter(|_| is_set)
+    }
+
     /// An earlier call of this client for the same names may have stood in line for another one of them: that is joined, so
     /// that these calls stand in one line and keep no other call of this client from a second one.
     pub(super) fn find_line(&mut self, context: &Context<'_>) {

@@ -135,7 +135,7 @@ impl Connection {
     ) -> Option<Duration> {
         let part = (request.subject.ttl / 4).max(UNACKNOWLEDGED_MIN);
         let state = self.state_question(now, &request);
-        if request.kind == (Kind::Look { is_tracked: true }) {
+        if request.kind.is_tracked() {
             self.track(now, &request);
         }
         if matches!(request.kind, Kind::Wait { .. } | Kind::Look { .. }) && !self.replies.may_push()
@@ -376,25 +376,25 @@ impl Connection {
             // Without RESP3 a node says nothing of changes, whatever it answers to the request that it do.
             self.tracking.refused();
         }
-        let permit = match request.kind {
-            Kind::Wait { permit, .. } => permit,
+        let index = match request.kind {
+            Kind::Wait { index, .. } => index,
             _ => None,
         };
-        Some(Content::InLine(line::in_line(reply), permit))
+        Some(Content::InLine(line::in_line(reply), index))
     }
 
     /// The same of a reply about who has a lock, and about messages of that.
     fn meaning_for_observers(&mut self, request: &Request, reply: &OwnedFrame) -> Option<Content> {
         let is_preferred = request.form == Form::Preferred;
         Some(match (request.kind, &self.peer.identity) {
-            (Kind::Look { .. }, Ok(by)) => match looking::seen(reply, is_preferred) {
-                Some(seen) => Content::Seen(seen.map(|sight| (by.clone(), sight))),
+            (Kind::Look { index, .. }, Ok(by)) => match looking::seen(reply, is_preferred) {
+                Some(seen) => Content::Seen(seen.map(|sight| (by.clone(), sight)), index),
                 None => {
                     self.peer.tells_holders = false;
                     return None;
                 }
             },
-            (Kind::Look { .. }, Err(cause)) => Content::Seen(Err(cause.clone())),
+            (Kind::Look { index, .. }, Err(cause)) => Content::Seen(Err(cause.clone()), index),
             (Kind::Track, _) => {
                 let is_refused = matches!(reply, OwnedFrame::Error(_));
                 if is_refused {

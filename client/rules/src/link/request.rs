@@ -49,8 +49,8 @@ pub(crate) enum Kind {
     /// Stand in line for the lock, with the token of the next attempt; a turn is to last so long, where that is not as usual.
     Wait {
         turn: Option<Duration>,
-        /// Which permit of a semaphore the lock is, if it is one, so that the answer says so.
-        permit: Option<u32>,
+        /// Which permit of a semaphore the lock is, or which of several names, so that the answer says so.
+        index: Option<u32>,
     },
     /// Leave the line.
     Unwait,
@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     Look {
         /// From then on the node tells of changes.
         is_tracked: bool,
+        /// Which of several names the lock is, so that the answer says so.
+        index: Option<u32>,
     },
     /// Be told of changes of this name and all that begin so.
     Track,
@@ -106,6 +108,11 @@ impl Kind {
             )
     }
 
+    /// Whether the node tells of changes from then on.
+    pub(super) fn is_tracked(self) -> bool {
+        matches!(self, Self::Look { is_tracked, .. } if is_tracked)
+    }
+
     /// What a request comes to that a node does not answer.
     pub(crate) fn without_answer(self, cause: Cause) -> Content {
         match self {
@@ -118,9 +125,9 @@ impl Kind {
             Self::Release => Content::Released(NodeRelease::Not(cause)),
             Self::TimeLeft => Content::TimeLeft(None),
             Self::Exists => Content::Exists(None),
-            Self::Wait { permit, .. } => Content::InLine(Err(cause), permit),
+            Self::Wait { index, .. } => Content::InLine(Err(cause), index),
             Self::Resp3 | Self::Unwait => Content::InLine(Err(cause), None),
-            Self::Look { .. } => Content::Seen(Err(cause)),
+            Self::Look { index, .. } => Content::Seen(Err(cause), index),
             Self::Track | Self::Untrack => Content::Tracking(false),
             Self::Info => Content::Info(Err(cause)),
             Self::Ceiling | Self::Adopt(_) => Content::Ceiling(Err(cause)),

@@ -2,6 +2,8 @@
 //!
 //! Losses are as visible as wins: each row says whether its target was met.
 
+#[cfg(test)]
+mod book_tests;
 mod words;
 
 use std::fmt::Write as _;

@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Fail
 /// # Errors
 /// When the port is taken, or no nodes are named.
 pub(crate) fn serve_with_key(port: u16, nodes: NodeOptions) -> Result<String, Failure> {
-    let source = Source::of(nodes)?;
-    let page = Page::serve(listen(Some(port))?, source, Some(Key::random()))?;
+    let source = OverviewSource::of(nodes)?;
+    let page = PageServer::serve(listen(Some(port))?, source, Some(Key::random()))?;
     Ok(page.url())
 }
 

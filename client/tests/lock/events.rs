@@ -44,7 +44,7 @@ async fn each_call_and_each_lock_is_told_with_its_times_and_its_end() {
     let guard = acquire(&redlock, "a").await;
     refused(&redlock, "a").await;
     clock.advance(Duration::from_secs(3));
-    guard.release().await;
+    assert!(!guard.release().await.was_lost());
 
     let passes = async { clock.advance(Duration::from_millis(20)) };
     let (guard, ()) = tokio::join!(acquire(&redlock, "b"), passes);
@@ -55,7 +55,7 @@ async fn each_call_and_each_lock_is_told_with_its_times_and_its_end() {
     clock.advance(TTL);
     assert_eq!(guard.lost().await, Loss::Expired);
     clock.advance(TTL);
-    guard.release().await;
+    assert!(guard.release().await.was_lost());
 
     let lease = redlock.lock("d").ttl(TTL).acquire_lease().await.unwrap();
     drop(lease);

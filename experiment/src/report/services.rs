@@ -247,7 +247,7 @@ mod tests {
         };
         let lines = |outcome: &ComparisonOutcome| {
             let summary = Comparison::of(&plan, Vec::new(), &[], outcome, true);
-            super::lines(&summary).join("\n")
+            lines(&summary).join("\n")
         };
         let told = lines(&outcome);
         for part in [

@@ -144,7 +144,7 @@ fn what_is_asked_is_one_request_about_all_names() {
             ..Cluster::acquisition(Wait::None)
         };
         let mut actions = Vec::new();
-        let event = crate::action::Event::Call(OperationId(77), Call::Acquire(call));
+        let event = Event::Call(OperationId(77), Call::Acquire(call));
         cluster.client.handle(cluster.now, event, &mut actions);
         cluster.take_written(0)
     };

@@ -7,6 +7,7 @@
 
 mod agent;
 mod agent_bad_input;
+mod agent_check;
 mod agent_clusters;
 mod agent_users;
 mod append_only;

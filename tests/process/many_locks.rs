@@ -35,7 +35,7 @@ const PIPELINE: usize = 500;
 #[test]
 fn a_reader_whom_no_node_names_is_ended_by_force_all_the_same() {
     let shell = five();
-    let acquire = |number| format!("LOCK.ACQUIRE doc reader-{number:04} 600000 SHARED");
+    let acquire = |number| format!("LOCK.ACQUIRE doc reader-{number:04} 60000 SHARED");
     send_all(&shell, 1_100, |number| words(acquire(number)));
     let force = |token: &str| {
         let words = ["force-release", "doc", "--yes", "--token", token, "--json"];

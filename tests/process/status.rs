@@ -137,6 +137,7 @@ fn each_column_of_status_is_what_its_node_says() {
     let urls: Vec<String> = nodes.iter().map(NodeProcess::url).collect();
     let mut waiting = Wire::connect(urls[0].trim_start_matches("redis://"));
     waiting.ask("SET job holder PX 60000");
+    waiting.ask("HELLO 3");
     assert_eq!(waiting.ask("LOCK.WAIT job waiter"), ":1");
     let list = urls.join(",");
 

@@ -12,13 +12,18 @@ use super::tls::Tls;
 /// The feature that a client needs for it and lacks.
 pub(super) const MISSING_FEATURE: Option<&str> = Some("redis-cluster");
 
+/// No servers are known here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownServers;
+
 /// # Errors
 /// Always.
 pub(super) async fn connect(
     _: &NodeAddress,
     _: Option<Tls>,
-    _: &Addresses,
+    addresses: &Addresses,
     _: Duration,
 ) -> io::Result<Stream> {
+    let KnownServers = addresses.cluster;
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use quorlock_gateway::redis_cluster;
+pub(super) use quorlock_gateway::redis_cluster::KnownServers;
 
 use super::connector::ProgramStream;
 use super::stream::Stream;

@@ -23,9 +23,12 @@ fn client(nodes: &[Embedded], servers: &[FakeNode]) -> Redlock {
 }
 
 fn request(redlock: &Redlock) -> LockRequest {
-    let lock = redlock.lock("a").ttl(TTL);
+    let lock = redlock.lock("a").ttl(LASTS);
     lock.wait(Wait::For(TTL))
 }
+
+/// The nodes cover no longer lock.
+const LASTS: Duration = Duration::from_millis(900);
 
 /// How many servers are said to be the reason of a refusal.
 async fn named(request: LockRequest, cause: &Cause) -> usize {

@@ -405,7 +405,7 @@ fn where_permits_are_many_and_no_node_has_lines_they_are_asked_for_one_after_the
     let mut cluster = Cluster::new(3);
     take_away(&mut cluster, 0..40);
     let call = ask(&mut cluster, 40, Wait::Forever);
-    cluster.pass(MS);
+    cluster.pass(1_000 * MS);
     // Each node refuses one request about lines, and not one for each permit.
     for node in &cluster.nodes {
         assert_eq!(node.refused, ["HELLO", "LOCK.WAIT"]);

@@ -59,13 +59,7 @@ fn what_was_passed_while_the_servers_were_asked_goes_to_no_other_one() {
             _ => None,
         });
         let mut node = servers.gateway().await.expect("it is a cluster");
-        assert_eq!(told(&mut node, &[TAKE_BOTH]).await, "");
-        let mut text = told(&mut node, &[RELEASE_BOTH]).await;
-        while text.lines().count() < 2 {
-            let mut buffer = [0; 256];
-            let count = node.read(&mut buffer).await.expect("it is in memory");
-            text += &String::from_utf8_lossy(&buffer[..count]);
-        }
+        let text = told(&mut node, &[TAKE_BOTH, RELEASE_BOTH]).await;
         assert!(text.contains("LOADING"), "{text}");
         let released = servers
             .asked()

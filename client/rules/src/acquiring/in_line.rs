@@ -28,7 +28,7 @@ use crate::permits::permit_of;
 use crate::step::Input;
 use crate::token::Token;
 use crate::votes::{NodeIndex, NodeSet};
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiting};
 
 /// What a call knows of its line.
 #[derive(Debug, Default)]
@@ -325,6 +325,14 @@ impl Acquiring {
     }
 
     pub(super) fn stands_behind(&mut self, ahead: u64, context: &mut Context<'_>) {
+        let was_told = self.last.is_some() || self.in_line.ahead.is_some();
+        if self.tells && !was_told {
+            // It has not asked yet, so nothing else tells that it waits.
+            context.tell_waiting(Waiting::Busy {
+                holder: None,
+                time_left: None,
+            });
+        }
         self.in_line.ahead = Some(ahead);
         // Where it is its turn for a permit, the pause is that before it asks.
         if matches!(self.stage, Stage::Pausing(_)) && !self.is_called_for_permit() {

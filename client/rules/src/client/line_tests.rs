@@ -6,7 +6,7 @@ use super::cluster_for_tests::{Cluster, Conduct, TTL};
 use crate::OperationId;
 use crate::action::Event;
 use crate::call::{Call, Outcome};
-use crate::wait::Wait;
+use crate::wait::{Wait, Waiting};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -408,4 +408,33 @@ fn a_node_that_was_met_between_two_holders_has_the_line_again() {
     hold_others(&mut cluster, "second");
     assert_eq!(cluster.nodes[1].waits.len(), 1);
     assert_eq!(cluster.nodes[0].unwaits, ["a"]);
+}
+
+#[test]
+fn who_stands_in_line_before_it_has_asked_is_told_that_it_waits() {
+    let (mut cluster, call) = waiting(3);
+    let token = token(&cluster, 0);
+    set_free(&mut cluster);
+    cluster.push(0, "a", &token);
+    let Some(Outcome::Acquired { token, .. }) = cluster.outcome(call) else {
+        panic!("it was free")
+    };
+    cluster.call(Call::Release {
+        held: Some(call),
+        name: "a".into(),
+        token,
+        waits_for_all: false,
+        keeps_lost: false,
+        lasts: None,
+    });
+    cluster.pass(300 * MS);
+    cluster.take_away();
+    let tries = tried(&cluster);
+    let call = cluster.call(Call::AcquireTelling(Cluster::acquisition(Wait::Forever)));
+    cluster.pass(300 * MS);
+    assert_eq!(tried(&cluster), tries);
+    let [(to, Waiting::Busy { .. })] = &cluster.news[..] else {
+        panic!("{:?}", cluster.news)
+    };
+    assert_eq!(*to, call);
 }

@@ -143,7 +143,7 @@ fn remedy(cause: &Cause) -> &'static str {
             "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"
         }
         Cause::Unidentified(_) => {
-            "allow INFO there, or count votes by address: see --votes-by-address in --help"
+            "list nodes: an agent is none, and its own list has those behind it. Of a node, allow INFO there, or count votes by address: see --votes-by-address in --help"
         }
         Cause::Unreachable(error) if error.to_string().contains("TLS: ") => {
             "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf"

@@ -185,7 +185,7 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             Problem,
             "unidentified",
             "it does not say who it is, so its vote could be counted twice: it does not vote",
-            "allow INFO there, or count votes by address: --votes-by-address",
+            "list nodes: an agent is none, and its own list has those behind it. Of a node, allow INFO there, or count votes by address: --votes-by-address",
         ),
         NodeState::Silent(why) => found(Problem, "no-answer", why.clone(), remedy_for_silence(why)),
     })

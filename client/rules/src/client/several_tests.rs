@@ -400,34 +400,6 @@ fn nodes_that_tell_changes_do_so_of_the_name_that_is_held_and_not_of_those_that_
     had(&mut cluster, call);
 }
 
-/// A name was looked at twice when it is passed over.
-#[test]
-fn a_second_answer_about_a_name_that_was_passed_over_says_nothing_of_the_next_one() {
-    let mut cluster = Cluster::new(3);
-    for node in &mut cluster.nodes {
-        node.tells_changes = true;
-    }
-    take_away(&mut cluster, "b", 0..3);
-    let before = ask(&mut cluster, &["b", "c"], Wait::Forever);
-    cluster.pass(10 * MS);
-    cluster.happens(Event::Gone(before));
-    set_free(&mut cluster, "b");
-    take_away(&mut cluster, "c", 0..3);
-    cluster.round_trip = MS;
-    ask(&mut cluster, &["b", "c"], Wait::Forever);
-    cluster.pass(MS * 3 / 2);
-    let tries = tried(&cluster);
-    cluster.push_changed(0, "b");
-    // The answer about the next one is long on its way.
-    cluster.nodes[0].slow = 4 * MS;
-    cluster.pass(200 * MS);
-    assert_eq!(tried(&cluster), tries);
-    assert_eq!(
-        cluster.nodes[0].tracking,
-        ["ON BCAST PREFIX b", "ON BCAST PREFIX c"]
-    );
-}
-
 /// The line of `b` is another call's, and the release of `a` says nothing of it.
 #[test]
 fn a_release_of_another_name_is_no_turn_for_who_waits_behind_a_call_of_this_client() {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use listenfd::ListenFd;
-use quorlock_client::Redlock;
+use quorlock_client::{Cause, NodeState, NodeStatus, Redlock};
 use quorlock_server::Node;
 use quorlock_server::config::{Config, Invocation, words};
 use serde_json::json;
@@ -84,6 +84,9 @@ pub(crate) fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let opened = opened()?;
+    if let Some(port) = arguments.page_port.filter(|_| opened.is_none()) {
+        refuse_one_port_for_both(arguments.port.unwrap_or(PORT), port, &config)?;
+    }
     if opened.is_some() && (arguments.port.is_some() || arguments.unixsocket.is_some()) {
         return Err(Failure::usage(
             "systemd has opened the sockets of this agent, and --port and --unixsocket would name others",
@@ -100,7 +103,7 @@ pub(crate) fn run(
     let nodes = redlock.clone();
     runtime::block_on(async {
         let signals = listen()?;
-        refuse_mixed(&nodes).await?;
+        refuse_wrong_list(&nodes).await?;
         let options = quorlock_agent::Options {
             hold_back: arguments.hold_back,
             releases_on_disconnect: arguments.release_on_disconnect,
@@ -162,10 +165,31 @@ fn check_running(arguments: &Arguments, config: &Config, format: Format) -> Resu
     runtime::block_on(check::run(agent, tls, prefix, format))
 }
 
-/// Refuses a list whose nodes say that they belong to different clusters. Nodes that are away hold up the start for a moment only.
-async fn refuse_mixed(nodes: &Redlock) -> Result<(), Failure> {
+/// Refuses one port for the agent and for its page, where both would listen on 127.0.0.1: the error of the kernel would name one of them.
+fn refuse_one_port_for_both(agent: u16, page: u16, config: &Config) -> Result<(), Failure> {
+    if agent != page || page == 0 || config.bind != Config::default().bind {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--port and --page-port are both {page}, and the agent and its page need a port each; no agent was started"
+    ))
+    .remedy("give one of them another port, or 0 for any free one; without --port the agent takes 6379"))
+}
+
+/// Refuses a list with an agent in it, and one whose nodes say that they belong to different clusters. Nodes that are away hold up the
+/// start for a moment only.
+async fn refuse_wrong_list(nodes: &Redlock) -> Result<(), Failure> {
     let statuses = tokio::time::timeout(LOOK_MAX, nodes.probe()).await;
-    match quorlock_agent::mixed_clusters(&statuses.unwrap_or_default()) {
+    let statuses = statuses.unwrap_or_default();
+    let is_agent =
+        |status: &&NodeStatus| matches!(status.state, NodeState::DoesNotVote(Cause::Agent));
+    if let Some(NodeStatus { node, .. }) = statuses.iter().find(is_agent) {
+        let what = format!("{node}: {}; no agent was started", Cause::Agent);
+        return Err(Failure::usage(what).remedy(
+            "name with --nodes, QUORLOCK_NODES or nodes.conf the nodes that the other agent was started with: `INFO nodes` on it shows them",
+        ));
+    }
+    match quorlock_agent::mixed_clusters(&statuses) {
         None => Ok(()),
         Some(mixed) => Err(Failure::usage(format!("{mixed}; no agent was started")).remedy(
             "name the nodes of one cluster with --nodes, QUORLOCK_NODES or nodes.conf: quorlock status shows to which each belongs",

@@ -142,8 +142,11 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::OtherCluster { .. } | Cause::OtherSize { .. } | Cause::SameNode(_) => {
             "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"
         }
+        Cause::Agent => {
+            "list the nodes that the agent was started with, and not the agent: `INFO nodes` on it shows them; or give a lock library the agent's address alone"
+        }
         Cause::Unidentified(_) => {
-            "list nodes: an agent is none, and its own list has those behind it. Of a node, allow INFO there, or count votes by address: see --votes-by-address in --help"
+            "allow INFO there, or count votes by address: see --votes-by-address in --help"
         }
         Cause::Unreachable(error) if error.to_string().contains("TLS: ") => {
             "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf"

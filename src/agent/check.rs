@@ -29,8 +29,9 @@ pub(super) async fn run(
     let agent = Redlock::builder()
         .node(checked.url.clone())
         .tls(tls.clone())
-        // An agent has no identity, so that no client counts it as a node.
+        // An agent has no identity and says that it is one, so that no other client counts it as a node.
         .votes_by(VotesBy::Address)
+        .takes_agent()
         .build()
         .map_err(Failure::usage)?;
     let name = format!("{prefix}quorlock-agent-check-{}", Token::fresh());

@@ -161,6 +161,7 @@ impl Nodes {
                     "its cluster has {size} nodes, and {} are listed",
                     self.all.len()
                 ),
+                NodeState::Agent => "an agent and no node".to_owned(),
                 _ => return None,
             };
             Some(format!("{}: {why}", node.label))
@@ -259,6 +260,9 @@ impl Nodes {
         let name = self.full_name(name);
         let asked = self.all.iter_mut().map(async |node| {
             let node = node.asked.as_mut().map_err(|why| why.clone())?;
+            if node.facts.is_agent {
+                return Err("it is an agent and no node: nothing was asked of it".to_owned());
+            }
             let question = question::force_release(&name, token, node.facts.dialect);
             match &node.link.ask(&[question]).await?[..] {
                 [NodeReply::Integer(count)] => Ok(*count > 0),

@@ -123,6 +123,7 @@ pub(super) fn words(state: &NodeState, nodes: &Nodes) -> String {
                 nodes.all.len()
             )
         }
+        NodeState::Agent => "an agent and no node: does not vote".to_owned(),
         NodeState::Unidentified => "does not say who it is: does not vote".to_owned(),
         NodeState::Silent(why) => shown::words(why),
     }

@@ -442,6 +442,10 @@ fn whoever_has_its_key_sees_the_page_of_an_agent_and_there_is_none_unasked() {
         "{}",
         taken.stderr
     );
+    let both = shell.quorlock(&["agent", "--port", port, "--page-port", port]);
+    assert_eq!(both.code, Some(64), "{}", both.stderr);
+    let names = format!("--port and --page-port are both {port}");
+    assert!(both.stderr.contains(&names), "{}", both.stderr);
 
     let (without, _wire) = self::agent(&shell, &[], "without.log");
     assert!(!without.output().contains("browser"));

@@ -120,6 +120,41 @@ fn a_node_that_is_listed_twice_has_one_vote() {
 }
 
 #[test]
+fn an_agent_in_a_list_of_nodes_is_named_and_takes_no_lock() {
+    let shell = cluster();
+    let (_agent, address) = agent_at(&shell, &[], "agent.log");
+    let url = format!("redis://{address}");
+    for counting in [&[][..], &["--votes-by-address"]] {
+        let ask = |command: &str, words: &[&str]| {
+            let list = [&[command, "--nodes", &url], counting, words].concat();
+            shell.quorlock(&list)
+        };
+        for job in [&["job", "-n"][..], &["job", "-n", "--shared"]] {
+            let ended = ask("run", &[job, &["--", "true"]].concat());
+            assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+            let what = "it is an agent and no node";
+            assert!(ended.stderr.contains(what), "{}", ended.stderr);
+            let remedy = "list the nodes that the agent was started with";
+            assert!(ended.stderr.contains(remedy), "{}", ended.stderr);
+        }
+        for command in ["status", "doctor"] {
+            let ended = ask(command, &[]);
+            assert_ne!(ended.code, Some(0), "{command}: {}", ended.stdout);
+            let what = "an agent and no node";
+            assert!(ended.stdout.contains(what), "{command}: {}", ended.stdout);
+        }
+        let ended = ask("locks", &[]);
+        assert_ne!(ended.code, Some(0), "{}", ended.stdout);
+        assert!(ended.stderr.contains("an agent"), "{}", ended.stderr);
+        let other = ask("agent", &["--port", "0"]);
+        assert_eq!(other.code, Some(64), "{}", other.stderr);
+        let named = format!("{url}: it is an agent and no node");
+        assert!(other.stderr.contains(&named), "{}", other.stderr);
+    }
+    assert_eq!(Wire::connect(&address).ask("GET job"), "nil");
+}
+
+#[test]
 fn callers_of_an_agent_with_the_wrong_password_for_its_nodes_are_told_so() {
     let shell = Shell::new();
     let node = NodeProcess::start(shell.path(), "node", &["--requirepass", "right"]);

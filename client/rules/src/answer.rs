@@ -102,6 +102,8 @@ pub(crate) struct Info {
     pub(crate) is_loading: bool,
     pub(crate) membership: Membership,
     pub(crate) log: Option<LogState>,
+    /// Whether it is no node but an agent in front of nodes.
+    pub(crate) is_agent: bool,
 }
 
 /// A node's description of itself, and how long the request took.

@@ -20,6 +20,8 @@ pub struct LogLine {
 pub enum News {
     /// It does not say who it is.
     NoIdentity,
+    /// It is no node but an agent in front of nodes.
+    Agent,
     /// It is of another cluster than those that this client knows.
     OtherCluster {
         /// Its own.

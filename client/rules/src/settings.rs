@@ -170,6 +170,8 @@ pub struct Settings {
     pub prefix: Arc<[u8]>,
     /// How two entries of the list are told to be two nodes.
     pub votes_by: VotesBy,
+    /// Whether an agent counts as a node: only for a check of the agent, as a lock library uses it.
+    pub takes_agent: bool,
     /// How many nodes more than a majority must agree.
     pub spare_votes: usize,
     /// Whether callers stand in line for a lock that is held, where nodes have lines.
@@ -244,6 +246,7 @@ impl Default for Settings {
             client_name: Arc::from("quorlock-client"),
             prefix: Arc::from([]),
             votes_by: VotesBy::Identity,
+            takes_agent: false,
             spare_votes: 0,
             stands_in_line: true,
             cluster_id: None,

@@ -201,6 +201,13 @@ impl RedlockBuilder {
         self
     }
 
+    /// Takes an agent for a node, as a lock library does, to check it. Its vote is that of its own nodes.
+    #[doc(hidden)]
+    pub fn takes_agent(mut self) -> Self {
+        self.settings.takes_agent = true;
+        self
+    }
+
     /// How many nodes more than a majority must agree, in each call of this client. None by default.
     ///
     /// A majority alone has a second holder as soon as the one node that two majorities share has forgotten a lock: one

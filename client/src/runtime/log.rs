@@ -77,6 +77,7 @@ fn emit(LogLine { node, news }: &LogLine) {
         News::NoIdentity => {
             tracing::warn!(%node, "does not tell its identity and does not vote");
         }
+        News::Agent => tracing::warn!(%node, "is an agent and no node, and does not vote"),
         News::OtherCluster { cluster, expected } => {
             tracing::warn!(%node, %cluster, %expected, "belongs to another cluster");
         }

@@ -421,11 +421,17 @@ impl StreamLogin {
             Some(Asked::Must) if matches!(reply, OwnedFrame::Error(_)) => {
                 Err(meaning::refusal(&reply))
             }
-            Some(Asked::Info) if self.id.is_none() => {
-                let info = meaning::info(&reply)?;
-                self.id = info.identity.map(|identity| identity.id);
-                Ok(())
-            }
+            Some(Asked::Info) => match meaning::info(&reply) {
+                Ok(info) if info.is_agent => Err(Cause::Agent),
+                Ok(info) => {
+                    let id = info.identity.map(|identity| identity.id);
+                    self.id = self.id.take().or(id);
+                    Ok(())
+                }
+                // Counted by its address, it need not say who it is.
+                Err(_) if self.id.is_some() => Ok(()),
+                Err(cause) => Err(cause),
+            },
             Some(_) => Ok(()),
             None => Err(foreign()),
         }

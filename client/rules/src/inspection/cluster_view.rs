@@ -44,6 +44,8 @@ pub enum NodeState {
     OtherCluster(String),
     /// Its cluster has so many nodes, and another number is listed.
     OtherSize(usize),
+    /// It is no node but an agent in front of nodes.
+    Agent,
     /// It does not say who it is.
     Unidentified,
     /// It cannot be asked, and why.
@@ -65,6 +67,7 @@ impl NodeState {
             Self::SameNode(_) => "same-node",
             Self::OtherCluster(_) => "other-cluster",
             Self::OtherSize(_) => "other-size",
+            Self::Agent => "agent",
             Self::Unidentified => "unidentified",
             Self::Silent(_) => "no-answer",
         }
@@ -143,6 +146,7 @@ pub fn counted_identity(
     votes_by_address: bool,
 ) -> Result<Identity, String> {
     match facts.other_size(listed) {
+        _ if facts.is_agent => Err(AGENT.to_owned()),
         Some(size) => Err(format!(
             "its cluster has {size} nodes, and {listed} are listed: list all of them"
         )),
@@ -154,6 +158,10 @@ pub fn counted_identity(
     }
 }
 
+/// Why the answers of an agent are not counted.
+const AGENT: &str =
+    "it is an agent and no node, so what it says is what its own nodes say: list those nodes";
+
 fn identity(facts: &NodeFacts, node: usize, votes_by_address: bool) -> Identity {
     let by_address = || Identity::new(format!("#{node}").into(), 0);
     match &facts.identity {
@@ -164,6 +172,9 @@ fn identity(facts: &NodeFacts, node: usize, votes_by_address: bool) -> Identity 
 
 /// What a node does, whatever the others do.
 fn own_state(facts: &NodeFacts, listed: usize, votes_by_address: bool) -> NodeState {
+    if facts.is_agent {
+        return NodeState::Agent;
+    }
     if facts.is_loading {
         return NodeState::Starting;
     }
@@ -257,6 +268,14 @@ mod tests {
             assert_eq!((view.votes, &view.states[0]), (0, &state), "{text}");
             let counted = counted_identity(&facts(text).expect("INFO"), (0, 1), false);
             assert_eq!(counted.is_err(), state == NodeState::Unidentified, "{text}");
+        }
+        // However votes are counted.
+        let agent = facts("quorlock_version:1 quorlock_agent:1");
+        for by_address in [false, true] {
+            let view = ClusterView::of(std::slice::from_ref(&agent), by_address);
+            assert_eq!((view.votes, &view.states[0]), (0, &NodeState::Agent));
+            let counted = counted_identity(agent.as_ref().expect("INFO"), (0, 1), by_address);
+            assert!(counted.is_err_and(|why| why.contains("agent")));
         }
     }
 }

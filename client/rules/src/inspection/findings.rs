@@ -181,14 +181,24 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             format!("its cluster has {size} nodes, and another number is listed: it does not vote"),
             "list all nodes of the cluster, each once",
         ),
+        NodeState::Agent => of_agent(),
         NodeState::Unidentified => found(
             Problem,
             "unidentified",
             "it does not say who it is, so its vote could be counted twice: it does not vote",
-            "list nodes: an agent is none, and its own list has those behind it. Of a node, allow INFO there, or count votes by address: --votes-by-address",
+            "allow INFO there, or count votes by address: --votes-by-address",
         ),
         NodeState::Silent(why) => found(Problem, "no-answer", why.clone(), remedy_for_silence(why)),
     })
+}
+
+fn of_agent() -> Finding {
+    found(
+        Severity::Problem,
+        "agent",
+        "it is an agent and no node: it keeps no locks, and its vote would be that of its own nodes once more: it does not vote",
+        "list the nodes that the agent was started with, and not the agent: `INFO nodes` on it shows them",
+    )
 }
 
 fn remedy_for_silence(why: &str) -> &'static str {

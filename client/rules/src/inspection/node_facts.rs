@@ -19,6 +19,8 @@ pub struct NodeFacts {
     pub identity: Option<Identity>,
     /// The commands that it has.
     pub dialect: Dialect,
+    /// Whether it is no node but an agent in front of nodes.
+    pub is_agent: bool,
     /// Whether it is another system, for which the client itself answers.
     pub is_other_system: bool,
     /// Its version, with the server's name.
@@ -116,6 +118,7 @@ impl NodeFacts {
         Ok(Self {
             identity: info.identity,
             dialect,
+            is_agent: info.is_agent,
             is_other_system: gateway.is_some(),
             version,
             delay_left: info.delay_left,

@@ -210,6 +210,10 @@ impl Link {
 
     /// Lets the node vote or not, by who it says it is.
     pub(super) fn admit(&mut self, peer: &mut Peer, world: &mut Surroundings<'_>) {
+        if peer.is_agent && !self.takes_agent {
+            peer.identity = Err(Cause::Agent);
+            return self.log(News::Agent);
+        }
         let Ok(identity) = &mut peer.identity else {
             return self.log(News::NoIdentity);
         };

@@ -197,6 +197,32 @@ fn without_identities_votes_are_counted_by_the_address_that_connections_lead_to(
 }
 
 #[test]
+fn an_agent_is_no_node_however_votes_are_counted_and_a_check_of_it_takes_it_for_one() {
+    for votes_by in [VotesBy::Identity, VotesBy::Address] {
+        for takes_agent in [false, true] {
+            let settings = Settings {
+                votes_by,
+                takes_agent,
+                ..Settings::default()
+            };
+            let mut node = Node::with_settings(&settings);
+            node.submit(Kind::Take).unwrap();
+            let id = node.opened();
+            node.log_in(id, "0000\r\nquorlock_agent:1");
+            let told = node.submit(Kind::Take);
+            if !takes_agent {
+                assert_eq!(told, Err(Cause::Agent), "{votes_by:?}");
+                assert_eq!(node.in_flight(), []);
+            } else if votes_by == VotesBy::Address {
+                assert_eq!(told, Ok(()));
+            } else {
+                assert!(matches!(told, Err(Cause::Unidentified(_))), "{told:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn zeros_are_no_identity() {
     let mut node = Node::new();
     node.submit(Kind::Take).unwrap();

@@ -24,6 +24,8 @@ pub(crate) struct Peer {
     /// Who the node says it is, or why it does not vote.
     pub(crate) identity: Result<Identity, Cause>,
     pub(crate) membership: Membership,
+    /// Whether it is no node but an agent in front of nodes.
+    pub(crate) is_agent: bool,
     /// How far its log had come, where the node tells it.
     pub(crate) log: Option<LogState>,
     pub(crate) takes_get: bool,
@@ -42,6 +44,7 @@ impl Peer {
         Self {
             identity: identity.ok_or_else(unknown),
             membership: Membership::default(),
+            is_agent: false,
             log: None,
             takes_get: true,
             takes_turns: true,
@@ -162,6 +165,7 @@ impl Login {
             Asked::Info => match meaning::info(reply) {
                 Ok(info) => {
                     peer.membership = info.membership;
+                    peer.is_agent = info.is_agent;
                     if let Some(identity) = info.identity.filter(|_| !self.is_counted_by_address) {
                         peer.identity = Ok(identity);
                         peer.log = info.log;

@@ -68,6 +68,8 @@ pub enum Cause {
         /// How many nodes its cluster has.
         size: usize,
     },
+    /// What answers is an agent and no node: it keeps no locks, and its vote would be that of its own nodes once more.
+    Agent,
     /// The node refused the login, with these words.
     LoginRefused(Arc<str>),
     /// The node does not say who it is, so its vote could be counted twice.
@@ -134,6 +136,9 @@ impl fmt::Display for Cause {
             Self::OtherSize { size } => write!(
                 formatter,
                 "its cluster has {size} nodes, another number than are listed: does not vote; list all of them"
+            ),
+            Self::Agent => formatter.write_str(
+                "it is an agent and no node: it keeps no locks, and its vote would be that of its own nodes once more, so it does not vote; list those nodes and not the agent, or give a lock library the agent's address alone, as that of its one Redis",
             ),
             Self::LoginRefused(text) => {
                 write!(formatter, "refused the login: {text}{}", login_remedy(text))

@@ -25,6 +25,7 @@ impl Cause {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::OtherCluster { .. } | Self::OtherSize { .. } | Self::SameNode(_) => true,
+            Self::Agent => true,
             Self::Invalid(_) | Self::WithoutFences | Self::FencesLost => true,
             Self::WithoutSharedLocks => true,
             // Clients come and go; passwords and protected mode stay.
@@ -79,6 +80,7 @@ mod tests {
         for lasting in [
             Cause::OtherCluster { cluster, expected },
             Cause::OtherSize { size: 5 },
+            Cause::Agent,
             Cause::SameNode(text("redis://a:1")),
             Cause::LoginRefused(text("WRONGPASS invalid username-password pair")),
             Cause::LoginRefused(text("DENIED Redis is running in protected mode")),

@@ -267,6 +267,7 @@ pub(crate) fn info(reply: &OwnedFrame) -> Result<Info, Cause> {
         identity: counted().or_else(drawn),
         delay_left: delay_ms.filter(|left| *left > 0).map(Duration::from_millis),
         is_loading: field("loading") == Some("1"),
+        is_agent: field("quorlock_agent") == Some("1"),
         membership: Membership {
             cluster_id: cluster(),
             cluster_size: size("quorlock_cluster_size"),
@@ -467,7 +468,8 @@ mod tests {
                 cluster: None,
             })
         );
-        assert!(redis.is_loading);
+        assert!(redis.is_loading && !redis.is_agent);
+        assert!(read("quorlock_agent:1\r\n").is_agent && !read("quorlock_agent:0\r\n").is_agent);
         assert_eq!(read("redis_version:7\r\nrun_id:\r\n").identity, None);
         assert_eq!(read("run_id:0000000000000000\r\n").identity, None);
         let member = read("quorlock_cluster_id:blue\r\nquorlock_cluster_size:5\r\n").membership;

@@ -21,7 +21,8 @@ pub(super) fn port_or_off(text: &str) -> Result<Option<u16>, Problem> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(None);
     }
-    integer(text, 0, u16::MAX).map(Some)
+    let port = text.parse().map(Some);
+    port.map_err(|_| Problem::new("argument must be off, or 0 to 65535"))
 }
 
 /// An integer within bounds, both included.

@@ -179,8 +179,9 @@ fn server(page: &mut InfoText<'_>) {
     page.constants(info_constants::SERVER);
     page.field("server_name", "quorlock");
     page.field("quorlock_version", env!("CARGO_PKG_VERSION"));
-    if node.upstream.is_none() {
-        identity(page);
+    match node.upstream {
+        None => identity(page),
+        Some(_) => page.field("quorlock_agent", 1),
     }
     page.field("redis_mode", "standalone");
     page.field("os", std::env::consts::OS);

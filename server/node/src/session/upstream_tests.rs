@@ -458,6 +458,7 @@ fn a_node_with_an_upstream_tells_no_identity_so_that_nobody_counts_its_vote() {
     let client = tested.connect();
     let told = tested.ask(client, "INFO server");
     assert!(told.contains("quorlock_version:"), "{told}");
+    assert!(told.contains("\r\nquorlock_agent:1\r\n"), "{told}");
     for field in ["run_id:", "quorlock_node_id:", "quorlock_cluster_id:"] {
         assert!(!told.contains(field), "{field} in {told}");
     }

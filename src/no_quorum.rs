@@ -139,7 +139,10 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::LoginRefused(_) => {
             "give user and password in the address: redis://user:password@host:port"
         }
-        Cause::OtherCluster { .. } | Cause::OtherSize { .. } | Cause::SameNode(_) => {
+        Cause::OtherCluster { .. }
+        | Cause::MixedClusters { .. }
+        | Cause::OtherSize { .. }
+        | Cause::SameNode(_) => {
             "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"
         }
         Cause::Agent => {

@@ -59,6 +59,7 @@ pub(crate) fn mixed(statuses: &[NodeStatus]) -> Option<Mixed> {
         let identity = status.identity.as_ref();
         let cluster = match &status.state {
             NodeState::DoesNotVote(Cause::OtherCluster { cluster, .. }) => Some(cluster),
+            NodeState::DoesNotVote(Cause::MixedClusters { cluster, .. }) => cluster.as_ref(),
             _ => identity.and_then(|identity| identity.cluster.as_ref()),
         };
         if let Some(cluster) = cluster {

@@ -157,6 +157,10 @@ impl Nodes {
                 NodeState::OtherCluster(cluster) => {
                     format!("of the cluster {}", shown::words(cluster))
                 }
+                NodeState::MixedClusters(Some(cluster)) => {
+                    format!("of the cluster {}", shown::words(cluster))
+                }
+                NodeState::MixedClusters(None) => "of no cluster".to_owned(),
                 NodeState::OtherSize(size) => format!(
                     "its cluster has {size} nodes, and {} are listed",
                     self.all.len()

@@ -114,6 +114,12 @@ pub(super) fn words(state: &NodeState, nodes: &Nodes) -> String {
         NodeState::OtherCluster(cluster) => {
             format!("of the cluster {}: does not vote", shown::words(cluster))
         }
+        NodeState::MixedClusters(cluster) => {
+            let own = cluster.as_deref().map_or("no cluster".into(), |own| {
+                format!("the cluster {}", shown::words(own))
+            });
+            format!("of {own}, and none has a majority of the list: does not vote")
+        }
         NodeState::OtherSize(size) if *size > NODES_MAX => {
             "was removed from its cluster: does not vote".to_owned()
         }

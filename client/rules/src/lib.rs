@@ -35,6 +35,7 @@ mod link;
 mod listing;
 pub mod log_line;
 pub mod name;
+mod named_clusters;
 mod observation;
 mod observing;
 mod operation;

@@ -70,9 +70,7 @@ fn status(context: &Context<'_>, node: usize, told: Result<Told, Cause>) -> Node
     let info = told.info;
     let cause = match (known, twin) {
         (Some(Err(cause)), _) => Some(cause),
-        _ if let Some((cluster, expected)) = context.register.outsider(node) => {
-            Some(Cause::OtherCluster { cluster, expected })
-        }
+        _ if let Some(outsider) = context.register.outsider(node) => Some(outsider),
         (_, Some(twin)) => Some(Cause::SameNode(Arc::clone(&context.labels[twin]))),
         _ if info.is_loading => Some(Cause::Refused(Arc::from("it is still loading its data"))),
         _ => info.delay_left.map(|left| Cause::Delayed {

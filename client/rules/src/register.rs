@@ -1,13 +1,15 @@
 //! Which of the nodes that say who they are may vote, remembered over reconnects.
 //!
-//! Invariant: what one node claims of itself costs no other node's vote, whichever connects first: nodes that name
-//! different clusters are different nodes, also where one has copied the other's id. A node that is in an earlier state than
+//! Invariant: what one node claims of itself costs no other node's vote, whichever connects first, as long as a majority of the list names one
+//! cluster: nodes that name different clusters are different nodes, also where one has copied the other's id. A node that is in an earlier state than
 //! one that it has shown is noticed once: from then on the earlier state is where it goes on from. Nothing here does I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::votes::{Identity, NODES_MAX, NodeIndex, is_list_of, majority};
+use crate::named_clusters::NamedClusters;
+use crate::outcome::Cause;
+use crate::votes::{Identity, NODES_MAX, NodeIndex, is_list_of};
 
 /// Which cluster a node says it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,12 +74,7 @@ pub(crate) enum Admission {
 pub(crate) struct Register {
     /// How many entries the client's list has; zero if that does not matter.
     entries: usize,
-    /// The cluster that the client is for, if it was told.
-    cluster_id: Option<Arc<str>>,
-    /// The cluster that each entry named at its last login, if one.
-    named: HashMap<NodeIndex, Arc<str>>,
-    /// The cluster that a majority of the entries named last.
-    named_by_majority: Option<Arc<str>>,
+    clusters: NamedClusters,
     /// The latest state that each node has shown, by its id and the cluster that it named.
     latest: HashMap<(Arc<str>, Option<Arc<str>>), State>,
     present: HashMap<NodeIndex, Identity>,
@@ -88,7 +85,7 @@ impl Register {
     pub(crate) fn new(entries: usize, cluster_id: Option<Arc<str>>) -> Self {
         Self {
             entries,
-            cluster_id,
+            clusters: NamedClusters::new(entries, cluster_id),
             ..Self::default()
         }
     }
@@ -96,36 +93,26 @@ impl Register {
     /// Judges whether a node is one of the cluster whose nodes are listed, all of them and no others: a majority of
     /// another set of nodes excludes nobody.
     pub(crate) fn admit_member(&mut self, node: NodeIndex, said: &Membership) -> Admission {
-        self.named.remove(&node);
+        self.clusters.forget(node);
         let is_list = || is_list_of(self.entries, said.cluster_size, said.next_size);
         let other = || self.entries > 0 && !is_list();
         if let Some(size) = said.cluster_size.filter(|_| other()) {
             return Admission::OtherSize(size);
         }
-        let Some(theirs) = &said.cluster_id else {
-            // Redis and Valkey name none.
-            return Admission::Votes;
-        };
-        self.named.insert(node, Arc::clone(theirs));
-        let alike = self.named.values().filter(|other| *other == theirs);
-        if alike.count() >= majority(self.entries) {
-            self.named_by_majority = Some(Arc::clone(theirs));
-        }
-        match &self.cluster_id {
-            Some(ours) if ours != theirs => Admission::OtherCluster(Arc::clone(ours)),
-            _ => Admission::Votes,
+        match self.clusters.note(node, said.cluster_id.as_ref()) {
+            Some(ours) => Admission::OtherCluster(ours),
+            None => Admission::Votes,
         }
     }
 
-    /// The cluster that this node names and the one that counts, where those are two: the one that
-    /// the client was told, or that a majority of the entries named last.
-    pub(crate) fn outsider(&self, node: NodeIndex) -> Option<(Arc<str>, Arc<str>)> {
-        let theirs = self.named.get(&node)?;
-        let ours = self
-            .cluster_id
-            .as_ref()
-            .or(self.named_by_majority.as_ref())?;
-        (ours != theirs).then(|| (Arc::clone(theirs), Arc::clone(ours)))
+    /// Why this node is not asked for its vote, by the clusters that the nodes name.
+    pub(crate) fn outsider(&self, node: NodeIndex) -> Option<Cause> {
+        self.clusters.outsider(node)
+    }
+
+    /// Why the vote of this node makes no majority, by the clusters that the nodes name, whether it is asked for or not.
+    pub(crate) fn undecided(&self, node: NodeIndex) -> Option<Cause> {
+        self.clusters.undecided(node)
     }
 
     /// Judges the identity and the state of its log that a node has just shown.
@@ -208,6 +195,11 @@ mod tests {
         }
     }
 
+    fn other(cluster: &str, expected: &str) -> Option<Cause> {
+        let (cluster, expected) = (Arc::from(cluster), Arc::from(expected));
+        Some(Cause::OtherCluster { cluster, expected })
+    }
+
     #[test]
     fn while_a_member_is_added_or_removed_clients_with_either_list_get_votes() {
         let votes = |entries, size, next| {
@@ -270,7 +262,7 @@ mod tests {
         let mut register = Register::new(3, Some(blue()));
         let red = register.admit_member(0, &member("red", None));
         assert_eq!(red, Admission::OtherCluster(blue()));
-        assert_eq!(register.outsider(0), Some((Arc::from("red"), blue())));
+        assert_eq!(register.outsider(0), other("red", "blue"));
         let first = register.admit_member(1, &member("blue", None));
         assert_eq!(first, Admission::Votes);
         assert_eq!(register.outsider(1), None);
@@ -290,8 +282,7 @@ mod tests {
         }
         register.admit_member(3, &member("", None));
         register.admit_member(4, &member("blue", None));
-        let outsider = (Arc::from("red"), Arc::from("blue"));
-        assert_eq!(register.outsider(0), Some(outsider));
+        assert_eq!(register.outsider(0), other("red", "blue"));
         for node in 1..5 {
             assert_eq!(register.outsider(node), None);
         }
@@ -304,18 +295,18 @@ mod tests {
         assert_eq!(register.outsider(0), None);
         // Two name a cluster of another size: what they named before counts no more.
         register.admit_member(0, &member("red", None));
-        let blue = (Arc::from("red"), Arc::from("blue"));
         register.admit_member(1, &member("blue", Some(7)));
         register.admit_member(2, &member("blue", Some(7)));
-        assert_eq!(register.outsider(0), Some(blue), "nobody says otherwise");
+        assert_eq!(
+            register.outsider(0),
+            other("red", "blue"),
+            "nobody says otherwise"
+        );
         // All others belong to the other cluster now.
         register.admit_member(1, &member("red", None));
         register.admit_member(2, &member("red", None));
         assert_eq!(register.outsider(0), None);
-        assert_eq!(
-            register.outsider(4),
-            Some((Arc::from("blue"), Arc::from("red")))
-        );
+        assert_eq!(register.outsider(4), other("blue", "red"));
     }
 
     #[test]

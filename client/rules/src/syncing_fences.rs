@@ -178,8 +178,8 @@ impl SyncingFences {
             Stage::Looking | Stage::Asking => self.far_ahead(),
         };
         for (node, state) in self.states.iter_mut().enumerate() {
-            if let Some((cluster, expected)) = context.register.outsider(node) {
-                *state = FenceState::Unknown(Cause::OtherCluster { cluster, expected });
+            if let Some(outsider) = context.register.outsider(node) {
+                *state = FenceState::Unknown(outsider);
             } else if let Some(twin) = context.register.same_as(node) {
                 let twin = Arc::clone(&context.labels[twin]);
                 *state = FenceState::Unknown(Cause::SameNode(twin));

@@ -1,6 +1,6 @@
 //! Nodes of another cluster among those that are listed, and one node that is listed twice.
 
-use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeState, Redlock, VotesBy};
+use quorlock_client::{AcquireError, Cause, NodeAnswer, NodeReport, NodeState, Redlock, VotesBy};
 use quorlock_testkit::eventually;
 
 use crate::fake_node::{FakeNode, Mood};
@@ -66,6 +66,67 @@ async fn nodes_of_two_clusters_are_no_majority_together() {
     );
     assert!(is_own, "{error}");
     eventually("nothing is left", || holders(&nodes, "a") == 0);
+}
+
+#[tokio::test]
+async fn a_node_that_may_decide_between_two_clusters_is_waited_for_and_the_others_are_named() {
+    let nodes = nodes_of(&["blue", "blue", "red", "red", ""]);
+    nodes[4].state().info = "-LOADING the node is loading its data\r\n".into();
+    let error = refused(&client(&nodes), "a").await;
+    let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
+        panic!("{error}")
+    };
+    let named = ["blue", "blue", "red", "red", ""].map(str::to_owned);
+    assert_eq!(mixed(reports), named, "{error}");
+    let passes = |report: &NodeReport| match &report.answer {
+        NodeAnswer::Not(cause) => !cause.is_permanent(),
+        _ => false,
+    };
+    assert!(reports.iter().all(passes), "{error}");
+    eventually("nothing is left", || holders(&nodes, "a") == 0);
+}
+
+/// The cluster of each node that does not vote because none has a majority.
+fn mixed(reports: &[NodeReport]) -> Vec<String> {
+    let cluster = |report: &NodeReport| match &report.answer {
+        NodeAnswer::Not(Cause::MixedClusters { cluster, .. }) => {
+            cluster.as_deref().unwrap_or("none").to_owned()
+        }
+        _ => String::new(),
+    };
+    reports.iter().map(cluster).collect()
+}
+
+#[tokio::test]
+async fn nodes_of_clusters_without_a_majority_are_not_asked_and_each_is_named_with_its_own() {
+    for (clusters, last) in [
+        (["red", "red", "blue", "blue", "green"], "green"),
+        // One that names none, as Redis does, belongs to neither.
+        (["red", "red", "blue", "blue", ""], "none"),
+    ] {
+        let nodes = nodes_of(&clusters);
+        let redlock = client(&nodes);
+        probes(&redlock, |statuses| {
+            statuses.iter().all(|status| status.identity.is_some())
+        })
+        .await;
+        let error = refused(&redlock, "a").await;
+        let AcquireError::NoQuorum { nodes: reports, .. } = &error else {
+            panic!("{error}")
+        };
+        let named = ["red", "red", "blue", "blue", last].map(str::to_owned);
+        assert_eq!(mixed(reports), named, "{error}");
+        let lasts = |report: &NodeReport| match &report.answer {
+            NodeAnswer::Not(cause) => cause.is_permanent(),
+            _ => false,
+        };
+        assert!(reports.iter().all(lasts), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("it belongs to the cluster red"), "{text}");
+        for node in &nodes {
+            assert_eq!(node.count("SET a"), 0, "it may be somebody else's there");
+        }
+    }
 }
 
 #[tokio::test]

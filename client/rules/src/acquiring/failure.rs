@@ -105,6 +105,7 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
             Some(twin) if twin < node => {
                 NodeAnswer::Not(Cause::SameNode(Arc::clone(&context.labels[twin])))
             }
+            _ if let Some(mixed) = context.register.undecided(node) => NodeAnswer::Not(mixed),
             _ => match (&by.cluster, attempt.ballot().cluster()) {
                 (Some(cluster), Some(expected)) if cluster != expected => {
                     NodeAnswer::Not(Cause::OtherCluster {
@@ -121,7 +122,9 @@ fn reports(attempt: &Acquisition, context: &Context<'_>) -> Vec<NodeReport> {
         Vote::Told(Answer::Not(cause)) => NodeAnswer::Not(cause.clone()),
         Vote::Overdue => NodeAnswer::Not(Cause::Silent),
         Vote::Awaited(_) | Vote::Left | Vote::Unasked(_) => {
-            NodeAnswer::Not(context.links[node].last_known(context.now))
+            let mixed = context.register.undecided(node);
+            let last_known = || context.links[node].last_known(context.now);
+            NodeAnswer::Not(mixed.unwrap_or_else(last_known))
         }
     };
     let votes = attempt.votes().iter().enumerate();

@@ -5,6 +5,8 @@
 use std::time::Duration;
 
 use super::node_facts::NodeFacts;
+use crate::named_clusters::NamedClusters;
+use crate::outcome::Cause;
 use crate::votes::{Ballot, Identity, majority};
 
 /// The nodes of the list, and what they come to.
@@ -42,6 +44,8 @@ pub enum NodeState {
     SameNode(usize),
     /// Most nodes belong to another cluster than this one.
     OtherCluster(String),
+    /// The nodes belong to several clusters, none of which has a majority of the list; this is its own, if it names one.
+    MixedClusters(Option<String>),
     /// Its cluster has so many nodes, and another number is listed.
     OtherSize(usize),
     /// It is no node but an agent in front of nodes.
@@ -53,6 +57,16 @@ pub enum NodeState {
 }
 
 impl NodeState {
+    fn of_outsider(cause: Cause) -> Self {
+        match cause {
+            Cause::OtherCluster { cluster, .. } => Self::OtherCluster(cluster.to_string()),
+            Cause::MixedClusters { cluster, .. } => {
+                Self::MixedClusters(cluster.map(|cluster| cluster.to_string()))
+            }
+            other => Self::Silent(other.to_string()),
+        }
+    }
+
     /// The word for it.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -66,6 +80,7 @@ impl NodeState {
             Self::RedisCluster => "redis-cluster",
             Self::SameNode(_) => "same-node",
             Self::OtherCluster(_) => "other-cluster",
+            Self::MixedClusters(_) => "mixed-clusters",
             Self::OtherSize(_) => "other-size",
             Self::Agent => "agent",
             Self::Unidentified => "unidentified",
@@ -80,6 +95,7 @@ impl ClusterView {
     pub fn of(nodes: &[Result<NodeFacts, String>], votes_by_address: bool) -> Self {
         let listed = nodes.len();
         let mut ballot = Ballot::default();
+        let mut clusters = NamedClusters::new(listed, None);
         let mut states = Vec::with_capacity(listed);
         for (node, facts) in nodes.iter().enumerate() {
             let state = match facts {
@@ -91,7 +107,19 @@ impl ClusterView {
             {
                 ballot.add(node, identity(facts, node, votes_by_address));
             }
+            if let Ok(facts) = facts
+                && !matches!(state, NodeState::Agent | NodeState::OtherSize(_))
+            {
+                clusters.note(node, facts.cluster_id.as_ref());
+            }
             states.push(state);
+        }
+        for (node, state) in states.iter_mut().enumerate() {
+            let outsider = clusters.outsider(node);
+            if let Some(outsider) = outsider.filter(|_| ballot.of(node).is_some()) {
+                ballot.remove(node);
+                *state = NodeState::of_outsider(outsider);
+            }
         }
         let cluster = ballot.cluster().cloned();
         for (node, state) in states.iter_mut().enumerate() {
@@ -249,6 +277,19 @@ mod tests {
         let view = ClusterView::of(&[of("a", "red"), of("b", "red"), of("c", "blue")], false);
         assert_eq!(view.votes, 2);
         assert_eq!(view.states[2], NodeState::OtherCluster("blue".to_owned()));
+        // However votes are counted.
+        for by_address in [false, true] {
+            let nodes = [of("a", "red"), of("b", "blue"), node("c")];
+            let view = ClusterView::of(&nodes, by_address);
+            let mixed =
+                |cluster: Option<&str>| NodeState::MixedClusters(cluster.map(str::to_owned));
+            let states = [mixed(Some("red")), mixed(Some("blue")), mixed(None)];
+            assert_eq!((view.votes, &view.states[..]), (0, &states[..]));
+            let nodes = [of("a", "red"), of("b", "red"), node("c"), of("d", "blue")];
+            let view = ClusterView::of(&[&nodes[..], &[of("e", "red")]].concat(), by_address);
+            assert_eq!(view.votes, 4);
+            assert_eq!(view.states[3], NodeState::OtherCluster("blue".to_owned()));
+        }
         let sized = facts("run_id:c quorlock_cluster_size:5");
         let view = ClusterView::of(&[node("a"), node("b"), sized], false);
         assert_eq!((view.votes, &view.states[2]), (2, &NodeState::OtherSize(5)));

@@ -175,6 +175,7 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             ),
             "list all nodes of one cluster, each once",
         ),
+        NodeState::MixedClusters(cluster) => of_mixed(cluster.as_deref()),
         NodeState::OtherSize(size) => found(
             Problem,
             "other-size",
@@ -190,6 +191,21 @@ fn of_state(state: &NodeState) -> Option<Finding> {
         ),
         NodeState::Silent(why) => found(Problem, "no-answer", why.clone(), remedy_for_silence(why)),
     })
+}
+
+fn of_mixed(cluster: Option<&str>) -> Finding {
+    let own = match cluster {
+        Some(cluster) => format!("it belongs to the cluster {cluster}"),
+        None => "it names no cluster".to_owned(),
+    };
+    found(
+        Severity::Problem,
+        "mixed-clusters",
+        format!(
+            "{own}; the nodes belong to several, and none of these has a majority of the list: none of them votes"
+        ),
+        "list all nodes of one cluster, each once",
+    )
 }
 
 fn of_agent() -> Finding {

@@ -166,8 +166,7 @@ impl Link {
 
 /// Why a node of another cluster is not asked to vote; what it holds is extended and released there.
 pub(crate) fn outsider(register: &Register, node: NodeIndex, kind: Kind) -> Option<Cause> {
-    let (cluster, expected) = register.outsider(node).filter(|_| kind.is_for_members())?;
-    Some(Cause::OtherCluster { cluster, expected })
+    register.outsider(node).filter(|_| kind.is_for_members())
 }
 
 fn silence_max(ttl: Duration) -> Duration {

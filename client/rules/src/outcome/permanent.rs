@@ -26,6 +26,7 @@ impl Cause {
         match self {
             Self::OtherCluster { .. } | Self::OtherSize { .. } | Self::SameNode(_) => true,
             Self::Agent => true,
+            Self::MixedClusters { may_pass, .. } => !may_pass,
             Self::Invalid(_) | Self::WithoutFences | Self::FencesLost => true,
             Self::WithoutSharedLocks => true,
             // Clients come and go; passwords and protected mode stay.
@@ -80,6 +81,10 @@ mod tests {
         for lasting in [
             Cause::OtherCluster { cluster, expected },
             Cause::OtherSize { size: 5 },
+            Cause::MixedClusters {
+                cluster: None,
+                may_pass: false,
+            },
             Cause::Agent,
             Cause::SameNode(text("redis://a:1")),
             Cause::LoginRefused(text("WRONGPASS invalid username-password pair")),
@@ -119,6 +124,10 @@ mod tests {
                 text: text(""),
             },
             Cause::Replaced { left },
+            Cause::MixedClusters {
+                cluster: Some(text("red")),
+                may_pass: true,
+            },
             Cause::Silent,
             Cause::WentBack { left },
             Cause::NotConnected,

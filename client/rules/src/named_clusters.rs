@@ -237,10 +237,10 @@ mod tests {
         assert_eq!(cause("bb--r", 2), mixed('-', false));
         assert_eq!(cause("rrbb?", 4), None);
         assert_eq!(cause("rbbbb", 0), None, "one of them has a majority");
-        let mut told = NamedClusters::new(2, cluster('b'));
-        assert_eq!(told.note(0, cluster('r').as_ref()), cluster('b'));
-        assert_eq!(told.note(1, None), None);
-        assert_eq!(told.undecided(0), None);
-        assert_eq!(asked(&told), ".v");
+        let mut named = NamedClusters::new(2, cluster('b'));
+        assert_eq!(named.note(0, cluster('r').as_ref()), cluster('b'));
+        assert_eq!(named.note(1, None), None);
+        assert_eq!(named.undecided(0), None);
+        assert_eq!(asked(&named), ".v");
     }
 }

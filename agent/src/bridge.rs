@@ -18,6 +18,7 @@ use quorlock_client::{Hearing, LockWatch, Redlock};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::Call;
 use quorlock_client_rules::channels::Topic;
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::owner_text;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Caller, Reply};
@@ -73,6 +74,8 @@ struct Pending {
     answer: PendingAnswer,
     /// Its first command.
     command: Bytes,
+    /// The locks that its last call is about, or before one that SET names.
+    names: LockName,
     /// Who its client is, for people.
     caller: UpstreamCaller,
     /// What its last call has come to.
@@ -147,8 +150,10 @@ impl Upstream for Bridge {
             client_id: request.client,
             ..Caller::default()
         };
-        let first = request.commands.first().and_then(|words| words.first());
-        let command = first.cloned().unwrap_or_default();
+        let mut words = request.commands.first().into_iter().flatten().cloned();
+        let command = words.next().unwrap_or_default();
+        let is_set = command.eq_ignore_ascii_case(b"set");
+        let names = LockName::of_all(words.next().filter(|_| is_set));
         let waits = self.holds_back || waits_for_lock(&request.commands);
         let commands = Commands {
             all: request.commands,
@@ -163,6 +168,7 @@ impl Upstream for Bridge {
         let pending = Pending {
             answer: request.answer,
             command,
+            names,
             caller: request.caller,
             step: None,
             operation: None,
@@ -171,6 +177,10 @@ impl Upstream for Bridge {
         self.shared
             .happens(state, Event::Request(id, caller, commands));
         waits || is_in_session
+    }
+
+    fn count_locks_by(&self, patterns: &[String]) {
+        self.shared.monitor.count_locks_by(patterns);
     }
 
     fn begin(&self, publish: Publish) {
@@ -243,6 +253,7 @@ impl Shared {
             let Pending {
                 answer,
                 command,
+                names,
                 step,
                 ..
             } = pending;
@@ -251,7 +262,7 @@ impl Shared {
             };
             match expiring {
                 None => {
-                    self.monitor.reply(&command, step, &reply);
+                    self.monitor.reply((&command[..], &names), step, &reply);
                     answer.send(reply);
                 }
                 Some(expiring) => {
@@ -271,7 +282,7 @@ impl Shared {
                                 reply
                             }
                         };
-                        shared.monitor.reply(&command, step, &reply);
+                        shared.monitor.reply((&command[..], &names), step, &reply);
                         reply
                     });
                 }
@@ -329,6 +340,7 @@ impl Shared {
                     let text = || Arc::from(owner_text::fitted(&text()));
                     call.text.get_or_insert_with(text);
                 }
+                let names = names_of(&call);
                 let operation = self.redlock.submit(call, move |outcome| {
                     if let Some(shared) = shared.upgrade() {
                         let mut state = shared.lock();
@@ -340,6 +352,7 @@ impl Shared {
                 });
                 if let Some(pending) = state.requests.get_mut(&id) {
                     pending.operation = Some(operation);
+                    pending.names = names.unwrap_or_else(|| pending.names.clone());
                 }
             }
             Action::HandOver(id) => {
@@ -401,6 +414,16 @@ impl Drop for Granted {
             self.shared.lock().agent.forget(name);
         }
         self.shared.redlock.submit(undo, drop);
+    }
+}
+
+/// The locks that a call takes a step with.
+fn names_of(call: &Call) -> Option<LockName> {
+    match call {
+        Call::Acquire(call) | Call::AcquireTelling(call) => Some(call.name.clone()),
+        Call::SetEnd { name, .. } | Call::Release { name, .. } => Some(name.clone()),
+        Call::Extend { name, .. } => Some(name.clone().into()),
+        _ => None,
     }
 }
 

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_agent_rules::Counts;
+use quorlock_agent_rules::{Counts, CountsByPattern};
 use quorlock_client::{NodeState, NodeStatus, Statistics};
 use quorlock_clock::ClientInstant;
+use quorlock_engine::lock_counts::LockPatterns;
 
 use crate::clusters::{self, Mixed, REMEDY};
 
@@ -15,6 +16,8 @@ use crate::clusters::{self, Mixed, REMEDY};
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) counts: Counts,
+    /// What of these was about locks, by the patterns of their names.
+    pub(crate) locks: CountsByPattern,
     pub(crate) nodes: Vec<NodeFigures>,
     /// How many nodes must agree.
     pub(crate) quorum: usize,
@@ -54,6 +57,7 @@ impl Figures {
         });
         Self {
             counts: Counts::default(),
+            locks: CountsByPattern::new(LockPatterns::default()),
             nodes: nodes.collect(),
             quorum,
             probed: None,

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use quorlock_agent_rules::{RefusalLog, Step};
+use quorlock_agent_rules::{CountsByPattern, RefusalLog, Step};
 use quorlock_client::Redlock;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::name::LockName;
 use quorlock_engine::Reply;
+use quorlock_engine::lock_counts::LockPatterns;
 use quorlock_server::UpstreamReport;
 
 use crate::clusters::{Mixed, REMEDY};
@@ -69,10 +71,23 @@ impl Monitor {
         self.lock().figures.counts.requests += 1;
     }
 
-    /// A reply leaves: to a request that began with this command, and whose last step was this one.
-    pub(crate) fn reply(&self, command: &[u8], step: Option<Step>, reply: &Reply) {
+    /// Locks are counted apart by these patterns of their names, from the start on.
+    pub(crate) fn count_locks_by(&self, patterns: &[String]) {
+        self.lock().figures.locks = CountsByPattern::new(LockPatterns::new(patterns));
+    }
+
+    /// A reply leaves: to a request that began with this command and was about these locks, and whose last step was this one.
+    pub(crate) fn reply(
+        &self,
+        (command, names): (&[u8], &LockName),
+        step: Option<Step>,
+        reply: &Reply,
+    ) {
         let mut state = self.lock();
-        state.figures.counts.reply(command, step, reply);
+        let figures = &mut state.figures;
+        if let Some(step) = figures.counts.reply(command, step, reply) {
+            figures.locks.count(names.parts(), step);
+        }
         let line = match reply {
             Reply::Error(_) => state.refusals.note(self.redlock.now(), command, reply),
             _ => None,

@@ -114,8 +114,28 @@ fn metrics(figures: &Figures, under_way: usize, is_ready: bool) -> Vec<ReportMet
             samples: outcomes.collect(),
         },
     ];
+    metrics.push(locks_by_pattern(figures));
     metrics.extend(metrics_of_nodes(figures));
     metrics
+}
+
+fn locks_by_pattern(figures: &Figures) -> ReportMetric {
+    let mut samples = Vec::new();
+    for (pattern, counts) in figures.locks.classes() {
+        for (outcome, count) in counts {
+            let labels = vec![
+                ("pattern", pattern.to_owned()),
+                ("outcome", outcome.to_owned()),
+            ];
+            samples.push((labels, count as f64));
+        }
+    }
+    ReportMetric {
+        name: "quorlock_agent_locks",
+        help: "Locks in replies by what these came to, by the first of metrics-lock-patterns that the name matches",
+        is_counter: true,
+        samples,
+    }
 }
 
 fn of_agent(name: &'static str, help: &'static str, is_counter: bool, value: f64) -> ReportMetric {

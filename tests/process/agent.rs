@@ -223,6 +223,8 @@ fn http(port: u16, path: &str) -> String {
 fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
     let shell = cluster();
     let words = ["--", "--metrics-port", "0", "--loglevel", "notice"];
+    let patterns = ["--metrics-lock-patterns", "order:*", "jo?"];
+    let words = [&words[..], &patterns].concat();
     let (mut agent, mut wire) = agent(&shell, &words, "agent.log");
     let line = agent.await_line("metrics at http://127.0.0.1:");
     let port = line.split("http://127.0.0.1:").nth(1).unwrap();
@@ -253,6 +255,17 @@ fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
     let metrics = http(port, "/metrics");
     let sample = "quorlock_agent_replies_total{outcome=\"not_a_lock\"} 3.0";
     assert!(metrics.contains(sample), "{metrics}");
+    for (pattern, outcome, count) in [
+        ("jo?", "acquired", 1),
+        ("jo?", "refused", 1),
+        ("jo?", "released", 0),
+        ("order:*", "acquired", 0),
+        ("", "acquired", 0),
+    ] {
+        let labels = format!("pattern=\"{pattern}\",outcome=\"{outcome}\"");
+        let sample = format!("quorlock_agent_locks_total{{{labels}}} {count}.0");
+        assert!(metrics.contains(&sample), "{sample} in {metrics}");
+    }
     assert!(
         metrics.contains("quorlock_agent_nodes_voting 3.0"),
         "{metrics}"

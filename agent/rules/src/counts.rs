@@ -59,20 +59,25 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// A reply leaves: to a request that began with this command, and whose last step was this one.
-    pub fn reply(&mut self, command: &[u8], step: Option<Step>, reply: &Reply) {
+    /// A reply leaves: to a request that began with this command, and whose last step was this one. Gives the step that it tells of.
+    pub fn reply(&mut self, command: &[u8], step: Option<Step>, reply: &Reply) -> Option<Step> {
         let wants_lock = command.eq_ignore_ascii_case(b"set");
+        let step = match (reply, step) {
+            (Reply::Error(_), _) => None,
+            // A read has found that others hold it.
+            (Reply::Nil, None) if wants_lock => Some(Step::Refused),
+            (_, step) => step,
+        };
         let count = match (reply, step) {
             (Reply::Error(error), _) => self.of_error(error),
             (_, Some(Step::Acquired)) => &mut self.acquired,
             (_, Some(Step::Extended)) => &mut self.extended,
             (_, Some(Step::Released)) => &mut self.released,
             (_, Some(Step::Refused)) => &mut self.refused,
-            // A read has found that others hold it.
-            (Reply::Nil, None) if wants_lock => &mut self.refused,
             (_, None) => &mut self.others,
         };
         *count += 1;
+        step
     }
 
     /// Each reply under the word for it.

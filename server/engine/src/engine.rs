@@ -22,7 +22,7 @@ use crate::keyspace::{
     COLLECTION_BYTES_MAX, DATABASES, DatabaseCount, Discarded, JOURNAL_BYTES_MAX, Keyspace,
     KeyspaceRules, KeyspaceStatistics, Reclaimed, VALUE_BYTES_MAX,
 };
-use crate::lock_counts::LockCounts;
+use crate::lock_counts::{LockCounts, LockPatterns};
 use crate::mutation::PayloadError;
 use crate::notifications::Events;
 use crate::position::LogPosition;
@@ -281,8 +281,7 @@ impl Engine {
     ///
     /// [`LOCK_PATTERNS_MAX`]: crate::lock_counts::LOCK_PATTERNS_MAX
     pub fn set_lock_patterns(&mut self, patterns: &[String]) {
-        let patterns = patterns.iter().map(|pattern| pattern.as_str().into());
-        self.keyspace.lock_counts = LockCounts::new(patterns.collect());
+        self.keyspace.lock_counts = LockCounts::new(LockPatterns::new(patterns));
     }
 
     /// How many keys may be locks.

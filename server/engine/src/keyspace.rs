@@ -58,7 +58,7 @@ use crate::keyspace::undo::{Undo, UndoRecord, WrittenEnd};
 use crate::keyspace::waiters::BlockedClients;
 use crate::keyspace::watches::Watches;
 use crate::keyspace::wheel::Wheel;
-use crate::lock_counts::LockCounts;
+use crate::lock_counts::{LockCounts, LockPatterns};
 use crate::lock_queues::LockQueues;
 use crate::notifications::Events;
 use crate::position::LogPosition;
@@ -144,7 +144,7 @@ impl Keyspace {
     pub(crate) fn new(seed: u64, rules: KeyspaceRules) -> Keyspace {
         Keyspace {
             index: Index::new(seed),
-            lock_counts: LockCounts::new(Vec::new()),
+            lock_counts: LockCounts::new(LockPatterns::default()),
             ..Keyspace::placeholder(seed, rules)
         }
     }

@@ -15,10 +15,14 @@ use crate::glob::GlobBudget;
 /// The counts of all classes.
 #[derive(Clone, Debug, Default)]
 pub struct LockCounts {
-    patterns: Vec<Box<str>>,
+    patterns: LockPatterns,
     /// Those of names that match no pattern, and then one for each pattern.
     classes: Vec<ClassCounts>,
 }
+
+/// The patterns of names by which locks are counted apart.
+#[derive(Clone, Debug, Default)]
+pub struct LockPatterns(Vec<Box<str>>);
 
 /// What is counted of the locks of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,32 +142,32 @@ impl LockEndReason {
 
 impl LockCounts {
     /// Counts of these classes, all 0.
-    pub(crate) fn new(patterns: Vec<Box<str>>) -> LockCounts {
-        debug_assert!(patterns.len() <= LOCK_PATTERNS_MAX, "the caller checks");
-        let classes = vec![ClassCounts::default(); patterns.len().saturating_add(1)];
-        LockCounts { patterns, classes }
+    pub(crate) fn new(patterns: LockPatterns) -> LockCounts {
+        let classes = patterns.labels().map(|_| ClassCounts::default());
+        LockCounts {
+            classes: classes.collect(),
+            patterns,
+        }
     }
 
     /// The classes: their pattern, which is empty for the names that match none, and their counts.
     pub fn classes(&self) -> impl Iterator<Item = (&str, &ClassCounts)> {
-        let patterns = self.patterns.iter().map(|pattern| &**pattern);
-        std::iter::once("").chain(patterns).zip(&self.classes)
+        self.patterns.labels().zip(&self.classes)
     }
 
     /// Counts what happened to the lock of a name.
     #[inline]
     pub(crate) fn count(&mut self, name: &[u8], event: LockEvent) -> CountedLockEvent {
-        let counted = CountedLockEvent {
-            class: self.class_of(name),
-            event,
-        };
+        let class = self.patterns.class_of(name);
+        let class = u8::try_from(class).expect("there are few patterns");
+        let counted = CountedLockEvent { class, event };
         self.apply(counted, add);
         counted
     }
 
     /// Counts that the one who waited for so long has the lock.
     pub(crate) fn count_wait(&mut self, name: &[u8], waited: Duration) {
-        let class = usize::from(self.class_of(name));
+        let class = self.patterns.class_of(name);
         if let Some(counts) = self.classes.get_mut(class) {
             counts.waits.apply(waited, add);
         }
@@ -190,16 +194,35 @@ impl LockCounts {
         };
         *counter = step(*counter, 1);
     }
+}
 
-    fn class_of(&self, name: &[u8]) -> u8 {
+impl LockPatterns {
+    /// These patterns, at most [`LOCK_PATTERNS_MAX`].
+    pub fn new(patterns: &[String]) -> LockPatterns {
+        debug_assert!(patterns.len() <= LOCK_PATTERNS_MAX, "the caller checks");
+        LockPatterns(
+            patterns
+                .iter()
+                .map(|pattern| pattern.as_str().into())
+                .collect(),
+        )
+    }
+
+    /// The pattern of each class; the first class is that of the names that match none, and its pattern is empty.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let patterns = self.0.iter().map(|pattern| &**pattern);
+        std::iter::once("").chain(patterns)
+    }
+
+    /// The class of a name: that of the first pattern that it matches.
+    pub fn class_of(&self, name: &[u8]) -> usize {
         // A name that takes too long to match belongs to none.
         let matches = |pattern: &str| {
             let matched = GlobBudget::default().matches(pattern.as_bytes(), name);
             matched.unwrap_or(false)
         };
-        let found = self.patterns.iter().position(|pattern| matches(pattern));
-        let number = found.map_or(0, |index| index.saturating_add(1));
-        u8::try_from(number).expect("there are few patterns")
+        let found = self.0.iter().position(|pattern| matches(pattern));
+        found.map_or(0, |index| index.saturating_add(1))
     }
 }
 
@@ -239,7 +262,9 @@ mod tests {
 
     #[test]
     fn a_name_counts_in_the_class_of_the_first_pattern_that_it_matches() {
-        let mut counts = LockCounts::new(vec!["job:*".into(), "*:nightly".into()]);
+        let mut counts = LockCounts::new(LockPatterns::new(
+            &["job:*", "*:nightly"].map(str::to_owned),
+        ));
         for name in ["job:nightly", "report:nightly", "other"] {
             counts.count(name.as_bytes(), LockEvent::Granted);
         }
@@ -249,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_back_leaves_no_trace() {
-        let mut counts = LockCounts::new(Vec::new());
+        let mut counts = LockCounts::new(LockPatterns::default());
         let events = [
             LockEvent::Granted,
             LockEvent::Refused(LockRefusal::WriterWaits),

@@ -33,6 +33,12 @@ pub trait Upstream: Send + Sync + Debug {
         let _ = publish;
     }
 
+    /// The patterns of names by which its metrics count locks apart, as `metrics-lock-patterns` has them. It is called once, before any
+    /// request.
+    fn count_locks_by(&self, patterns: &[String]) {
+        let _ = patterns;
+    }
+
     /// A client wants to listen to channels. It does once the answer is one that is no error, and sends nothing else that is executed
     /// until then. A client that sends no more has gone.
     fn listen(&self, subscription: UpstreamSubscription) {

@@ -117,9 +117,10 @@ pub(super) fn assemble(
     }
 }
 
-/// Tells the upstream, if there is one, how to send messages.
+/// Tells the upstream, if there is one, what to count, and how to send messages.
 fn begin_upstream(node: &Arc<NodeState>) {
     if let Some(upstream) = &node.upstream {
+        upstream.count_locks_by(&node.config.metrics_lock_patterns);
         let running = Arc::downgrade(node);
         upstream.begin(Publish::new(move |channel, payload| {
             if let Some(node) = running.upgrade() {

@@ -15,7 +15,7 @@ use crate::address::NodeAddress;
 use crate::clock::ClientInstant;
 use crate::link::ConnectionId;
 use crate::outcome::Cause;
-use crate::settings::Settings;
+use crate::settings::{Settings, VotesBy};
 
 struct Tested {
     stream: Stream,
@@ -210,4 +210,26 @@ fn a_node_that_does_not_answer_a_ping_in_time_is_given_up() {
     tested.pass(Duration::from_secs(2));
     assert_eq!(tested.stream.actions.pop(), None);
     assert_eq!(tested.stream.next_time(), None);
+}
+
+#[test]
+fn an_agent_is_no_node_whose_messages_are_listened_to_however_votes_are_counted() {
+    for votes_by in [VotesBy::Identity, VotesBy::Address] {
+        let address = NodeAddress::parse("redis://node:6379").unwrap();
+        let settings = Settings {
+            votes_by,
+            ..Settings::default()
+        };
+        let mut tested = Tested::new(&[Topic::channel("a")]);
+        tested.stream = Stream::new(0, address, &settings);
+        tested.tick();
+        let id = tested.opened();
+        let now = tested.now();
+        tested.stream.connected(now, id, "10.0.0.1:6379");
+        let info = "# Server\r\nquorlock_agent:1\r\n";
+        let login = format!("+OK\r\n${}\r\n{info}\r\n", info.len());
+        tested.receive(id, &login);
+        let cause = Cause::Agent;
+        assert_eq!(tested.heard(), [Heard::Lost { node: 0, cause }]);
+    }
 }

@@ -76,6 +76,8 @@ struct Pending {
     command: Bytes,
     /// The locks that its last call is about, or before one that SET names.
     names: LockName,
+    /// When it came.
+    since: ClientInstant,
     /// Who its client is, for people.
     caller: UpstreamCaller,
     /// What its last call has come to.
@@ -169,6 +171,7 @@ impl Upstream for Bridge {
             answer: request.answer,
             command,
             names,
+            since: self.shared.redlock.now(),
             caller: request.caller,
             step: None,
             operation: None,
@@ -254,6 +257,7 @@ impl Shared {
                 answer,
                 command,
                 names,
+                since,
                 step,
                 ..
             } = pending;
@@ -262,7 +266,8 @@ impl Shared {
             };
             match expiring {
                 None => {
-                    self.monitor.reply((&command[..], &names), step, &reply);
+                    let took = now.since(since);
+                    (self.monitor).reply((&command[..], &names, took), step, &reply);
                     answer.send(reply);
                 }
                 Some(expiring) => {
@@ -275,14 +280,16 @@ impl Shared {
                     let granted = Granted { shared, undo };
                     answer.send_made(move || {
                         let shared = Arc::clone(&granted.shared);
-                        let reply = match shared.redlock.now().has_reached(until) {
+                        let now = shared.redlock.now();
+                        let reply = match now.has_reached(until) {
                             true => instead,
                             false => {
                                 granted.keep();
                                 reply
                             }
                         };
-                        shared.monitor.reply((&command[..], &names), step, &reply);
+                        let about = (&command[..], &names, now.since(since));
+                        shared.monitor.reply(about, step, &reply);
                         reply
                     });
                 }

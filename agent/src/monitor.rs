@@ -76,17 +76,17 @@ impl Monitor {
         self.lock().figures.locks = CountsByPattern::new(LockPatterns::new(patterns));
     }
 
-    /// A reply leaves: to a request that began with this command and was about these locks, and whose last step was this one.
+    /// A reply leaves: to a request that began with this command, was about these locks and came so long ago, and whose last step was this one.
     pub(crate) fn reply(
         &self,
-        (command, names): (&[u8], &LockName),
+        (command, names, took): (&[u8], &LockName, Duration),
         step: Option<Step>,
         reply: &Reply,
     ) {
         let mut state = self.lock();
         let figures = &mut state.figures;
         if let Some(step) = figures.counts.reply(command, step, reply) {
-            figures.locks.count(names.parts(), step);
+            figures.locks.count(names.parts(), step, took);
         }
         let line = match reply {
             Reply::Error(_) => state.refusals.note(self.redlock.now(), command, reply),

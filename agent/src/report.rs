@@ -3,7 +3,7 @@
 //! It is text made of figures: nothing here asks a node or reads a clock.
 
 use quorlock_clock::ClientInstant;
-use quorlock_server::{ReportMetric, ReportSection, UpstreamReport};
+use quorlock_server::{ReportHistogram, ReportMetric, ReportSection, UpstreamReport};
 
 use crate::figures::{Figures, NodeFigures, one_line};
 
@@ -16,6 +16,7 @@ pub(crate) fn of(figures: &Figures, under_way: usize, now: ClientInstant) -> Ups
             nodes(figures, now),
         ],
         metrics: metrics(figures, under_way, not_ready.is_none()),
+        histograms: vec![acquired_after(figures)],
         not_ready,
         warning: figures.warning(),
     }
@@ -122,11 +123,9 @@ fn metrics(figures: &Figures, under_way: usize, is_ready: bool) -> Vec<ReportMet
 fn locks_by_pattern(figures: &Figures) -> ReportMetric {
     let mut samples = Vec::new();
     for (pattern, counts) in figures.locks.classes() {
-        for (outcome, count) in counts {
-            let labels = vec![
-                ("pattern", pattern.to_owned()),
-                ("outcome", outcome.to_owned()),
-            ];
+        for (outcome, count) in counts.by_outcome() {
+            let (pattern, outcome) = (pattern.to_owned(), outcome.to_owned());
+            let labels = vec![("pattern", pattern), ("outcome", outcome)];
             samples.push((labels, count as f64));
         }
     }
@@ -135,6 +134,19 @@ fn locks_by_pattern(figures: &Figures) -> ReportMetric {
         help: "Locks in replies by what these came to, by the first of metrics-lock-patterns that the name matches",
         is_counter: true,
         samples,
+    }
+}
+
+fn acquired_after(figures: &Figures) -> ReportHistogram {
+    let classes = figures.locks.classes();
+    let samples = classes.map(|(pattern, counts)| {
+        let labels = vec![("pattern", pattern.to_owned())];
+        (labels, counts.acquired_after.clone())
+    });
+    ReportHistogram {
+        name: "quorlock_agent_lock_acquire_seconds",
+        help: "How long requests took that got a lock, waiting within the request included",
+        samples: samples.collect(),
     }
 }
 

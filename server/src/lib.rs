@@ -39,8 +39,8 @@ pub use node::{
 };
 pub use quorlock_engine::{CommandGuard, ErrorReply, Purpose, REDIS_VERSION, Reply};
 pub use quorlock_node::core::upstream::{
-    PendingAnswer, Publish, ReportMetric, ReportSection, Upstream, UpstreamCaller, UpstreamReport,
-    UpstreamRequest, UpstreamSubscription,
+    PendingAnswer, Publish, ReportHistogram, ReportMetric, ReportSection, Upstream, UpstreamCaller,
+    UpstreamReport, UpstreamRequest, UpstreamSubscription,
 };
 pub use quorlock_node::past::{FrameError, NodeId, Receipt, RelocationRefusal, is_node_file};
 pub use quorlock_node::start::{ReleasedNode, RelocationError};

@@ -173,12 +173,15 @@ fn different(nodes: Nodes) -> Result<Nodes, Failure> {
     let mut cluster = None;
     for node in &nodes.all {
         let Ok(asked) = &node.asked else { continue };
-        let Some(identity) = &asked.facts.identity else {
-            continue;
-        };
         let wrong = |why: String| {
             let what = format!("{}: {why}. Nothing was changed", node.label);
             Failure::failed(what).remedy("list each node of one cluster once")
+        };
+        if asked.facts.is_agent {
+            return Err(wrong("it is an agent and no node".to_owned()));
+        }
+        let Some(identity) = &asked.facts.identity else {
+            continue;
         };
         if let Some((other, _)) = known.iter().find(|(_, id)| *id == &*identity.id) {
             return Err(wrong(format!("it is the same node as {other}")));

@@ -255,6 +255,8 @@ fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
     let metrics = http(port, "/metrics");
     let sample = "quorlock_agent_replies_total{outcome=\"not_a_lock\"} 3.0";
     assert!(metrics.contains(sample), "{metrics}");
+    let acquired = "quorlock_agent_lock_acquire_seconds_count{pattern=\"jo?\"} 1";
+    assert!(metrics.contains(acquired), "{metrics}");
     for (pattern, outcome, count) in [
         ("jo?", "acquired", 1),
         ("jo?", "refused", 1),

@@ -2,16 +2,26 @@
 //!
 //! Invariant: there is one class for each pattern and one for all other names, so that what is shown does not grow with the names.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use quorlock_engine::lock_counts::LockPatterns;
+use quorlock_engine::lock_counts::{LockPatterns, TimeCounts};
 
 use crate::counts::Step;
 
-/// How many locks each class of names had for each step.
+/// What was counted for each class of names.
 #[derive(Clone, Debug)]
 pub struct CountsByPattern {
     patterns: LockPatterns,
-    classes: Vec<[u64; STEPS.len()]>,
+    classes: Vec<ClassCounts>,
+}
+
+/// What was counted for one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    steps: [u64; STEPS.len()],
+    /// How long the requests took that got a lock.
+    pub acquired_after: TimeCounts,
 }
 
 impl CountsByPattern {
@@ -19,26 +29,36 @@ impl CountsByPattern {
     #[must_use]
     pub fn new(patterns: LockPatterns) -> Self {
         Self {
-            classes: patterns.labels().map(|_| [0; STEPS.len()]).collect(),
+            classes: patterns.labels().map(|_| ClassCounts::default()).collect(),
             patterns,
         }
     }
 
-    /// A reply leaves that tells of this step with the locks of these names.
-    pub fn count(&mut self, names: &[Bytes], step: Step) {
+    /// A reply leaves that tells of this step with the locks of these names, so long after its request.
+    pub fn count(&mut self, names: &[Bytes], step: Step, took: Duration) {
         for name in names {
             let class = self.patterns.class_of(name);
-            if let Some(counts) = self.classes.get_mut(class) {
-                counts[step as usize] += 1;
+            let Some(counts) = self.classes.get_mut(class) else {
+                continue;
+            };
+            counts.steps[step as usize] += 1;
+            if step == Step::Acquired {
+                counts.acquired_after.count(took);
             }
         }
     }
 
-    /// The pattern of each class, which is empty for names that match none, and its counts under the word for each step.
-    pub fn classes(&self) -> impl Iterator<Item = (&str, [(&'static str, u64); STEPS.len()])> {
-        let worded =
-            |counts: &[u64; STEPS.len()]| STEPS.map(|(step, word)| (word, counts[step as usize]));
-        self.patterns.labels().zip(self.classes.iter().map(worded))
+    /// The pattern of each class, which is empty for names that match none, and its counts.
+    pub fn classes(&self) -> impl Iterator<Item = (&str, &ClassCounts)> {
+        self.patterns.labels().zip(&self.classes)
+    }
+}
+
+impl ClassCounts {
+    /// How many locks it was for each step, under the word for the step.
+    #[must_use]
+    pub fn by_outcome(&self) -> [(&'static str, u64); STEPS.len()] {
+        STEPS.map(|(step, word)| (word, self.steps[step as usize]))
     }
 }
 
@@ -59,25 +79,31 @@ mod tests {
         let patterns = ["job:*", "*:nightly"].map(str::to_owned);
         let mut counts = CountsByPattern::new(LockPatterns::new(&patterns));
         let names = ["job:nightly", "report:nightly", "other"].map(Bytes::from);
-        counts.count(&names, Step::Acquired);
-        counts.count(&names[..1], Step::Refused);
-        counts.count(&names[..1], Step::Released);
-        counts.count(&[], Step::Extended);
-        let of = |counted: [u64; 4]| {
-            let words = ["acquired", "extended", "released", "refused"];
-            let mut pairs = [("", 0); 4];
-            for (pair, one) in pairs.iter_mut().zip(words.into_iter().zip(counted)) {
-                *pair = one;
-            }
-            pairs
-        };
+        let took = Duration::from_millis(3);
+        counts.count(&names, Step::Acquired, took);
+        counts.count(&names[..1], Step::Refused, took);
+        counts.count(&names[..1], Step::Released, took);
+        counts.count(&[], Step::Extended, took);
+        let of = |class: &ClassCounts| class.by_outcome().map(|(_, count)| count);
+        let counted: Vec<_> = counts
+            .classes()
+            .map(|(of_class, it)| (of_class, of(it)))
+            .collect();
         assert_eq!(
-            counts.classes().collect::<Vec<_>>(),
+            counted,
             [
-                ("", of([1, 0, 0, 0])),
-                ("job:*", of([1, 0, 1, 1])),
-                ("*:nightly", of([1, 0, 0, 0])),
+                ("", [1, 0, 0, 0]),
+                ("job:*", [1, 0, 1, 1]),
+                ("*:nightly", [1, 0, 0, 0]),
             ]
         );
+        for (pattern, class) in counts.classes() {
+            assert_eq!(
+                class.acquired_after.sum, took,
+                "{pattern}: only of the lock that it got"
+            );
+            let words = class.by_outcome().map(|(word, _)| word);
+            assert_eq!(words, ["acquired", "extended", "released", "refused"]);
+        }
     }
 }

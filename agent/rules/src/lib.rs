@@ -41,7 +41,7 @@ mod watched_names_tests;
 pub use agent::{Action, Agent, Event};
 pub use commands::Commands;
 pub use counts::{Counts, Step};
-pub use counts_by_pattern::CountsByPattern;
+pub use counts_by_pattern::{ClassCounts, CountsByPattern};
 pub use lock_command::waits_for_lock;
 pub use next::Expiring;
 pub use refusal_log::RefusalLog;

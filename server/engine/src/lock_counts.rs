@@ -239,6 +239,11 @@ impl ClassCounts {
 }
 
 impl TimeCounts {
+    /// Counts one more.
+    pub fn count(&mut self, time: Duration) {
+        self.apply(time, add);
+    }
+
     fn apply(&mut self, time: Duration, step: fn(u64, u64) -> u64) {
         let bucket = LOCK_TIME_BOUNDS.partition_point(|bound| *bound < time);
         self.buckets[bucket] = step(self.buckets[bucket], 1);

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use quorlock_engine::control::Durability;
 
-use crate::metrics::locks::{self, Times};
+use crate::metrics::locks::{self, Times, TimesByPattern};
 use crate::metrics::page::{Labels, MetricsPage, seconds};
 use crate::metrics::state;
 use quorlock_node::core::durable_counts::Counts;
@@ -209,6 +209,12 @@ impl MetricsPage<'_> {
                 }
                 self.registry.register(name, help, family);
             }
+        }
+        for histogram in &report.histograms {
+            let samples = histogram.samples.iter();
+            let times = samples.map(|(labels, counts)| (labels.clone(), Times::of(counts)));
+            let times = TimesByPattern(times.collect());
+            (self.registry).register(histogram.name, histogram.help, times);
         }
     }
 

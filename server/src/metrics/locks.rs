@@ -54,7 +54,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    fn of(counts: &TimeCounts) -> Times {
+    pub(super) fn of(counts: &TimeCounts) -> Times {
         let bounds = LOCK_TIME_BOUNDS.iter().map(Duration::as_secs_f64);
         let buckets = bounds.chain([f64::INFINITY]).zip(counts.buckets);
         Times {
@@ -80,7 +80,7 @@ impl EncodeMetric for Times {
 }
 
 #[derive(Debug)]
-struct TimesByPattern(Vec<(Labels, Times)>);
+pub(super) struct TimesByPattern(pub(super) Vec<(Labels, Times)>);
 
 impl EncodeMetric for TimesByPattern {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), Error> {

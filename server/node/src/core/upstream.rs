@@ -12,6 +12,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quorlock_engine::lock_counts::TimeCounts;
 use quorlock_engine::{CommandGuard, ErrorReply, Reply};
 
 use crate::core::clients::Client;
@@ -111,6 +112,8 @@ pub struct UpstreamReport {
     pub sections: Vec<ReportSection>,
     /// What `/metrics` shows in place of a node's figures about its keys.
     pub metrics: Vec<ReportMetric>,
+    /// The same of durations.
+    pub histograms: Vec<ReportHistogram>,
 }
 
 /// A section of INFO.
@@ -133,6 +136,17 @@ pub struct ReportMetric {
     pub is_counter: bool,
     /// The labels and the value of each sample.
     pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+/// A metric of durations with all its samples.
+#[derive(Clone, Debug)]
+pub struct ReportHistogram {
+    /// Its name.
+    pub name: &'static str,
+    /// The text that explains it.
+    pub help: &'static str,
+    /// The labels of each sample, and what was counted.
+    pub samples: Vec<(Vec<(&'static str, String)>, TimeCounts)>,
 }
 
 /// What a client has asked for.

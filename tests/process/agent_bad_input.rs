@@ -124,9 +124,9 @@ fn an_agent_in_a_list_of_nodes_is_named_and_takes_no_lock() {
     let shell = cluster();
     let (_agent, address) = agent_at(&shell, &[], "agent.log");
     let url = format!("redis://{address}");
-    for counting in [&[][..], &["--votes-by-address"]] {
+    for counting in [&[] as &[&str], &["--votes-by-address"]] {
         let ask = |command: &str, words: &[&str]| {
-            let list = [&[command, "--nodes", &url], counting, words].concat();
+            let list = [&[command, "--nodes", &url][..], counting, words].concat();
             shell.quorlock(&list)
         };
         for job in [&["job", "-n"][..], &["job", "-n", "--shared"]] {

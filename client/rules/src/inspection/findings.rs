@@ -73,7 +73,10 @@ pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
     for (node, (examined, state)) in nodes.iter().zip(&view.states).enumerate() {
         findings.extend(of_state(state).map(|found| at(node, found)));
         findings.extend(of_failover(examined).map(|found| at(node, found)));
-        if let Ok(facts) = &examined.facts {
+        // What is said of a node is not true of an agent.
+        if let Ok(facts) = &examined.facts
+            && !facts.is_agent
+        {
             let own = settings::of_settings(facts, &examined.settings).into_iter();
             let clock = settings::of_clock(facts, examined.ahead_ms);
             let own = own.chain(clock).chain(limits::of_limits(facts));

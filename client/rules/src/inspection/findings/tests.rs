@@ -139,6 +139,11 @@ fn what_is_wrong_between_nodes_is_found() {
     };
     let nodes = [of("a", "red"), of("b", "red"), of("c", "blue")];
     assert_eq!(found_in(&nodes), "problem:other-cluster");
+    let nodes = [of("a", "red"), of("b", "blue"), of("c", "green")];
+    assert_eq!(found_in(&nodes), ["problem:mixed-clusters"; 3].join(" "));
+    // What it says of its log and of its cluster is of no node.
+    let agent = "quorlock_version:1 quorlock_agent:1 quorlock_appendfsync:everysec";
+    assert_eq!(found_beside_good(node("c", agent)), "problem:agent");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod asking;
 mod failure;
 mod in_line;
 mod limit;
+mod other_nodes;
 mod pauses;
 mod permit_choice;
 mod permit_lines;

@@ -7,6 +7,8 @@
 
 mod asking;
 #[cfg(test)]
+mod behind_readers_tests;
+#[cfg(test)]
 mod busy_tests;
 #[cfg(test)]
 mod changes_tests;

@@ -128,7 +128,15 @@ impl Context<'_> {
 
     /// Stands in line for a lock no longer.
     pub(super) fn leave_line(&mut self, name: &Bytes) {
+        self.let_readers_in(name);
         if let Some(node) = self.lines.leave(name) {
+            self.unwait(node, name);
+        }
+    }
+
+    /// Leaves the lines in which the client stands beside the one, to keep readers out.
+    pub(super) fn let_readers_in(&mut self, name: &Bytes) {
+        while let Some(node) = self.lines.take_also_at(name) {
             self.unwait(node, name);
         }
     }

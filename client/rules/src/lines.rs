@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::name::LockName;
 use crate::permits::permit_of;
 use crate::token::Token;
-use crate::votes::NodeIndex;
+use crate::votes::{NodeIndex, NodeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Lines {
@@ -43,6 +43,8 @@ struct Line {
     is_tracked: bool,
     /// The names that are wanted together with this one, if they are several.
     set: Option<LockName>,
+    /// Other nodes in whose lines the client stands, so that no reader is let in before it there.
+    also_at: NodeSet,
 }
 
 /// What a message about a lock means for this client.
@@ -52,6 +54,8 @@ pub(super) enum Turn {
     Ours,
     /// Of an earlier token: the node knows the new one by now, or the attempt is under way.
     Past,
+    /// The client stands there to keep readers out. Its turn is that of the line.
+    Elsewhere,
     /// Nobody stands in that line.
     Nobodys,
 }
@@ -65,6 +69,9 @@ impl Lines {
         way: Way,
         token: Token,
     ) -> Option<NodeIndex> {
+        let before = self.by_name.remove(name);
+        let mut also_at = before.as_ref().map(|it| it.also_at).unwrap_or_default();
+        also_at.remove(node);
         let line = Line {
             node,
             way,
@@ -72,8 +79,10 @@ impl Lines {
             is_tried: false,
             is_tracked: false,
             set: None,
+            also_at,
         };
-        let before = self.by_name.insert(name.clone(), line)?;
+        self.by_name.insert(name.clone(), line);
+        let before = before?;
         if (before.node, before.way) == (node, way) {
             if before.is_tracked {
                 self.note_tracked(name);
@@ -88,6 +97,30 @@ impl Lines {
         if let Some(line) = self.by_name.get_mut(name) {
             line.set = Some(set.clone());
         }
+    }
+
+    /// The client stands in the line of this node as well, where it keeps readers out. Says whether that is new.
+    pub(super) fn stand_also_at(&mut self, name: &Bytes, node: NodeIndex) -> bool {
+        let Some(line) = self.by_name.get_mut(name) else {
+            return false;
+        };
+        let is_new = !line.also_at.contains(node);
+        line.also_at.insert(node);
+        is_new
+    }
+
+    /// The client stands there no longer.
+    pub(super) fn stand_not_at(&mut self, name: &Bytes, node: NodeIndex) {
+        if let Some(line) = self.by_name.get_mut(name) {
+            line.also_at.remove(node);
+        }
+    }
+
+    /// A node at which the client stands as well, and is to stand no longer.
+    pub(super) fn take_also_at(&mut self, name: &Bytes) -> Option<NodeIndex> {
+        let node = self.by_name.get(name)?.also_at.first()?;
+        self.stand_not_at(name, node);
+        Some(node)
     }
 
     /// The node is asked for word of changes of this name.
@@ -171,6 +204,7 @@ impl Lines {
     /// A node says that a lock is free, and that it is the turn of this token.
     pub(super) fn turn(&self, name: &Bytes, node: NodeIndex, token: &Token) -> Turn {
         match self.by_name.get(name) {
+            Some(line) if line.also_at.contains(node) => Turn::Elsewhere,
             Some(line) if line.node != node => Turn::Nobodys,
             Some(line) if line.token == *token && !line.is_tried => Turn::Ours,
             Some(_) => Turn::Past,
@@ -228,6 +262,27 @@ mod tests {
         assert_eq!(lines.at(0, Way::Turns), std::slice::from_ref(&name));
         assert_eq!((lines.leave(&name), lines.leave(&name)), (Some(0), None));
         assert_eq!(lines.turn(&name, 0, &second), Turn::Nobodys);
+    }
+
+    #[test]
+    fn a_node_beside_that_of_the_line_has_no_turn_and_is_left_once() {
+        let mut lines = Lines::default();
+        let name = Bytes::from_static(b"a");
+        let token = Token::from("t");
+        assert!(!lines.stand_also_at(&name, 1), "there is no line");
+        lines.join(&name, 0, Way::Turns, token.clone());
+        let is_new = [1, 2, 1].map(|node| lines.stand_also_at(&name, node));
+        assert_eq!(is_new, [true, true, false]);
+        assert_eq!(lines.turn(&name, 1, &token), Turn::Elsewhere);
+        lines.stand_not_at(&name, 1);
+        assert_eq!(lines.turn(&name, 1, &token), Turn::Nobodys);
+        // The next token stands in the same line; and the line moves to a node where it stands already.
+        lines.stand_also_at(&name, 1);
+        assert_eq!(lines.join(&name, 0, Way::Turns, token.clone()), None);
+        assert_eq!(lines.join(&name, 2, Way::Turns, token.clone()), Some(0));
+        assert_eq!(lines.turn(&name, 2, &token), Turn::Ours);
+        let left = [(); 2].map(|()| lines.take_also_at(&name));
+        assert_eq!(left, [Some(1), None]);
     }
 
     #[test]

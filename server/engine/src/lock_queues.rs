@@ -20,8 +20,9 @@
 //! Readers (`LOCK.WAIT key token SHARED`) that stand at the head are woken together, one in each step, where nobody holds the
 //! lock exclusively: others may hold it shared. A reader that does not wait, or stands behind a writer, gets the lock only
 //! where no writer waits: not while a refused writer keeps readers out (`lock_intents`), and not while the first writer in
-//! the queue does. That one does so until the holder it has seen would have ended, or for as long as an intent lasts;
-//! it begins anew whenever it asks. So a writer that has vanished keeps readers out no longer than a lock that it had.
+//! the queue does. That one does so until the holder it has seen would have ended, or for [`ASKED_LASTS`], and for as long
+//! as an intent lasts after that; it begins anew whenever it asks. So a client that stands in line has to ask now and then
+//! only, and one that has vanished without the end of its connection keeps readers out for no longer.
 //!
 //! Invariant: a queue is never empty; its lock is held, or its first waiter is woken and has a timer, or is kept out and has
 //! one. Those who are woken are the first ones in the order. No step looks at more than one waiter of one name, each in
@@ -166,8 +167,8 @@ impl LockQueues {
             turn,
         } = request;
         let until = holder.and_then(|holder| holder.until);
-        // Its turn comes when the lock has ended, and it needs time to take it.
-        let ends = until.unwrap_or(now).max(now);
+        // Its turn comes when the lock has ended, and it needs time to take it. Readers that extend it may hold it for long.
+        let ends = until.unwrap_or(now).max(now.saturating_add(ASKED_LASTS));
         let keeps_until = ends.saturating_add(INTENT_LASTS.max(turn));
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
@@ -460,6 +461,10 @@ pub(crate) const TURN_LASTS: Duration = Duration::from_millis(50);
 /// The lengths that a client may name. The longest is one that has vanished at most in the way of others.
 pub(crate) const TURN_MIN: Duration = Duration::from_millis(20);
 pub(crate) const TURN_MAX: Duration = Duration::from_secs(2);
+
+/// So long a writer keeps readers out after it has asked. The bundled client, which asks one of five nodes after the other, does
+/// so at each once in 75 seconds.
+const ASKED_LASTS: Duration = Duration::from_secs(120);
 
 /// So many are taken out while a client goes; more in steps.
 const DEPARTED_AT_ONCE: usize = 64;

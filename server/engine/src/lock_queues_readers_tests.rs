@@ -126,9 +126,9 @@ fn readers_that_are_woken_together_have_the_time_of_the_farthest() {
 #[test]
 fn a_writer_far_away_keeps_readers_out_for_its_whole_turn() {
     let mut bench = Bench::new(None);
-    bench.holder = bench.shared_for(1000);
+    bench.holder = bench.shared_for(200_000);
     bench.wait_from_far(1, false, Duration::from_millis(1500));
-    bench.advance(999);
+    bench.advance(199_999);
     bench.holder = bench.shared_for(60_000);
     bench.advance(1500);
     assert!(!bench.admits(2));
@@ -176,11 +176,11 @@ fn when_a_writer_leaves_the_readers_behind_it_are_woken() {
 #[test]
 fn a_waiting_writer_keeps_newcomers_out_until_the_readers_it_saw_would_have_ended() {
     let mut bench = Bench::new(None);
-    bench.holder = bench.shared_for(2000);
+    bench.holder = bench.shared_for(200_000);
     assert!(bench.admits(2));
     bench.wait(1, false);
     assert!(!bench.admits(2));
-    bench.advance(1999);
+    bench.advance(199_999);
     // They were extended; the writer has vanished.
     bench.holder = bench.shared_for(60_000);
     let lasts = u64::try_from(INTENT_LASTS.as_millis()).unwrap();
@@ -190,6 +190,24 @@ fn a_waiting_writer_keeps_newcomers_out_until_the_readers_it_saw_would_have_ende
     assert!(bench.admits(2));
     bench.wait(1, false);
     assert!(!bench.admits(2), "it has asked again");
+}
+
+/// Readers extend a lock of seconds for as long as they like, and a writer in line asks now and then only.
+#[test]
+fn a_writer_in_line_keeps_newcomers_out_for_two_minutes_however_short_the_lock_is() {
+    let mut bench = Bench::new(None);
+    for _ in 0..3 {
+        bench.holder = bench.shared_for(900);
+        assert_eq!(bench.wait(1, false), 1);
+        bench.holder = bench.shared_for(600_000);
+        assert_eq!(bench.advance(119_999), [0; 0]);
+        assert!(!bench.admits(2));
+    }
+    assert!(bench.admits(1), "another call of its client wants to read");
+    let lasts = u64::try_from(INTENT_LASTS.as_millis()).unwrap();
+    bench.advance(1 + lasts);
+    assert!(bench.admits(2), "it asks no more");
+    assert_eq!(bench.hold(None), [1], "and has its place still");
 }
 
 #[test]

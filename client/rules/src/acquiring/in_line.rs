@@ -37,6 +37,8 @@ pub(super) struct InLine {
     pub(super) others: NodeSet,
     /// How many came first when the line was joined, once the node has answered.
     pub(super) ahead: Option<u64>,
+    /// The least that was known of that: those who come later count as well when the node is asked again.
+    pub(super) ahead_at_most: Option<u64>,
     /// When the line was joined.
     since: Option<ClientInstant>,
     /// When the nodes are asked although the line says nothing.
@@ -197,6 +199,7 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) {
         self.in_line.ahead = None;
+        self.in_line.ahead_at_most = None;
         let (Some(name), now) = (self.line_name().cloned(), context.now) else {
             return;
         };
@@ -278,8 +281,12 @@ impl Acquiring {
             }
             Content::InLine(answer, index) => {
                 let (node, token) = self.untried(context)?;
-                if is_now && node == reply.node && *index == self.part_index() {
-                    self.place_told(node, answer, token, context);
+                match *index == self.part_index() {
+                    true if node != reply.node => {
+                        self.told_elsewhere(reply.node, answer, is_now, context);
+                    }
+                    true if is_now => self.place_told(node, answer, token, context),
+                    _ => {}
                 }
             }
             Content::Seen(seen, index) => {
@@ -319,6 +326,7 @@ impl Acquiring {
                         .note_others(&self.call.name, until, context.now);
                 }
                 self.stands_behind(ahead, context);
+                self.keep_readers_out(node, &token, context);
             }
             Err(_) => self.stand_at((node + 1, Way::Turns), token, context),
         }
@@ -334,6 +342,8 @@ impl Acquiring {
             });
         }
         self.in_line.ahead = Some(ahead);
+        let before = self.in_line.ahead_at_most.unwrap_or(ahead);
+        self.in_line.ahead_at_most = Some(before.min(ahead));
         // Where it is its turn for a permit, the pause is that before it asks.
         if matches!(self.stage, Stage::Pausing(_)) && !self.is_called_for_permit() {
             self.stage = Stage::Pausing(self.line_pause_end(context));
@@ -385,7 +395,8 @@ impl Acquiring {
     pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
         // Of several permits the node of the line says which one is whose, and of several names which one is free.
         let is_one = self.permits.is_none() && self.call.name.single().is_some();
-        if is_one && self.in_line.ahead == Some(0) {
+        // And the node says which reader was the last one.
+        if is_one && self.in_line.ahead == Some(0) && !self.is_behind_readers() {
             self.called(context);
         }
     }
@@ -434,34 +445,6 @@ impl Acquiring {
         self.ask_another(node, &subject, context);
         self.tell(context);
         true
-    }
-
-    /// Another node than that of the line is asked whether it is free, one after the other from check to check. Where each
-    /// check is of another permit any of them is, so that each permit comes to each node.
-    fn ask_another(
-        &mut self,
-        of_line: NodeIndex,
-        subject: &Rc<Subject>,
-        context: &mut Context<'_>,
-    ) {
-        let nodes = context.nodes();
-        // What was free while the lock was held says nothing new.
-        let others =
-            (0..nodes).filter(|node| *node != of_line && !self.in_line.others.contains(*node));
-        let tells = |node: &NodeIndex| context.links[*node].is_ready(context.now);
-        // A reader is let in beside others who read.
-        let others: Vec<_> = others
-            .filter(tells)
-            .filter(|_| !self.call.is_shared)
-            .collect();
-        let turn = match &self.permits {
-            Some(_) => context.random.next_u32() as usize,
-            None => self.in_line.checks,
-        };
-        if let Some(node) = others.get(turn % others.len().max(1)) {
-            context.ask(*node, Kind::Exists, subject, self.attempts);
-        }
-        self.in_line.checks = self.in_line.checks.wrapping_add(1);
     }
 
     /// Until when the call waits for its turn without a word.

@@ -29,7 +29,6 @@ impl Acquiring {
         self.note_refusal(&asking.attempt, &decision, context);
         let last = self.last.take();
         let repeats = self.repeats(&asking.attempt, &decision, last.as_ref());
-        let is_behind_readers = !self.call.is_shared && asking.attempt.is_behind_readers();
         // A round that was cut short knows less than the one before it.
         let failure = match last {
             Some(before) if asking.is_cut && !is_busy => before,
@@ -56,10 +55,9 @@ impl Acquiring {
             self.called_again(context);
             return Progress::GoesOn;
         }
-        // A line is at one node. Tries keep new readers out at all of them.
-        if is_busy && !wait_left.is_zero() && !is_behind_readers {
+        if is_busy && !wait_left.is_zero() {
             self.line_up(0, context);
-        } else if is_behind_readers || !is_busy && self.untried(context).is_none() {
+        } else if !is_busy && self.untried(context).is_none() {
             // With a token that was tried it stands there for nothing, and keeps other calls of this client from the line.
             self.leave_own_line(context);
         }

@@ -390,17 +390,14 @@ impl Node {
             ["SET", name, token, "NX", "PX", kept_ms, ..] => {
                 self.takes += 1;
                 self.tried.push(token.to_owned());
-                let reply = bulk(self.keys.get(name));
+                let reply = self.holder_of(name);
                 if !self.keys.contains_key(name) {
                     self.keys.insert(name.to_owned(), token.to_owned());
                     self.kept_ms = kept_ms.to_owned();
                 }
                 reply
             }
-            ["GET", name] => match self.keys.get(name) {
-                Some(error) if error.starts_with("WRONGTYPE ") => format!("-{error}\r\n"),
-                token => bulk(token),
-            },
+            ["GET", name] => self.holder_of(name),
             ["LOCK.ACQUIRE", name, token, _, ref rest @ ..] => self.acquire(name, token, rest),
             ["LOCK.FENCE", _, token, fence] => self.reply_to_fence(token, fence),
             ["LOCK.CEILING"] | ["LOCK.ADOPT", _] => self.reply_about_ceiling(&words),

@@ -127,6 +127,12 @@ impl Client {
             self.overlaps.remove(&wanted);
         }
         self.tell_places(now, &wanted, actions);
+        if acquiring.has_turn() {
+            // The next call of this client may want to read.
+            for name in self.names_in_lines(&wanted) {
+                self.context(now, operation, actions).let_readers_in(&name);
+            }
+        }
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
         // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
         let has_taken = is_held && acquiring.has_turn();
@@ -196,6 +202,9 @@ impl Client {
                     let nobody = OperationId(u64::MAX);
                     self.context(now, nobody, actions).unwait(node, &name);
                 }
+                Turn::Elsewhere => self.with_first(now, &name, actions, |one, context| {
+                    one.called_elsewhere(node, &name, context);
+                }),
             }
         }
         if self.links[node].take_lost_lines() {

@@ -30,7 +30,8 @@ impl LockQueues {
         }
     }
 
-    /// Whether a reader may have a lock that nobody holds exclusively: it is woken, or no writer waits before it.
+    /// Whether a reader may have a lock that nobody holds exclusively: it is woken, or no writer waits before it. One that waited
+    /// to write under this token waits for nothing else.
     pub(crate) fn admits_reader(&self, name: &QueueName, token: &[u8], now: NodeTime) -> bool {
         let queue = self.queues.get(name);
         let ticket = queue.and_then(|queue| queue.ticket_of(token));
@@ -46,7 +47,7 @@ impl LockQueues {
         let writer = queue.and_then(|queue| queue.writers.first());
         writer.is_none_or(|writer| {
             let waiter = self.waiters.get(writer);
-            ticket.is_some_and(|ticket| ticket < *writer)
+            ticket.is_some_and(|ticket| ticket <= *writer)
                 || waiter.is_none_or(|waiter| waiter.keeps_until <= now)
         })
     }

@@ -1,6 +1,6 @@
 //! What a node in memory answers to scripts and to requests that other servers do not know.
 
-use super::Node;
+use super::{Node, bulk};
 
 impl Node {
     pub(super) fn acquire(&mut self, name: &str, token: &str, options: &[&str]) -> String {
@@ -8,6 +8,9 @@ impl Node {
             return "-FENCELOST this node may have lost fences\r\n".to_owned();
         }
         self.takes += 1;
+        if options == ["SHARED"] {
+            return "*2\r\n:1\r\n$-1\r\n".to_owned();
+        }
         if let Some(holder) = self.keys.get(name) {
             let length = holder.len();
             return format!("*3\r\n:0\r\n:{}\r\n${length}\r\n{holder}\r\n", self.fence.0);
@@ -72,6 +75,14 @@ impl Node {
         format!(":{reply}\r\n")
     }
 
+    /// Under which token it has a lock; readers hold it, or something else has its name, where that stands for an error.
+    pub(super) fn holder_of(&self, name: &str) -> String {
+        match self.keys.get(name) {
+            Some(error) if is_error(error) => format!("-{error}\r\n"),
+            holder => bulk(holder),
+        }
+    }
+
     pub(super) fn join_line(&mut self, name: &str, token: &str, options: &[&str]) -> String {
         self.turn_ms = match options {
             ["TURN", turn_ms] => Some(turn_ms.parse().unwrap()),
@@ -120,6 +131,9 @@ impl Node {
             .all(|holder| holder.is_some_and(|it| it == token));
         if script.contains("SET") {
             self.takes += 1;
+            if let Some(error) = others.filter(|it| is_error(it)) {
+                return format!("-{error}\r\n");
+            }
             if let Some(other) = others {
                 return format!("${}\r\n{other}\r\n", other.len());
             }

@@ -1,0 +1,169 @@
+//! Standing in line behind readers: at which nodes a writer does so, what a turn at each of them leads to, and when it
+//! leaves them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::cluster_for_tests::{Cluster, Node};
+use crate::OperationId;
+use crate::action::Event;
+use crate::call::{AcquireCall, Call, Outcome};
+use crate::name::LockName;
+use crate::token::Token;
+use crate::wait::Wait;
+
+const MS: Duration = Duration::from_millis(1);
+/// What a node answers about the lock while readers hold it.
+const READERS: &str = "WRONGTYPE readers hold this lock: it is held shared";
+
+/// Nodes with lines for what they have, on which readers hold a lock, and a caller that wants these alone.
+fn waiting(nodes: usize, held: &str, names: &[&'static str]) -> (Cluster, OperationId) {
+    let mut cluster = Cluster::new(nodes);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(1);
+        node.has_no_line_for_free = true;
+        node.left_ms = 4_000;
+        node.keys.insert(held.to_owned(), READERS.to_owned());
+    }
+    let call = AcquireCall {
+        name: LockName::of_all(names.iter().copied().map(Bytes::from)),
+        ..Cluster::acquisition(Wait::Forever)
+    };
+    let call = cluster.call(Call::Acquire(call));
+    cluster.pass(MS);
+    (cluster, call)
+}
+
+fn token(cluster: &Cluster, node: usize) -> String {
+    cluster.nodes[node].waits.last().cloned().unwrap()
+}
+
+fn had(cluster: &mut Cluster, call: OperationId) -> Option<String> {
+    match cluster.outcome(call) {
+        Some(Outcome::Acquired { token, .. }) => Some(token.to_string()),
+        _ => None,
+    }
+}
+
+fn sum(cluster: &Cluster, of: impl Fn(&Node) -> usize) -> usize {
+    cluster.nodes.iter().map(of).sum()
+}
+
+fn tried(cluster: &Cluster) -> usize {
+    sum(cluster, |node| node.takes)
+}
+
+#[test]
+fn a_writer_behind_readers_stands_in_line_and_keeps_new_ones_out_at_all_nodes() {
+    for (names, held) in [(&["b"][..], "b"), (&["a", "b", "c"][..], "b")] {
+        let (mut cluster, call) = waiting(5, held, names);
+        let first = token(&cluster, 0);
+        for node in &cluster.nodes[1..] {
+            assert_eq!(node.waits_for, [held], "{names:?}");
+            assert_eq!(node.waits, std::slice::from_ref(&first));
+        }
+        let tries = tried(&cluster);
+        cluster.pass(3_500 * MS);
+        assert_eq!(tried(&cluster), tries, "it does not poll");
+        for node in &mut cluster.nodes {
+            node.keys.clear();
+        }
+        cluster.push(0, held, &first);
+        assert_eq!(had(&mut cluster, call), Some(first));
+        // No other caller of this client is kept from reading by what it stood for.
+        for node in &cluster.nodes[1..] {
+            assert_eq!(node.unwaits, [held], "{names:?}");
+        }
+        assert_eq!(cluster.client.size().lines, 0);
+    }
+}
+
+#[test]
+fn a_writer_behind_readers_costs_no_more_than_behind_a_writer_and_asks_each_node_in_time() {
+    let (mut cluster, _) = waiting(5, "a", &["a"]);
+    let before = sum(&cluster, |node| node.requests);
+    for _ in 0..30 {
+        let asked: Vec<usize> = cluster.nodes.iter().map(|node| node.waits.len()).collect();
+        // So long a node keeps readers out for it.
+        cluster.pass(Duration::from_secs(120));
+        for (node, asked) in cluster.nodes.iter().zip(asked) {
+            assert!(node.waits.len() > asked);
+        }
+    }
+    let all = sum(&cluster, |node| node.requests) - before;
+    // A fifth of a request in a second.
+    assert!((100..=720).contains(&all), "{all}");
+}
+
+#[test]
+fn a_turn_at_another_node_than_that_of_the_line_is_given_to_those_who_come_first_in_the_line() {
+    for (waiting_there, is_left) in [(1, false), (2, true)] {
+        let mut cluster = Cluster::new(3);
+        for node in &mut cluster.nodes {
+            node.in_line = Some(1);
+            node.keys.insert("a".to_owned(), READERS.to_owned());
+        }
+        cluster.nodes[0].in_line = Some(waiting_there);
+        cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+        cluster.pass(MS);
+        let (tries, token) = (tried(&cluster), token(&cluster, 1));
+        cluster.push(1, "a", &token);
+        assert_eq!(tried(&cluster), tries);
+        let left: &[&str] = if is_left { &["a"] } else { &[] };
+        assert_eq!(cluster.nodes[1].unwaits, left);
+        // It stands there again with its next check.
+        let asked = cluster.nodes[1].waits.len();
+        cluster.pass(2_000 * MS);
+        assert!(cluster.nodes[1].waits.len() > asked);
+    }
+}
+
+#[test]
+fn a_writer_that_is_gone_keeps_no_reader_out() {
+    let (mut cluster, call) = waiting(3, "a", &["a"]);
+    let behind = cluster.call(Call::Acquire(AcquireCall {
+        is_shared: true,
+        ..Cluster::acquisition(Wait::Forever)
+    }));
+    cluster.happens(Event::Gone(call));
+    // Nor one of its own client, which has its place in the line.
+    let others = cluster.nodes[1..].iter();
+    assert!(
+        others
+            .map(|node| &node.unwaits)
+            .all(|left| left[..] == ["a"])
+    );
+    assert_eq!(cluster.nodes[0].unwaits, [""; 0]);
+    assert!(had(&mut cluster, behind).is_some());
+    assert_eq!(cluster.client.size().lines, 0);
+}
+
+/// The release that the node of the line has missed, say.
+#[test]
+fn a_node_that_says_at_a_check_that_it_is_free_has_all_of_them_asked() {
+    let (mut cluster, call) = waiting(5, "a", &["a"]);
+    cluster.pass(Duration::from_secs(60));
+    for node in &mut cluster.nodes[1..] {
+        node.keys.clear();
+    }
+    cluster.pass(Duration::from_secs(20));
+    assert!(had(&mut cluster, call).is_some());
+}
+
+/// The node says when the last one has.
+#[test]
+fn a_reader_of_this_client_that_releases_is_no_turn_for_its_writer() {
+    let (mut cluster, _) = waiting(3, "a", &["a"]);
+    let tries = tried(&cluster);
+    cluster.call(Call::Release {
+        held: None,
+        name: "a".into(),
+        token: Token::from("of a reader"),
+        waits_for_all: false,
+        keeps_lost: false,
+        lasts: None,
+    });
+    cluster.pass(500 * MS);
+    assert_eq!(tried(&cluster), tries);
+}

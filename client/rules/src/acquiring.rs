@@ -12,6 +12,7 @@ mod other_nodes;
 mod pauses;
 mod permit_choice;
 mod permit_lines;
+mod permit_survey;
 mod retrying;
 mod several_lines;
 mod time_left;
@@ -178,6 +179,9 @@ impl Acquiring {
         // Who was told nothing yet asks once for itself, so that what it is told is true.
         if self.limit.left(context.now).is_zero() && self.last.is_some() {
             return self.give_up(context);
+        }
+        if let Some(progress) = self.surveys_in_pause(context) {
+            return progress;
         }
         let is_called = self.is_called_for_permit();
         self.choose_permit(context.now);

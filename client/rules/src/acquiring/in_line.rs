@@ -296,6 +296,7 @@ impl Acquiring {
                     self.holder_told(node, holder.ok(), token, context);
                 }
             }
+            Content::Compared(answer) => self.surveyed(reply.node, answer, is_now, context),
             // What holds the node of the line may be nobody's lock: a key without an end, or a release that did not arrive.
             Content::Exists(Some(false)) if is_now => self.ask(context),
             Content::Exists(_) => {}
@@ -443,6 +444,10 @@ impl Acquiring {
         self.stage = Stage::Pausing(now.after(patience));
         let subject = self.ask_place(name, (node, way), token, context);
         self.ask_another(node, &subject, context);
+        let permits = self.permits.as_ref();
+        if permits.is_some_and(|permits| permits.for_each_line() > 1) {
+            self.survey(context);
+        }
         self.tell(context);
         true
     }

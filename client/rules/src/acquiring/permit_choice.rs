@@ -2,7 +2,8 @@
 //!
 //! Invariant: one permit is asked for at a time. Each is asked for once in a walk from a random start with a random step;
 //! after that the walk goes on in the pauses of a call that waits for one lock, so it costs no more than that. A permit that
-//! was released, or whose holder's time is over, comes first.
+//! was released, or whose holder's time is over, comes first. Which of many are free one node is asked at a time
+//! (`permit_survey`).
 
 use bytes::Bytes;
 use rand::Rng;
@@ -10,7 +11,7 @@ use rand::Rng;
 use crate::clock::ClientInstant;
 use crate::permits::permit_name;
 use crate::token::Token;
-use crate::votes::NodeSet;
+use crate::votes::{NodeIndex, NodeSet};
 
 #[derive(Debug)]
 pub(super) struct PermitChoice {
@@ -22,6 +23,10 @@ pub(super) struct PermitChoice {
     step: u32,
     walked: u32,
     chosen: u32,
+    /// From which permit on a node is asked next which of them are free.
+    survey_from: u32,
+    /// The permit from which on one is asked now.
+    surveyed: Option<u32>,
 }
 
 /// What is known of a permit.
@@ -57,6 +62,8 @@ impl PermitChoice {
             step,
             walked: 1,
             chosen: at,
+            survey_from: at,
+            surveyed: None,
         }
     }
 
@@ -89,6 +96,41 @@ impl PermitChoice {
     /// How many permits there are for each line: more than one where a call does not stand in the lines of all.
     pub(super) fn for_each_line(&self) -> u32 {
         self.count.div_ceil(LINES_MAX)
+    }
+
+    /// The names of the permits that a node is asked about next, if none is asked now: of many some at a time.
+    pub(super) fn begin_survey(&mut self) -> Option<Vec<Bytes>> {
+        if self.count < 2 || self.surveyed.is_some() {
+            return None;
+        }
+        let from = self.survey_from;
+        self.survey_from = (from + self.at_once()) % self.count;
+        self.surveyed = Some(from);
+        let names = self
+            .indexes_from(from)
+            .map(|index| permit_name(&self.semaphore, index));
+        Some(names.collect())
+    }
+
+    /// The node has said of each whether it has it, or has not answered. Those that it alone may not have are left out.
+    pub(super) fn end_survey(&mut self, node: NodeIndex, is_free: &[bool]) -> Vec<u32> {
+        let Some(from) = self.surveyed.take() else {
+            return Vec::new();
+        };
+        let free = self.indexes_from(from).zip(is_free);
+        let free = free.filter(|(index, is_free)| **is_free && !self.others(*index).contains(node));
+        free.map(|(index, _)| index).collect()
+    }
+
+    fn indexes_from(&self, from: u32) -> impl Iterator<Item = u32> {
+        (0..self.at_once()).map(move |step| (from + step) % self.count)
+    }
+
+    /// Of how many permits a node is asked at once.
+    fn at_once(&self) -> u32 {
+        let fit = SURVEY_BYTES_MAX / (self.semaphore.len() + NUMBER_BYTES);
+        let fit = u32::try_from(fit).expect("64 KiB at most");
+        self.count.min(fit.clamp(2, SURVEY_MAX))
     }
 
     /// The index of the permit that is asked for.
@@ -211,6 +253,11 @@ fn greatest_common_divisor(one: u32, other: u32) -> u32 {
 
 /// The most lines in which a call stands. A node bounds how many wait there for all names together.
 const LINES_MAX: u32 = 128;
+/// Of so many permits a node is asked at once which are free, and with names of so many bytes.
+const SURVEY_MAX: u32 = 512;
+const SURVEY_BYTES_MAX: usize = 64 << 10;
+/// What a permit's name has behind that of its semaphore, and a request around it.
+const NUMBER_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -266,6 +313,48 @@ mod tests {
             }
             assert!(all.into_iter().eq(0..permits), "{permits}");
         }
+    }
+
+    #[test]
+    fn nodes_are_asked_about_all_permits_a_part_at_a_time() {
+        for (permits, semaphore_bytes, at_once) in [
+            (2, 1, 2),
+            (512, 1, 512),
+            (1_024, 1, 512),
+            (1_024, 480, 128),
+            (3, 60_000, 2),
+        ] {
+            let mut random = StdRng::seed_from_u64(3);
+            let semaphore = Bytes::from(vec![b'a'; semaphore_bytes]);
+            let mut choice = PermitChoice::start(semaphore, permits, &mut random);
+            let mut all = BTreeSet::new();
+            for _ in 0..permits.div_ceil(at_once) {
+                let names = choice.begin_survey().expect("no other is under way");
+                assert_eq!(names.len(), at_once as usize, "{permits}");
+                assert_eq!(choice.begin_survey(), None, "one at a time");
+                let free = choice.end_survey(0, &vec![true; names.len()]);
+                let of_names = free.iter().map(|index| choice.names().nth(*index as usize));
+                assert!(of_names.eq(names.into_iter().map(Some)));
+                all.extend(free);
+            }
+            assert!(all.into_iter().eq(0..permits), "{permits}");
+        }
+        assert_eq!(choice(1, 1).begin_survey(), None, "a lock");
+    }
+
+    #[test]
+    fn a_permit_that_a_node_alone_does_not_have_is_not_free_there() {
+        let mut choice = choice(3, 1);
+        let mut others = NodeSet::default();
+        others.insert(2);
+        choice.note_others(others);
+        for (node, free) in [(1, 3), (2, 2)] {
+            assert!(choice.begin_survey().is_some());
+            assert_eq!(choice.end_survey(node, &[true; 3]).len(), free);
+        }
+        assert!(choice.begin_survey().is_some());
+        assert_eq!(choice.end_survey(1, &[]), [0; 0], "it has not answered");
+        assert_eq!(choice.end_survey(1, &[true; 3]), [0; 0], "nor was it asked");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! comes while another permit is asked for is kept: that permit is asked for next.
 //!
 //! Each line costs a request to one node to enter and one to leave, where the walk before has asked all nodes for each permit.
-//! Where no node has lines the walk goes on in the pauses.
+//! Where no node has lines, one is asked in the pauses which permits are free.
 
 use bytes::Bytes;
 
@@ -147,7 +147,7 @@ impl Acquiring {
     }
 
     /// It is this call's turn for a permit. It is asked for at once, or behind the one that is asked for now.
-    fn take_turn_for_permit(&mut self, context: &mut Context<'_>) {
+    pub(super) fn take_turn_for_permit(&mut self, context: &mut Context<'_>) {
         let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
         if is_pausing && self.may_take_turn(context) {
             self.choose_permit(context.now);

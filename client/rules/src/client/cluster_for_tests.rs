@@ -89,6 +89,9 @@ pub(super) struct Node {
     pub(super) closures: usize,
     /// The node that answers under this entry as well.
     pub(super) answers_as: Option<usize>,
+    /// How often it was asked which of several locks it has.
+    pub(super) surveys: usize,
+    pub(super) refuses_surveys: bool,
     /// How it was asked to tell of changes.
     pub(super) tracking: Vec<String>,
     /// All that it was asked since its login.
@@ -406,6 +409,9 @@ impl Node {
                 format!(":{}\r\n", u8::from(self.keys.contains_key(name)))
             }
             ["PTTL", ..] => format!(":{}\r\n", self.left_ms),
+            ["EVAL", script, _, ref names @ ..] if script.contains("'EXISTS'") => {
+                self.reply_to_survey(names)
+            }
             ["LOCK.INFO", ..] | ["CLIENT", "TRACKING", ..] | ["EVAL", _, "1", _] => {
                 self.reply_to_observer(&words)
             }

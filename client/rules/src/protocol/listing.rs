@@ -25,6 +25,11 @@ local v, p = redis.pcall('GET', k), redis.call('PTTL', k) \
 if type(v) == 'string' and #v > 0 and #v <= tonumber(ARGV[1]) and p > 0 then p = string.format('%.0f', p) \
 t[#t + 1] = #v .. ':' .. v .. #p .. ':' .. p else t[#t + 1] = '0:0:' end end return table.concat(t)";
 
+/// Which of these keys there are, in the same form: a token and a time that say nothing, or two empty fields. What is held by
+/// readers, or has no end, is not free.
+const EXISTING_SCRIPT: &[u8] = b"local t = {} for i, k in ipairs(KEYS) do \
+t[i] = redis.call('EXISTS', k) == 1 and '1:-1:1' or '0:0:' end return table.concat(t)";
+
 /// The words that ask for a page from this cursor on.
 pub(crate) fn page_words(cursor: u64, pattern: &Bytes) -> Vec<Bytes> {
     vec![
@@ -51,6 +56,16 @@ pub(crate) fn compare_words(names: &[Bytes]) -> Vec<Bytes> {
         .chain(names.iter().cloned())
         .chain([last])
         .collect()
+}
+
+/// The words that ask which of these there are.
+pub(crate) fn existing_words(names: impl ExactSizeIterator<Item = Bytes>) -> Vec<Bytes> {
+    let first = [
+        Bytes::from_static(b"EVAL"),
+        Bytes::from_static(EXISTING_SCRIPT),
+        Bytes::from(names.len().to_string()),
+    ];
+    first.into_iter().chain(names).collect()
 }
 
 pub(crate) fn page(reply: &OwnedFrame) -> Result<NodePage, Cause> {
@@ -133,6 +148,15 @@ mod tests {
             assert!(page(&bulk(odd)).is_err(), "{odd:?}");
         }
         assert!(page(&OwnedFrame::Integer(1)).is_err());
+    }
+
+    #[test]
+    fn which_keys_there_are_is_told_in_the_form_of_a_comparison() {
+        let names = ["a", "b"].map(Bytes::from);
+        assert_eq!(existing_words(names.into_iter())[2..], ["2", "a", "b"]);
+        let by = Identity::new(Arc::from("n"), 0);
+        let (_, told) = compared(&bulk("1:-1:10:0:"), &by).unwrap();
+        assert!(told.len() == 2 && told[0].is_some() && told[1].is_none());
     }
 
     #[test]

@@ -83,6 +83,22 @@ impl Node {
         }
     }
 
+    /// Which of these it has.
+    pub(super) fn reply_to_survey(&mut self, names: &[&str]) -> String {
+        self.surveys += 1;
+        if self.refuses_surveys {
+            return "-CROSSSLOT Keys in request don't hash to the same slot\r\n".to_owned();
+        }
+        let fields = names
+            .iter()
+            .map(|name| match self.keys.contains_key(*name) {
+                true => "1:-1:1",
+                false => "0:0:",
+            });
+        let fields: String = fields.collect();
+        format!("${}\r\n{fields}\r\n", fields.len())
+    }
+
     pub(super) fn join_line(&mut self, name: &str, token: &str, options: &[&str]) -> String {
         self.turn_ms = match options {
             ["TURN", turn_ms] => Some(turn_ms.parse().unwrap()),

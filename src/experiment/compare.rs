@@ -19,6 +19,7 @@ use super::run_options::{self, RunOptions, Texts};
 use super::{cancel, compare_progress, environment, failed, found};
 use crate::exit_code::Failure;
 use crate::output::Format;
+use crate::tls_options::TlsFlags;
 use crate::{clock, duration};
 
 /// Arguments of `quorlock experiment compare`.
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     )]
     postgresql: Option<String>,
     /// A system that runs already, on which our own client takes locks: redis+sentinel://, redis-cluster://, etcd:// or
-    /// postgresql://, one of each; several times, or with blanks between them
+    /// postgresql://, or one of these with TLS; one of each kind; several times, or with blanks between them
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -48,6 +49,8 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     system: Vec<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// How often each service is measured, in turns
     #[arg(long, default_value_t = 5, conflicts_with = "resume")]
     rounds: u32,
@@ -65,6 +68,13 @@ pub(crate) struct Arguments {
     fault_trials: u32,
     #[command(flatten)]
     run: RunOptions,
+}
+
+impl Arguments {
+    fn found(&self) -> Result<InstalledServices, Failure> {
+        let tls = self.tls.clone().or(TlsFlags::of_environment());
+        found::find(self.postgresql.as_deref(), &self.system, &tls)
+    }
 }
 
 /// Carries it out.
@@ -104,7 +114,7 @@ fn begin(
         fault_trials: arguments.fault_trials,
     };
     plan.check().map_err(Failure::usage)?;
-    let found = found::find(arguments.postgresql.as_deref(), &arguments.system)?;
+    let found = arguments.found()?;
     let (versions, skipped) = found::sorted(&found, kinds, &chosen(&arguments.fsync));
     plan.services = versions.iter().map(|(service, _)| *service).collect();
     plan.skipped = skipped;
@@ -144,7 +154,7 @@ fn resume(
     baseline: Option<Comparison>,
 ) -> Result<(InstalledServices, ComparisonRun), Failure> {
     let (finished, mut setup, before) = FinishedSteps::resume(directory).map_err(failed)?;
-    let found = found::find(arguments.postgresql.as_deref(), &arguments.system)?;
+    let found = arguments.found()?;
     let cannot = |what: &dyn std::fmt::Display| {
         failed(format!("{} cannot go on: {what}", directory.display()))
             .remedy("a comparison holds figures of the same programs on the same machine: begin another without --resume")
@@ -319,4 +329,5 @@ Examples:
   quorlock experiment compare --services quorlock,etcd --fsync always,everysec --fault-trials 0
   quorlock experiment compare --resume experiments/latest-compare  what an interruption has left
   quorlock experiment compare --postgresql postgresql://postgres@127.0.0.1/postgres
-  quorlock experiment compare --services client --system etcd://e1,e2,e3  our own client on etcd alone";
+  quorlock experiment compare --services client --system etcd://e1,e2,e3  our own client on etcd alone
+  quorlock experiment compare --services client --system etcds://e1,e2,e3 --cacert ca.pem  the same with TLS";

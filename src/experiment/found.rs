@@ -1,5 +1,6 @@
 //! Which of the services that are to be compared are there, and what would bring the others here.
 
+use quorlock_client::TlsOptions;
 use quorlock_experiment::cell::FsyncMode;
 use quorlock_experiment::compare::{
     InstalledServices, Kind, ListedSystem, Postgresql, PostgresqlError, Service, SkippedService,
@@ -7,6 +8,7 @@ use quorlock_experiment::compare::{
 
 use super::programs;
 use crate::exit_code::Failure;
+use crate::tls_options::TlsFlags;
 use crate::{inspect, runtime};
 
 /// Looks for every service. A database and other systems are asked only where their addresses were given.
@@ -16,6 +18,7 @@ use crate::{inspect, runtime};
 pub(super) fn find(
     postgresql: Option<&str>,
     systems: &[String],
+    tls: &TlsFlags,
 ) -> Result<InstalledServices, Failure> {
     let missing = |why: String, package: &str| format!("{why} (Debian: apt-get install {package})");
     let postgresql = match postgresql.map(Postgresql::find) {
@@ -29,16 +32,22 @@ pub(super) fn find(
         valkey: programs::valkey().map_err(|why| missing(why, "valkey-server, from Debian 13 on")),
         etcd: programs::etcd().map_err(|why| missing(why, "etcd-server")),
         postgresql,
-        systems: listed(systems)?,
+        systems: listed(systems, tls)?,
     })
 }
 
 /// Systems on which our own client takes locks.
-fn listed(addresses: &[String]) -> Result<Vec<ListedSystem>, Failure> {
+fn listed(addresses: &[String], tls: &TlsFlags) -> Result<Vec<ListedSystem>, Failure> {
     let mut systems: Vec<ListedSystem> = Vec::new();
     // A variable with blanks at its ends names nothing there.
-    for address in addresses.iter().filter(|address| !address.is_empty()) {
-        let found = ListedSystem::find(address, version).map_err(Failure::usage)?;
+    let addresses = addresses.iter().filter(|address| !address.is_empty());
+    let addresses: Vec<String> = addresses
+        .map(|address| tls.applied_to(address.clone()))
+        .collect();
+    tls.remark_on_plain(&addresses);
+    let options = tls.options()?;
+    for address in &addresses {
+        let found = ListedSystem::find(address, &options, version).map_err(Failure::usage)?;
         if systems.iter().any(|other| other.kind() == found.kind()) {
             let kind = found.kind();
             return Err(Failure::usage(format!(
@@ -50,8 +59,8 @@ fn listed(addresses: &[String]) -> Result<Vec<ListedSystem>, Failure> {
     Ok(systems)
 }
 
-fn version(address: &str) -> Result<String, String> {
-    let asked = runtime::block_on(async { Ok(inspect::version_of(address).await) });
+fn version(address: &str, tls: TlsOptions) -> Result<String, String> {
+    let asked = runtime::block_on(async { Ok(inspect::version_of(address, tls).await) });
     asked.unwrap_or_else(|failure| Err(failure.to_string()))
 }
 

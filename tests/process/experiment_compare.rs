@@ -247,6 +247,19 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
             2,
             "nothing was compared",
         ),
+        (
+            &[
+                "--services",
+                "client",
+                "--system",
+                "redis+sentinel://me:secret@127.0.0.1:1/m",
+                "--tls",
+                "--cacert",
+                "nowhere.pem",
+            ],
+            2,
+            "cannot read nowhere.pem",
+        ),
     ] {
         let ended = shell.quorlock(&words(more));
         assert_eq!(ended.code, Some(code), "{more:?}: {}", ended.stderr);

@@ -3,7 +3,7 @@
 //! Nothing is started, killed or emptied there. A run has names of its own, so that no lock of a program or of an earlier
 //! run is in its way. An address is never shown: it may hold a password.
 
-use quorlock_client::Redlock;
+use quorlock_client::{Redlock, TlsOptions};
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use rand::RngExt as _;
 use thiserror::Error;
@@ -32,6 +32,7 @@ words! {
 pub struct ListedSystem {
     kind: SystemKind,
     address: String,
+    tls: TlsOptions,
     /// What all names of this run begin with.
     prefix: String,
     /// Its version, or why it cannot be asked.
@@ -58,7 +59,8 @@ impl ListedSystem {
     /// If it is no address of such a system.
     pub fn find(
         address: &str,
-        version: impl FnOnce(&str) -> Result<String, String>,
+        tls: &TlsOptions,
+        version: impl FnOnce(&str, TlsOptions) -> Result<String, String>,
     ) -> Result<ListedSystem, SystemError> {
         let parsed = NodeAddress::parse(address);
         let parsed = parsed.map_err(|error| SystemError::Address(error.to_string()))?;
@@ -73,8 +75,9 @@ impl ListedSystem {
         Ok(ListedSystem {
             kind,
             address: address.to_owned(),
+            tls: tls.clone(),
             prefix: format!("{PREFIX}{run:08x}:"),
-            version: version(address),
+            version: version(address, tls.clone()),
         })
     }
 
@@ -86,6 +89,7 @@ impl ListedSystem {
     pub(super) fn caller(&self, number: usize) -> Result<ServiceCaller, EngineError> {
         let builder = Redlock::builder()
             .node(self.address.as_str())
+            .tls(self.tls.clone())
             .accept_failover()
             .prefix(&self.prefix)
             .client_name(&format!("caller-{number}"));
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     fn found(address: &str) -> Result<ListedSystem, SystemError> {
-        ListedSystem::find(address, |_| Ok("1.2".to_owned()))
+        ListedSystem::find(address, &TlsOptions::new(), |_, _| Ok("1.2".to_owned()))
     }
 
     #[test]
@@ -165,6 +169,22 @@ mod tests {
             assert_eq!(one.kind(), kind);
             assert_ne!(one.prefix, other.prefix);
         }
+    }
+
+    #[test]
+    fn callers_and_the_version_trust_the_authorities_that_were_named() {
+        let tls = TlsOptions::new().ca_file("/nowhere/ca.pem");
+        let system = ListedSystem::find("rediss+sentinel://127.0.0.1:1/m", &tls, |_, given| {
+            assert_eq!(given, tls);
+            Ok("1.2".to_owned())
+        });
+        let Err(error) = system.expect("it is a system").caller(0) else {
+            panic!("a caller needs no authorities")
+        };
+        let words = error.to_string();
+        // A build of this package alone has no TLS.
+        let is_named = words.contains("/nowhere/ca.pem") || words.contains("built without TLS");
+        assert!(is_named, "{words}");
     }
 
     #[test]

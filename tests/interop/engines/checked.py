@@ -157,11 +157,11 @@ def guarded(server):
         assert any(line.startswith(begun) for line in lines), f"{begun}: {told}"
 
 
-def compared(server):
+def compared(server, address=None, *more):
     """The comparison with other services measures our client here: one holder at a time, and a dead holder's lock is free in time."""
     folder = tempfile.mkdtemp(dir=server.folder)
-    environment = dict(os.environ, QUORLOCK_SYSTEMS=server.address)
-    words = ["experiment", "compare", "--services", "client", "--rounds", "1", "--round", "300ms", "--fault-trials", "2", "--json"]
+    environment = dict(os.environ, QUORLOCK_SYSTEMS=address or server.address)
+    words = ["experiment", "compare", "--services", "client", "--rounds", "1", "--round", "300ms", "--fault-trials", "2", "--json", *more]
     done = subprocess.run([server.program, *words, "--dir", folder], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=90)
     assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"

@@ -228,6 +228,7 @@ def encrypted(server):
         assert waiter.returncode == 0, error
         _, error = server.ends(UNAVAILABLE, "run", "secret", "-n", "--", "true", address=address)
         assert "certificate" in error or "authority" in error, error
+        compared(server, address, "--cacert", certificate)
         # What speaks TLS alone is not spoken to without.
         server.ends(UNAVAILABLE, "run", "secret", "-n", "--", "true", address=address.replace("etcds://", "etcd://"))
     finally:

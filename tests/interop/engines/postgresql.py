@@ -322,6 +322,7 @@ def encrypted(server):
     eventually("the connection is encrypted", lambda: server.sql(encrypted) == "1")
     holder.kill()
     holder.communicate()
+    compared(server, address, "--cacert", certificate)
 
 
 def followed(server):

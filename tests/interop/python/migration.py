@@ -33,10 +33,12 @@ NAME = "night"
 class Servers:
     """Five ports with a server under each, in a folder of its own, which its successor may go on with."""
 
-    def __init__(self, folder, words):
+    def __init__(self, folder):
         self.folder = folder
         self.ports = free_ports(NODES)
         self.processes = {}
+
+    def begin(self, words):
         for port in self.ports:
             self.start(port, words, "first")
         for port in self.ports:
@@ -131,15 +133,18 @@ class Callers:
 def seen(program, words, replace):
     """What callers saw while `replace` replaced the servers that `words` start."""
     with tempfile.TemporaryDirectory() as folder:
-        servers = Servers(folder, words)
+        servers = Servers(folder)
         try:
+            servers.begin(words)
             callers = Callers(program, servers, folder)
-            time.sleep(3)
-            replace(servers, callers)
-            time.sleep(3)
-            callers.end()
+            try:
+                time.sleep(3)
+                replace(servers, callers)
+                time.sleep(3)
+            finally:
+                callers.end()
         finally:
-            for port in servers.ports:
+            for port in servers.processes:
                 servers.stop(port)
     print(f"taken: {callers.taken}, {callers.overlaps} overlaps, {len(callers.errors)} errors", flush=True)
     return callers

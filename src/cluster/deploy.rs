@@ -218,6 +218,7 @@ mod tests {
             "port 8101",
             "containerPort: 8101",
             "node quorlock-6.quorlock:8101",
+            "accessModes: [ReadWriteOncePod]",
         ] {
             assert!(manifests.contains(part), "{part}");
         }

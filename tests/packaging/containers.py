@@ -234,7 +234,10 @@ def every_container_is_hardened_and_every_name_in_the_manifests_exists():
         pod = each["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
         volumes = {volume["name"] for volume in pod.get("volumes", [])}
-        volumes |= {claim["metadata"]["name"] for claim in each["spec"].get("volumeClaimTemplates", [])}
+        claims = each["spec"].get("volumeClaimTemplates", [])
+        volumes |= {claim["metadata"]["name"] for claim in claims}
+        # Two nodes on one volume would be two votes of one log.
+        assert all(claim["spec"]["accessModes"] == ["ReadWriteOncePod"] for claim in claims)
         for container in pod["containers"] + pod.get("initContainers", []):
             hardened = container["securityContext"]
             assert hardened["readOnlyRootFilesystem"] and not hardened["allowPrivilegeEscalation"]
@@ -301,14 +304,19 @@ def the_chart_renders_to_the_manifests():
 def the_chart_renders_another_cluster_that_fits_the_schemas():
     if not HELM:
         raise Skipped("helm could not be installed")
-    settings = ["--set", "agent.enabled=true,nodes=7,port=7101,storage.class=fast", "--set", "directives={restart-delay-max 5m}"]
+    settings = ["--set", "agent.enabled=true,nodes=7,port=7101,storage.class=fast,storage.accessMode=ReadWriteOnce", "--set", "directives={restart-delay-max 5m}"]
     config, *others = [each for each in rendered(*settings) if each["kind"] in ("ConfigMap", "StatefulSet")]
     text = config["data"]["node.conf"]
     assert "cluster-size 7\n" in text and "restart-delay-max 5m\n" in text and "port 7101\n" in text, text
     assert config["data"]["nodes.conf"].count("node quorlock-") == 7
     assert others[0]["spec"]["replicas"] == 7
+    claim = others[0]["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert claim["storageClassName"] == "fast" and claim["accessModes"] == ["ReadWriteOnce"], claim
     said = run(HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, "--set", "nodes=0", expected=1)
     assert "nodes" in said and "minimum" in said, said
+    shared = ["--set", "storage.accessMode=ReadWriteMany"]
+    said = run(HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, *shared, expected=1)
+    assert "accessMode" in said, said
     if shutil.which("kubernetes-validate"):
         path = f"{SCRATCH}/rendered.yaml"
         with open(path, "w", encoding="utf-8") as file:

@@ -17,10 +17,13 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use quorlock_node::start::StartError;
+use rustix::fs::OFlags;
 
 pub use export::{ExportError, ExportOptions, ExportReport, export};
 pub use import::{ImportReport, import};
@@ -119,4 +122,20 @@ pub enum ImportError {
     /// The directory of the node cannot be made.
     #[error(transparent)]
     Target(#[from] StartError),
+}
+
+/// Opens a file to read it. What is no file, such as a FIFO that no program writes to, is refused and not waited for.
+fn open(path: &Path) -> Result<File, ImportError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path);
+    let checked = opened.and_then(|file| match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    });
+    checked.map_err(|cause| ImportError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    })
 }

@@ -71,7 +71,13 @@ Examples:
 
 A directory that was moved otherwise makes the next start wait for restart-delay-max: it could be a
 copy from before the last grants. The release is the last record of the log, and no node starts after
-it. So a directory that ends with it holds all that was granted.";
+it. So a directory that ends with it holds all that was granted.
+
+Exit codes:
+  0   released; the receipt was printed
+  1   it was not released: it is no node's directory, a node runs on it, its last stop was not clean,
+      or it was released before
+  64  wrong usage";
 
 /// Shown below the help of `adopt`.
 pub(super) const ADOPT_EXAMPLES: &str = "\
@@ -80,4 +86,9 @@ Examples:
   quorlock node adopt /var/lib/quorlock --wait      the receipt is lost, or the node ran elsewhere since
 
 Adopt one copy, once. To go back to the old machine after the node has run on the new one, use
---wait, or release it on the new one first and move it back.";
+--wait, or release it on the new one first and move it back.
+
+Exit codes:
+  0   adopted
+  1   it was not adopted: it is not released, or the receipt is that of another release
+  64  wrong usage";

@@ -1,6 +1,7 @@
 //! `quorlock log import`: what a node has of append-only files, what is refused, and what is left then.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -190,6 +191,52 @@ fn damage_is_refused_with_its_file_and_offset() {
         .is_refused(&[], &[&format!("at offset {at}"), r"there is '\x00'"]);
     let unmatched = commands(&["EXEC"]);
     Imported::with(&unmatched, &[]).is_refused(&[], &["MULTI and EXEC do not match"]);
+}
+
+/// redis-server and redis-check-aof refuse them as well.
+#[test]
+fn lines_that_end_with_lf_alone_are_damage_and_no_end_that_was_cut_off() {
+    let whole = commands(&["SET key value"]);
+    let text: Vec<u8> = whole
+        .iter()
+        .copied()
+        .filter(|byte| *byte != b'\r')
+        .collect();
+    let said = ["is damaged at offset 0", "end with LF alone"];
+    Imported::with(&text, &[]).is_refused(&[], &said);
+    Imported::with(&[], &text).is_refused(&[], &said);
+    // Its own lines are such that only the last one of the file is.
+    let behind = [&whole[..], b"*2\r\n$3\nDEL\r"].concat();
+    let said = format!("is damaged at offset {}", whole.len());
+    Imported::with(&[], &behind).is_refused(&[], &[&said]);
+}
+
+#[test]
+fn a_fifo_is_refused_by_its_name_and_not_waited_for() {
+    let imported = Imported::new();
+    let folder = imported.source().join("appendonlydir");
+    let mut made = Command::new("mkfifo");
+    let made = made.arg(folder.join("pipe")).arg(folder.join("x.manifest"));
+    assert!(made.status().unwrap().success());
+    let refuses = |source: &Path, name: &str| {
+        let program = quorlock_testkit::binary::quorlock();
+        let mut import = Command::new("timeout");
+        import.arg("30").arg(program).args(["log", "import"]);
+        let ended = import
+            .arg(source)
+            .arg(imported.directory())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(66), "{stderr}");
+        let said = format!("{name} cannot be read: it is not a regular file");
+        assert!(stderr.contains(&said), "{stderr}");
+    };
+    refuses(&imported.source(), "x.manifest");
+    refuses(&folder.join("pipe"), "pipe");
+    fs::remove_file(folder.join("x.manifest")).unwrap();
+    imported.write("x.manifest", b"file pipe seq 1 type i\n");
+    refuses(&imported.source(), "pipe");
 }
 
 #[test]

@@ -111,6 +111,16 @@ fn what_may_not_be_released_or_adopted_is_left_as_it_was_and_says_what_to_do() {
         &shell.quorlock(&["node", "release", "data"]),
         "does not exist",
     );
+    for words in [&["release", "data"][..], &["adopt", "data", "--wait"]] {
+        let ended = shell.quorlock(&[&["node"][..], words, &["--json"]].concat());
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        let error = &ended.json()["error"];
+        let said = error["message"].as_str().unwrap();
+        assert!(
+            error["exit_code"] == 1 && said.contains("does not exist"),
+            "{error}"
+        );
+    }
     shell.succeed(&["node", "init", "data"]);
     let release = || shell.quorlock(&["node", "release", "data"]);
     refused(&release(), "has never run");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use quorlock_engine::words;
 
-use super::ImportError;
+use super::{ImportError, open};
 
 /// The files to be read for what a path names: an append-only directory, the directory of a redis-server, or one file.
 pub(super) fn files_of(source: &Path) -> Result<Vec<PathBuf>, ImportError> {
@@ -57,8 +57,8 @@ fn manifests(directory: &Path) -> io::Result<Vec<PathBuf>> {
 /// The files that a manifest lists and that hold data, in order.
 fn listed(manifest: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut text = Vec::new();
-    let opened = fs::File::open(manifest);
-    let read = opened.and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text));
+    let file = open(manifest)?;
+    let read = file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text);
     read.map_err(|cause| ImportError::Unreadable {
         path: manifest.to_owned(),
         cause,

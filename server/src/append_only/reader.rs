@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use quorlock_engine::JOURNAL_BYTES_MAX;
 use quorlock_node::protocol::{Arguments, Limits, RequestParser};
 
-use super::ImportError;
+use super::{ImportError, open};
 
 /// An append-only file that is read from its beginning.
 #[derive(Debug)]
@@ -52,15 +52,7 @@ pub(super) enum FileItem<'a> {
 impl CommandReader {
     /// Opens a file. One that begins with a snapshot (RDB) is refused.
     pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
-        let unreadable = |cause| ImportError::Unreadable {
-            path: path.to_owned(),
-            cause,
-        };
-        let source = File::open(path).map_err(unreadable)?;
-        if !source.metadata().map_err(unreadable)?.is_file() {
-            return Err(unreadable(io::Error::other("it is not a regular file")));
-        }
-        Ok(Self::of(path, source))
+        Ok(Self::of(path, open(path)?))
     }
 }
 
@@ -128,6 +120,9 @@ impl<R: Read> CommandReader<R> {
         let rest = &mut self.buffer[self.next..];
         match rest.first() {
             None => return Ok(Step::Incomplete),
+            Some(b'*') if is_line_of_text(rest) => {
+                return Err(self.damaged(offset, LINE_FEED.to_owned()));
+            }
             Some(b'*') => {}
             Some(b'#') => return self.skip_annotation(),
             Some(b'R') if offset == 0 && !self.has_ended && rest.len() < SNAPSHOT_MAGIC.len() => {
@@ -221,6 +216,47 @@ fn arguments_of(bytes: &[u8]) -> Option<Arguments<'_>> {
     (rest.is_empty() && count > 0).then_some(arguments)
 }
 
+/// Whether the first line ends with LF alone.
+fn is_line_of_text(bytes: &[u8]) -> bool {
+    let end = bytes
+        .iter()
+        .take(DIGITS_MAX)
+        .position(|byte| *byte == b'\n');
+    end.is_some_and(|end| !bytes[..end].ends_with(b"\r"))
+}
+
+/// Whether these bytes, with which a file ends, are the beginning of what Redis writes: a line that is no command, or a command.
+pub(super) fn is_beginning(bytes: &[u8]) -> bool {
+    if bytes.starts_with(b"#") {
+        return true;
+    }
+    let Some((count, mut rest)) = header(bytes, b'*') else {
+        return is_header_cut(bytes, b'*');
+    };
+    for _ in 0..count {
+        let Some((length, behind)) = header(rest, b'$') else {
+            return is_header_cut(rest, b'$');
+        };
+        let Some((_, behind)) = behind.split_at_checked(length) else {
+            return true;
+        };
+        let Some(next) = behind.strip_prefix(LINE_END) else {
+            return LINE_END.starts_with(behind);
+        };
+        rest = next;
+    }
+    false
+}
+
+/// Whether these bytes are a header without its end.
+fn is_header_cut(bytes: &[u8], mark: u8) -> bool {
+    let Some((first, digits)) = bytes.split_first() else {
+        return true;
+    };
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    *first == mark && digits.len() < DIGITS_MAX && digits.iter().all(u8::is_ascii_digit)
+}
+
 /// A mark, a number in its shortest form, and a line end; with what follows.
 fn header(bytes: &[u8], mark: u8) -> Option<(usize, &[u8])> {
     let bytes = bytes.strip_prefix(&[mark])?;
@@ -252,7 +288,9 @@ const LINE_END: &[u8] = b"\r\n";
 
 const SNAPSHOT_MAGIC: &[u8] = b"REDIS";
 
-const NOT_CANONICAL: &str = "the lengths of this command do not fit its bytes";
+const LINE_FEED: &str = "its lines end with LF alone, and Redis ends them with CR LF: the file was converted as if it were text";
+
+pub(super) const NOT_CANONICAL: &str = "the lengths of this command do not fit its bytes";
 
 const TOO_LARGE: &str = "this command claims to be larger than what a node takes at once (7 MiB)";
 

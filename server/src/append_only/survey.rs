@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ImportError;
-use super::reader::{CommandReader, FileItem, another_command};
+use super::reader::{CommandReader, FileItem, NOT_CANONICAL, another_command, is_beginning};
 use super::replay::{begins_transaction, ends_transaction, is_logged, shown};
 
 /// The end of a file that was left out.
@@ -74,6 +74,10 @@ pub(super) fn survey(
             end + at as u64
         );
         return Err(reader.damaged(end, what));
+    }
+    // Where it is none, more than the end is missing.
+    if !reader.rest().is_empty() && !is_beginning(reader.rest()) {
+        return Err(reader.damaged(end, NOT_CANONICAL.to_owned()));
     }
     if !is_last {
         let what = "the file ends within a command or a transaction, and another file follows it";

@@ -10,7 +10,7 @@ use quorlock_engine::NodeTime;
 use quorlock_engine::control::Boot;
 
 use super::log::{ClockReadings, write_log};
-use super::reader::{CommandReader, FileItem, another_command};
+use super::reader::{CommandReader, FileItem, another_command, is_beginning};
 use super::replay::Replay;
 use super::target::Target;
 use super::{ExportOptions, export};
@@ -97,6 +97,34 @@ fn another_command_is_found_behind_a_line_end_only() {
         b"\r\n",
     ] {
         assert_eq!(another_command(none), None, "{none:?}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_file_that_was_cut_off_begins_a_command_and_nothing_else_does() {
+    let command = b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$12\r\n*1\r\n$4\r\nEXEC\r\n";
+    for length in 1..command.len() {
+        assert!(is_beginning(&command[..length]), "{length}");
+    }
+    assert!(is_beginning(b"#TS:17"));
+    for none in [
+        &b"*3\r\n$3\nSET\r\n$5\r"[..],
+        b"*2\r\n$3\r\nGET\n$1\r\nk\r",
+        b"*2\r\n$3\r\nGET\r\n:1",
+        b"*x",
+        b"*1\r1",
+        b"*1\r\n$1\r\nx\r\n",
+    ] {
+        assert!(!is_beginning(none), "{}", none.escape_ascii());
+    }
+}
+
+#[test]
+fn lines_that_end_with_lf_alone_are_named() {
+    let text: Vec<u8> = FILE.iter().copied().filter(|byte| *byte != b'\r').collect();
+    for at_once in [1, 4, usize::MAX] {
+        let read = read(&text, at_once);
+        assert!(read[0].contains("end with LF alone"), "{read:?}");
     }
 }
 

@@ -222,11 +222,30 @@ def cut_off(check):
         shutil.rmtree(check.path("node"))
 
 
+def line_feeds(check):
+    """Files whose lines end with LF alone are none for redis-check-aof, for redis-server and for a node."""
+    os.makedirs(check.path("text/appendonlydir"))
+    name = "appendonly.aof.1.base.aof"
+    with open(check.path(f"text/appendonlydir/{name}"), "wb") as out:
+        out.write(b"*2\n$6\nSELECT\n$1\n0\n*3\n$3\nSET\n$3\nkey\n$1\nx\n")
+    with open(check.path("text/appendonlydir/appendonly.aof.manifest"), "w", encoding="utf-8") as out:
+        out.write(f"file {name} seq 1 type b\n")
+    words = ["redis-check-aof", check.path("text/appendonlydir/appendonly.aof.manifest")]
+    judge = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert judge.returncode == 1 and "Expected" in judge.stdout, judge.stdout
+    words = ["redis-server", "--port", "0", "--appendonly", "yes", "--dir", check.path("text")]
+    judge = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert judge.returncode == 1 and "Bad file format" in judge.stdout, judge.stdout
+    said = check.log("import", check.path("text"), check.path("node"), code=2)
+    assert f"{name} is damaged at offset 0" in said and "LF alone" in said, said
+
+
 CHECKS = [
     ("to a node and back, every key", round_trip),
     ("a single file", single_file),
     ("files with a snapshot are refused, and the remedy works", snapshot),
     ("files that are cut off", cut_off),
+    ("files that were converted as text are refused", line_feeds),
 ]
 
 

@@ -79,6 +79,18 @@ impl Failure {
         self
     }
 
+    /// It as `--json` shows it.
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::json!({
+            "error": {
+                "kind": self.kind(),
+                "exit_code": self.exit,
+                "message": self.what,
+                "remedy": self.remedy,
+            }
+        })
+    }
+
     /// The stable word for it, for programs that read `--json`.
     pub(crate) fn kind(&self) -> &'static str {
         if let Some(kind) = self.kind {

@@ -8,7 +8,6 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::exit_code::Failure;
 
@@ -63,20 +62,9 @@ impl Format {
     pub(crate) fn failure(self, failure: &Failure) {
         match self {
             Self::Text => remark(failure),
-            Self::Json => {
-                let value = json!({
-                    "error": {
-                        "kind": failure.kind(),
-                        "exit_code": failure.exit,
-                        "message": failure.what,
-                        "remedy": failure.remedy,
-                    }
-                });
-                // On a full disk it has to be said somewhere.
-                if self.deliver(b"", &value).is_err() {
-                    remark(failure);
-                }
-            }
+            // On a full disk it has to be said somewhere.
+            Self::Json if self.deliver(b"", &failure.value()).is_err() => remark(failure),
+            Self::Json => {}
         }
     }
 }

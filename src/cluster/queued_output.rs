@@ -68,6 +68,11 @@ impl QueuedOutput {
         self.0.pending().is_idle()
     }
 
+    /// Whether nothing more can be written.
+    pub(super) fn has_failed(&self) -> bool {
+        self.0.pending().failure.is_some()
+    }
+
     /// Waits until the thread has written something. It may end early: ask whether the output is idle.
     pub(super) async fn written(&self) {
         self.0.written.notified().await;

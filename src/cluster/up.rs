@@ -127,13 +127,32 @@ async fn bring_up(
     };
     let reporter = Reporter::new(format, target);
     let outcome = supervise(plan, reporter, listener, ends).await;
-    if let Some(output) = output {
-        output.finish();
-    }
+    let outcome = conclude(outcome, output.as_ref(), format);
     if let Some(path) = &arguments.ready_file {
         ready_file::remove_own(path);
     }
-    outcome.map(|()| ExitCode::SUCCESS)
+    outcome
+}
+
+/// Has all written, and a failure behind it where that belongs on standard output: a reader that reads nothing has its time, and no
+/// more.
+fn conclude(
+    outcome: Result<(), Failure>,
+    output: Option<&QueuedOutput>,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let Some(output) = output else {
+        return outcome.map(|()| ExitCode::SUCCESS);
+    };
+    let is_said_there = format == Format::Json;
+    if let (Err(failure), true) = (&outcome, is_said_there) {
+        let _closed = output.send(format!("{}\n", failure.value()).as_bytes());
+    }
+    output.finish();
+    match outcome {
+        Err(failure) if is_said_there && !output.has_failed() => Ok(failure.into()),
+        outcome => outcome.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// Where the supervisor reports what happens.

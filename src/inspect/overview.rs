@@ -103,8 +103,8 @@ fn holder(holder: &HolderView) -> Value {
     })
 }
 
-/// For each node, so that one that hangs holds up no look for long.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// For each node, so that one that hangs holds up no look for long: four round trips of 375 ms, with TLS.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 const LOCKS_MAX: usize = 500;
 /// Of a lock that many read.
 const HOLDERS_MAX: usize = 16;

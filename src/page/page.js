@@ -4,7 +4,9 @@
 const byId = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
 // A look takes no longer; a server that hangs answers none.
-const ANSWERED_MS = 6000;
+const ANSWERED_MS = 8000;
+// A node that is farther away than this is called slow.
+const SLOW_US = 100_000;
 const MINUTES = 5;
 const EVENTS = 30;
 // A lock that had more time left than this was released, and did not end by itself.
@@ -52,6 +54,10 @@ function stateWords(node) {
   return node.state === "no-answer" ? "no answer" : node.words;
 }
 
+function roundTrip(us) {
+  return us < SLOW_US ? `round trip ${us} us` : `slow: round trip ${duration(us / 1000)}`;
+}
+
 function short(node) {
   return node.node.replace(/^rediss?:\/\//, "");
 }
@@ -67,7 +73,7 @@ function nodeCard(node, since) {
   card.append(element("span", state, "state"));
   const more = [];
   if (node.state === "no-answer") more.push(node.words);
-  if (typeof node.round_trip_us === "number") more.push(`round trip ${node.round_trip_us} us`);
+  if (typeof node.round_trip_us === "number") more.push(roundTrip(node.round_trip_us));
   if (node.fsync) more.push(`fsync ${node.fsync}`);
   if (node.lock_waiters) more.push(`${node.lock_waiters} wait in line here`);
   if (node.version) more.push(node.version);

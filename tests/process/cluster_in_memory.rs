@@ -260,6 +260,25 @@ fn a_pipe_that_is_full_holds_up_neither_the_cluster_nor_its_end() {
 }
 
 #[test]
+fn a_failure_waits_for_no_reader_of_a_full_pipe() {
+    let shell = Shell::new();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'x'; 64 << 10]).unwrap();
+    let up = ["cluster", "up", "--json", "--ephemeral", "--base-port", "0"];
+    // It fails once all nodes serve.
+    let words = [&up[..], &["--ready-file", "missing/ready.json"]].concat();
+    let mut up = shell.command(&words).stdout(writer).spawn().unwrap();
+    assert_eq!(await_end(&mut up).code(), Some(1));
+    drop(reader);
+    let ended = shell.quorlock(&words);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let last = ended.stdout.lines().last().unwrap();
+    for part in ["\"error\"", "cannot write", "missing/ready.json"] {
+        assert!(last.contains(part), "{last}");
+    }
+}
+
+#[test]
 fn a_slow_node_answers_after_the_delay_of_both_ways() {
     let shell = three(&[]);
     shell.succeed(&["cluster", "slow", "2", "150ms"]);

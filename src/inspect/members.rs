@@ -57,7 +57,7 @@ enum MemberChange {
         #[command(flatten)]
         nodes: NodeOptions,
     },
-    /// Give a removal up: clients list the nodes that they have listed before
+    /// Give a removal up, or two changes that were begun at once: clients list the nodes that they have listed before
     GiveUp {
         #[command(flatten)]
         nodes: NodeOptions,

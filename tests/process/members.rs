@@ -29,6 +29,16 @@ fn begin(shell: &Shell, words: &[&str], nodes: &str) -> Ended {
     }
 }
 
+/// Has one node begin a change, as a command leaves it that has reached this node alone.
+fn begin_on(node: &NodeProcess, size: &str) {
+    let ask = || node.ask(&["CONFIG", "SET", "cluster-size", size]).unwrap();
+    let mut reply = ask();
+    while reply.contains("may last") {
+        reply = ask();
+    }
+    assert!(!reply.starts_with('-'), "{reply}");
+}
+
 /// Whether a client with this list gets a lock.
 fn takes(shell: &Shell, nodes: &str) -> bool {
     let words = ["run", "job", "--wait", "1s", "--nodes", nodes, "--", "true"];
@@ -193,21 +203,42 @@ fn a_change_that_was_begun_on_some_nodes_goes_on() {
     let shell = Shell::new();
     let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
     let (all, fewer) = (list(&nodes), list(&nodes[1..]));
-    // As a command leaves it that has reached one node.
-    let half = format!("3 2 {}", nodes[0].url());
-    loop {
-        let reply = nodes[1]
-            .ask(&["CONFIG", "SET", "cluster-size", &half])
-            .unwrap();
-        if !reply.contains("may last") {
-            break;
-        }
-    }
     let gone = nodes[0].url();
+    begin_on(&nodes[1], &format!("3 2 {gone}"));
     assert_eq!(begin(&shell, &["remove", &gone], &all).code, Some(0));
     assert_eq!(
         members(&shell, &["end", "--removed", &gone], &fewer).code,
         Some(0)
     );
     assert!(!takes(&shell, &all) && takes(&shell, &fewer));
+}
+
+#[test]
+fn two_changes_that_were_begun_at_once_are_given_up() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let joining = [3, 4].map(|number| node(&shell, number, "4"));
+    let all = list(&nodes);
+    for (node, joins) in nodes.iter().zip(&joining) {
+        begin_on(node, &format!("3 4 {}", joins.url()));
+    }
+    for joins in &joining {
+        let ended = members(&shell, &["add", &joins.url()], &all);
+        assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+        assert!(
+            ended.stderr.contains("quorlock members give-up"),
+            "{}",
+            ended.stderr
+        );
+    }
+    let ended = members(&shell, &["give-up"], &all);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let added = joining[0].url();
+    assert_eq!(begin(&shell, &["add", &added], &all).code, Some(0));
+    let ended = members(&shell, &["give-up"], &all);
+    assert!(
+        ended.stderr.contains("the node that is added"),
+        "{}",
+        ended.stderr
+    );
 }

@@ -116,16 +116,22 @@ pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusa
     Ok((new.to_string(), new < old))
 }
 
-/// What `cluster-size` is to be on the nodes that clients have listed before, where a removal is given up.
+/// What `cluster-size` is to be on the nodes that clients have listed before, where a removal is given up, or two changes that have begun
+/// in two places at once. A node in one change takes no other, so neither of two has reached all nodes, and no client was given its list.
 ///
 /// # Errors
 /// Why it is not given up.
 pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
     let said = all(listed)?;
     let old = listed.len();
+    let mut begun = changes(listed).map(|(_, about)| about);
+    let first = begun.next().flatten();
+    // Two that name no node may be one.
+    let are_two = first.is_some() && begun.any(|other| other.is_some() && other != first);
+    let may_be_listed = |next: usize| next > old && !are_two;
     if said
         .iter()
-        .any(|(_, (_, next))| next.is_some_and(|next| next > old))
+        .any(|(_, (_, next))| next.is_some_and(may_be_listed))
     {
         return Err(refusal(
             "a client may have the list with the node that is added",
@@ -133,7 +139,7 @@ pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
         ));
     }
     agree(&said, old, |(size, next)| {
-        size == old && next.is_none_or(|next| next < old)
+        size == old && next.is_none_or(|next| next < old || are_two)
     })?;
     Ok(old.to_string())
 }
@@ -200,20 +206,25 @@ fn begins(
 
 /// Whether all nodes that have begun a change have begun the one about this node.
 fn same_change(nodes: &[Asked<'_>], about: Option<&str>) -> Result<(), MembersRefusal> {
-    let mut begun = nodes.iter().filter_map(|(label, facts)| {
-        let facts = facts.ok().filter(|facts| facts.next_size.is_some())?;
-        Some((*label, facts.size_about.as_deref()))
-    });
-    match begun.find(|(_, other)| *other != about) {
+    match changes(nodes).find(|(_, other)| *other != about) {
         None => Ok(()),
         Some((label, other)) => Err(refusal(
             format!(
                 "{label} is in a change about {}",
                 other.unwrap_or("a node that was not named")
             ),
-            "one change is about one node: go on with that one, in the words with which it began, and end it",
+            "one change is about one node: go on with that one, in the words with which it began, and end it. Where two have begun at \
+             once, each on some nodes, give both up with the list that clients have: quorlock members give-up",
         )),
     }
+}
+
+/// The nodes that have begun a change, and about which node.
+fn changes<'a>(nodes: &'a [Asked<'a>]) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + 'a {
+    nodes.iter().filter_map(|(label, facts)| {
+        let facts = facts.ok().filter(|facts| facts.next_size.is_some())?;
+        Some((*label, facts.size_about.as_deref()))
+    })
 }
 
 fn agree(
@@ -433,6 +444,20 @@ mod tests {
                 give_up(&["3 4 n9", "3 4 n9", "3 4 n9"]),
                 Err("the node that is added"),
             ),
+            (
+                give_up(&["3 4 n9", "3", "3"]),
+                Err("the node that is added"),
+            ),
+            // Two that have begun at once: no client was given the list of either.
+            (give_up(&["3 4 n9", "3 4 n8", "3"]), Ok("3")),
+            (give_up(&["3", "3 4 n9", "3 2 n0"]), Ok("3")),
+            (give_up(&["3 2 n1", "3 2 n0", "3"]), Ok("3")),
+            (give_up(&["3 4 n9", "3 4 n8", "-"]), Err("cannot be asked")),
+            (
+                give_up(&["3 4 n9", "3 4", "3"]),
+                Err("the node that is added"),
+            ),
+            (give_up(&["3 4 n9", "4 5 n8", "3"]), Err("goes by 4 and 5")),
             (
                 give_up(&["4 3 n9", "4 3 n9", "4 3 n9"]),
                 Err("goes by 4 and 3"),

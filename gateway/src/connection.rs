@@ -15,10 +15,11 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::listing;
 use crate::reply::Reply;
 use crate::request::{Aspect, Form, Listing, Operation, Request};
 use crate::request_bytes::RequestBytes;
-use crate::system::{Done, Holder, Running, System, Taken};
+use crate::system::{Done, Holder, Page, Running, System, Taken};
 
 /// A connection to another system, as if it were a node.
 pub struct Gateway {
@@ -168,8 +169,8 @@ impl Gateway {
                 let looking = system.look(name);
                 running(async move { Ok(look_as(looking.await?.as_ref(), aspect).into()) })
             }
-            Request::List(pattern, listing) => {
-                let reading = system.list(pattern.clone());
+            Request::List(pattern, after, listing) => {
+                let reading = system.list(pattern.clone(), after);
                 running(async move { Ok(list_as(reading.await?, &pattern, listing).into()) })
             }
         }
@@ -431,9 +432,11 @@ fn facts(holder: &Holder) -> Vec<Reply> {
     pairs.into_iter().flatten().collect()
 }
 
-/// The only page, behind the cursor that says so.
-fn list_as(locks: Vec<(Bytes, Holder)>, pattern: &[u8], listing: Listing) -> Reply {
-    let matching = locks.into_iter().filter(|(name, _)| matches(pattern, name));
+/// A page, behind the cursor of the next one.
+fn list_as(page: Page, pattern: &[u8], listing: Listing) -> Reply {
+    let cursor = Reply::Text(listing::cursor(page.next.as_deref()));
+    let matching = page.locks.into_iter();
+    let matching = matching.filter(|(name, _)| listing::matches(pattern, name));
     let rows = matching.map(|(name, holder)| {
         let name = Reply::Text(name.to_vec());
         match listing {
@@ -444,39 +447,7 @@ fn list_as(locks: Vec<(Bytes, Holder)>, pattern: &[u8], listing: Listing) -> Rep
             }
         }
     });
-    Reply::Array(vec![Reply::text("0"), Reply::Array(rows.collect())])
-}
-
-/// Whether a name matches a pattern of `*`, `?` and `\`.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut of_name) = (0, 0);
-    // Where the last star stands, and how much of the name it takes.
-    let mut star: Option<(usize, usize)> = None;
-    while of_name < name.len() || at < pattern.len() {
-        let one = match (pattern.get(at), name.get(of_name)) {
-            (Some(b'*'), _) => {
-                star = Some((at, of_name));
-                at += 1;
-                continue;
-            }
-            (Some(b'?'), Some(_)) => Some(1),
-            (Some(b'\\'), Some(byte)) if pattern.get(at + 1) == Some(byte) => Some(2),
-            (Some(other), Some(byte)) if other == byte && *other != b'\\' => Some(1),
-            _ => None,
-        };
-        match (one, star) {
-            (Some(length), _) => {
-                at += length;
-                of_name += 1;
-            }
-            (None, Some((place, taken))) if taken < name.len() => {
-                star = Some((place, taken + 1));
-                (at, of_name) = (place + 1, taken + 1);
-            }
-            _ => return false,
-        }
-    }
-    true
+    Reply::Array(vec![cursor, Reply::Array(rows.collect())])
 }
 
 fn millis(left: Duration) -> Reply {

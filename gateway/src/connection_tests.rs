@@ -112,7 +112,7 @@ impl System for Memory {
         self.run(|_| ())
     }
 
-    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes, after: Bytes) -> Running<Page> {
         let holder = |token: &Bytes| Holder {
             token: token.clone(),
             fence: Some(8),
@@ -120,10 +120,12 @@ impl System for Memory {
             owner: None,
         };
         self.run(move |locks| {
-            let all = locks
-                .iter()
-                .map(|(name, (token, _))| (name.clone(), holder(token)));
-            all.collect()
+            let behind = locks.iter().filter(|(name, _)| **name > after);
+            let mut all = behind.map(|(name, (token, _))| (name.clone(), holder(token)));
+            let locks: Vec<_> = all.by_ref().take(2).collect();
+            let last = locks.last().map(|(name, _)| name.clone());
+            let next = last.filter(|_| all.next().is_some());
+            Page { locks, next }
         })
     }
 
@@ -291,26 +293,32 @@ async fn many_requests_are_answered_in_their_order_and_what_is_none_ends_the_con
     assert!(taken <= BUFFERED_MAX + much.len(), "{taken}");
 }
 
-#[test]
-fn patterns_match_as_on_a_node() {
-    for (pattern, name, is_match) in [
-        ("*", "", true),
-        ("*", "job", true),
-        ("job:*", "job:1", true),
-        ("job:*", "jo", false),
-        ("*b*b", "abab", true),
-        ("*b*b", "aba", false),
-        ("j?b", "job", true),
-        ("j?b", "jb", false),
-        (r"a\*", "a*", true),
-        (r"a\*", "ab", false),
-        ("", "", true),
-        ("", "a", false),
-    ] {
-        assert_eq!(
-            matches(pattern.as_bytes(), name.as_bytes()),
-            is_match,
-            "{pattern} {name}"
+#[tokio::test(start_paused = true)]
+async fn a_list_is_walked_page_by_page() {
+    let mut node = gateway();
+    let names = ["a", "b:1", "b:2", "c", "d"];
+    for name in names {
+        told(&mut node, &[&format!("SET {name} t NX PX 9000")]).await;
+    }
+    let pages = [
+        ("SCAN 0 MATCH *", "*2 $6 623a31 *2 $1 a $3 b:1 "),
+        ("SCAN 623a31 MATCH * COUNT 10", "*2 $2 63 *2 $3 b:2 $1 c "),
+        ("SCAN 63 MATCH *", "*2 $1 0 *1 $1 d "),
+        ("SCAN 63 MATCH b*", "*2 $1 0 *0 "),
+    ];
+    for (line, page) in pages {
+        assert_eq!(told(&mut node, &[line]).await, page, "{line}");
+    }
+    let facts = told(&mut node, &["LOCK.LIST b* 623a31"]).await;
+    assert!(
+        facts.starts_with("*2 $2 63 *1 *12 $4 name $3 b:2 "),
+        "{facts}"
+    );
+    for cursor in ["1", "0g", "+f"] {
+        let refused = told(&mut node, &[&format!("LOCK.LIST * {cursor}")]).await;
+        assert!(
+            refused.starts_with("-ERR syntax error"),
+            "{cursor}: {refused}"
         );
     }
 }

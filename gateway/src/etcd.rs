@@ -22,7 +22,7 @@ use self::api::{Api, Call, Driver, decoded, encoded, number};
 use self::watch::Watch;
 use crate::connection::Gateway;
 use crate::request::{Acquire, Operation};
-use crate::system::{Done, Holder, Running, System, Taken};
+use crate::system::{Done, Holder, Page, Running, System, Taken};
 
 /// Speaks to a member on these two connections: one for requests, and one for what the member tells. `login` is a user and
 /// a password.
@@ -258,24 +258,31 @@ impl System for Etcd {
         Box::pin(async { Ok(()) })
     }
 
-    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes, after: Bytes) -> Running<Page> {
+        // The next key in their order, or the first one.
+        let begin = match after.is_empty() {
+            true => encoded(LOCKS, b""),
+            false => encoded(LOCKS, &[&after[..], b"\0"].concat()),
+        };
         self.run(async move |call| {
             let answer = call
                 .post(
                     "/v3/kv/range",
-                    &json!({"key": encoded(LOCKS, b""), "range_end": api::end_of(LOCKS),
-                        "limit": LIST_MAX.to_string(), "keys_only": true}),
+                    &json!({"key": begin, "range_end": api::end_of(LOCKS),
+                        "limit": PAGE.to_string(), "keys_only": true}),
                 )
                 .await?;
-            let mut locks = Vec::new();
+            let (mut locks, mut last) = (Vec::new(), None);
             for kv in answer["kvs"].as_array().into_iter().flatten() {
                 let key = decoded(&kv["key"]).unwrap_or_default();
                 let name = Bytes::copy_from_slice(key.get(LOCKS.len()..).unwrap_or_default());
                 if let Some(holder) = holder(call, &name).await? {
-                    locks.push((name, holder));
+                    locks.push((name.clone(), holder));
                 }
+                last = Some(name);
             }
-            Ok(locks)
+            let next = last.filter(|_| answer["more"] == true);
+            Ok(Page { locks, next })
         })
     }
 
@@ -392,7 +399,8 @@ const LOCKS: &[u8] = b"quorlock/locks/";
 const OWNERS: &[u8] = b"quorlock/owners/";
 const WITHOUT_LEASE: &str = "0";
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
-const LIST_MAX: usize = 1000;
+/// How many locks are listed at once: each costs three requests more.
+const PAGE: usize = 100;
 /// When a lock is looked at although nothing was told of it.
 const TOLD_WHEN_OVER: Duration = Duration::from_secs(600);
 

@@ -10,6 +10,8 @@
 mod connection;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+#[cfg(any(feature = "etcd", feature = "postgresql", feature = "redis-cluster"))]
+mod listing;
 #[cfg(feature = "postgresql")]
 pub mod postgresql;
 #[cfg(feature = "redis-cluster")]

@@ -28,7 +28,7 @@ use self::login::{Facts, Handshake};
 use self::statements::Statements;
 use crate::connection::Gateway;
 use crate::request::{Acquire, Operation};
-use crate::system::{Done, Holder, Running, System, Taken};
+use crate::system::{Done, Holder, Page, Running, System, Taken};
 
 /// Who logs in, and where the table is.
 #[derive(Clone, PartialEq, Eq)]
@@ -160,15 +160,21 @@ impl System for Postgresql {
     fn info(&self) -> Running<String> {
         let Facts { version, identity } = &self.facts;
         let known = format!("run_id:{identity}\r\nquorlock_gateway:postgresql {version}\r\n");
+        let table = self.statements.table.clone();
         self.run(
             |all| &all.state,
-            Vec::new(),
+            vec![Parameter::Text(table.clone())],
             move |rows| {
                 let row = rows.first().ok_or("ERR PostgreSQL returns no row")?;
                 let (now, is_standby) = (row.get::<_, i64>(0), row.get::<_, bool>(1));
                 let role = if is_standby { "slave" } else { "master" };
+                let lacking = row.get::<_, Option<String>>(2).unwrap_or_default();
+                let lacking = match lacking.is_empty() {
+                    true => lacking,
+                    false => format!("quorlock_gateway_lacks:{lacking} on {table}\r\n"),
+                };
                 Ok(format!(
-                    "# Server\r\n{known}role:{role}\r\nserver_time_usec:{now}\r\n"
+                    "# Server\r\n{known}role:{role}\r\nserver_time_usec:{now}\r\n{lacking}"
                 ))
             },
         )
@@ -291,16 +297,19 @@ impl System for Postgresql {
         })
     }
 
-    fn list(&self, _: Bytes) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, _: Bytes, after: Bytes) -> Running<Page> {
         self.run(
             |all| &all.list,
-            Vec::new(),
+            vec![Parameter::Bytes(Some(after))],
             |rows| {
                 let locks = rows.iter().map(|row| {
                     let name = bytes(row, 4).unwrap_or_default();
                     Ok((name, holder(row)?))
                 });
-                locks.collect()
+                let locks = locks.collect::<Result<Vec<_>, String>>()?;
+                let last = locks.last().map(|(name, _)| name.clone());
+                let next = last.filter(|_| locks.len() == statements::PAGE);
+                Ok(Page { locks, next })
             },
         )
     }

@@ -40,7 +40,7 @@ use self::slots::{Redirect, Server};
 use crate::connection::Gateway;
 use crate::reply::Reply;
 use crate::request::{Acquire, Operation, Several};
-use crate::system::{Done, Holder, Running, System, Taken};
+use crate::system::{Done, Holder, Page, Running, System, Taken};
 
 /// Finds the servers of a cluster by those of the address, which `connect` makes connections to, and speaks to each when it is needed. `login`
 /// is a user and a password, of which the user may be missing. No server is waited for longer than `patience`. `known` are the servers in
@@ -236,7 +236,7 @@ impl System for RedisCluster {
         })
     }
 
-    fn list(&self, pattern: Bytes) -> Running<Vec<(Bytes, Holder)>> {
+    fn list(&self, pattern: Bytes, _: Bytes) -> Running<Page> {
         let hub = Rc::clone(&self.hub);
         Box::pin(async move {
             // A master that is not known yet has locks as well.
@@ -252,7 +252,7 @@ impl System for RedisCluster {
                     }
                 }
             }
-            Ok(locks)
+            Ok(Page { locks, next: None })
         })
     }
 

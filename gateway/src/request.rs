@@ -10,6 +10,7 @@ use quorlock_client_rules::{
     SET_END_ALL_SCRIPT, SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT,
 };
 
+use crate::listing::name_of;
 use crate::reply::Reply;
 
 /// What a client asks for.
@@ -33,8 +34,8 @@ pub(crate) enum Request {
     Unwait(Bytes),
     /// The token, the time that is left, whether it is there, or all that is known of the holder.
     Look(Bytes, Aspect),
-    /// The locks whose names match.
-    List(Bytes, Listing),
+    /// The locks whose names match the first text, from behind the second one on.
+    List(Bytes, Bytes, Listing),
 }
 
 /// A lock that is asked for.
@@ -125,13 +126,13 @@ impl Request {
             "GET" => single(rest).map(|name| Self::Look(name, Aspect::Token)),
             "PTTL" => single(rest).map(|name| Self::Look(name, Aspect::TimeLeft)),
             "EXISTS" => single(rest).map(|name| Self::Look(name, Aspect::Exists)),
-            "LOCK.LIST" => Some(Self::List(
-                rest.first().cloned().unwrap_or(Bytes::from_static(b"*")),
-                Listing::Facts,
-            )),
+            "LOCK.LIST" => {
+                let pattern = rest.first().cloned().unwrap_or(Bytes::from_static(b"*"));
+                list(pattern, rest.get(1), Listing::Facts)
+            }
             "SCAN" => match rest {
-                [_, word, pattern, ..] if word.eq_ignore_ascii_case(b"MATCH") => {
-                    Some(Self::List(pattern.clone(), Listing::Names))
+                [cursor, word, pattern, ..] if word.eq_ignore_ascii_case(b"MATCH") => {
+                    list(pattern.clone(), Some(cursor), Listing::Names)
                 }
                 _ => None,
             },
@@ -139,6 +140,12 @@ impl Request {
         };
         read.unwrap_or_else(|| refused(format!("ERR syntax error in {command}: {system} is asked by this version of the client alone")))
     }
+}
+
+/// A page of locks, of which the cursor says where it begins.
+fn list(pattern: Bytes, cursor: Option<&Bytes>, listing: Listing) -> Option<Request> {
+    let after = cursor.map_or_else(|| Some(Bytes::new()), |cursor| name_of(cursor))?;
+    Some(Request::List(pattern, after, listing))
 }
 
 fn on_connection(rest: &[Bytes], system: &str) -> Option<Request> {

@@ -50,8 +50,8 @@ pub(crate) trait System {
     /// Nobody waits for the lock any more.
     fn unwatch(&mut self, name: &Bytes) -> Running<()>;
 
-    /// The locks that are held, at least those whose names match.
-    fn list(&self, pattern: Bytes) -> Running<Vec<(Bytes, Holder)>>;
+    /// Locks that are held, at least those whose names match: all, or the first ones in the order of their names behind this one.
+    fn list(&self, pattern: Bytes, after: Bytes) -> Running<Page>;
 
     /// Moves the connection on. A lock that was released, if one was that is watched.
     fn poll_released(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Bytes>>;
@@ -84,6 +84,14 @@ pub(crate) enum Done {
         allow(dead_code, reason = "Redis Cluster has none")
     )]
     Fence(i64),
+}
+
+/// Some of the locks that are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) locks: Vec<(Bytes, Holder)>,
+    /// The name behind which the next page begins, unless this one is the last.
+    pub(crate) next: Option<Bytes>,
 }
 
 /// Who holds a lock.

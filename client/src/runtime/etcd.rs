@@ -62,3 +62,24 @@ async fn member(
     )
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Its kernel takes the connections, and nothing reads the login.
+    #[tokio::test]
+    async fn a_member_that_answers_no_login_is_given_up_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let member = listener.local_addr().expect("it is bound");
+        let address = NodeAddress::parse(&format!("etcd://me:secret@{member}"));
+        let address = address.expect("it is an address");
+        let connecting = connect(&address, None, Duration::from_millis(50));
+        let connected = timeout(Duration::from_secs(60), connecting).await;
+        let connected = connected.expect("it takes no longer than it may");
+        let error = connected.expect_err("nothing answers").to_string();
+        assert!(error.ends_with("no answer in time"), "{error}");
+    }
+}

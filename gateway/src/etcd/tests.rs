@@ -26,6 +26,11 @@ async fn connected() -> (Gateway, DuplexStream, DuplexStream) {
 
 /// The path of the next request.
 async fn asked(stream: &mut DuplexStream) -> String {
+    request(stream).await.0
+}
+
+/// The path of the next request, and its object.
+async fn request(stream: &mut DuplexStream) -> (String, Value) {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -35,7 +40,8 @@ async fn asked(stream: &mut DuplexStream) -> String {
             let length = lines.find_map(|line| line.strip_prefix("content-length: "));
             let length: usize = length.unwrap_or("0").parse().expect("a number");
             if body.len() >= length {
-                return head.split(' ').nth(1).unwrap_or_default().to_owned();
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                return (path, serde_json::from_str(body).expect("an object"));
             }
         }
         let count = stream.read_buf(&mut bytes).await.expect("it is in memory");
@@ -107,5 +113,52 @@ async fn a_watch_that_is_over_ends_the_connection_of_who_waits() {
         let error = read(&mut gateway, &mut buffer).await;
         let error = error.expect_err("the watch tells nothing any more");
         assert!(error.to_string().contains("watch has ended"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_list_begins_behind_a_name_and_says_where_the_next_one_does() {
+    let (mut gateway, mut requests, _watch) = connected().await;
+    let line = b"*3\r\n$9\r\nLOCK.LIST\r\n$1\r\n*\r\n$2\r\n61\r\n";
+    gateway.write_all(line).await.expect("it is in memory");
+    let member = async {
+        let (path, body) = request(&mut requests).await;
+        assert_eq!(path, "/v3/kv/range");
+        assert_eq!(body["key"], encoded(LOCKS, b"a\0"));
+        let kvs = [json!({"key": encoded(LOCKS, b"b")})];
+        answer(&mut requests, &json!({"kvs": kvs, "more": true})).await;
+        // It has been released since.
+        assert_eq!(asked(&mut requests).await, "/v3/kv/range");
+        answer(&mut requests, &json!({})).await;
+    };
+    let mut buffer = [0; 64];
+    let (count, ()) = tokio::join!(gateway.read(&mut buffer), member);
+    let count = count.expect("the member is well");
+    assert_eq!(&buffer[..count], b"*2\r\n$2\r\n62\r\n*0\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_too_long_is_not_read_to_its_end() {
+    let (mut gateway, mut requests, _watch) = connected().await;
+    let line = b"*2\r\n$9\r\nLOCK.INFO\r\n$1\r\na\r\n";
+    gateway.write_all(line).await.expect("it is in memory");
+    let member = async {
+        asked(&mut requests).await;
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n";
+        requests.write_all(head).await.expect("it is in memory");
+        for _ in 0..96 {
+            let _closed = requests.write_all(&[b' '; 1 << 16]).await;
+        }
+        std::future::pending::<()>().await
+    };
+    let mut buffer = [0; 64];
+    let ended = tokio::select! {
+        ended = read(&mut gateway, &mut buffer) => ended,
+        () = member => unreachable!("it does not end"),
+    };
+    // The connection is of no use any more; the refusal may come before its end.
+    if let Ok(count) = ended {
+        let refusal = String::from_utf8_lossy(&buffer[..count]);
+        assert!(refusal.contains("length limit"), "{refusal}");
     }
 }

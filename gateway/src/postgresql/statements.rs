@@ -14,7 +14,7 @@ pub(super) struct Statements {
     pub(super) create: String,
     /// Who the server is, how the table is kept, and whether it has the columns that [`create`](Self::create) gives it.
     pub(super) facts: String,
-    /// The time, and whether the server is a standby.
+    /// The time, whether the server is a standby, and which rights on the table the role lacks.
     pub(super) state: String,
     pub(super) acquire: String,
     pub(super) extend: String,
@@ -51,7 +51,10 @@ impl Statements {
                  expires_at timestamptz, owner bytea)"
             ),
             facts: facts(),
-            state: format!("SELECT {now}, pg_catalog.pg_is_in_recovery()"),
+            state: format!(
+                "SELECT {now}, pg_catalog.pg_is_in_recovery(), {}",
+                lacking()
+            ),
             // What is seen beside a refusal is older than it: our own token is no answer.
             acquire: format!(
                 "{settings}, taken AS (INSERT INTO {table} AS held (name, token, fence, expires_at, owner) \
@@ -85,7 +88,7 @@ impl Statements {
             ),
             look: format!("SELECT {holder} FROM {table} WHERE name {IS} $1 AND {taken}"),
             list: format!(
-                "SELECT {holder}, name FROM {table} WHERE {taken} ORDER BY name LIMIT {LIST_MAX}"
+                "SELECT {holder}, name FROM {table} WHERE {taken} AND name {AFTER} $1 ORDER BY name LIMIT {PAGE}"
             ),
             table,
         }
@@ -117,6 +120,19 @@ fn facts() -> String {
     )
 }
 
+/// The rights that the role lacks, one behind the other. One that it has on the columns alone counts.
+fn lacking() -> String {
+    let lacking = ["SELECT", "INSERT", "UPDATE"].map(|right| {
+        format!(
+            "CASE WHEN NOT pg_catalog.has_any_column_privilege(oid, '{right}') THEN '{right}' END"
+        )
+    });
+    let lacking = lacking.join(", ");
+    format!(
+        "(SELECT pg_catalog.concat_ws(', ', {lacking}) FROM pg_catalog.pg_class WHERE oid {IS} {TABLE})"
+    )
+}
+
 // Where they belong to the server, and not to the first schema of the session that has one that fits better: who may make
 // operators there would decide who holds a lock (CVE-2018-1058). They bind as strongly as each other.
 const IS: &str = "OPERATOR(pg_catalog.=)";
@@ -129,4 +145,5 @@ const TABLE: &str = "pg_catalog.to_regclass($1)::pg_catalog.oid";
 
 /// How long a statement waits for a row that another transaction has changed.
 pub(super) const ROW_PATIENCE: &str = "500ms";
-const LIST_MAX: usize = 10_000;
+/// How many locks are listed at once.
+pub(super) const PAGE: usize = 1000;

@@ -4,6 +4,7 @@ usage: postgresql.py PROGRAM. PostgreSQL's server and psql have to be installed.
 """
 
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -252,11 +253,29 @@ def refused(server):
                    f"CREATE TABLE odd{number}.quorlock_locks ({columns.replace(right, wrong)})", "locks")
         said = error(UNAVAILABLE, *run, address=f"{server.address}?schema=odd{number}")
         assert "is not the table that locks are kept in" in said, said
+    # Who only looks may, and `doctor` says what is missing to take locks.
+    server.sql("GRANT SELECT ON public.quorlock_locks TO guest", "locks")
+    server.ends(0, "locks", address=guest)
+    told, _ = server.ends(1, "doctor", address=guest)
+    assert "lacks the rights INSERT, UPDATE on" in told and "GRANT SELECT, INSERT, UPDATE" in told, told
     server.sql("GRANT SELECT, INSERT, UPDATE ON public.quorlock_locks TO guest", "locks")
+    assert "lacks the rights" not in server.ends(1, "doctor", address=guest)[0]
     server.ends(0, *run, address=guest)
     socket = f"postgresql://postgres@/locks?host={server.folder}&port={server.port}"
     server.ends(0, *run, address=socket)
     assert "no locks for readers" in error(UNAVAILABLE, "run", NAME, "--shared", "-n", "--", "true")
+
+
+def many(server):
+    """A list goes on behind the rows that are read at once, and is whole."""
+    server.sql(f"INSERT INTO {TABLE} SELECT convert_to('many:' || lpad(n::text, 6, '0'), 'UTF8'), 'x', 1, "
+               "clock_timestamp() + interval '1 hour' FROM generate_series(1, 12000) AS n", "locks")
+    try:
+        told, _ = server.ends(0, "locks", "many:0119*", "--json")
+        listed = json.loads(told.splitlines()[-1])
+        assert listed["complete"] and listed["locks"] == 100, listed
+    finally:
+        server.sql(f"DELETE FROM {TABLE} WHERE name LIKE 'many:%'::bytea", "locks")
 
 
 def hijacked(server):
@@ -369,6 +388,7 @@ CHECKS = [
     ("a server that dies", killed),
     ("connections that break", midway),
     ("what cannot work", refused),
+    ("more rows than are read at once", many),
     ("operators of others", hijacked),
     ("a standby that is away", unreplicated),
     ("what operators see", shown),

@@ -80,6 +80,7 @@ pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
             let own = settings::of_settings(facts, &examined.settings).into_iter();
             let clock = settings::of_clock(facts, examined.ahead_ms);
             let own = own.chain(clock).chain(limits::of_limits(facts));
+            let own = own.chain(of_rights(facts));
             findings.extend(own.map(|found| at(node, found)));
         }
     }
@@ -111,6 +112,17 @@ fn found(
         what: what.into(),
         remedy,
     }
+}
+
+/// What this user may not do in another system.
+fn of_rights(facts: &NodeFacts) -> Option<Finding> {
+    let lacking = facts.lacking_rights.as_ref()?;
+    Some(found(
+        Severity::Problem,
+        "lacking-rights",
+        format!("this user can take no lock there: it lacks the rights {lacking}"),
+        "let an administrator give it to this role: GRANT SELECT, INSERT, UPDATE ON the table",
+    ))
 }
 
 /// What the next failover may cost.

@@ -75,6 +75,8 @@ pub struct NodeFacts {
     pub lock_waiters: Option<u64>,
     /// How many keys without a ttl it has that may be locks.
     pub locks_without_ttl: Option<u64>,
+    /// The rights that the user lacks to take locks there, where it is another system that says so.
+    pub lacking_rights: Option<String>,
 }
 
 impl NodeFacts {
@@ -146,6 +148,7 @@ impl NodeFacts {
             log_fails: field("aof_last_write_status").is_some_and(|status| status == "err"),
             lock_waiters: number("quorlock_lock_waiters"),
             locks_without_ttl: number("quorlock_locks_without_ttl"),
+            lacking_rights: field("quorlock_gateway_lacks"),
         })
     }
 }
@@ -210,6 +213,10 @@ mod tests {
             (Dialect::Quorlock, "postgresql 15.18")
         );
         assert!(other.is_other_system && !valkey.is_other_system);
+        assert_eq!(other.lacking_rights, None);
+        let guest = read("run_id:p\r\nquorlock_gateway_lacks:INSERT, UPDATE on \"a\".b\r\n");
+        let lacking = guest.lacking_rights.as_deref();
+        assert_eq!(lacking, Some("INSERT, UPDATE on \"a\".b"));
         let refused = NodeReply::Error("NOPERM no INFO for you".to_owned());
         assert!(NodeFacts::read(&refused).is_err_and(|text| text.contains("NOPERM")));
     }

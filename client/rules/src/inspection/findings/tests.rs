@@ -80,6 +80,10 @@ fn what_is_wrong_with_a_node_is_found() {
             "problem:redis-cluster",
         ),
         ("quorlock_appendfsync:always loading:1", "warning:starting"),
+        (
+            "quorlock_appendfsync:always quorlock_gateway_lacks:INSERT",
+            "problem:lacking-rights",
+        ),
     ] {
         assert_eq!(found_beside_good(quorlock("c", more)), expected, "{more}");
     }

@@ -233,7 +233,7 @@ def line_feeds(check):
     words = ["redis-check-aof", check.path("text/appendonlydir/appendonly.aof.manifest")]
     judge = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert judge.returncode == 1 and "Expected" in judge.stdout, judge.stdout
-    words = ["redis-server", "--port", "0", "--appendonly", "yes", "--dir", check.path("text")]
+    words = ["redis-server", "--port", "0", "--unixsocket", check.path("socket"), "--appendonly", "yes", "--dir", check.path("text")]
     judge = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert judge.returncode == 1 and "Bad file format" in judge.stdout, judge.stdout
     said = check.log("import", check.path("text"), check.path("node"), code=2)

@@ -52,18 +52,6 @@ impl Docs {
             key_count_at: 0,
         }
     }
-
-    /// The same where this argument says how many keys follow it.
-    pub const fn counted_at(mut self, argument: usize) -> Docs {
-        self.key_count_at = argument;
-        self
-    }
-
-    /// The same with subcommands.
-    pub const fn with_subcommands(mut self, subcommands: &'static [Description]) -> Docs {
-        self.subcommands = subcommands;
-        self
-    }
 }
 
 /// The subcommand HELP of a command.
@@ -245,7 +233,6 @@ impl Categories {
         Categories(self.0 | other.0)
     }
 
-    /// Whether all of `other` are among these.
     /// Whether any of the others is among these.
     pub const fn intersects(self, others: Categories) -> bool {
         self.0 & others.0 != 0

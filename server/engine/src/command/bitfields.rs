@@ -3,10 +3,10 @@
 //! All operations of one command make one change: they are read before the first is carried out, and the string is
 //! written once.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::bitmaps::{BITS_MAX, NOT_AN_OFFSET, with_room_for};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::notifications::Class;
@@ -15,27 +15,25 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&BITFIELD, &BITFIELD_RO];
 
-const BITFIELD: Spec = Spec {
-    name: "bitfield",
-    about: Docs::new("3.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
-    arity: -2,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Reads, sets and increments numbers of up to 64 bits within a key's string; keeps the TTL",
-    syntax: "key [operation: GET encoding offset|<write: [wrap_sat_fail: OVERFLOW <WRAP|SAT|FAIL>] \
-             <write_operation: SET encoding offset value:integer|INCRBY encoding offset increment>>] [...]",
-    handler: Handler::Keys(bitfield),
-};
+const BITFIELD: Spec = Spec::on_key("bitfield", -2, bitfield)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("3.2.0", Categories::BITMAP, &[KeyAccess::CHANGE])
+    .summary(
+        "Reads, sets and increments numbers of up to 64 bits within a key's string; keeps the TTL",
+    )
+    .syntax(
+        "key [operation: GET encoding offset|\
+         <write: [wrap_sat_fail: OVERFLOW <WRAP|SAT|FAIL>] \
+         <write_operation: SET encoding offset value:integer|\
+         INCRBY encoding offset increment>>] [...]",
+    );
 
-const BITFIELD_RO: Spec = Spec {
-    name: "bitfield_ro",
-    about: Docs::new("6.0.0", Categories::BITMAP, &[KeyAccess::READ]),
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    summary: "Reads numbers of up to 64 bits within a key's string",
-    syntax: "key [GET encoding offset [GET encoding offset ...]]",
-    handler: Handler::Keys(bitfield_ro),
-    ..BITFIELD
-};
+const BITFIELD_RO: Spec = BITFIELD
+    .variant("bitfield_ro", bitfield_ro)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("6.0.0", Categories::BITMAP, &[KeyAccess::READ])
+    .summary("Reads numbers of up to 64 bits within a key's string")
+    .syntax("key [GET encoding offset [GET encoding offset ...]]");
 
 fn bitfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let operations = operations(&arguments[2..])?;

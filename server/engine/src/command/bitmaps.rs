@@ -3,9 +3,9 @@
 //! Bit 0 is the highest bit of the first byte, as in Redis. A change of one bit is logged as the whole string it makes, so
 //! these are for short strings.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -16,16 +16,13 @@ use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[&SETBIT, &GETBIT, &BITCOUNT, &BITPOS, &BITOP];
 
-const SETBIT: Spec = Spec {
-    name: "setbit",
-    about: Docs::new("2.2.0", Categories::BITMAP, &[KeyAccess::CHANGE]),
-    arity: 4,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Sets or clears one bit of a key's string, which is filled up with zeros; keeps the TTL",
-    syntax: "key offset value:integer",
-    handler: Handler::Keys(setbit),
-};
+const SETBIT: Spec = Spec::on_key("setbit", 4, setbit)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("2.2.0", Categories::BITMAP, &[KeyAccess::CHANGE])
+    .summary(
+        "Sets or clears one bit of a key's string, which is filled up with zeros; keeps the TTL",
+    )
+    .syntax("key offset value:integer");
 
 fn setbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, offset) = (arguments[1], bit_offset(arguments[2])?);
@@ -81,16 +78,11 @@ fn bit_at(bytes: &[u8], offset: usize) -> bool {
     byte & (0x80 >> (offset % 8)) != 0
 }
 
-const GETBIT: Spec = Spec {
-    name: "getbit",
-    about: Docs::new("2.2.0", Categories::BITMAP, &[KeyAccess::READ]),
-    arity: 3,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Returns one bit of a key's string",
-    syntax: "key offset",
-    handler: Handler::Keys(getbit),
-};
+const GETBIT: Spec = Spec::on_key("getbit", 3, getbit)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("2.2.0", Categories::BITMAP, &[KeyAccess::READ])
+    .summary("Returns one bit of a key's string")
+    .syntax("key offset");
 
 fn getbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let offset = bit_offset(arguments[2])?;
@@ -99,16 +91,11 @@ fn getbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::flag(bit_at(bytes, offset)))
 }
 
-const BITCOUNT: Spec = Spec {
-    name: "bitcount",
-    about: Docs::new("2.6.0", Categories::BITMAP, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Counts the bits of a key's string that are set, or those between two offsets",
-    syntax: "key [index: start end:integer [index_unit: BYTE|BIT]]",
-    handler: Handler::Keys(bitcount),
-};
+const BITCOUNT: Spec = Spec::on_key("bitcount", -2, bitcount)
+    .flags(Flags::READ_KEYS)
+    .about("2.6.0", Categories::BITMAP, &[KeyAccess::READ])
+    .summary("Counts the bits of a key's string that are set, or those between two offsets")
+    .syntax("key [index: start end:integer [index_unit: BYTE|BIT]]");
 
 /// In Redis's order: without a key the range is not looked at.
 fn bitcount(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -195,16 +182,11 @@ fn to_bit(offset: usize) -> u8 {
     !(0x7f >> (offset % 8))
 }
 
-const BITPOS: Spec = Spec {
-    name: "bitpos",
-    about: Docs::new("2.8.7", Categories::BITMAP, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns the offset of the first bit of a key's string that is set, or that is not",
-    syntax: "key bit:integer [index: start [end_index: end:integer [index_unit: BYTE|BIT]]]",
-    handler: Handler::Keys(bitpos),
-};
+const BITPOS: Spec = Spec::on_key("bitpos", -3, bitpos)
+    .flags(Flags::READ_KEYS)
+    .about("2.8.7", Categories::BITMAP, &[KeyAccess::READ])
+    .summary("Returns the offset of the first bit of a key's string that is set, or that is not")
+    .syntax("key bit:integer [index: start [end_index: end:integer [index_unit: BYTE|BIT]]]");
 
 fn bitpos(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let bit = match integer(arguments[2])? {
@@ -253,16 +235,12 @@ fn first_bit(bytes: &[u8], bit: bool, first: usize, last: usize) -> Option<usize
     })
 }
 
-const BITOP: Spec = Spec {
-    name: "bitop",
-    about: Docs::new("2.6.0", Categories::BITMAP, KeyAccess::STORE),
-    arity: -4,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::new(2, -1, 1),
-    summary: "Writes what AND, OR, XOR or NOT makes of the strings of keys to another key",
-    syntax: "operation destkey:key key [key ...]",
-    handler: Handler::Keys(bitop),
-};
+const BITOP: Spec = Spec::on_keys("bitop", -4, bitop)
+    .keys(KeyPositions::new(2, -1, 1))
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("2.6.0", Categories::BITMAP, KeyAccess::STORE)
+    .summary("Writes what AND, OR, XOR or NOT makes of the strings of keys to another key")
+    .syntax("operation destkey:key key [key ...]");
 
 fn bitop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, sources) = (arguments[2], &arguments[3..]);

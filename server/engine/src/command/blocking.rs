@@ -1,10 +1,10 @@
 //! Commands on lists that wait for an element where there is none.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::wait_limit;
 use crate::command::list_moves::{SeveralPops, move_element};
 use crate::command::lists::{end_named, pop_elements};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::effects::WaitLimit;
 use crate::error::ErrorReply;
@@ -14,25 +14,29 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPOP];
 
-const BLPOP: Spec = Spec {
-    name: "blpop",
-    about: Docs::new("2.0.0", Categories::LIST, &[KeyAccess::TAKE]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS
+const BLPOP: Spec = Spec::on_keys("blpop", -3, |context, arguments| {
+    pop(context, arguments, End::Left)
+})
+.keys(KeyPositions::ALL_BUT_LAST)
+.flags(
+    Flags::WRITE_KEYS
         .with(Flags::NO_SCRIPT)
         .with(Flags::BLOCKING),
-    keys: KeyPositions::ALL_BUT_LAST,
-    summary: "Takes an element from the left end of the first list that has one, or waits for one",
-    syntax: "key [key ...] timeout:double",
-    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
-};
+)
+.about("2.0.0", Categories::LIST, &[KeyAccess::TAKE])
+.summary(
+    "Takes an element from the left end of the first list that has one, or waits \
+             for one",
+)
+.syntax("key [key ...] timeout:double");
 
-const BRPOP: Spec = Spec {
-    name: "brpop",
-    summary: "Takes an element from the right end of the first list that has one, or waits for one",
-    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Right)),
-    ..BLPOP
-};
+const BRPOP: Spec = BLPOP
+    .variant("brpop", |context, arguments| {
+        pop(context, arguments, End::Right)
+    })
+    .summary(
+        "Takes an element from the right end of the first list that has one, or waits for one",
+    );
 
 fn pop(
     context: &mut CommandContext<'_>,
@@ -55,19 +59,17 @@ fn pop(
     Ok(Reply::NilArray)
 }
 
-const BLMOVE: Spec = Spec {
-    name: "blmove",
-    about: Docs::new("6.2.0", Categories::LIST, KeyAccess::MOVE),
-    arity: 6,
-    flags: Flags::GROW_KEYS
-        .with(Flags::NO_SCRIPT)
-        .with(Flags::BLOCKING)
-        .with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Moves an element from an end of a list to an end of another, or waits for one",
-    syntax: "source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT> timeout:double",
-    handler: Handler::Keys(blmove),
-};
+const BLMOVE: Spec = Spec::on_keys("blmove", 6, blmove)
+    .keys(KeyPositions::TWO)
+    .flags(
+        Flags::GROW_KEYS
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::BLOCKING)
+            .with(Flags::WHOLE_VALUE),
+    )
+    .about("6.2.0", Categories::LIST, KeyAccess::MOVE)
+    .summary("Moves an element from an end of a list to an end of another, or waits for one")
+    .syntax("source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT> timeout:double");
 
 fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
@@ -75,15 +77,15 @@ fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     move_or_wait(context, arguments, from, to, limit)
 }
 
-const BRPOPLPUSH: Spec = Spec {
-    name: "brpoplpush",
-    about: Docs::new("2.2.0", Categories::LIST, KeyAccess::MOVE),
-    arity: 4,
-    summary: "Moves an element from the right end of a list to the left end of another, or waits for one",
-    syntax: "source destination timeout:double",
-    handler: Handler::Keys(brpoplpush),
-    ..BLMOVE
-};
+const BRPOPLPUSH: Spec = BLMOVE
+    .variant("brpoplpush", brpoplpush)
+    .arity(4)
+    .about("2.2.0", Categories::LIST, KeyAccess::MOVE)
+    .summary(
+        "Moves an element from the right end of a list to the left end of another, \
+             or waits for one",
+    )
+    .syntax("source destination timeout:double");
 
 fn brpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let limit = wait_limit(arguments[3])?;
@@ -104,18 +106,16 @@ fn move_or_wait(
     Ok(moved)
 }
 
-const BLMPOP: Spec = Spec {
-    name: "blmpop",
-    about: Docs::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(2),
-    arity: -5,
-    flags: Flags::WRITE_KEYS
-        .with(Flags::BLOCKING)
-        .with(Flags::MOVABLE_KEYS),
-    keys: KeyPositions::NONE,
-    summary: "Takes elements from an end of the first list that has any, or waits for one",
-    syntax: "timeout:double numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]",
-    handler: Handler::Keys(blmpop),
-};
+const BLMPOP: Spec = Spec::on_keys("blmpop", -5, blmpop)
+    .flags(
+        Flags::WRITE_KEYS
+            .with(Flags::BLOCKING)
+            .with(Flags::MOVABLE_KEYS),
+    )
+    .about("7.0.0", Categories::LIST, &[KeyAccess::TAKE])
+    .counted_at(2)
+    .summary("Takes elements from an end of the first list that has any, or waits for one")
+    .syntax("timeout:double numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]");
 
 fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = SeveralPops::parse(&arguments[2..])?;

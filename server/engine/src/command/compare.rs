@@ -2,9 +2,9 @@
 //!
 //! A lock is released with one of them where its holder's token is the value, without a script.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -13,16 +13,11 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&DELEX, &DELIFEQ];
 
-const DELEX: Spec = Spec {
-    name: "delex",
-    about: Docs::new("8.4.0", Categories::STRING, &[KeyAccess::REMOVE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Deletes a key, if its string equals a value or does not",
-    syntax: "key [condition: IFEQ ifeq-value|IFNE ifne-value]",
-    handler: Handler::Keys(delex),
-};
+const DELEX: Spec = Spec::on_key("delex", -2, delex)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST))
+    .about("8.4.0", Categories::STRING, &[KeyAccess::REMOVE])
+    .summary("Deletes a key, if its string equals a value or does not")
+    .syntax("key [condition: IFEQ ifeq-value|IFNE ifne-value]");
 
 fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -47,16 +42,11 @@ fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     delete_if(context, &found, key, is_wanted)
 }
 
-const DELIFEQ: Spec = Spec {
-    name: "delifeq",
-    about: Docs::new("Valkey 9.0", Categories::STRING, &[KeyAccess::REMOVE]),
-    arity: 3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Deletes a key if its string equals a value",
-    syntax: "key value",
-    handler: Handler::Keys(delifeq),
-};
+const DELIFEQ: Spec = Spec::on_key("delifeq", 3, delifeq)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST))
+    .about("Valkey 9.0", Categories::STRING, &[KeyAccess::REMOVE])
+    .summary("Deletes a key if its string equals a value")
+    .syntax("key value");
 
 fn delifeq(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

@@ -1,8 +1,8 @@
 //! Counters: strings that are whole numbers of 64 bits.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::integer;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::notifications::Class;
@@ -11,44 +11,34 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&INCR, &DECR, &INCRBY, &DECRBY];
 
-const INCR: Spec = Spec {
-    name: "incr",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 2,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Adds one to a key's number, which begins at 0; keeps the TTL",
-    syntax: "key",
-    handler: Handler::Keys(|context, arguments| add(context, arguments[1], 1)),
-};
+const INCR: Spec = Spec::on_key("incr", 2, |context, arguments| {
+    add(context, arguments[1], 1)
+})
+.flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+.summary("Adds one to a key's number, which begins at 0; keeps the TTL")
+.syntax("key");
 
-const DECR: Spec = Spec {
-    name: "decr",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    summary: "Takes one from a key's number, which begins at 0; keeps the TTL",
-    handler: Handler::Keys(|context, arguments| add(context, arguments[1], -1)),
-    ..INCR
-};
+const DECR: Spec = INCR
+    .variant("decr", |context, arguments| add(context, arguments[1], -1))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Takes one from a key's number, which begins at 0; keeps the TTL");
 
-const INCRBY: Spec = Spec {
-    name: "incrby",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 3,
-    summary: "Adds to a key's number, which begins at 0; keeps the TTL",
-    syntax: "key increment",
-    handler: Handler::Keys(|context, arguments| add(context, arguments[1], integer(arguments[2])?)),
-    ..INCR
-};
+const INCRBY: Spec = INCR
+    .variant("incrby", |context, arguments| {
+        add(context, arguments[1], integer(arguments[2])?)
+    })
+    .arity(3)
+    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Adds to a key's number, which begins at 0; keeps the TTL")
+    .syntax("key increment");
 
-const DECRBY: Spec = Spec {
-    name: "decrby",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 3,
-    summary: "Takes from a key's number, which begins at 0; keeps the TTL",
-    syntax: "key decrement",
-    handler: Handler::Keys(decrby),
-    ..INCR
-};
+const DECRBY: Spec = INCR
+    .variant("decrby", decrby)
+    .arity(3)
+    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Takes from a key's number, which begins at 0; keeps the TTL")
+    .syntax("key decrement");
 
 fn decrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let decrement = integer(arguments[2])?;

@@ -1,8 +1,8 @@
 //! Whole databases and the node itself: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME.
 
-use crate::command::about::{Categories, Docs};
+use crate::command::about::Categories;
 use crate::command::arguments::is_option;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::number::parse_integer;
@@ -10,16 +10,10 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &SWAPDB, &TIME];
 
-const DBSIZE: Spec = Spec {
-    name: "dbsize",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[]),
-    arity: 1,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::NONE,
-    summary: "Returns the number of keys in the database",
-    syntax: "",
-    handler: Handler::Keys(dbsize),
-};
+const DBSIZE: Spec = Spec::on_keys("dbsize", 1, dbsize)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("1.0.0", Categories::KEYSPACE, &[])
+    .summary("Returns the number of keys in the database");
 
 /// Counts keys that have expired and are about to be reclaimed, as Redis does.
 fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -30,35 +24,29 @@ fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorR
     ))
 }
 
-const FLUSHDB: Spec = Spec {
-    name: "flushdb",
-    about: Docs::new(
-        "1.0.0",
-        Categories::KEYSPACE.with(Categories::DANGEROUS),
-        &[],
-    ),
-    arity: -1,
-    flags: Flags::WRITE_KEYS.with(Flags::DANGEROUS),
-    keys: KeyPositions::NONE,
-    summary: "Deletes all keys of the database",
-    syntax: "[async: ASYNC|SYNC]",
-    handler: Handler::Keys(|context, arguments| {
-        let database = context.caller.database;
-        flush(context, arguments, Some(database))
-    }),
-};
+const FLUSHDB: Spec = Spec::on_keys("flushdb", -1, |context, arguments| {
+    let database = context.caller.database;
+    flush(context, arguments, Some(database))
+})
+.flags(Flags::WRITE_KEYS.with(Flags::DANGEROUS))
+.about(
+    "1.0.0",
+    Categories::KEYSPACE.with(Categories::DANGEROUS),
+    &[],
+)
+.summary("Deletes all keys of the database")
+.syntax("[async: ASYNC|SYNC]");
 
-const FLUSHALL: Spec = Spec {
-    name: "flushall",
-    about: Docs::new(
+const FLUSHALL: Spec = FLUSHDB
+    .variant("flushall", |context, arguments| {
+        flush(context, arguments, None)
+    })
+    .about(
         "1.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
-    ),
-    summary: "Deletes all keys of all databases",
-    handler: Handler::Keys(|context, arguments| flush(context, arguments, None)),
-    ..FLUSHDB
-};
+    )
+    .summary("Deletes all keys of all databases");
 
 fn flush(
     context: &mut CommandContext<'_>,
@@ -76,20 +64,15 @@ fn flush(
     Ok(Reply::Ok)
 }
 
-const SWAPDB: Spec = Spec {
-    name: "swapdb",
-    about: Docs::new(
+const SWAPDB: Spec = Spec::on_keys("swapdb", 3, swapdb)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::DANGEROUS))
+    .about(
         "4.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
-    ),
-    arity: 3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::DANGEROUS),
-    keys: KeyPositions::NONE,
-    summary: "Gives each of two databases the keys of the other one",
-    syntax: "index1:integer index2:integer",
-    handler: Handler::Keys(swapdb),
-};
+    )
+    .summary("Gives each of two databases the keys of the other one")
+    .syntax("index1:integer index2:integer");
 
 fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     // As in Redis both are numbers before either is a database.
@@ -112,16 +95,10 @@ fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::Ok)
 }
 
-const TIME: Spec = Spec {
-    name: "time",
-    about: Docs::new("2.6.0", Categories::NONE, &[]),
-    arity: 1,
-    flags: Flags::FAST.with(Flags::ALWAYS),
-    keys: KeyPositions::NONE,
-    summary: "Returns the wall clock as seconds and microseconds",
-    syntax: "",
-    handler: Handler::Keys(time),
-};
+const TIME: Spec = Spec::on_keys("time", 1, time)
+    .flags(Flags::FAST.with(Flags::ALWAYS))
+    .about("2.6.0", Categories::NONE, &[])
+    .summary("Returns the wall clock as seconds and microseconds");
 
 fn time(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let part = |number: u64| Reply::bulk(itoa::Buffer::new().format(number));

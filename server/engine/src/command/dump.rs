@@ -5,9 +5,9 @@
 
 use sha1_smol::Sha1;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::collection::Collection;
@@ -19,16 +19,11 @@ use crate::time::Deadline;
 
 pub(super) const FAMILY: Family = &[&DUMP, &RESTORE];
 
-const DUMP: Spec = Spec {
-    name: "dump",
-    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns a key's value as bytes for RESTORE, in this node's own form",
-    syntax: "key",
-    handler: Handler::Keys(dump),
-};
+const DUMP: Spec = Spec::on_key("dump", 2, dump)
+    .flags(Flags::READ_KEYS)
+    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ])
+    .summary("Returns a key's value as bytes for RESTORE, in this node's own form")
+    .syntax("key");
 
 fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -50,20 +45,15 @@ fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Bulk(payload))
 }
 
-const RESTORE: Spec = Spec {
-    name: "restore",
-    about: Docs::new(
+const RESTORE: Spec = Spec::on_key("restore", -4, restore)
+    .flags(Flags::GROW_KEYS)
+    .about(
         "2.6.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[KeyAccess::OVERWRITE],
-    ),
-    arity: -4,
-    flags: Flags::GROW_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Makes a key of what DUMP has returned",
-    syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-    handler: Handler::Keys(restore),
-};
+    )
+    .summary("Makes a key of what DUMP has returned")
+    .syntax("key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]");
 
 fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, payload) = (arguments[1], arguments[3]);

@@ -1,8 +1,8 @@
 //! Deadlines: setting them, reading them, taking them away.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -23,51 +23,37 @@ pub(super) const FAMILY: Family = &[
     &PERSIST,
 ];
 
-const EXPIRE: Spec = Spec {
-    name: "expire",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Gives a key a TTL in seconds, with conditions",
-    syntax: "key seconds [condition: NX|XX|GT|LT]",
-    handler: Handler::Keys(|context, arguments| {
-        expire(context, arguments, "expire", TimeForm::SECONDS)
-    }),
-};
+const EXPIRE: Spec = Spec::on_key("expire", -3, |context, arguments| {
+    expire(context, arguments, "expire", TimeForm::SECONDS)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
+.summary("Gives a key a TTL in seconds, with conditions")
+.syntax("key seconds [condition: NX|XX|GT|LT]");
 
-const PEXPIRE: Spec = Spec {
-    name: "pexpire",
-    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
-    summary: "Gives a key a TTL in milliseconds, with conditions",
-    syntax: "key milliseconds [condition: NX|XX|GT|LT]",
-    handler: Handler::Keys(|context, arguments| {
+const PEXPIRE: Spec = EXPIRE
+    .variant("pexpire", |context, arguments| {
         expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
-    }),
-    ..EXPIRE
-};
+    })
+    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
+    .summary("Gives a key a TTL in milliseconds, with conditions")
+    .syntax("key milliseconds [condition: NX|XX|GT|LT]");
 
-const EXPIREAT: Spec = Spec {
-    name: "expireat",
-    about: Docs::new("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
-    summary: "Gives a key a deadline in Unix seconds, with conditions",
-    syntax: "key unix-time-seconds [condition: NX|XX|GT|LT]",
-    handler: Handler::Keys(|context, arguments| {
+const EXPIREAT: Spec = EXPIRE
+    .variant("expireat", |context, arguments| {
         expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
-    }),
-    ..EXPIRE
-};
+    })
+    .about("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
+    .summary("Gives a key a deadline in Unix seconds, with conditions")
+    .syntax("key unix-time-seconds [condition: NX|XX|GT|LT]");
 
-const PEXPIREAT: Spec = Spec {
-    name: "pexpireat",
-    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
-    summary: "Gives a key a deadline in Unix milliseconds, with conditions",
-    syntax: "key unix-time-milliseconds [condition: NX|XX|GT|LT]",
-    handler: Handler::Keys(|context, arguments| {
+const PEXPIREAT: Spec = EXPIRE
+    .variant("pexpireat", |context, arguments| {
         expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
-    }),
-    ..EXPIRE
-};
+    })
+    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
+    .summary("Gives a key a deadline in Unix milliseconds, with conditions")
+    .syntax("key unix-time-milliseconds [condition: NX|XX|GT|LT]");
 
 fn expire(
     context: &mut CommandContext<'_>,
@@ -155,52 +141,40 @@ impl ExpireConditions {
     }
 }
 
-const TTL: Spec = Spec {
-    name: "ttl",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns a key's time left in seconds, -1 without a TTL, -2 without a key",
-    syntax: "key",
-    handler: Handler::Keys(|context, arguments| {
-        remaining(context, arguments[1], |deadline, now| {
-            to_seconds(deadline.left_ms(now.node))
-        })
-    }),
-};
+const TTL: Spec = Spec::on_key("ttl", 2, |context, arguments| {
+    remaining(context, arguments[1], |deadline, now| {
+        to_seconds(deadline.left_ms(now.node))
+    })
+})
+.flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
+.summary("Returns a key's time left in seconds, -1 without a TTL, -2 without a key")
+.syntax("key");
 
-const PTTL: Spec = Spec {
-    name: "pttl",
-    about: Docs::new("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ]),
-    summary: "Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key",
-    handler: Handler::Keys(|context, arguments| {
+const PTTL: Spec = TTL
+    .variant("pttl", |context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
             deadline.left_ms(now.node)
         })
-    }),
-    ..TTL
-};
+    })
+    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ])
+    .summary("Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key");
 
-const EXPIRETIME: Spec = Spec {
-    name: "expiretime",
-    about: Docs::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
-    summary: "Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key",
-    handler: Handler::Keys(|context, arguments| {
+const EXPIRETIME: Spec = TTL
+    .variant("expiretime", |context, arguments| {
         remaining(context, arguments[1], |deadline, now| {
             to_seconds(unix_ms(deadline, now))
         })
-    }),
-    ..TTL
-};
+    })
+    .about("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
+    .summary("Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key");
 
-const PEXPIRETIME: Spec = Spec {
-    name: "pexpiretime",
-    about: Docs::new("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ]),
-    summary: "Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key",
-    handler: Handler::Keys(|context, arguments| remaining(context, arguments[1], unix_ms)),
-    ..TTL
-};
+const PEXPIRETIME: Spec = TTL
+    .variant("pexpiretime", |context, arguments| {
+        remaining(context, arguments[1], unix_ms)
+    })
+    .about("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
+    .summary("Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key");
 
 fn remaining(
     context: &mut CommandContext<'_>,
@@ -240,16 +214,11 @@ fn unix_ms(deadline: Deadline, now: Moment) -> u64 {
 
 const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
-const PERSIST: Spec = Spec {
-    name: "persist",
-    about: Docs::new("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE]),
-    arity: 2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Takes a key's TTL away",
-    syntax: "key",
-    handler: Handler::Keys(persist),
-};
+const PERSIST: Spec = Spec::on_key("persist", 2, persist)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
+    .summary("Takes a key's TTL away")
+    .syntax("key");
 
 fn persist(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

@@ -1,8 +1,8 @@
 //! Numbers with a fraction: INCRBYFLOAT and HINCRBYFLOAT.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::hashes::set_or_create;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::extended::{ExtendedNumber, ParsedNumber};
@@ -13,16 +13,11 @@ use crate::reply::Reply;
 pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
 
 /// A sum may have some thousand digits, however short its summands are: hence the flag.
-const INCRBYFLOAT: Spec = Spec {
-    name: "incrbyfloat",
-    about: Docs::new("2.6.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Adds to a key's number, which may have a fraction and begins at 0; keeps the TTL",
-    syntax: "key increment:double",
-    handler: Handler::Keys(incrbyfloat),
-};
+const INCRBYFLOAT: Spec = Spec::on_key("incrbyfloat", 3, incrbyfloat)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
+    .about("2.6.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Adds to a key's number, which may have a fraction and begins at 0; keeps the TTL")
+    .syntax("key increment:double");
 
 fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -41,15 +36,12 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
     Ok(Reply::bulk(sum))
 }
 
-const HINCRBYFLOAT: Spec = Spec {
-    name: "hincrbyfloat",
-    about: Docs::new("2.6.0", Categories::HASH, &[KeyAccess::CHANGE]),
-    arity: 4,
-    summary: "Adds to the number in a hash's field, which may have a fraction and begins at 0",
-    syntax: "key field increment:double",
-    handler: Handler::Keys(hincrbyfloat),
-    ..INCRBYFLOAT
-};
+const HINCRBYFLOAT: Spec = INCRBYFLOAT
+    .variant("hincrbyfloat", hincrbyfloat)
+    .arity(4)
+    .about("2.6.0", Categories::HASH, &[KeyAccess::CHANGE])
+    .summary("Adds to the number in a hash's field, which may have a fraction and begins at 0")
+    .syntax("key field increment:double");
 
 fn hincrbyfloat(
     context: &mut CommandContext<'_>,

@@ -1,9 +1,9 @@
 //! Some fields of a hash: HSCAN and HRANDFIELD.
 
 use crate::caller::Protocol;
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::command::walks::{any_offset, count_of, sample, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -13,16 +13,13 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&HSCAN, &HRANDFIELD];
 
-const HSCAN: Spec = Spec {
-    name: "hscan",
-    about: Docs::new("2.8.0", Categories::HASH, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns some fields of a hash and the cursor with which to go on, 0 at the end",
-    syntax: "key cursor [MATCH pattern] [COUNT count]",
-    handler: Handler::Keys(|context, arguments| scan::<Fields>(context, arguments, add_pair)),
-};
+const HSCAN: Spec = Spec::on_key("hscan", -3, |context, arguments| {
+    scan::<Fields>(context, arguments, add_pair)
+})
+.flags(Flags::READ_KEYS)
+.about("2.8.0", Categories::HASH, &[KeyAccess::READ])
+.summary("Returns some fields of a hash and the cursor with which to go on, 0 at the end")
+.syntax("key cursor [MATCH pattern] [COUNT count]");
 
 fn add_pair(
     fields: &Fields,
@@ -39,16 +36,13 @@ fn add_pair(
     Ok(())
 }
 
-const HRANDFIELD: Spec = Spec {
-    name: "hrandfield",
-    about: Docs::new("6.2.0", Categories::HASH, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns any field of a hash, or several: different ones, or any with a negative count",
-    syntax: "key [options: count [WITHVALUES]]",
-    handler: Handler::Keys(hrandfield),
-};
+const HRANDFIELD: Spec = Spec::on_key("hrandfield", -2, hrandfield)
+    .flags(Flags::READ_KEYS)
+    .about("6.2.0", Categories::HASH, &[KeyAccess::READ])
+    .summary(
+        "Returns any field of a hash, or several: different ones, or any with a negative count",
+    )
+    .syntax("key [options: count [WITHVALUES]]");
 
 fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, with_values) = match arguments[2..] {

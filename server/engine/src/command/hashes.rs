@@ -1,8 +1,8 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::integer;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -18,19 +18,16 @@ pub(super) const FAMILY: Family = &[
     &HVALS, &HGETALL,
 ];
 
-const HSET: Spec = Spec {
-    name: "hset",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
-    arity: -4,
-    flags: Flags::GROW_KEYS
-        .with(Flags::FAST)
-        .with(Flags::PAIRS)
-        .with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets fields of a hash; returns how many are new",
-    syntax: "key field value [field value ...]",
-    handler: Handler::Keys(hset),
-};
+const HSET: Spec = Spec::on_key("hset", -4, hset)
+    .flags(
+        Flags::GROW_KEYS
+            .with(Flags::FAST)
+            .with(Flags::PAIRS)
+            .with(Flags::SIMPLE),
+    )
+    .about("2.0.0", Categories::HASH, &[KeyAccess::UPDATE])
+    .summary("Sets fields of a hash; returns how many are new")
+    .syntax("key field value [field value ...]");
 
 fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pairs) = (arguments[1], &arguments[2..]);
@@ -70,13 +67,10 @@ pub(super) fn set_or_create(
     context.put_collection(found, key, fields, Deadline::NEVER)
 }
 
-const HMSET: Spec = Spec {
-    name: "hmset",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::UPDATE]),
-    summary: "Sets fields of a hash; HSET with another reply",
-    handler: Handler::Keys(hmset),
-    ..HSET
-};
+const HMSET: Spec = HSET
+    .variant("hmset", hmset)
+    .about("2.0.0", Categories::HASH, &[KeyAccess::UPDATE])
+    .summary("Sets fields of a hash; HSET with another reply");
 
 fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pairs) = (arguments[1], &arguments[2..]);
@@ -90,16 +84,11 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Ok)
 }
 
-const HSETNX: Spec = Spec {
-    name: "hsetnx",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::ADD]),
-    arity: 4,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets a field of a hash if the hash does not have it",
-    syntax: "key field value",
-    handler: Handler::Keys(hsetnx),
-};
+const HSETNX: Spec = Spec::on_key("hsetnx", 4, hsetnx)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::ADD])
+    .summary("Sets a field of a hash if the hash does not have it")
+    .syntax("key field value");
 
 fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pair) = (arguments[1], &arguments[2..]);
@@ -114,16 +103,11 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::Integer(1))
 }
 
-const HGET: Spec = Spec {
-    name: "hget",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
-    arity: 3,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns a field of a hash",
-    syntax: "key field",
-    handler: Handler::Keys(hget),
-};
+const HGET: Spec = Spec::on_key("hget", 3, hget)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
+    .summary("Returns a field of a hash")
+    .syntax("key field");
 
 fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -137,16 +121,13 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::value(value))
 }
 
-const HMGET: Spec = Spec {
-    name: "hmget",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    summary: "Returns several fields of a hash",
-    syntax: "key field [field ...]",
-    handler: Handler::Keys(hmget),
-    ..HGET
-};
+const HMGET: Spec = HGET
+    .variant("hmget", hmget)
+    .arity(-3)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
+    .summary("Returns several fields of a hash")
+    .syntax("key field [field ...]");
 
 fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -166,13 +147,10 @@ fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Array(replies))
 }
 
-const HEXISTS: Spec = Spec {
-    name: "hexists",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
-    summary: "Tells whether a hash has a field",
-    handler: Handler::Keys(hexists),
-    ..HGET
-};
+const HEXISTS: Spec = HGET
+    .variant("hexists", hexists)
+    .about("2.0.0", Categories::HASH, &[KeyAccess::LOOK])
+    .summary("Tells whether a hash has a field");
 
 fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -182,13 +160,10 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     ))
 }
 
-const HSTRLEN: Spec = Spec {
-    name: "hstrlen",
-    about: Docs::new("3.2.0", Categories::HASH, &[KeyAccess::LOOK]),
-    summary: "Returns the length of what a hash's field holds",
-    handler: Handler::Keys(hstrlen),
-    ..HGET
-};
+const HSTRLEN: Spec = HGET
+    .variant("hstrlen", hstrlen)
+    .about("3.2.0", Categories::HASH, &[KeyAccess::LOOK])
+    .summary("Returns the length of what a hash's field holds");
 
 fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -198,16 +173,11 @@ fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
-const HINCRBY: Spec = Spec {
-    name: "hincrby",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::CHANGE]),
-    arity: 4,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Adds to the number in a hash's field, which begins at 0",
-    syntax: "key field increment",
-    handler: Handler::Keys(hincrby),
-};
+const HINCRBY: Spec = Spec::on_key("hincrby", 4, hincrby)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::CHANGE])
+    .summary("Adds to the number in a hash's field, which begins at 0")
+    .syntax("key field increment");
 
 fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, field) = (arguments[1], arguments[2]);
@@ -231,16 +201,11 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::Integer(sum))
 }
 
-const HDEL: Spec = Spec {
-    name: "hdel",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Removes fields of a hash, and the key with its last field",
-    syntax: "key field [field ...]",
-    handler: Handler::Keys(hdel),
-};
+const HDEL: Spec = Spec::on_key("hdel", -3, hdel)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT])
+    .summary("Removes fields of a hash, and the key with its last field")
+    .syntax("key field [field ...]");
 
 fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -257,16 +222,11 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(removed))
 }
 
-const HLEN: Spec = Spec {
-    name: "hlen",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::LOOK]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns the number of fields of a hash",
-    syntax: "key",
-    handler: Handler::Keys(hlen),
-};
+const HLEN: Spec = Spec::on_key("hlen", 2, hlen)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.0.0", Categories::HASH, &[KeyAccess::LOOK])
+    .summary("Returns the number of fields of a hash")
+    .syntax("key");
 
 fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -275,16 +235,11 @@ fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     ))
 }
 
-const HKEYS: Spec = Spec {
-    name: "hkeys",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns the names of the fields of a hash",
-    syntax: "key",
-    handler: Handler::Keys(hkeys),
-};
+const HKEYS: Spec = Spec::on_key("hkeys", 2, hkeys)
+    .flags(Flags::READ_KEYS)
+    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
+    .summary("Returns the names of the fields of a hash")
+    .syntax("key");
 
 fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -299,13 +254,10 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Array(names))
 }
 
-const HVALS: Spec = Spec {
-    name: "hvals",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
-    summary: "Returns what the fields of a hash hold",
-    handler: Handler::Keys(hvals),
-    ..HKEYS
-};
+const HVALS: Spec = HKEYS
+    .variant("hvals", hvals)
+    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
+    .summary("Returns what the fields of a hash hold");
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -320,13 +272,10 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Array(values))
 }
 
-const HGETALL: Spec = Spec {
-    name: "hgetall",
-    about: Docs::new("2.0.0", Categories::HASH, &[KeyAccess::READ]),
-    summary: "Returns the fields of a hash with their values",
-    handler: Handler::Keys(hgetall),
-    ..HKEYS
-};
+const HGETALL: Spec = HKEYS
+    .variant("hgetall", hgetall)
+    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
+    .summary("Returns the fields of a hash with their values");
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);

@@ -1,50 +1,38 @@
 //! Keys of any type: DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::scan::is_visible;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TOUCH, &TYPE, &RANDOMKEY];
 
-const DEL: Spec = Spec {
-    name: "del",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE),
-    keys: KeyPositions::ALL,
-    summary: "Deletes keys",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(del),
-};
+const DEL: Spec = Spec::on_keys("del", -2, del)
+    .keys(KeyPositions::ALL)
+    .flags(Flags::WRITE_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE])
+    .summary("Deletes keys")
+    .syntax("key [key ...]");
 
-const UNLINK: Spec = Spec {
-    name: "unlink",
-    about: Docs::new("4.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ALL,
-    summary: "Deletes keys; the same as DEL",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(del),
-};
+const UNLINK: Spec = Spec::on_keys("unlink", -2, del)
+    .keys(KeyPositions::ALL)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("4.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE])
+    .summary("Deletes keys; the same as DEL")
+    .syntax("key [key ...]");
 
 fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     Ok(Reply::count(context.delete_all(&arguments[1..])?))
 }
 
-const EXISTS: Spec = Spec {
-    name: "exists",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
-    arity: -2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ALL,
-    summary: "Counts which of the keys exist; a key named twice counts twice",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(exists),
-};
+const EXISTS: Spec = Spec::on_keys("exists", -2, exists)
+    .keys(KeyPositions::ALL)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK])
+    .summary("Counts which of the keys exist; a key named twice counts twice")
+    .syntax("key [key ...]");
 
 fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
@@ -54,13 +42,10 @@ fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::count(found))
 }
 
-const TOUCH: Spec = Spec {
-    name: "touch",
-    about: Docs::new("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK]),
-    summary: "Counts which of the keys exist, which counts as reading them",
-    handler: Handler::Keys(touch),
-    ..EXISTS
-};
+const TOUCH: Spec = EXISTS
+    .variant("touch", touch)
+    .about("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK])
+    .summary("Counts which of the keys exist, which counts as reading them");
 
 fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
@@ -70,16 +55,11 @@ fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::count(found))
 }
 
-const TYPE: Spec = Spec {
-    name: "type",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Returns the name of the type of a key's value, or none",
-    syntax: "key",
-    handler: Handler::Keys(type_name),
-};
+const TYPE: Spec = Spec::on_key("type", 2, type_name)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK])
+    .summary("Returns the name of the type of a key's value, or none")
+    .syntax("key");
 
 fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup_unread(arguments[1]);
@@ -90,16 +70,10 @@ fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
     ))
 }
 
-const RANDOMKEY: Spec = Spec {
-    name: "randomkey",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[]),
-    arity: 1,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::NONE,
-    summary: "Returns any key of the database",
-    syntax: "",
-    handler: Handler::Keys(randomkey),
-};
+const RANDOMKEY: Spec = Spec::on_keys("randomkey", 1, randomkey)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::KEYSPACE, &[])
+    .summary("Returns any key of the database");
 
 /// Looks at random slots until one holds a key that lives: half of them do or more, and any of those is as likely as
 /// any other. Where nearly all keys have expired and are about to be reclaimed it looks at all, as KEYS does.

@@ -1,9 +1,9 @@
 //! Elements go from list to list, or come from the first list that has one.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{is_option, positive_number};
 use crate::command::lists::{end_named, pop_elements, pop_event, push_event, push_or_create};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -15,31 +15,26 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
 
-const LMOVE: Spec = Spec {
-    name: "lmove",
-    about: Docs::new("6.2.0", Categories::LIST, KeyAccess::MOVE),
-    arity: 5,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Moves an element from an end of a list to an end of another, and returns it",
-    syntax: "source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT>",
-    handler: Handler::Keys(lmove),
-};
+const LMOVE: Spec = Spec::on_keys("lmove", 5, lmove)
+    .keys(KeyPositions::TWO)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("6.2.0", Categories::LIST, KeyAccess::MOVE)
+    .summary("Moves an element from an end of a list to an end of another, and returns it")
+    .syntax("source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT>");
 
 fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
     move_element(context, arguments[1], arguments[2], from, to)
 }
 
-const RPOPLPUSH: Spec = Spec {
-    name: "rpoplpush",
-    about: Docs::new("1.2.0", Categories::LIST, KeyAccess::MOVE),
-    arity: 3,
-    summary: "Moves an element from the right end of a list to the left end of another, and returns it",
-    syntax: "source destination",
-    handler: Handler::Keys(rpoplpush),
-    ..LMOVE
-};
+const RPOPLPUSH: Spec = LMOVE
+    .variant("rpoplpush", rpoplpush)
+    .arity(3)
+    .about("1.2.0", Categories::LIST, KeyAccess::MOVE)
+    .summary(
+        "Moves an element from the right end of a list to the left end of another, and returns it",
+    )
+    .syntax("source destination");
 
 fn rpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     move_element(context, arguments[1], arguments[2], End::Right, End::Left)
@@ -125,16 +120,12 @@ fn rotate(
     Ok(())
 }
 
-const LMPOP: Spec = Spec {
-    name: "lmpop",
-    about: Docs::new("7.0.0", Categories::LIST, &[KeyAccess::TAKE]).counted_at(1),
-    arity: -4,
-    flags: Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS),
-    keys: KeyPositions::NONE,
-    summary: "Takes elements from an end of the first list that has any",
-    syntax: "numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]",
-    handler: Handler::Keys(lmpop),
-};
+const LMPOP: Spec = Spec::on_keys("lmpop", -4, lmpop)
+    .flags(Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS))
+    .about("7.0.0", Categories::LIST, &[KeyAccess::TAKE])
+    .counted_at(1)
+    .summary("Takes elements from an end of the first list that has any")
+    .syntax("numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]");
 
 fn lmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = SeveralPops::parse(&arguments[1..])?;

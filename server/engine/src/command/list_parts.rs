@@ -1,9 +1,9 @@
 //! Elements in the middle of lists: looked for, inserted, removed, trimmed.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option, saturated_count};
 use crate::command::lists::range_of;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -14,16 +14,11 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&LINSERT, &LREM, &LTRIM, &LPOS];
 
-const LINSERT: Spec = Spec {
-    name: "linsert",
-    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
-    arity: 5,
-    flags: Flags::GROW_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Adds an element before or after another one; returns the length, -1 without that one",
-    syntax: "key <where: BEFORE|AFTER> pivot element",
-    handler: Handler::Keys(linsert),
-};
+const LINSERT: Spec = Spec::on_key("linsert", 5, linsert)
+    .flags(Flags::GROW_KEYS)
+    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
+    .summary("Adds an element before or after another one; returns the length, -1 without that one")
+    .syntax("key <where: BEFORE|AFTER> pivot element");
 
 fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, side, pivot, element) = (arguments[1], arguments[2], arguments[3], arguments[4]);
@@ -47,18 +42,15 @@ fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::count(length.saturating_add(1)))
 }
 
-const LREM: Spec = Spec {
-    name: "lrem",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
-    arity: 4,
-    flags: Flags::WRITE_KEYS
-        .with(Flags::WHOLE_VALUE)
-        .with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Removes elements that are equal to one, all or some from an end; returns how many",
-    syntax: "key count element",
-    handler: Handler::Keys(lrem),
-};
+const LREM: Spec = Spec::on_key("lrem", 4, lrem)
+    .flags(
+        Flags::WRITE_KEYS
+            .with(Flags::WHOLE_VALUE)
+            .with(Flags::SIMPLE),
+    )
+    .about("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT])
+    .summary("Removes elements that are equal to one, all or some from an end; returns how many")
+    .syntax("key count element");
 
 fn lrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, element) = (arguments[1], arguments[3]);
@@ -122,16 +114,11 @@ fn remove(
     context.put_collection(found, key, left, deadline)
 }
 
-const LTRIM: Spec = Spec {
-    name: "ltrim",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT]),
-    arity: 4,
-    flags: Flags::WRITE_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Keeps the elements from one index to another",
-    syntax: "key start stop",
-    handler: Handler::Keys(ltrim),
-};
+const LTRIM: Spec = Spec::on_key("ltrim", 4, ltrim)
+    .flags(Flags::WRITE_KEYS)
+    .about("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT])
+    .summary("Keeps the elements from one index to another")
+    .syntax("key start stop");
 
 fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -163,16 +150,11 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Ok)
 }
 
-const LPOS: Spec = Spec {
-    name: "lpos",
-    about: Docs::new("6.0.6", Categories::LIST, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns the indexes of elements that are equal to one",
-    syntax: "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-    handler: Handler::Keys(lpos),
-};
+const LPOS: Spec = Spec::on_key("lpos", -3, lpos)
+    .flags(Flags::READ_KEYS)
+    .about("6.0.6", Categories::LIST, &[KeyAccess::READ])
+    .summary("Returns the indexes of elements that are equal to one")
+    .syntax("key element [RANK rank] [COUNT num-matches] [MAXLEN len]");
 
 fn lpos(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let element = arguments[2];

@@ -1,8 +1,8 @@
 //! Lists: elements in their order under one key. Queues and waiters of fair locks stand in them.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option, positive, saturated_count};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -16,23 +16,19 @@ pub(super) const FAMILY: Family = &[
     &LPUSH, &RPUSH, &LPUSHX, &RPUSHX, &LPOP, &RPOP, &LLEN, &LINDEX, &LRANGE, &LSET,
 ];
 
-const LPUSH: Spec = Spec {
-    name: "lpush",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::ADD]),
-    arity: -3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Adds elements at the left end of a list; returns its length",
-    syntax: "key element [element ...]",
-    handler: Handler::Keys(|context, arguments| push(context, arguments, End::Left)),
-};
+const LPUSH: Spec = Spec::on_key("lpush", -3, |context, arguments| {
+    push(context, arguments, End::Left)
+})
+.flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about("1.0.0", Categories::LIST, &[KeyAccess::ADD])
+.summary("Adds elements at the left end of a list; returns its length")
+.syntax("key element [element ...]");
 
-const RPUSH: Spec = Spec {
-    name: "rpush",
-    summary: "Adds elements at the right end of a list; returns its length",
-    handler: Handler::Keys(|context, arguments| push(context, arguments, End::Right)),
-    ..LPUSH
-};
+const RPUSH: Spec = LPUSH
+    .variant("rpush", |context, arguments| {
+        push(context, arguments, End::Right)
+    })
+    .summary("Adds elements at the right end of a list; returns its length");
 
 fn push(
     context: &mut CommandContext<'_>,
@@ -85,21 +81,19 @@ pub(super) fn push_or_create(
     context.put_collection(found, key, list, Deadline::NEVER)
 }
 
-const LPUSHX: Spec = Spec {
-    name: "lpushx",
-    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
-    summary: "Adds elements at the left end of a list that exists; returns its length",
-    handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Left)),
-    ..LPUSH
-};
+const LPUSHX: Spec = LPUSH
+    .variant("lpushx", |context, arguments| {
+        push_if_exists(context, arguments, End::Left)
+    })
+    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
+    .summary("Adds elements at the left end of a list that exists; returns its length");
 
-const RPUSHX: Spec = Spec {
-    name: "rpushx",
-    about: Docs::new("2.2.0", Categories::LIST, &[KeyAccess::ADD]),
-    summary: "Adds elements at the right end of a list that exists; returns its length",
-    handler: Handler::Keys(|context, arguments| push_if_exists(context, arguments, End::Right)),
-    ..LPUSH
-};
+const RPUSHX: Spec = LPUSH
+    .variant("rpushx", |context, arguments| {
+        push_if_exists(context, arguments, End::Right)
+    })
+    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
+    .summary("Adds elements at the right end of a list that exists; returns its length");
 
 fn push_if_exists(
     context: &mut CommandContext<'_>,
@@ -114,23 +108,19 @@ fn push_if_exists(
     push(context, arguments, end)
 }
 
-const LPOP: Spec = Spec {
-    name: "lpop",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::TAKE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Takes elements from the left end of a list, and the key with the last one",
-    syntax: "key [count]",
-    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Left)),
-};
+const LPOP: Spec = Spec::on_key("lpop", -2, |context, arguments| {
+    pop(context, arguments, End::Left)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST))
+.about("1.0.0", Categories::LIST, &[KeyAccess::TAKE])
+.summary("Takes elements from the left end of a list, and the key with the last one")
+.syntax("key [count]");
 
-const RPOP: Spec = Spec {
-    name: "rpop",
-    summary: "Takes elements from the right end of a list, and the key with the last one",
-    handler: Handler::Keys(|context, arguments| pop(context, arguments, End::Right)),
-    ..LPOP
-};
+const RPOP: Spec = LPOP
+    .variant("rpop", |context, arguments| {
+        pop(context, arguments, End::Right)
+    })
+    .summary("Takes elements from the right end of a list, and the key with the last one");
 
 fn pop(
     context: &mut CommandContext<'_>,
@@ -197,16 +187,11 @@ pub(super) fn pop_elements(
     Ok(popped)
 }
 
-const LLEN: Spec = Spec {
-    name: "llen",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::LOOK]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns the length of a list",
-    syntax: "key",
-    handler: Handler::Keys(llen),
-};
+const LLEN: Spec = Spec::on_key("llen", 2, llen)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::LIST, &[KeyAccess::LOOK])
+    .summary("Returns the length of a list")
+    .syntax("key");
 
 fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -214,16 +199,11 @@ fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(list.map_or(0, List::len)))
 }
 
-const LINDEX: Spec = Spec {
-    name: "lindex",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
-    arity: 3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns the element of an index, from the right where it is negative",
-    syntax: "key index",
-    handler: Handler::Keys(lindex),
-};
+const LINDEX: Spec = Spec::on_key("lindex", 3, lindex)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::LIST, &[KeyAccess::READ])
+    .summary("Returns the element of an index, from the right where it is negative")
+    .syntax("key index");
 
 fn lindex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -250,16 +230,11 @@ fn index_of(number: i64, length: usize) -> Option<usize> {
     (index < length).then_some(index)
 }
 
-const LRANGE: Spec = Spec {
-    name: "lrange",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::READ]),
-    arity: 4,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns the elements from one index to another",
-    syntax: "key start stop",
-    handler: Handler::Keys(lrange),
-};
+const LRANGE: Spec = Spec::on_key("lrange", 4, lrange)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::LIST, &[KeyAccess::READ])
+    .summary("Returns the elements from one index to another")
+    .syntax("key start stop");
 
 fn lrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (start, stop) = (integer(arguments[2])?, integer(arguments[3])?);
@@ -289,16 +264,11 @@ pub(super) fn range_of(start: i64, stop: i64, length: usize) -> std::ops::Range<
     from_left(start).min(end)..end
 }
 
-const LSET: Spec = Spec {
-    name: "lset",
-    about: Docs::new("1.0.0", Categories::LIST, &[KeyAccess::UPDATE]),
-    arity: 4,
-    flags: Flags::GROW_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Writes another element at an index",
-    syntax: "key index element",
-    handler: Handler::Keys(lset),
-};
+const LSET: Spec = Spec::on_key("lset", 4, lset)
+    .flags(Flags::GROW_KEYS)
+    .about("1.0.0", Categories::LIST, &[KeyAccess::UPDATE])
+    .summary("Writes another element at an index")
+    .syntax("key index element");
 
 fn lset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, element) = (arguments[1], arguments[3]);

@@ -4,11 +4,11 @@
 //! shared, or a hash, as Redisson's scripts do. What is said of a holder is in `holders` and not in the log, so no script may decide by it.
 
 use crate::channels::Subscription;
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::locks::SINCE;
 use crate::command::scan::{ScanFilter, cursor, page_of_slots};
 use crate::command::shared_locks;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -30,16 +30,11 @@ use crate::time::{Deadline, NodeTime, saturated};
 
 pub(super) const FAMILY: Family = &[&INFO, &LIST, &FORCE_RELEASE];
 
-const INFO: Spec = Spec {
-    name: "lock.info",
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::NO_SCRIPT),
-    keys: KeyPositions::ONE,
-    summary: "Tells who holds a lock, since when and for how long",
-    syntax: "key",
-    handler: Handler::Keys(info),
-};
+const INFO: Spec = Spec::on_key("lock.info", 2, info)
+    .flags(Flags::READ_KEYS.with(Flags::NO_SCRIPT))
+    .about(SINCE, Categories::STRING, &[KeyAccess::READ])
+    .summary("Tells who holds a lock, since when and for how long")
+    .syntax("key");
 
 /// Nothing where nobody holds it.
 fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -80,17 +75,14 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Map(facts.pairs))
 }
 
-const LIST: Spec = Spec {
-    name: "lock.list",
-    // It shows tokens, with which locks can be released, and addresses.
-    about: Docs::new(SINCE, Categories::KEYSPACE.with(Categories::DANGEROUS), &[]),
-    arity: -1,
-    flags: INFO.flags,
-    keys: KeyPositions::NONE,
-    summary: "Returns some of the locks that are held, and the cursor with which to go on, 0 at the end",
-    syntax: "[pattern [cursor]]",
-    handler: Handler::Keys(list),
-};
+// It shows tokens, with which locks can be released, and addresses.
+const LIST: Spec = Spec::on_keys("lock.list", -1, list)
+    .flags(INFO.flags)
+    .about(SINCE, Categories::KEYSPACE.with(Categories::DANGEROUS), &[])
+    .summary(
+        "Returns some of the locks that are held, and the cursor with which to go on, 0 at the end",
+    )
+    .syntax("[pattern [cursor]]");
 
 fn list(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (pattern, start) = match arguments[1..] {
@@ -133,20 +125,20 @@ fn row(
     Ok(Reply::Map(facts.pairs))
 }
 
-const FORCE_RELEASE: Spec = Spec {
-    name: "lock.force-release",
-    about: Docs::new(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE]),
-    arity: 3,
-    // The holder goes on working, and does not know.
-    flags: Flags::WRITE_KEYS
-        .with(Flags::ADMIN)
-        .with(Flags::NO_SCRIPT)
-        .with(Flags::NO_MULTI),
-    keys: KeyPositions::ONE,
-    summary: "Ends a lock that somebody else holds, if its token is this one, and wakes those who wait for it",
-    syntax: "key token",
-    handler: Handler::Keys(force_release),
-};
+// The holder goes on working, and does not know.
+const FORCE_RELEASE: Spec = Spec::on_key("lock.force-release", 3, force_release)
+    .flags(
+        Flags::WRITE_KEYS
+            .with(Flags::ADMIN)
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::NO_MULTI),
+    )
+    .about(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE])
+    .summary(
+        "Ends a lock that somebody else holds, if its token is this one, and wakes \
+             those who wait for it",
+    )
+    .syntax("key token");
 
 /// The token is the one that was looked at: whoever has got the lock since keeps it.
 fn force_release(

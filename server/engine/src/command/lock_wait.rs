@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::caller::Protocol;
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::locks::{SINCE, admit_token};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::lock_queues::{QueueRefusal, Request, TURN_LASTS, TURN_MAX, TURN_MIN, Woken};
@@ -15,21 +15,18 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
 
-const WAIT: Spec = Spec {
-    name: "lock.wait",
-    // Whoever may not take the lock has nothing to wait for, and would hold up those behind it.
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
-    arity: -3,
-    flags: Flags::READ_KEYS
-        .with(Flags::FAST)
-        .with(Flags::NO_SCRIPT)
-        .with(Flags::NO_MULTI)
-        .with(Flags::SENDS_LATER),
-    keys: KeyPositions::ONE,
-    summary: "Stands in line for a lock, and is sent a message when it is free",
-    syntax: "key token [SHARED] [TURN milliseconds]",
-    handler: Handler::Keys(wait),
-};
+// Whoever may not take the lock has nothing to wait for, and would hold up those behind it: it inserts.
+const WAIT: Spec = Spec::on_key("lock.wait", -3, wait)
+    .flags(
+        Flags::READ_KEYS
+            .with(Flags::FAST)
+            .with(Flags::NO_SCRIPT)
+            .with(Flags::NO_MULTI)
+            .with(Flags::SENDS_LATER),
+    )
+    .about(SINCE, Categories::STRING, &[KeyAccess::INSERT])
+    .summary("Stands in line for a lock, and is sent a message when it is free")
+    .syntax("key token [SHARED] [TURN milliseconds]");
 
 /// How many wait, this client included, or 0 where it is its turn. It is a reply about the key: it waits until what has made
 /// the key what it is is on record.
@@ -85,15 +82,12 @@ fn options(arguments: &[&[u8]]) -> Result<(bool, Duration), ErrorReply> {
     }
 }
 
-const UNWAIT: Spec = Spec {
-    name: "lock.unwait",
-    arity: -2,
-    keys: KeyPositions::ALL,
-    summary: "Leaves the lines for locks; the next in each has its turn",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(unwait),
-    ..WAIT
-};
+const UNWAIT: Spec = WAIT
+    .variant("lock.unwait", unwait)
+    .arity(-2)
+    .keys(KeyPositions::ALL)
+    .summary("Leaves the lines for locks; the next in each has its turn")
+    .syntax("key [key ...]");
 
 /// In how many of them it stood. No message about them comes behind the reply.
 fn unwait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -4,11 +4,11 @@
 //! other, and GET, PTTL and a compare-and-delete work on them. Only the fence is new; the rules are in `fences`. A lock
 //! that is held shared is in `shared_locks`.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer, is_option};
 use crate::command::set_options::{SetExpiry, set_deadline};
 use crate::command::shared_locks;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::control::Ceiling;
 use crate::error::ErrorReply;
@@ -23,16 +23,11 @@ use crate::time::{Deadline, saturated};
 
 pub(super) const FAMILY: Family = &[&ACQUIRE, &EXTEND, &RELEASE, &FENCE, &CEILING, &ADOPT];
 
-const ACQUIRE: Spec = Spec {
-    name: "lock.acquire",
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::INSERT]),
-    arity: -4,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
-    keys: KeyPositions::ONE,
-    summary: "Takes a lock if nobody holds it, and tells its fence",
-    syntax: "key token milliseconds [SHARED] [OWNER text] [GUESS fence]",
-    handler: Handler::Keys(acquire),
-};
+const ACQUIRE: Spec = Spec::on_key("lock.acquire", -4, acquire)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS))
+    .about(SINCE, Categories::STRING, &[KeyAccess::INSERT])
+    .summary("Takes a lock if nobody holds it, and tells its fence")
+    .syntax("key token milliseconds [SHARED] [OWNER text] [GUESS fence]");
 
 /// Granted, the fence of the name, and whether the guess was taken; or refused, the fence, and the token that holds the lock.
 fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -121,16 +116,11 @@ impl<'a> AcquireOptions<'a> {
     }
 }
 
-const EXTEND: Spec = Spec {
-    name: "lock.extend",
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 4,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Lets a lock end later, if this token holds it",
-    syntax: "key token milliseconds",
-    handler: Handler::Keys(extend),
-};
+const EXTEND: Spec = Spec::on_key("lock.extend", 4, extend)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about(SINCE, Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Lets a lock end later, if this token holds it")
+    .syntax("key token milliseconds");
 
 /// An extension that comes late shortens nothing: one that was sent after it may have come before it.
 fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -155,15 +145,12 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::flag(true))
 }
 
-const RELEASE: Spec = Spec {
-    name: "lock.release",
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::REMOVE]),
-    arity: 3,
-    summary: "Frees a lock, if this token holds it",
-    syntax: "key token",
-    handler: Handler::Keys(release),
-    ..EXTEND
-};
+const RELEASE: Spec = EXTEND
+    .variant("lock.release", release)
+    .arity(3)
+    .about(SINCE, Categories::STRING, &[KeyAccess::REMOVE])
+    .summary("Frees a lock, if this token holds it")
+    .syntax("key token");
 
 fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let name = arguments[1];
@@ -183,17 +170,12 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::flag(true))
 }
 
-const FENCE: Spec = Spec {
-    name: "lock.fence",
-    about: Docs::new(SINCE, Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 4,
-    // Its ceilings take room of the log, which a full disk keeps for releases.
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS),
-    keys: KeyPositions::ONE,
-    summary: "Gives a lock its fence, if this token holds it and no larger one was taken",
-    syntax: "key token fence",
-    handler: Handler::Keys(fence),
-};
+// Its ceilings take room of the log, which a full disk keeps for releases.
+const FENCE: Spec = Spec::on_key("lock.fence", 4, fence)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS))
+    .about(SINCE, Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Gives a lock its fence, if this token holds it and no larger one was taken")
+    .syntax("key token fence");
 
 /// Taken or not, and the fence of the name; nothing where the token does not hold the lock.
 fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -219,35 +201,24 @@ fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     }
 }
 
-const CEILING: Spec = Spec {
-    name: "lock.ceiling",
-    about: Docs::new(SINCE, Categories::NONE, &[]),
-    arity: 1,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::NO_SCRIPT),
-    keys: KeyPositions::NONE,
-    summary: "Returns a number that no fence of this node is above, and whether that is certain",
-    syntax: "",
-    handler: Handler::Keys(|context, _| {
-        let ceiling = context.keyspace.fences.ceiling();
-        context.effects.tells_fence = true;
-        let is_certain = matches!(ceiling, Ceiling::Known(_));
-        Ok(Reply::Array(vec![
-            number_reply(ceiling.value()),
-            Reply::flag(is_certain),
-        ]))
-    }),
-};
+const CEILING: Spec = Spec::on_keys("lock.ceiling", 1, |context, _| {
+    let ceiling = context.keyspace.fences.ceiling();
+    context.effects.tells_fence = true;
+    let is_certain = matches!(ceiling, Ceiling::Known(_));
+    Ok(Reply::Array(vec![
+        number_reply(ceiling.value()),
+        Reply::flag(is_certain),
+    ]))
+})
+.flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::NO_SCRIPT))
+.about(SINCE, Categories::NONE, &[])
+.summary("Returns a number that no fence of this node is above, and whether that is certain");
 
-const ADOPT: Spec = Spec {
-    name: "lock.adopt",
-    about: Docs::new(SINCE, Categories::NONE, &[]),
-    arity: 2,
-    flags: Flags::WRITE_KEYS.with(Flags::ADMIN).with(NOT_AMONG_OTHERS),
-    keys: KeyPositions::NONE,
-    summary: "Takes over the largest ceiling of a majority of the other nodes",
-    syntax: "ceiling",
-    handler: Handler::Keys(adopt),
-};
+const ADOPT: Spec = Spec::on_keys("lock.adopt", 2, adopt)
+    .flags(Flags::WRITE_KEYS.with(Flags::ADMIN).with(NOT_AMONG_OTHERS))
+    .about(SINCE, Categories::NONE, &[])
+    .summary("Takes over the largest ceiling of a majority of the other nodes")
+    .syntax("ceiling");
 
 /// Returns the ceiling from here on.
 fn adopt(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -8,7 +8,7 @@ mod introspection;
 mod subscriptions;
 mod transactions;
 
-use crate::command::about::{Categories, Description, Docs, KeyAccess};
+use crate::command::about::{Categories, Description, KeyAccess};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 
 /// In the order of COMMAND.
@@ -22,16 +22,7 @@ pub(super) const FAMILIES: &[Family] = &[
 ];
 
 const fn row(name: &'static str, arity: i8, command: NodeCommand) -> Spec {
-    Spec {
-        name,
-        arity,
-        flags: Flags::ALWAYS.with(Flags::FAST),
-        keys: KeyPositions::NONE,
-        summary: "",
-        syntax: "",
-        about: Docs::new("", Categories::NONE, &[]),
-        handler: Handler::Node(command),
-    }
+    Spec::new(name, arity, Handler::Node(command)).flags(Flags::ALWAYS.with(Flags::FAST))
 }
 
 impl Spec {
@@ -44,25 +35,12 @@ impl Spec {
     ) -> Spec {
         self.about.since = since;
         self.about.categories = categories;
-        self.summary = summary;
-        self
+        self.summary(summary)
     }
 
     /// Since when Redis has it, and what it does, where it is in no category but those of its flags.
     const fn since(self, since: &'static str, summary: &'static str) -> Spec {
         self.documented(since, Categories::NONE, summary)
-    }
-
-    /// Which arguments follow its name.
-    const fn syntax(mut self, syntax: &'static str) -> Spec {
-        self.syntax = syntax;
-        self
-    }
-
-    /// These flags in place of the usual ones.
-    const fn flags(mut self, flags: Flags) -> Spec {
-        self.flags = flags;
-        self
     }
 
     /// These flags as well.

@@ -1,7 +1,7 @@
 //! What a key takes and how it is kept: OBJECT, MEMORY USAGE and DEBUG OBJECT, for people and tools that look around. What
 //! else there is of MEMORY is the node's.
 
-use crate::command::about::{Categories, Description, Docs, KeyAccess, help, part};
+use crate::command::about::{Categories, Description, KeyAccess, help, part};
 use crate::command::arguments::{integer, is_option};
 use crate::command::spec::{Family, Flags, Handler, KeyPositions, NodeCommand, Spec};
 use crate::context::CommandContext;
@@ -11,16 +11,12 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
 
-const OBJECT: Spec = Spec {
-    name: "object",
-    about: Docs::new("2.2.3", Categories::NONE, &[]).with_subcommands(OBJECT_PARTS),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::SECOND,
-    summary: "Tells how a key's value is kept",
-    syntax: "",
-    handler: Handler::Keys(object),
-};
+const OBJECT: Spec = Spec::on_keys("object", -2, object)
+    .keys(KeyPositions::SECOND)
+    .flags(Flags::READ_KEYS)
+    .about("2.2.3", Categories::NONE, &[])
+    .subcommands(OBJECT_PARTS)
+    .summary("Tells how a key's value is kept");
 
 fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let subcommand = arguments[1].to_ascii_lowercase();
@@ -63,16 +59,10 @@ fn idle_s(context: &CommandContext<'_>, slot: Slot) -> u64 {
 }
 
 /// DEBUG OBJECT, which the node executes by this row where it allows DEBUG.
-pub const DEBUG_OBJECT: &Spec = &Spec {
-    name: "debug",
-    about: Docs::new("1.0.0", Categories::NONE, &[]),
-    arity: 3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::SECOND,
-    summary: "",
-    syntax: "",
-    handler: Handler::Keys(debug_object),
-};
+pub const DEBUG_OBJECT: &Spec = &Spec::on_keys("debug", 3, debug_object)
+    .keys(KeyPositions::SECOND)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::NONE, &[]);
 
 /// The place and the length are those of this node: of its entry in the table, and of its value's bytes in the log.
 fn debug_object(
@@ -108,16 +98,16 @@ fn of_entry(
     }
 }
 
-const MEMORY: Spec = Spec {
-    name: "memory",
-    about: Docs::new("4.0.0", Categories::NONE, &[]).with_subcommands(MEMORY_PARTS),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::SECOND,
-    summary: "Tells what keys and clients take",
-    syntax: "",
-    handler: Handler::KeysAndNode(memory, NodeCommand::Memory, NODE_PARTS),
-};
+const MEMORY: Spec = Spec::new(
+    "memory",
+    -2,
+    Handler::KeysAndNode(memory, NodeCommand::Memory, NODE_PARTS),
+)
+.keys(KeyPositions::SECOND)
+.flags(Flags::READ_KEYS)
+.about("4.0.0", Categories::NONE, &[])
+.subcommands(MEMORY_PARTS)
+.summary("Tells what keys and clients take");
 
 /// The subcommands of MEMORY that are not about one key.
 const NODE_PARTS: &[&str] = &["doctor", "malloc-stats", "purge", "stats"];

@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::integer;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::notifications::Class;
@@ -14,39 +14,27 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APPEND];
 
-const STRLEN: Spec = Spec {
-    name: "strlen",
-    about: Docs::new("2.2.0", Categories::STRING, &[KeyAccess::LOOK]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns the length of a key's string",
-    syntax: "key",
-    handler: Handler::Keys(strlen),
-};
+const STRLEN: Spec = Spec::on_key("strlen", 2, strlen)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("2.2.0", Categories::STRING, &[KeyAccess::LOOK])
+    .summary("Returns the length of a key's string")
+    .syntax("key");
 
 fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     Ok(Reply::count(context.string(&found)?.map_or(0, <[u8]>::len)))
 }
 
-const GETRANGE: Spec = Spec {
-    name: "getrange",
-    about: Docs::new("2.4.0", Categories::STRING, &[KeyAccess::READ]),
-    arity: 4,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns a part of a key's string, from one offset to another, both included",
-    syntax: "key start end",
-    handler: Handler::Keys(getrange),
-};
+const GETRANGE: Spec = Spec::on_key("getrange", 4, getrange)
+    .flags(Flags::READ_KEYS)
+    .about("2.4.0", Categories::STRING, &[KeyAccess::READ])
+    .summary("Returns a part of a key's string, from one offset to another, both included")
+    .syntax("key start end");
 
-const SUBSTR: Spec = Spec {
-    name: "substr",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
-    summary: "Returns a part of a key's string; the same as GETRANGE",
-    ..GETRANGE
-};
+const SUBSTR: Spec = GETRANGE
+    .variant("substr", getrange)
+    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
+    .summary("Returns a part of a key's string; the same as GETRANGE");
 
 fn getrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
@@ -75,16 +63,13 @@ fn range_of(start: i64, end: i64, length: usize) -> Range<usize> {
     if start < end { start..end } else { 0..0 }
 }
 
-const SETRANGE: Spec = Spec {
-    name: "setrange",
-    about: Docs::new("2.2.0", Categories::STRING, &[KeyAccess::UPDATE]),
-    arity: 4,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Overwrites a part of a key's string, which is filled up with zero bytes; keeps the TTL",
-    syntax: "key offset value",
-    handler: Handler::Keys(setrange),
-};
+const SETRANGE: Spec = Spec::on_key("setrange", 4, setrange)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("2.2.0", Categories::STRING, &[KeyAccess::UPDATE])
+    .summary(
+        "Overwrites a part of a key's string, which is filled up with zero bytes; keeps the TTL",
+    )
+    .syntax("key offset value");
 
 fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, part) = (arguments[1], arguments[3]);
@@ -109,19 +94,16 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
     Ok(Reply::count(length))
 }
 
-const APPEND: Spec = Spec {
-    name: "append",
-    about: Docs::new("2.0.0", Categories::STRING, &[KeyAccess::ADD]),
-    arity: 3,
-    flags: Flags::GROW_KEYS
-        .with(Flags::FAST)
-        .with(Flags::WHOLE_VALUE)
-        .with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Adds bytes to the end of a key's string, which begins empty; keeps the TTL",
-    syntax: "key value",
-    handler: Handler::Keys(append),
-};
+const APPEND: Spec = Spec::on_key("append", 3, append)
+    .flags(
+        Flags::GROW_KEYS
+            .with(Flags::FAST)
+            .with(Flags::WHOLE_VALUE)
+            .with(Flags::SIMPLE),
+    )
+    .about("2.0.0", Categories::STRING, &[KeyAccess::ADD])
+    .summary("Adds bytes to the end of a key's string, which begins empty; keeps the TTL")
+    .syntax("key value");
 
 fn append(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, part) = (arguments[1], arguments[2]);

@@ -3,8 +3,7 @@
 //! They are refused in Redis's words for a command that does not exist, so that clients which try and fall back
 //! do so; the reason stands behind them. Scripts are told that they may not call those that have to do with the server.
 
-use crate::command::about::{Categories, Docs};
-use crate::command::spec::{Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Flags, Handler, Spec};
 
 /// All of them, those with one reason one after the other.
 pub(super) const REFUSED: &[Spec] = &[
@@ -54,22 +53,11 @@ pub(super) const REFUSED: &[Spec] = &[
 ];
 
 const fn refused(name: &'static str, why: &'static str) -> Spec {
-    Spec {
-        name,
-        arity: -1,
-        flags: Flags::NONE,
-        keys: KeyPositions::NONE,
-        summary: "",
-        syntax: "",
-        about: Docs::new("", Categories::NONE, &[]),
-        handler: Handler::Refused(why),
-    }
+    Spec::new(name, -1, Handler::Refused(why))
 }
 
 const fn unknown_to_scripts(name: &'static str, why: &'static str) -> Spec {
-    let mut spec = refused(name, why);
-    spec.flags = Flags::UNKNOWN_TO_SCRIPTS;
-    spec
+    refused(name, why).flags(Flags::UNKNOWN_TO_SCRIPTS)
 }
 
 const STREAMS: &str =

@@ -1,8 +1,8 @@
 //! Keys that go elsewhere with value and deadline: RENAME, RENAMENX, COPY, MOVE.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::notifications::Class;
@@ -10,37 +10,30 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&RENAME, &RENAMENX, &COPY, &MOVE];
 
-const RENAME: Spec = Spec {
-    name: "rename",
-    about: Docs::new(
-        "1.0.0",
-        Categories::KEYSPACE,
-        &[KeyAccess::TAKE, KeyAccess::OVERWRITE],
-    ),
-    arity: 3,
-    flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Gives a key another name, over a key that has it",
-    syntax: "key newkey",
-    handler: Handler::Keys(|context, arguments| {
-        rename(context, arguments[1], arguments[2], Collision::Replaced).map(|_| Reply::Ok)
-    }),
-};
+const RENAME: Spec = Spec::on_keys("rename", 3, |context, arguments| {
+    rename(context, arguments[1], arguments[2], Collision::Replaced).map(|_| Reply::Ok)
+})
+.keys(KeyPositions::TWO)
+.flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
+.about(
+    "1.0.0",
+    Categories::KEYSPACE,
+    &[KeyAccess::TAKE, KeyAccess::OVERWRITE],
+)
+.summary("Gives a key another name, over a key that has it")
+.syntax("key newkey");
 
-const RENAMENX: Spec = Spec {
-    name: "renamenx",
-    about: Docs::new(
+const RENAMENX: Spec = RENAME
+    .variant("renamenx", |context, arguments| {
+        rename(context, arguments[1], arguments[2], Collision::Kept).map(Reply::flag)
+    })
+    .flags(RENAME.flags.with(Flags::FAST))
+    .about(
         "1.0.0",
         Categories::KEYSPACE,
         &[KeyAccess::TAKE, KeyAccess::INSERT],
-    ),
-    flags: RENAME.flags.with(Flags::FAST),
-    summary: "Gives a key another name if no key has it",
-    handler: Handler::Keys(|context, arguments| {
-        rename(context, arguments[1], arguments[2], Collision::Kept).map(Reply::flag)
-    }),
-    ..RENAME
-};
+    )
+    .summary("Gives a key another name if no key has it");
 
 /// What happens to a key that has the new name already.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,16 +65,12 @@ fn rename(
     Ok(true)
 }
 
-const COPY: Spec = Spec {
-    name: "copy",
-    about: Docs::new("6.2.0", Categories::KEYSPACE, KeyAccess::COPY),
-    arity: -3,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Copies a key with its TTL, also into another database",
-    syntax: "source destination [DB destination-db] [REPLACE]",
-    handler: Handler::Keys(copy),
-};
+const COPY: Spec = Spec::on_keys("copy", -3, copy)
+    .keys(KeyPositions::TWO)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("6.2.0", Categories::KEYSPACE, KeyAccess::COPY)
+    .summary("Copies a key with its TTL, also into another database")
+    .syntax("source destination [DB destination-db] [REPLACE]");
 
 fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, other) = (arguments[1], arguments[2]);
@@ -115,16 +104,11 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Integer(1))
 }
 
-const MOVE: Spec = Spec {
-    name: "move",
-    about: Docs::new("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE]),
-    arity: 3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Moves a key with its TTL into another database, unless that has such a key",
-    syntax: "key db",
-    handler: Handler::Keys(move_key),
-};
+const MOVE: Spec = Spec::on_key("move", 3, move_key)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
+    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE])
+    .summary("Moves a key with its TTL into another database, unless that has such a key")
+    .syntax("key db");
 
 fn move_key(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, database) = (arguments[1], database_of(context, arguments[2])?);

@@ -5,9 +5,9 @@
 //! is always returned. Where the database shrinks meanwhile it may be returned more than once, as in Redis. A cursor is
 //! anybody's number: where there are fewer slots, the scan goes on with the last one.
 
-use crate::command::about::{Categories, Docs};
+use crate::command::about::Categories;
 use crate::command::arguments::{integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::glob::{GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG};
@@ -16,20 +16,15 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
-const KEYS: Spec = Spec {
-    name: "keys",
-    about: Docs::new(
+const KEYS: Spec = Spec::on_keys("keys", 2, keys)
+    .flags(Flags::READ_KEYS.with(Flags::DANGEROUS))
+    .about(
         "1.0.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[],
-    ),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::DANGEROUS),
-    keys: KeyPositions::NONE,
-    summary: "Returns all keys that match a pattern",
-    syntax: "pattern",
-    handler: Handler::Keys(keys),
-};
+    )
+    .summary("Returns all keys that match a pattern")
+    .syntax("pattern");
 
 fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut filter = ScanFilter::of_names(arguments[1])?;
@@ -44,16 +39,11 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Array(found))
 }
 
-const SCAN: Spec = Spec {
-    name: "scan",
-    about: Docs::new("2.8.0", Categories::KEYSPACE, &[]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::NONE,
-    summary: "Returns some keys and the cursor with which to go on, 0 at the end",
-    syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-    handler: Handler::Keys(scan),
-};
+const SCAN: Spec = Spec::on_keys("scan", -2, scan)
+    .flags(Flags::READ_KEYS)
+    .about("2.8.0", Categories::KEYSPACE, &[])
+    .summary("Returns some keys and the cursor with which to go on, 0 at the end")
+    .syntax("cursor [MATCH pattern] [COUNT count] [TYPE type]");
 
 fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[1])?;

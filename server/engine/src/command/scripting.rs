@@ -1,7 +1,7 @@
 //! The rows of EVAL and its variants, and of SCRIPT. What runs them is in `script`.
 
-use crate::command::about::{Categories, Description, Docs, KeyAccess, help, part};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, ScriptCommand, Spec};
+use crate::command::about::{Categories, Description, KeyAccess, help, part};
+use crate::command::spec::{Family, Flags, Handler, ScriptCommand, Spec};
 
 pub(super) const FAMILY: Family = &[&EVAL, &EVALSHA, &EVAL_RO, &EVALSHA_RO, &SCRIPT];
 
@@ -13,59 +13,51 @@ const RUNS: Flags = Flags::SCRIPT
     .with(Flags::NO_MANDATORY_KEYS)
     .with(Flags::MOVABLE_KEYS);
 
-const EVAL: Spec = Spec {
-    name: "eval",
-    about: Docs::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
-    arity: -3,
-    flags: RUNS.with(Flags::MAY_REPLICATE),
-    keys: KeyPositions::NONE,
-    summary: "Runs a Lua script",
-    syntax: "script numkeys [key [key ...]] [arg [arg ...]]",
-    handler: Handler::Script(ScriptCommand::Eval {
+const EVAL: Spec = runs(
+    "eval",
+    ScriptCommand::Eval {
         is_read_only: false,
-    }),
-};
+    },
+)
+.about("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE])
+.counted_at(2)
+.summary("Runs a Lua script")
+.syntax("script numkeys [key [key ...]] [arg [arg ...]]");
 
-const EVALSHA: Spec = Spec {
-    name: "evalsha",
-    about: Docs::new("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE]).counted_at(2),
-    summary: "Runs a Lua script that the node knows, named by its SHA-1",
-    syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    handler: Handler::Script(ScriptCommand::EvalSha {
+const EVALSHA: Spec = runs(
+    "evalsha",
+    ScriptCommand::EvalSha {
         is_read_only: false,
-    }),
-    ..EVAL
-};
+    },
+)
+.about("2.6.0", Categories::SCRIPTING, &[KeyAccess::CHANGE])
+.counted_at(2)
+.summary("Runs a Lua script that the node knows, named by its SHA-1")
+.syntax("sha1 numkeys [key [key ...]] [arg [arg ...]]");
 
-const EVAL_RO: Spec = Spec {
-    name: "eval_ro",
-    about: Docs::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
-    flags: RUNS.with(Flags::READ),
-    summary: "Runs a Lua script that may not write",
-    handler: Handler::Script(ScriptCommand::Eval { is_read_only: true }),
-    ..EVAL
-};
+const EVAL_RO: Spec = runs("eval_ro", ScriptCommand::Eval { is_read_only: true })
+    .flags(RUNS.with(Flags::READ))
+    .about("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ])
+    .counted_at(2)
+    .summary("Runs a Lua script that may not write")
+    .syntax("script numkeys [key [key ...]] [arg [arg ...]]");
 
-const EVALSHA_RO: Spec = Spec {
-    name: "evalsha_ro",
-    about: Docs::new("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ]).counted_at(2),
-    flags: RUNS.with(Flags::READ),
-    summary: "Runs a Lua script that the node knows and that may not write",
-    syntax: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-    handler: Handler::Script(ScriptCommand::EvalSha { is_read_only: true }),
-    ..EVAL
-};
+const EVALSHA_RO: Spec = runs("evalsha_ro", ScriptCommand::EvalSha { is_read_only: true })
+    .flags(RUNS.with(Flags::READ))
+    .about("7.0.0", Categories::SCRIPTING, &[KeyAccess::READ])
+    .counted_at(2)
+    .summary("Runs a Lua script that the node knows and that may not write")
+    .syntax("sha1 numkeys [key [key ...]] [arg [arg ...]]");
 
-const SCRIPT: Spec = Spec {
-    name: "script",
-    about: Docs::new("2.6.0", Categories::NONE, &[]).with_subcommands(PARTS),
-    arity: -2,
-    flags: Flags::NO_SCRIPT,
-    keys: KeyPositions::NONE,
-    summary: "Loads, finds and forgets Lua scripts",
-    syntax: "",
-    handler: Handler::Script(ScriptCommand::Manage),
-};
+const fn runs(name: &'static str, command: ScriptCommand) -> Spec {
+    Spec::new(name, -3, Handler::Script(command)).flags(RUNS.with(Flags::MAY_REPLICATE))
+}
+
+const SCRIPT: Spec = Spec::new("script", -2, Handler::Script(ScriptCommand::Manage))
+    .flags(Flags::NO_SCRIPT)
+    .about("2.6.0", Categories::NONE, &[])
+    .subcommands(PARTS)
+    .summary("Loads, finds and forgets Lua scripts");
 
 const PARTS: &[Description] = &[
     part("exists", -3, Flags::NO_SCRIPT)

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -30,67 +30,55 @@ pub(super) const FAMILY: Family = &[
 /// What becomes of the sets of several keys, `None` where there is no key. No member comes twice.
 type Operation = for<'s> fn(&[Option<&'s Members>]) -> Result<Vec<&'s Arc<[u8]>>, ErrorReply>;
 
-const SINTER: Spec = Spec {
-    name: "sinter",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ALL,
-    summary: "Returns the members that all of several sets have",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, intersection)),
-};
+const SINTER: Spec = Spec::on_keys("sinter", -2, |context, arguments| {
+    answer(context, arguments, intersection)
+})
+.keys(KeyPositions::ALL)
+.flags(Flags::READ_KEYS)
+.about("1.0.0", Categories::SET, &[KeyAccess::READ])
+.summary("Returns the members that all of several sets have")
+.syntax("key [key ...]");
 
-const SUNION: Spec = Spec {
-    name: "sunion",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
-    summary: "Returns the members that any of several sets has",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, union)),
-    ..SINTER
-};
+const SUNION: Spec = SINTER
+    .variant("sunion", |context, arguments| {
+        answer(context, arguments, union)
+    })
+    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
+    .summary("Returns the members that any of several sets has");
 
-const SDIFF: Spec = Spec {
-    name: "sdiff",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
-    summary: "Returns the members of the first set that no other one has",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, difference)),
-    ..SINTER
-};
+const SDIFF: Spec = SINTER
+    .variant("sdiff", |context, arguments| {
+        answer(context, arguments, difference)
+    })
+    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
+    .summary("Returns the members of the first set that no other one has");
 
-const SINTERSTORE: Spec = Spec {
-    name: "sinterstore",
-    about: Docs::new(
-        "1.0.0",
-        Categories::SET,
-        &[KeyAccess::UPDATE, KeyAccess::READ],
-    ),
-    arity: -3,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ALL,
-    summary: "Writes the members that all of several sets have to another key",
-    syntax: "destination key [key ...]",
-    handler: Handler::Keys(|context, arguments| {
-        store(context, arguments, intersection, "sinterstore")
-    }),
-};
+const SINTERSTORE: Spec = Spec::on_keys("sinterstore", -3, |context, arguments| {
+    store(context, arguments, intersection, "sinterstore")
+})
+.keys(KeyPositions::ALL)
+.flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+.about(
+    "1.0.0",
+    Categories::SET,
+    &[KeyAccess::UPDATE, KeyAccess::READ],
+)
+.summary("Writes the members that all of several sets have to another key")
+.syntax("destination key [key ...]");
 
-const SUNIONSTORE: Spec = Spec {
-    name: "sunionstore",
-    about: Docs::new("1.0.0", Categories::SET, KeyAccess::STORE),
-    summary: "Writes the members that any of several sets has to another key",
-    handler: Handler::Keys(|context, arguments| store(context, arguments, union, "sunionstore")),
-    ..SINTERSTORE
-};
+const SUNIONSTORE: Spec = SINTERSTORE
+    .variant("sunionstore", |context, arguments| {
+        store(context, arguments, union, "sunionstore")
+    })
+    .about("1.0.0", Categories::SET, KeyAccess::STORE)
+    .summary("Writes the members that any of several sets has to another key");
 
-const SDIFFSTORE: Spec = Spec {
-    name: "sdiffstore",
-    about: Docs::new("1.0.0", Categories::SET, KeyAccess::STORE),
-    summary: "Writes the members of the first set that no other one has to another key",
-    handler: Handler::Keys(|context, arguments| {
+const SDIFFSTORE: Spec = SINTERSTORE
+    .variant("sdiffstore", |context, arguments| {
         store(context, arguments, difference, "sdiffstore")
-    }),
-    ..SINTERSTORE
-};
+    })
+    .about("1.0.0", Categories::SET, KeyAccess::STORE)
+    .summary("Writes the members of the first set that no other one has to another key");
 
 fn answer(
     context: &mut CommandContext<'_>,
@@ -124,17 +112,13 @@ fn store(
     context.store_result(key, result, (Class::Set, event))
 }
 
-const SINTERCARD: Spec = Spec {
-    name: "sintercard",
-    about: Docs::new("7.0.0", Categories::SET, &[KeyAccess::READ]).counted_at(1),
-    arity: -3,
-    flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
-    // Their number comes first.
-    keys: KeyPositions::NONE,
-    summary: "Returns how many members all of several sets have, up to a limit",
-    syntax: "numkeys key [key ...] [LIMIT limit]",
-    handler: Handler::Keys(sintercard),
-};
+// The number of its keys comes first.
+const SINTERCARD: Spec = Spec::on_keys("sintercard", -3, sintercard)
+    .flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
+    .about("7.0.0", Categories::SET, &[KeyAccess::READ])
+    .counted_at(1)
+    .summary("Returns how many members all of several sets have, up to a limit")
+    .syntax("numkeys key [key ...] [LIMIT limit]");
 
 fn sintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, rest) = (arguments[1], &arguments[2..]);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::about::{Categories, KeyAccess};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::command::walks::{count_of, different, sample, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -16,16 +16,13 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&SSCAN, &SRANDMEMBER, &SPOP];
 
-const SSCAN: Spec = Spec {
-    name: "sscan",
-    about: Docs::new("2.8.0", Categories::SET, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns some members of a set and the cursor with which to go on, 0 at the end",
-    syntax: "key cursor [MATCH pattern] [COUNT count]",
-    handler: Handler::Keys(|context, arguments| scan::<Members>(context, arguments, add_member)),
-};
+const SSCAN: Spec = Spec::on_key("sscan", -3, |context, arguments| {
+    scan::<Members>(context, arguments, add_member)
+})
+.flags(Flags::READ_KEYS)
+.about("2.8.0", Categories::SET, &[KeyAccess::READ])
+.summary("Returns some members of a set and the cursor with which to go on, 0 at the end")
+.syntax("key cursor [MATCH pattern] [COUNT count]");
 
 fn add_member(
     set: &Members,
@@ -40,16 +37,13 @@ fn add_member(
     Ok(())
 }
 
-const SRANDMEMBER: Spec = Spec {
-    name: "srandmember",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns any member of a set, or several: different ones, or any with a negative count",
-    syntax: "key [count]",
-    handler: Handler::Keys(srandmember),
-};
+const SRANDMEMBER: Spec = Spec::on_key("srandmember", -2, srandmember)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
+    .summary(
+        "Returns any member of a set, or several: different ones, or any with a negative count",
+    )
+    .syntax("key [count]");
 
 fn srandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let count = match arguments[2..] {
@@ -65,16 +59,11 @@ fn srandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
     })
 }
 
-const SPOP: Spec = Spec {
-    name: "spop",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::TAKE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Removes and returns any member of a set, or several",
-    syntax: "key [count]",
-    handler: Handler::Keys(spop),
-};
+const SPOP: Spec = Spec::on_key("spop", -2, spop)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
+    .about("1.0.0", Categories::SET, &[KeyAccess::TAKE])
+    .summary("Removes and returns any member of a set, or several")
+    .syntax("key [count]");
 
 fn spop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

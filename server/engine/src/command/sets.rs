@@ -1,7 +1,7 @@
 //! Sets: members under one key, each of them once.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::about::{Categories, KeyAccess};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::change::Change;
@@ -20,16 +20,11 @@ pub(super) const FAMILY: Family = &[
     &SMOVE,
 ];
 
-const SADD: Spec = Spec {
-    name: "sadd",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::ADD]),
-    arity: -3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Adds members to a set; returns how many are new",
-    syntax: "key member [member ...]",
-    handler: Handler::Keys(sadd),
-};
+const SADD: Spec = Spec::on_key("sadd", -3, sadd)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::SET, &[KeyAccess::ADD])
+    .summary("Adds members to a set; returns how many are new")
+    .syntax("key member [member ...]");
 
 fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, members) = (arguments[1], &arguments[2..]);
@@ -53,16 +48,11 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(count))
 }
 
-const SREM: Spec = Spec {
-    name: "srem",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Removes members of a set, and the key with its last member",
-    syntax: "key member [member ...]",
-    handler: Handler::Keys(srem),
-};
+const SREM: Spec = Spec::on_key("srem", -3, srem)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT])
+    .summary("Removes members of a set, and the key with its last member")
+    .syntax("key member [member ...]");
 
 fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, members) = (arguments[1], &arguments[2..]);
@@ -78,16 +68,11 @@ fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(removed))
 }
 
-const SISMEMBER: Spec = Spec {
-    name: "sismember",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
-    arity: 3,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Tells whether a set has a member",
-    syntax: "key member",
-    handler: Handler::Keys(sismember),
-};
+const SISMEMBER: Spec = Spec::on_key("sismember", 3, sismember)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::SET, &[KeyAccess::LOOK])
+    .summary("Tells whether a set has a member")
+    .syntax("key member");
 
 fn sismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -97,16 +82,13 @@ fn sismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
     ))
 }
 
-const SMISMEMBER: Spec = Spec {
-    name: "smismember",
-    about: Docs::new("6.2.0", Categories::SET, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    summary: "Tells for several members whether a set has them",
-    syntax: "key member [member ...]",
-    handler: Handler::Keys(smismember),
-    ..SISMEMBER
-};
+const SMISMEMBER: Spec = SISMEMBER
+    .variant("smismember", smismember)
+    .arity(-3)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("6.2.0", Categories::SET, &[KeyAccess::READ])
+    .summary("Tells for several members whether a set has them")
+    .syntax("key member [member ...]");
 
 fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -120,15 +102,12 @@ fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
     Ok(Reply::Array(replies))
 }
 
-const SCARD: Spec = Spec {
-    name: "scard",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::LOOK]),
-    arity: 2,
-    summary: "Returns the number of members of a set",
-    syntax: "key",
-    handler: Handler::Keys(scard),
-    ..SISMEMBER
-};
+const SCARD: Spec = SISMEMBER
+    .variant("scard", scard)
+    .arity(2)
+    .about("1.0.0", Categories::SET, &[KeyAccess::LOOK])
+    .summary("Returns the number of members of a set")
+    .syntax("key");
 
 fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -136,16 +115,11 @@ fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::count(set.map_or(0, Members::len)))
 }
 
-const SMEMBERS: Spec = Spec {
-    name: "smembers",
-    about: Docs::new("1.0.0", Categories::SET, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns all members of a set",
-    syntax: "key",
-    handler: Handler::Keys(smembers),
-};
+const SMEMBERS: Spec = Spec::on_key("smembers", 2, smembers)
+    .flags(Flags::READ_KEYS)
+    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
+    .summary("Returns all members of a set")
+    .syntax("key");
 
 fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -159,17 +133,13 @@ fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
     Ok(Reply::Set(replies))
 }
 
-const SMOVE: Spec = Spec {
-    name: "smove",
-    about: Docs::new("1.0.0", Categories::SET, KeyAccess::MOVE),
-    arity: 4,
-    // The member comes twice in the log, and once in the arguments.
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Moves a member from one set to another",
-    syntax: "source destination member",
-    handler: Handler::Keys(smove),
-};
+// The member comes twice in the log, and once in the arguments.
+const SMOVE: Spec = Spec::on_keys("smove", 4, smove)
+    .keys(KeyPositions::TWO)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
+    .about("1.0.0", Categories::SET, KeyAccess::MOVE)
+    .summary("Moves a member from one set to another")
+    .syntax("source destination member");
 
 fn smove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, other, member) = (arguments[1], arguments[2], arguments[3]);

@@ -1,23 +1,19 @@
 //! Several strings at once: MGET, MSET, MSETNX.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::about::{Categories, KeyAccess};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&MGET, &MSET, &MSETNX];
 
-const MGET: Spec = Spec {
-    name: "mget",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ALL,
-    summary: "Returns the strings of several keys",
-    syntax: "key [key ...]",
-    handler: Handler::Keys(mget),
-};
+const MGET: Spec = Spec::on_keys("mget", -2, mget)
+    .keys(KeyPositions::ALL)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
+    .summary("Returns the strings of several keys")
+    .syntax("key [key ...]");
 
 fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut replies = Vec::new();
@@ -32,16 +28,12 @@ fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Array(replies))
 }
 
-const MSET: Spec = Spec {
-    name: "mset",
-    about: Docs::new("1.0.1", Categories::STRING, &[KeyAccess::OVERWRITE]),
-    arity: -3,
-    flags: Flags::GROW_KEYS,
-    keys: KeyPositions::EVERY_SECOND,
-    summary: "Sets several keys to strings",
-    syntax: "key value [key value ...]",
-    handler: Handler::Keys(mset),
-};
+const MSET: Spec = Spec::on_keys("mset", -3, mset)
+    .keys(KeyPositions::EVERY_SECOND)
+    .flags(Flags::GROW_KEYS)
+    .about("1.0.1", Categories::STRING, &[KeyAccess::OVERWRITE])
+    .summary("Sets several keys to strings")
+    .syntax("key value [key value ...]");
 
 fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let pairs = pairs_of(arguments, "mset")?;
@@ -53,13 +45,10 @@ fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::Ok)
 }
 
-const MSETNX: Spec = Spec {
-    name: "msetnx",
-    about: Docs::new("1.0.1", Categories::STRING, &[KeyAccess::INSERT]),
-    summary: "Sets several keys to strings if none of them exists",
-    handler: Handler::Keys(msetnx),
-    ..MSET
-};
+const MSETNX: Spec = MSET
+    .variant("msetnx", msetnx)
+    .about("1.0.1", Categories::STRING, &[KeyAccess::INSERT])
+    .summary("Sets several keys to strings if none of them exists");
 
 fn msetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let pairs = pairs_of(arguments, "msetnx")?;

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::double::parse_double;
 use crate::error::ErrorReply;
@@ -22,42 +22,42 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&SORT, &SORT_RO];
 
-const SORT: Spec = Spec {
-    name: "sort",
-    about: Docs::new("1.0.0", CATEGORIES, KeyAccess::COPY),
-    arity: -2,
-    flags: Flags::GROW_KEYS
+const SORT: Spec = Spec::on_key("sort", -2, |context, arguments| {
+    sort(
+        context,
+        arguments,
+        SortOptions::parse(&arguments[2..], true)?,
+    )
+})
+.flags(
+    Flags::GROW_KEYS
         .with(Flags::WHOLE_VALUE)
         .with(Flags::MOVABLE_KEYS),
-    keys: KeyPositions::ONE,
-    summary: "Returns the elements of a list, set or sorted set in order, or writes them to another key",
-    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
+)
+.about("1.0.0", CATEGORIES, KeyAccess::COPY)
+.summary(
+    "Returns the elements of a list, set or sorted set in order, or writes them to another key",
+)
+.syntax(
+    "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
              [sorting: ALPHA] [STORE destination]",
-    handler: Handler::Keys(|context, arguments| {
-        sort(
-            context,
-            arguments,
-            SortOptions::parse(&arguments[2..], true)?,
-        )
-    }),
-};
+);
 
-const SORT_RO: Spec = Spec {
-    name: "sort_ro",
-    about: Docs::new("7.0.0", CATEGORIES, &[KeyAccess::READ]),
-    flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
-    summary: "Returns the elements of a list, set or sorted set in order",
-    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
-             [sorting: ALPHA]",
-    handler: Handler::Keys(|context, arguments| {
+const SORT_RO: Spec = SORT
+    .variant("sort_ro", |context, arguments| {
         sort(
             context,
             arguments,
             SortOptions::parse(&arguments[2..], false)?,
         )
-    }),
-    ..SORT
-};
+    })
+    .flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
+    .about("7.0.0", CATEGORIES, &[KeyAccess::READ])
+    .summary("Returns the elements of a list, set or sorted set in order")
+    .syntax(
+        "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
+             [sorting: ALPHA]",
+    );
 
 const CATEGORIES: Categories = Categories::SET
     .with(Categories::SORTED_SET)

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::weight;
 use crate::command::set_algebra::admit_sizes;
 use crate::command::sorted_set_ranges::set_of;
 use crate::command::sorted_sets::MemberShape;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -37,80 +37,74 @@ pub(super) const FAMILY: Family = &[
     &ZINTERCARD,
 ];
 
-const ZUNION: Spec = Spec {
-    name: "zunion",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
-    arity: -3,
-    flags: Flags::READ_KEYS.with(Flags::MOVABLE_KEYS),
-    keys: KeyPositions::NONE,
-    summary: "Returns the members that any of several sorted sets has",
-    syntax: "numkeys key [key ...] [WEIGHTS weight [weight ...]] \
+const ZUNION: Spec = Spec::on_keys("zunion", -3, |context, arguments| {
+    answer(context, arguments, Algebra::Union)
+})
+.flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
+.about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+.counted_at(1)
+.summary("Returns the members that any of several sorted sets has")
+.syntax(
+    "numkeys key [key ...] [WEIGHTS weight [weight ...]] \
              [AGGREGATE <aggregate: SUM|MIN|MAX>] [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Union)),
-};
+);
 
-const ZINTER: Spec = Spec {
-    name: "zinter",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
-    summary: "Returns the members that all of several sorted sets have",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Intersection)),
-    ..ZUNION
-};
+const ZINTER: Spec = ZUNION
+    .variant("zinter", |context, arguments| {
+        answer(context, arguments, Algebra::Intersection)
+    })
+    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .counted_at(1)
+    .summary("Returns the members that all of several sorted sets have");
 
-const ZDIFF: Spec = Spec {
-    name: "zdiff",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
-    summary: "Returns the members of the first sorted set that no other one has",
-    syntax: "numkeys key [key ...] [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| answer(context, arguments, Algebra::Difference)),
-    ..ZUNION
-};
+const ZDIFF: Spec = ZUNION
+    .variant("zdiff", |context, arguments| {
+        answer(context, arguments, Algebra::Difference)
+    })
+    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .counted_at(1)
+    .summary("Returns the members of the first sorted set that no other one has")
+    .syntax("numkeys key [key ...] [WITHSCORES]");
 
-const ZUNIONSTORE: Spec = Spec {
-    name: "zunionstore",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
-    arity: -4,
-    flags: Flags::GROW_KEYS
+const ZUNIONSTORE: Spec = Spec::on_key("zunionstore", -4, |context, arguments| {
+    keep(context, arguments, Algebra::Union, "zunionstore")
+})
+.flags(
+    Flags::GROW_KEYS
         .with(Flags::MOVABLE_KEYS)
         .with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Writes the members that any of several sorted sets has into another key",
-    syntax: "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] \
+)
+.about("2.0.0", Categories::SORTED_SET, KeyAccess::STORE)
+.counted_at(2)
+.summary("Writes the members that any of several sorted sets has into another key")
+.syntax(
+    "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] \
              [AGGREGATE <aggregate: SUM|MIN|MAX>]",
-    handler: Handler::Keys(|context, arguments| {
-        keep(context, arguments, Algebra::Union, "zunionstore")
-    }),
-};
+);
 
-const ZINTERSTORE: Spec = Spec {
-    name: "zinterstore",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
-    summary: "Writes the members that all of several sorted sets have into another key",
-    handler: Handler::Keys(|context, arguments| {
+const ZINTERSTORE: Spec = ZUNIONSTORE
+    .variant("zinterstore", |context, arguments| {
         keep(context, arguments, Algebra::Intersection, "zinterstore")
-    }),
-    ..ZUNIONSTORE
-};
+    })
+    .about("2.0.0", Categories::SORTED_SET, KeyAccess::STORE)
+    .counted_at(2)
+    .summary("Writes the members that all of several sorted sets have into another key");
 
-const ZDIFFSTORE: Spec = Spec {
-    name: "zdiffstore",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, KeyAccess::STORE).counted_at(2),
-    summary: "Writes the members of the first sorted set that no other one has into another key",
-    syntax: "destination numkeys key [key ...]",
-    handler: Handler::Keys(|context, arguments| {
+const ZDIFFSTORE: Spec = ZUNIONSTORE
+    .variant("zdiffstore", |context, arguments| {
         keep(context, arguments, Algebra::Difference, "zdiffstore")
-    }),
-    ..ZUNIONSTORE
-};
+    })
+    .about("6.2.0", Categories::SORTED_SET, KeyAccess::STORE)
+    .counted_at(2)
+    .summary("Writes the members of the first sorted set that no other one has into another key")
+    .syntax("destination numkeys key [key ...]");
 
-const ZINTERCARD: Spec = Spec {
-    name: "zintercard",
-    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ]).counted_at(1),
-    summary: "Returns how many members all of several sorted sets have, up to a limit",
-    syntax: "numkeys key [key ...] [LIMIT limit]",
-    handler: Handler::Keys(zintercard),
-    ..ZUNION
-};
+const ZINTERCARD: Spec = ZUNION
+    .variant("zintercard", zintercard)
+    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .counted_at(1)
+    .summary("Returns how many members all of several sorted sets have, up to a limit")
+    .syntax("numkeys key [key ...] [LIMIT limit]");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algebra {

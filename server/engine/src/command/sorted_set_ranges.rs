@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
 use crate::command::scores::{MemberRange, RangeKind};
 use crate::command::sorted_sets::{MemberShape, kept_score};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::sorted_set::SortedSet;
@@ -25,79 +25,61 @@ pub(super) const FAMILY: Family = &[
     &ZLEXCOUNT,
 ];
 
-const ZRANGE: Spec = Spec {
-    name: "zrange",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: -4,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns a range of a sorted set: of ranks, BYSCORE or BYLEX",
-    syntax: "key start:string stop:string [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count] \
+const ZRANGE: Spec = Spec::on_key("zrange", -4, |context, arguments| {
+    reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
+})
+.flags(Flags::READ_KEYS)
+.about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+.summary("Returns a range of a sorted set: of ranks, BYSCORE or BYLEX")
+.syntax(
+    "key start:string stop:string [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count] \
              [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| {
-        reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
-    }),
-};
+);
 
-const ZREVRANGE: Spec = Spec {
-    name: "zrevrange",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the members of a sorted set with these ranks, the highest first",
-    syntax: "key start stop [WITHSCORES]",
-    handler: Handler::Keys(|context, arguments| {
+const ZREVRANGE: Spec = ZRANGE
+    .variant("zrevrange", |context, arguments| {
         let form = RangeForm::of(RangeKind::Ranks, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    }),
-    ..ZRANGE
-};
+    })
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the members of a sorted set with these ranks, the highest first")
+    .syntax("key start stop [WITHSCORES]");
 
-const ZRANGEBYSCORE: Spec = Spec {
-    name: "zrangebyscore",
-    about: Docs::new("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the members of a sorted set with scores between two",
-    syntax: "key min:double max:double [WITHSCORES] [LIMIT offset count]",
-    handler: Handler::Keys(|context, arguments| {
+const ZRANGEBYSCORE: Spec = ZRANGE
+    .variant("zrangebyscore", |context, arguments| {
         let form = RangeForm::of(RangeKind::Scores, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    }),
-    ..ZRANGE
-};
+    })
+    .about("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the members of a sorted set with scores between two")
+    .syntax("key min:double max:double [WITHSCORES] [LIMIT offset count]");
 
-const ZREVRANGEBYSCORE: Spec = Spec {
-    name: "zrevrangebyscore",
-    about: Docs::new("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the members of a sorted set with scores between two, the highest first",
-    syntax: "key max:double min:double [WITHSCORES] [LIMIT offset count]",
-    handler: Handler::Keys(|context, arguments| {
+const ZREVRANGEBYSCORE: Spec = ZRANGE
+    .variant("zrevrangebyscore", |context, arguments| {
         let form = RangeForm::of(RangeKind::Scores, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    }),
-    ..ZRANGE
-};
+    })
+    .about("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the members of a sorted set with scores between two, the highest first")
+    .syntax("key max:double min:double [WITHSCORES] [LIMIT offset count]");
 
-const ZRANGEBYLEX: Spec = Spec {
-    name: "zrangebylex",
-    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the members of a sorted set of equal scores that are between two",
-    syntax: "key min max [LIMIT offset count]",
-    handler: Handler::Keys(|context, arguments| {
+const ZRANGEBYLEX: Spec = ZRANGE
+    .variant("zrangebylex", |context, arguments| {
         let form = RangeForm::of(RangeKind::Members, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    }),
-    ..ZRANGE
-};
+    })
+    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the members of a sorted set of equal scores that are between two")
+    .syntax("key min max [LIMIT offset count]");
 
-const ZREVRANGEBYLEX: Spec = Spec {
-    name: "zrevrangebylex",
-    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the members of a sorted set of equal scores between two, the last first",
-    syntax: "key max min [LIMIT offset count]",
-    handler: Handler::Keys(|context, arguments| {
+const ZREVRANGEBYLEX: Spec = ZRANGE
+    .variant("zrevrangebylex", |context, arguments| {
         let form = RangeForm::of(RangeKind::Members, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    }),
-    ..ZRANGE
-};
+    })
+    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the members of a sorted set of equal scores between two, the last first")
+    .syntax("key max min [LIMIT offset count]");
 
 /// What a command's name says of its ranges; its options say the rest.
 #[derive(Clone, Copy, Debug)]
@@ -220,16 +202,12 @@ fn reply(
     Ok(Reply::Array(replies))
 }
 
-const ZRANGESTORE: Spec = Spec {
-    name: "zrangestore",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, KeyAccess::STORE),
-    arity: -5,
-    flags: Flags::GROW_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::TWO,
-    summary: "Writes a range of a sorted set into another key; returns its length",
-    syntax: "dst src min max [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count]",
-    handler: Handler::Keys(zrangestore),
-};
+const ZRANGESTORE: Spec = Spec::on_keys("zrangestore", -5, zrangestore)
+    .keys(KeyPositions::TWO)
+    .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+    .about("6.2.0", Categories::SORTED_SET, KeyAccess::STORE)
+    .summary("Writes a range of a sorted set into another key; returns its length")
+    .syntax("dst src min max [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count]");
 
 fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let form = RangeForm {
@@ -260,25 +238,21 @@ pub(super) fn set_of<'a>(
     Ok(set)
 }
 
-const ZCOUNT: Spec = Spec {
-    name: "zcount",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: 4,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Returns the number of members of a sorted set with scores between two",
-    syntax: "key min:double max:double",
-    handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Scores)),
-};
+const ZCOUNT: Spec = Spec::on_key("zcount", 4, |context, arguments| {
+    count(context, arguments, RangeKind::Scores)
+})
+.flags(Flags::READ_KEYS.with(Flags::FAST))
+.about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
+.summary("Returns the number of members of a sorted set with scores between two")
+.syntax("key min:double max:double");
 
-const ZLEXCOUNT: Spec = Spec {
-    name: "zlexcount",
-    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns the number of members of a sorted set of equal scores between two",
-    syntax: "key min max",
-    handler: Handler::Keys(|context, arguments| count(context, arguments, RangeKind::Members)),
-    ..ZCOUNT
-};
+const ZLEXCOUNT: Spec = ZCOUNT
+    .variant("zlexcount", |context, arguments| {
+        count(context, arguments, RangeKind::Members)
+    })
+    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the number of members of a sorted set of equal scores between two")
+    .syntax("key min max");
 
 fn count(
     context: &mut CommandContext<'_>,

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::scores::{MemberRange, RangeKind};
 use crate::command::sorted_sets::MemberShape;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
@@ -26,34 +26,29 @@ pub(super) const FAMILY: Family = &[
     &ZMPOP,
 ];
 
-const ZREMRANGEBYRANK: Spec = Spec {
-    name: "zremrangebyrank",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
-    arity: 4,
-    flags: Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Removes the members of a sorted set with these ranks; returns how many",
-    syntax: "key start stop",
-    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Ranks)),
-};
+const ZREMRANGEBYRANK: Spec = Spec::on_key("zremrangebyrank", 4, |context, arguments| {
+    remove(context, arguments, RangeKind::Ranks)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
+.about("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
+.summary("Removes the members of a sorted set with these ranks; returns how many")
+.syntax("key start stop");
 
-const ZREMRANGEBYSCORE: Spec = Spec {
-    name: "zremrangebyscore",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
-    summary: "Removes the members of a sorted set with scores between two; returns how many",
-    syntax: "key min:double max:double",
-    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Scores)),
-    ..ZREMRANGEBYRANK
-};
+const ZREMRANGEBYSCORE: Spec = ZREMRANGEBYRANK
+    .variant("zremrangebyscore", |context, arguments| {
+        remove(context, arguments, RangeKind::Scores)
+    })
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
+    .summary("Removes the members of a sorted set with scores between two; returns how many")
+    .syntax("key min:double max:double");
 
-const ZREMRANGEBYLEX: Spec = Spec {
-    name: "zremrangebylex",
-    about: Docs::new("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
-    summary: "Removes the members of a sorted set of equal scores between two; returns how many",
-    syntax: "key min max",
-    handler: Handler::Keys(|context, arguments| remove(context, arguments, RangeKind::Members)),
-    ..ZREMRANGEBYRANK
-};
+const ZREMRANGEBYLEX: Spec = ZREMRANGEBYRANK
+    .variant("zremrangebylex", |context, arguments| {
+        remove(context, arguments, RangeKind::Members)
+    })
+    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
+    .summary("Removes the members of a sorted set of equal scores between two; returns how many")
+    .syntax("key min max");
 
 fn remove(
     context: &mut CommandContext<'_>,
@@ -99,24 +94,22 @@ fn remove_ranks(
     Ok(())
 }
 
-const ZPOPMIN: Spec = Spec {
-    name: "zpopmin",
-    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::ONE,
-    summary: "Removes the member of a sorted set with the lowest score, or several, and returns it",
-    syntax: "key [count]",
-    handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Lowest)),
-};
+const ZPOPMIN: Spec = Spec::on_key("zpopmin", -2, |context, arguments| {
+    pop_one_key(context, arguments, ScoreEnd::Lowest)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
+.about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
+.summary("Removes the member of a sorted set with the lowest score, or several, and returns it")
+.syntax("key [count]");
 
-const ZPOPMAX: Spec = Spec {
-    name: "zpopmax",
-    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
-    summary: "Removes the member of a sorted set with the highest score, or several, and returns it",
-    handler: Handler::Keys(|context, arguments| pop_one_key(context, arguments, ScoreEnd::Highest)),
-    ..ZPOPMIN
-};
+const ZPOPMAX: Spec = ZPOPMIN
+    .variant("zpopmax", |context, arguments| {
+        pop_one_key(context, arguments, ScoreEnd::Highest)
+    })
+    .about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
+    .summary(
+        "Removes the member of a sorted set with the highest score, or several, and returns it",
+    );
 
 /// The end of a sorted set at which members are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,18 +190,16 @@ pub(super) fn pop(
     Ok(replies)
 }
 
-const ZMPOP: Spec = Spec {
-    name: "zmpop",
-    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(1),
-    arity: -4,
-    flags: Flags::WRITE_KEYS
-        .with(Flags::MOVABLE_KEYS)
-        .with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::NONE,
-    summary: "Removes members at an end of the first sorted set that there is, and returns them",
-    syntax: "numkeys key [key ...] <where: MIN|MAX> [COUNT count]",
-    handler: Handler::Keys(zmpop),
-};
+const ZMPOP: Spec = Spec::on_keys("zmpop", -4, zmpop)
+    .flags(
+        Flags::WRITE_KEYS
+            .with(Flags::MOVABLE_KEYS)
+            .with(Flags::WHOLE_VALUE),
+    )
+    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
+    .counted_at(1)
+    .summary("Removes members at an end of the first sorted set that there is, and returns them")
+    .syntax("numkeys key [key ...] <where: MIN|MAX> [COUNT count]");
 
 fn zmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     PopOfSeveral::parse(&arguments[1..])?.run(context)

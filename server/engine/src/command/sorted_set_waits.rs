@@ -1,10 +1,10 @@
 //! Commands on sorted sets that wait for a member where there is none.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::wait_limit;
 use crate::command::sorted_set_removals::{PopOfSeveral, ScoreEnd, first_key, pop};
 use crate::command::sorted_sets::MemberShape;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::waiters::AwaitedKind;
@@ -12,26 +12,30 @@ use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&BZPOPMIN, &BZPOPMAX, &BZMPOP];
 
-const BZPOPMIN: Spec = Spec {
-    name: "bzpopmin",
-    about: Docs::new("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS
+const BZPOPMIN: Spec = Spec::on_keys("bzpopmin", -3, |context, arguments| {
+    pop_one(context, arguments, ScoreEnd::Lowest)
+})
+.keys(KeyPositions::ALL_BUT_LAST)
+.flags(
+    Flags::WRITE_KEYS
         .with(Flags::NO_SCRIPT)
         .with(Flags::BLOCKING)
         .with(Flags::FAST),
-    keys: KeyPositions::ALL_BUT_LAST,
-    summary: "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
-    syntax: "key [key ...] timeout:double",
-    handler: Handler::Keys(|context, arguments| pop_one(context, arguments, ScoreEnd::Lowest)),
-};
+)
+.about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
+.summary(
+    "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
+)
+.syntax("key [key ...] timeout:double");
 
-const BZPOPMAX: Spec = Spec {
-    name: "bzpopmax",
-    summary: "Takes the member with the highest score of the first sorted set that has any, or waits for one",
-    handler: Handler::Keys(|context, arguments| pop_one(context, arguments, ScoreEnd::Highest)),
-    ..BZPOPMIN
-};
+const BZPOPMAX: Spec = BZPOPMIN
+    .variant("bzpopmax", |context, arguments| {
+        pop_one(context, arguments, ScoreEnd::Highest)
+    })
+    .summary(
+        "Takes the member with the highest score of the first sorted set that has \
+             any, or waits for one",
+    );
 
 fn pop_one(
     context: &mut CommandContext<'_>,
@@ -50,19 +54,20 @@ fn pop_one(
     Ok(Reply::Array(replies))
 }
 
-const BZMPOP: Spec = Spec {
-    name: "bzmpop",
-    about: Docs::new("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE]).counted_at(2),
-    arity: -5,
-    flags: Flags::WRITE_KEYS
-        .with(Flags::BLOCKING)
-        .with(Flags::MOVABLE_KEYS)
-        .with(Flags::WHOLE_VALUE),
-    keys: KeyPositions::NONE,
-    summary: "Takes members with the lowest or highest scores of the first sorted set that has any, or waits for one",
-    syntax: "timeout:double numkeys key [key ...] <where: MIN|MAX> [COUNT count]",
-    handler: Handler::Keys(bzmpop),
-};
+const BZMPOP: Spec = Spec::on_keys("bzmpop", -5, bzmpop)
+    .flags(
+        Flags::WRITE_KEYS
+            .with(Flags::BLOCKING)
+            .with(Flags::MOVABLE_KEYS)
+            .with(Flags::WHOLE_VALUE),
+    )
+    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
+    .counted_at(2)
+    .summary(
+        "Takes members with the lowest or highest scores of the first sorted set \
+             that has any, or waits for one",
+    )
+    .syntax("timeout:double numkeys key [key ...] <where: MIN|MAX> [COUNT count]");
 
 fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = PopOfSeveral::parse(&arguments[2..])?;

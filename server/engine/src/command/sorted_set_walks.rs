@@ -1,9 +1,9 @@
 //! Some members of a sorted set: ZSCAN and ZRANDMEMBER.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::sorted_sets::MemberShape;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::command::walks::{Walk, count_of, sample, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -28,16 +28,16 @@ impl Walk for SortedSet {
     }
 }
 
-const ZSCAN: Spec = Spec {
-    name: "zscan",
-    about: Docs::new("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns some members of a sorted set and the cursor with which to go on, 0 at the end",
-    syntax: "key cursor [MATCH pattern] [COUNT count]",
-    handler: Handler::Keys(|context, arguments| scan::<SortedSet>(context, arguments, add_pair)),
-};
+const ZSCAN: Spec = Spec::on_key("zscan", -3, |context, arguments| {
+    scan::<SortedSet>(context, arguments, add_pair)
+})
+.flags(Flags::READ_KEYS)
+.about("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ])
+.summary(
+    "Returns some members of a sorted set and the cursor with which to go on, 0 \
+             at the end",
+)
+.syntax("key cursor [MATCH pattern] [COUNT count]");
 
 /// A score is text here, also with RESP3.
 fn add_pair(
@@ -56,16 +56,14 @@ fn add_pair(
     Ok(())
 }
 
-const ZRANDMEMBER: Spec = Spec {
-    name: "zrandmember",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: -2,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::ONE,
-    summary: "Returns any member of a sorted set, or several: different ones, or any with a negative count",
-    syntax: "key [options: count [WITHSCORES]]",
-    handler: Handler::Keys(zrandmember),
-};
+const ZRANDMEMBER: Spec = Spec::on_key("zrandmember", -2, zrandmember)
+    .flags(Flags::READ_KEYS)
+    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary(
+        "Returns any member of a sorted set, or several: different ones, or any with \
+             a negative count",
+    )
+    .syntax("key [options: count [WITHSCORES]]");
 
 fn zrandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, with_scores) = match arguments[2..] {

@@ -8,10 +8,10 @@ use foldhash::quality::FixedState;
 use hashbrown::HashMap;
 
 use crate::caller::Protocol;
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
 use crate::command::scores::score;
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -72,33 +72,29 @@ impl MemberShape {
     }
 }
 
-const ZADD: Spec = Spec {
-    name: "zadd",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::UPDATE]),
-    arity: -4,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS),
-    keys: KeyPositions::ONE,
-    summary: "Gives members of a sorted set scores; returns how many are new, or changed with CH",
-    syntax: "key [condition: NX|XX] [comparison: GT|LT] [change: CH] [increment: INCR] \
+const ZADD: Spec = Spec::on_key("zadd", -4, |context, arguments| {
+    add(context, arguments, Rule::default())
+})
+.flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS))
+.about("1.2.0", Categories::SORTED_SET, &[KeyAccess::UPDATE])
+.summary("Gives members of a sorted set scores; returns how many are new, or changed with CH")
+.syntax(
+    "key [condition: NX|XX] [comparison: GT|LT] [change: CH] [increment: INCR] \
              score member [score member ...]",
-    handler: Handler::Keys(|context, arguments| add(context, arguments, Rule::default())),
-};
+);
 
-const ZINCRBY: Spec = Spec {
-    name: "zincrby",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE]),
-    arity: 4,
-    summary: "Adds to the score of a member of a sorted set, which begins at 0",
-    syntax: "key increment member",
-    handler: Handler::Keys(|context, arguments| {
+const ZINCRBY: Spec = ZADD
+    .variant("zincrby", |context, arguments| {
         let rule = Rule {
             is_increment: true,
             ..Rule::default()
         };
         add(context, arguments, rule)
-    }),
-    ..ZADD
-};
+    })
+    .arity(4)
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE])
+    .summary("Adds to the score of a member of a sorted set, which begins at 0")
+    .syntax("key increment member");
 
 /// ZADD's options: which members get which scores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -270,16 +266,11 @@ pub(super) fn kept_score(score: f64) -> f64 {
     if score == 0.0 { 0.0 } else { score }
 }
 
-const ZREM: Spec = Spec {
-    name: "zrem",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT]),
-    arity: -3,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Removes members of a sorted set, and the key with its last member",
-    syntax: "key member [member ...]",
-    handler: Handler::Keys(zrem),
-};
+const ZREM: Spec = Spec::on_key("zrem", -3, zrem)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
+    .summary("Removes members of a sorted set, and the key with its last member")
+    .syntax("key member [member ...]");
 
 fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -296,16 +287,11 @@ fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(removed))
 }
 
-const ZSCORE: Spec = Spec {
-    name: "zscore",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: 3,
-    flags: Flags::READ_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Returns the score of a member of a sorted set",
-    syntax: "key member",
-    handler: Handler::Keys(zscore),
-};
+const ZSCORE: Spec = Spec::on_key("zscore", 3, zscore)
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the score of a member of a sorted set")
+    .syntax("key member");
 
 fn zscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -314,15 +300,12 @@ fn zscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
-const ZMSCORE: Spec = Spec {
-    name: "zmscore",
-    about: Docs::new("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: -3,
-    summary: "Returns the scores of several members of a sorted set",
-    syntax: "key member [member ...]",
-    handler: Handler::Keys(zmscore),
-    ..ZSCORE
-};
+const ZMSCORE: Spec = ZSCORE
+    .variant("zmscore", zmscore)
+    .arity(-3)
+    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns the scores of several members of a sorted set")
+    .syntax("key member [member ...]");
 
 fn zmscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -337,16 +320,13 @@ fn zmscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::Array(replies))
 }
 
-const ZCARD: Spec = Spec {
-    name: "zcard",
-    about: Docs::new("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    summary: "Returns the number of members of a sorted set",
-    syntax: "key",
-    handler: Handler::Keys(zcard),
-    ..ZSCORE
-};
+const ZCARD: Spec = ZSCORE
+    .variant("zcard", zcard)
+    .arity(2)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK])
+    .summary("Returns the number of members of a sorted set")
+    .syntax("key");
 
 fn zcard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -354,23 +334,21 @@ fn zcard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::count(set.map_or(0, SortedSet::len)))
 }
 
-const ZRANK: Spec = Spec {
-    name: "zrank",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    arity: -3,
-    summary: "Returns how many members of a sorted set come before one, and its score WITHSCORE",
-    syntax: "key member [WITHSCORE]",
-    handler: Handler::Keys(|context, arguments| rank(context, arguments, false)),
-    ..ZSCORE
-};
+const ZRANK: Spec = ZSCORE
+    .variant("zrank", |context, arguments| {
+        rank(context, arguments, false)
+    })
+    .arity(-3)
+    .about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns how many members of a sorted set come before one, and its score WITHSCORE")
+    .syntax("key member [WITHSCORE]");
 
-const ZREVRANK: Spec = Spec {
-    name: "zrevrank",
-    about: Docs::new("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ]),
-    summary: "Returns how many members of a sorted set come after one, and its score WITHSCORE",
-    handler: Handler::Keys(|context, arguments| rank(context, arguments, true)),
-    ..ZRANK
-};
+const ZREVRANK: Spec = ZRANK
+    .variant("zrevrank", |context, arguments| {
+        rank(context, arguments, true)
+    })
+    .about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
+    .summary("Returns how many members of a sorted set come after one, and its score WITHSCORE");
 
 fn rank(
     context: &mut CommandContext<'_>,

@@ -1,6 +1,6 @@
 //! What is known of a command without running it: its row in the table.
 
-use crate::command::about::{Description, Docs};
+use crate::command::about::{Categories, Description, Docs, KeyAccess};
 pub use crate::command::flags::{Flags, KeyPositions};
 pub use crate::command::handler::NodeCommand;
 pub(crate) use crate::command::handler::{Handler, KeysFunction, ScriptCommand};
@@ -29,6 +29,87 @@ pub struct Spec {
 
 /// A family is the commands of one file.
 pub(crate) type Family = &'static [&'static Spec];
+
+/// How the row of a command is written: what executes it, and then what differs from other rows.
+impl Spec {
+    /// A row that says nothing yet but name, arity and what executes the command.
+    pub(crate) const fn new(name: &'static str, arity: i8, handler: Handler) -> Spec {
+        Spec {
+            name,
+            arity,
+            flags: Flags::NONE,
+            keys: KeyPositions::NONE,
+            summary: "",
+            syntax: "",
+            about: Docs::new("", Categories::NONE, &[]),
+            handler,
+        }
+    }
+
+    /// That of a command on the key that is its first argument.
+    pub(crate) const fn on_key(name: &'static str, arity: i8, function: KeysFunction) -> Spec {
+        Spec::on_keys(name, arity, function).keys(KeyPositions::ONE)
+    }
+
+    /// That of a command on other keys, or on none.
+    pub(crate) const fn on_keys(name: &'static str, arity: i8, function: KeysFunction) -> Spec {
+        Spec::new(name, arity, Handler::Keys(function))
+    }
+
+    /// The row of another command on keys, which differs in these and in what follows.
+    pub(crate) const fn variant(mut self, name: &'static str, function: KeysFunction) -> Spec {
+        self.name = name;
+        self.handler = Handler::Keys(function);
+        self
+    }
+
+    pub(crate) const fn arity(mut self, arity: i8) -> Spec {
+        self.arity = arity;
+        self
+    }
+
+    pub(crate) const fn flags(mut self, flags: Flags) -> Spec {
+        self.flags = flags;
+        self
+    }
+
+    pub(crate) const fn keys(mut self, keys: KeyPositions) -> Spec {
+        self.keys = keys;
+        self
+    }
+
+    /// Since when Redis has it, what it is for, and what it does with its keys.
+    pub(crate) const fn about(
+        mut self,
+        since: &'static str,
+        categories: Categories,
+        access: &'static [KeyAccess],
+    ) -> Spec {
+        self.about = Docs::new(since, categories, access);
+        self
+    }
+
+    /// This argument says how many keys follow it.
+    pub(crate) const fn counted_at(mut self, argument: usize) -> Spec {
+        self.about.key_count_at = argument;
+        self
+    }
+
+    pub(crate) const fn subcommands(mut self, subcommands: &'static [Description]) -> Spec {
+        self.about.subcommands = subcommands;
+        self
+    }
+
+    pub(crate) const fn summary(mut self, summary: &'static str) -> Spec {
+        self.summary = summary;
+        self
+    }
+
+    pub(crate) const fn syntax(mut self, syntax: &'static str) -> Spec {
+        self.syntax = syntax;
+        self
+    }
+}
 
 impl Spec {
     /// What is told of it.

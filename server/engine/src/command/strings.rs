@@ -1,11 +1,11 @@
 //! Strings: SET in all its forms, GET and their kin.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{TimeForm, integer};
 use crate::command::set_options::{
     Expiry, GetOptions, SetCondition, SetExpiry, SetOptions, set_deadline,
 };
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::lock_counts::LockRefusal;
@@ -17,18 +17,15 @@ pub(super) const FAMILY: Family = &[
     &SET, &GET, &SETNX, &SETEX, &PSETEX, &GETSET, &GETDEL, &GETEX,
 ];
 
-const SET: Spec = Spec {
-    name: "set",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: -3,
-    flags: Flags::GROW_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets a key to a string, with conditions and a TTL",
-    syntax: "key value [condition: NX|XX|IFEQ ifeq-value|IFNE ifne-value] [GET] \
+const SET: Spec = Spec::on_key("set", -3, set)
+    .flags(Flags::GROW_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Sets a key to a string, with conditions and a TTL")
+    .syntax(
+        "key value [condition: NX|XX|IFEQ ifeq-value|IFNE ifne-value] [GET] \
              [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
              PXAT unix-time-milliseconds|KEEPTTL]",
-    handler: Handler::Keys(set),
-};
+    );
 
 fn set(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions::parse(&arguments[3..])?;
@@ -106,32 +103,22 @@ fn set_string(
 const HELD_SHARED: ErrorReply =
     ErrorReply::fixed("WRONGTYPE readers hold this lock: it is held shared");
 
-const GET: Spec = Spec {
-    name: "get",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::READ]),
-    arity: 2,
-    flags: Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns the string of a key",
-    syntax: "key",
-    handler: Handler::Keys(get),
-};
+const GET: Spec = Spec::on_key("get", 2, get)
+    .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
+    .summary("Returns the string of a key")
+    .syntax("key");
 
 fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
     context.string_reply(&found)
 }
 
-const SETNX: Spec = Spec {
-    name: "setnx",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::INSERT]),
-    arity: 3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets a key to a string if the key does not exist",
-    syntax: "key value",
-    handler: Handler::Keys(setnx),
-};
+const SETNX: Spec = Spec::on_key("setnx", 3, setnx)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::INSERT])
+    .summary("Sets a key to a string if the key does not exist")
+    .syntax("key value");
 
 fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
@@ -143,29 +130,21 @@ fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::flag(reply == Reply::Ok))
 }
 
-const SETEX: Spec = Spec {
-    name: "setex",
-    about: Docs::new("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
-    arity: 4,
-    flags: Flags::GROW_KEYS.with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets a key to a string with a TTL in seconds",
-    syntax: "key seconds value",
-    handler: Handler::Keys(|context, arguments| {
-        set_with_ttl(context, arguments, "setex", TimeForm::SECONDS)
-    }),
-};
+const SETEX: Spec = Spec::on_key("setex", 4, |context, arguments| {
+    set_with_ttl(context, arguments, "setex", TimeForm::SECONDS)
+})
+.flags(Flags::GROW_KEYS.with(Flags::SIMPLE))
+.about("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE])
+.summary("Sets a key to a string with a TTL in seconds")
+.syntax("key seconds value");
 
-const PSETEX: Spec = Spec {
-    name: "psetex",
-    about: Docs::new("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE]),
-    summary: "Sets a key to a string with a TTL in milliseconds",
-    syntax: "key milliseconds value",
-    handler: Handler::Keys(|context, arguments| {
+const PSETEX: Spec = SETEX
+    .variant("psetex", |context, arguments| {
         set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
-    }),
-    ..SETEX
-};
+    })
+    .about("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE])
+    .summary("Sets a key to a string with a TTL in milliseconds")
+    .syntax("key milliseconds value");
 
 fn set_with_ttl(
     context: &mut CommandContext<'_>,
@@ -178,16 +157,11 @@ fn set_with_ttl(
     set_string(context, arguments[1], arguments[3], options, expiry)
 }
 
-const GETSET: Spec = Spec {
-    name: "getset",
-    about: Docs::new("1.0.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: 3,
-    flags: Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Sets a key to a string and returns the one before; SET with GET",
-    syntax: "key value",
-    handler: Handler::Keys(getset),
-};
+const GETSET: Spec = Spec::on_key("getset", 3, getset)
+    .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Sets a key to a string and returns the one before; SET with GET")
+    .syntax("key value");
 
 fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
@@ -198,16 +172,11 @@ fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     set_string(context, arguments[1], arguments[2], options, expiry)
 }
 
-const GETDEL: Spec = Spec {
-    name: "getdel",
-    about: Docs::new("6.2.0", Categories::STRING, &[KeyAccess::TAKE]),
-    arity: 2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE),
-    keys: KeyPositions::ONE,
-    summary: "Returns the string of a key and deletes the key",
-    syntax: "key",
-    handler: Handler::Keys(getdel),
-};
+const GETDEL: Spec = Spec::on_key("getdel", 2, getdel)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+    .about("6.2.0", Categories::STRING, &[KeyAccess::TAKE])
+    .summary("Returns the string of a key and deletes the key")
+    .syntax("key");
 
 fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -219,17 +188,14 @@ fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(old)
 }
 
-const GETEX: Spec = Spec {
-    name: "getex",
-    about: Docs::new("6.2.0", Categories::STRING, &[KeyAccess::CHANGE]),
-    arity: -2,
-    flags: Flags::WRITE_KEYS.with(Flags::FAST),
-    keys: KeyPositions::ONE,
-    summary: "Returns the string of a key and gives it another TTL, or none",
-    syntax: "key [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
+const GETEX: Spec = Spec::on_key("getex", -2, getex)
+    .flags(Flags::WRITE_KEYS.with(Flags::FAST))
+    .about("6.2.0", Categories::STRING, &[KeyAccess::CHANGE])
+    .summary("Returns the string of a key and gives it another TTL, or none")
+    .syntax(
+        "key [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
              PXAT unix-time-milliseconds|PERSIST]",
-    handler: Handler::Keys(getex),
-};
+    );
 
 fn getex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

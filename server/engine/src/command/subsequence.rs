@@ -2,25 +2,24 @@
 //!
 //! The work grows with the product of the two lengths, and the memory as well, so the product is bounded.
 
-use crate::command::about::{Categories, Docs, KeyAccess};
+use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option, saturated_count};
-use crate::command::spec::{Family, Flags, Handler, KeyPositions, Spec};
+use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[&LCS];
 
-const LCS: Spec = Spec {
-    name: "lcs",
-    about: Docs::new("7.0.0", Categories::STRING, &[KeyAccess::READ]),
-    arity: -3,
-    flags: Flags::READ_KEYS,
-    keys: KeyPositions::TWO,
-    summary: "Returns the longest sequence of bytes that the strings of two keys have in common, in their order",
-    syntax: "key1:key key2:key [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
-    handler: Handler::Keys(lcs),
-};
+const LCS: Spec = Spec::on_keys("lcs", -3, lcs)
+    .keys(KeyPositions::TWO)
+    .flags(Flags::READ_KEYS)
+    .about("7.0.0", Categories::STRING, &[KeyAccess::READ])
+    .summary(
+        "Returns the longest sequence of bytes that the strings of two keys have in \
+             common, in their order",
+    )
+    .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]");
 
 /// In Redis's order: the keys come before the options.
 fn lcs(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -14,25 +14,22 @@ const DECIDES: [&str; 4] = [
 ];
 
 /// The files that read a clock all the same, and how often. The list only gets shorter.
-const KNOWN: [(&str, usize); 4] = [
+const KNOWN: [(&str, usize); 3] = [
     // How long a write or a sync has kept the device, which who asked for it cannot see: it has waited for locks too.
     ("server/node/src/core/log_writer.rs", 2),
-    // Behind the engine's lock.
-    ("server/node/src/core/state.rs", 1),
-    // The function that this calls. The wall clock and boot time are read once a millisecond.
-    ("server/node/src/core/time.rs", 3),
+    // Behind the engine's lock, for `core/time.rs`; the second one once a millisecond.
+    ("server/node/src/core/state.rs", 2),
     // How long one command took, for statistics alone; about one in sixteen is timed.
     ("server/node/src/session/batch.rs", 2),
 ];
 
 /// Calls that read a clock themselves or have it read.
-const READINGS: [&str; 6] = [
+const READINGS: [&str; 5] = [
     "clock.raw()",
     "clock.wall_us()",
     "clock.boottime()",
     "clock.stopwatch()",
     "Reading::now(",
-    "time.now(",
 ];
 
 /// Reports files that read a clock more often than the list says, or less often.

@@ -17,6 +17,23 @@ pub struct Reading {
     pub(crate) boottime: BootTime,
 }
 
+/// What TIME goes by, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct WallReading {
+    pub(crate) boottime: BootTime,
+    pub(crate) wall_us: u64,
+}
+
+impl WallReading {
+    /// Reads it now.
+    pub fn now(clock: &dyn Clock) -> Self {
+        Self {
+            boottime: clock.boottime(),
+            wall_us: clock.wall_us(),
+        }
+    }
+}
+
 impl Reading {
     /// Reads them now.
     pub fn now(clock: &dyn Clock) -> Self {

@@ -17,6 +17,7 @@ use quorlock_engine::control::Durability;
 use crate::metrics::locks::{self, Times, TimesByPattern};
 use crate::metrics::page::{Labels, MetricsPage, seconds};
 use crate::metrics::state;
+use quorlock_node::clock::WallReading;
 use quorlock_node::core::durable_counts::Counts;
 use quorlock_node::core::process::CpuSeconds;
 use quorlock_node::core::state::NodeState;
@@ -159,7 +160,8 @@ impl MetricsPage<'_> {
         let Ok(mut executor) = node.executor.lock() else {
             return;
         };
-        let now = executor.time.now(&*node.clock).node;
+        let read_wall = || WallReading::now(&*node.clock);
+        let now = executor.time.now(node.clock.raw(), read_wall).node;
         let lock_report = executor.lock_report(now);
         let statistics = executor.statistics();
         let counts = node

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use quorlock_node::clock::WallReading;
 use quorlock_node::core::executor::Phase;
 use quorlock_node::core::state::NodeState;
 use quorlock_node::show_duration;
@@ -30,7 +31,8 @@ pub(super) fn of(node: &NodeState) -> State {
     let Ok(mut executor) = node.executor.lock() else {
         return State::Failed("a thread panicked while it held the engine".to_owned());
     };
-    let now = executor.time.now(&*node.clock).node;
+    let read_wall = || WallReading::now(&*node.clock);
+    let now = executor.time.now(node.clock.raw(), read_wall).node;
     let state = match &executor.phase {
         Phase::Serving => State::Serving,
         Phase::Waiting(until, reason) => {

@@ -330,9 +330,8 @@ mod tests {
             ..
         } = setup.begin(disk, clock.clone()).unwrap();
         {
-            let mut executor = node.lock().unwrap();
-            let now = executor.time.now(&*node.clock).node;
-            executor.append(now, &ControlRecord::Tick);
+            let (mut executor, now) = node.lock_now().unwrap();
+            executor.append(now.node, &ControlRecord::Tick);
         }
         node.log_writer.write(&node.executor).unwrap();
         let overtaken = node.log_writer.begin_sync().unwrap().unwrap();

@@ -97,9 +97,8 @@ mod tests {
         } = begun.unwrap();
         while events.take().is_some() {}
         let position = {
-            let mut executor = node.lock().unwrap();
-            let now = executor.time.now(&*node.clock).node;
-            executor.append(now, &ControlRecord::Tick)
+            let (mut executor, now) = node.lock_now().unwrap();
+            executor.append(now.node, &ControlRecord::Tick)
         };
         node.log_writer.write(&node.executor).unwrap();
         let thread = spawn(Arc::clone(&node), events, preparer).unwrap();

@@ -34,7 +34,7 @@ fn write(node: &NodeState) -> Position {
 
 fn append(node: &NodeState, record: &ControlRecord) -> Position {
     let mut executor = node.lock().unwrap();
-    let now = executor.time.now(&*node.clock).node;
+    let now = executor.time.read(&*node.clock).node;
     executor.append(now, record)
 }
 
@@ -186,7 +186,7 @@ fn a_key_is_counted_once_it_may_be_revealed_or_by_a_reply_that_waits_for_it_anyw
     let mut wait = DurabilityWait::default();
     {
         let mut executor = node.lock().unwrap();
-        let now = executor.time.now(&*node.clock);
+        let now = executor.time.read(&*node.clock);
         let set = Command::parse(&[b"SET", b"key", b"token", b"PX", b"30000"]).unwrap();
         executor.execute(now, &Caller::default(), &set, &mut wait);
     }

@@ -96,7 +96,7 @@ pub(super) fn ask(
     let arguments: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
     let command = Command::parse(&arguments).unwrap();
     let mut wait = DurabilityWait::default();
-    let now = executor.time.now(clock);
+    let now = executor.time.read(clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     let reply = reply.unwrap();
     (reply, wait)
@@ -153,7 +153,7 @@ fn a_script_with_a_deadline_beyond_the_cap_raises_the_bound_for_its_shorter_ones
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"2", b"short", b"long"];
     let command = Command::parse(&arguments).unwrap();
     let mut wait = DurabilityWait::default();
-    let now = executor.time.now(&clock);
+    let now = executor.time.read(&clock);
     let reply = executor.execute(now, &Caller::default(), &command, &mut wait);
     let reply = reply.unwrap();
     assert_eq!(reply, Reply::Nil);
@@ -166,7 +166,7 @@ fn a_weaker_reply_waits_for_the_record_of_its_mode_and_a_stronger_one_for_itself
     let (mut executor, clock) = executor(Durability::Always);
     ask(&mut executor, &clock, "SET raises token NX PX 20000");
     let (_, strong) = ask(&mut executor, &clock, "SET a token NX PX 20000");
-    let now = executor.time.now(&clock).node;
+    let now = executor.time.read(&clock).node;
     let record = executor.change_mode(now, Durability::No, cap);
     let (_, weak) = ask(&mut executor, &clock, "SET b token NX PX 10000");
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_weaker_reply_waits_for_the_record_of_its_mode_and_a_stronger_one_for_itself
 #[test]
 fn a_raised_cap_is_on_record_before_a_grant_that_rests_on_it() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    let now = executor.time.now(&clock).node;
+    let now = executor.time.read(&clock).node;
     let record = executor.change_mode(now, Durability::Everysec, Duration::from_secs(600));
     let (_, wait) = ask(&mut executor, &clock, "SET a token NX PX 500000");
     assert!(wait.synced > record, "the TTL bound follows the cap");
@@ -232,7 +232,7 @@ fn the_sizes_of_the_databases_wait_for_the_writes_that_they_reveal() {
         }
         // A tick and a look change nothing that a count reveals.
         let before = executor.sample();
-        let now = executor.time.now(&clock).node;
+        let now = executor.time.read(&clock).node;
         executor.append(now, &ControlRecord::Tick);
         ask(&mut executor, &clock, "GET covered");
         assert_eq!(executor.sample(), before, "{durability:?}");
@@ -255,7 +255,7 @@ fn a_wait_goes_as_far_as_its_furthest_part_and_beyond_another_only_where_that_en
 #[test]
 fn a_key_that_ends_before_the_maintenance_comes_back_wakes_it_once() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    let now = executor.time.now(&clock).node;
+    let now = executor.time.read(&clock).node;
     executor.sleep_until(now.saturating_add(Duration::from_secs(1)));
     assert!(!executor.take_wake_request(), "there is nothing to expire");
     ask(&mut executor, &clock, "SET long value PX 3600000");
@@ -270,7 +270,7 @@ fn a_key_that_ends_before_the_maintenance_comes_back_wakes_it_once() {
 #[test]
 fn a_node_outside_its_service_refuses_keys_and_scripts_and_nothing_else() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    let now = executor.time.now(&clock).node;
+    let now = executor.time.read(&clock).node;
     let until = NodeTime::from_nanos(now.as_nanos() + 1_000_000);
     for (phase, text) in [
         (
@@ -332,7 +332,7 @@ fn scripts_that_set_many_deadlines_free_as_many_as_they_set() {
         let turn = turn.to_string();
         let words = [b"EVAL", body.as_bytes(), b"0", turn.as_bytes()];
         let command = Command::parse(&words).unwrap();
-        let now = executor.time.now(&clock);
+        let now = executor.time.read(&clock);
         let reply = executor.execute(
             now,
             &Caller::default(),
@@ -350,7 +350,7 @@ fn scripts_that_set_many_deadlines_free_as_many_as_they_set() {
 #[test]
 fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let (mut executor, clock, _) = core_with_log(Durability::Volatile, &SMALL);
-    let now = executor.time.now(&clock).node;
+    let now = executor.time.read(&clock).node;
     ask(&mut executor, &clock, "SET a token PX 20000");
     while executor.appender.room() >= 1024 {
         assert_eq!(executor.ttl_bound.on_record_ns, 20_000_000_000);
@@ -368,7 +368,7 @@ fn the_last_raise_that_a_log_without_keys_has_room_for_is_to_the_cap() {
     let script = "for i = 1, 100 do redis.call('set', KEYS[1] .. i, ('x'):rep(1000)) end return 0";
     let arguments: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), b"1", b"key"];
     let command = Command::parse(&arguments).unwrap();
-    let moment = executor.time.now(&clock);
+    let moment = executor.time.read(&clock);
     let reply = executor.execute(
         moment,
         &Caller::default(),
@@ -405,9 +405,9 @@ fn the_ttl_bound_falls_with_a_rotation_to_what_was_granted_since_the_last() {
 #[test]
 fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
     let (mut executor, clock) = executor(Durability::Everysec);
-    let before = executor.time.now(&clock).node;
+    let before = executor.time.read(&clock).node;
     clock.advance(Duration::from_secs(1));
-    let second = executor.time.now(&clock).node.as_nanos() - before.as_nanos();
+    let second = executor.time.read(&clock).node.as_nanos() - before.as_nanos();
     assert_eq!(second, 1_000_000_000);
     ask(
         &mut executor,
@@ -422,7 +422,7 @@ fn node_time_goes_with_the_clock_and_a_reply_has_taken_its_length() {
 fn a_run_without_a_log_knows_how_long_its_crash_would_have_to_be_waited_out() {
     for durability in [Durability::Volatile, Durability::Everysec] {
         let (mut executor, clock) = executor(durability);
-        let now = executor.time.now(&clock).node;
+        let now = executor.time.read(&clock).node;
         assert_eq!(executor.latest_unlogged(), None);
         ask(&mut executor, &clock, "SET forever token");
         ask(&mut executor, &clock, "SET lock token PX 20000");

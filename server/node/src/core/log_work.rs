@@ -255,7 +255,7 @@ mod tests {
 
     fn append(node: &NodeState) -> Position {
         let mut executor = node.lock().unwrap();
-        let now = executor.time.now(&*node.clock).node;
+        let now = executor.time.read(&*node.clock).node;
         executor.append(now, &ControlRecord::Tick)
     }
 

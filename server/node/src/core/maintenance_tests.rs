@@ -42,7 +42,7 @@ impl Node {
         durability: Durability,
         delay: Option<Duration>,
     ) -> Node {
-        let now = executor.time.now(&clock).node;
+        let now = executor.time.read(&clock).node;
         let pending = delay.map(|delay| Pending {
             until: now.saturating_add(delay),
             length_ns: u64::try_from(delay.as_nanos()).unwrap(),
@@ -114,7 +114,7 @@ impl Node {
     }
 
     fn now(&mut self) -> NodeTime {
-        self.executor.time.now(&self.clock).node
+        self.executor.time.read(&self.clock).node
     }
 
     fn next(&mut self) -> Step {
@@ -133,7 +133,7 @@ impl Node {
     }
 
     fn execute(&mut self, words: &[&[u8]]) {
-        let now = self.executor.time.now(&self.clock);
+        let now = self.executor.time.read(&self.clock);
         let command = Command::parse(words).unwrap();
         let mut wait = DurabilityWait::default();
         let caller = Caller::default();
@@ -418,7 +418,7 @@ fn a_mode_that_became_stronger_is_complete_once_what_the_weaker_revealed_is_sync
     node.next();
     node.execute(&[b"SET", b"a", b"1", b"PX", b"60000"]);
     node.next();
-    let now = node.executor.time.now(&node.clock).node;
+    let now = node.executor.time.read(&node.clock).node;
     let changed = node
         .executor
         .change_mode(now, Durability::Always, Duration::from_secs(60));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quorlock_engine::control::{Durability, Start};
 use quorlock_engine::restart::RestartVerdict;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, WallReading};
 use crate::config::{Config, Files, RestartDelayReply};
 use crate::core::access::Access;
 use crate::core::calls::CommandStatistics;
@@ -196,13 +196,15 @@ impl NodeState {
         })
     }
 
-    /// Locks the engine, and reads the clock behind the lock ([`Timekeeper::now`](crate::core::time::Timekeeper::now)).
+    /// Locks the engine, and reads the clock behind the lock.
     ///
     /// # Errors
     /// As [`NodeState::lock`].
-    pub(crate) fn lock_now(&self) -> Result<(MutexGuard<'_, Executor>, Moment), Failure> {
+    pub fn lock_now(&self) -> Result<(MutexGuard<'_, Executor>, Moment), Failure> {
         let mut executor = self.lock()?;
-        let now = executor.time.now(&*self.clock);
+        let now = executor
+            .time
+            .now(self.clock.raw(), || WallReading::now(&*self.clock));
         Ok((executor, now))
     }
 

@@ -12,7 +12,7 @@ mod wall;
 use quorlock_engine::control::{ControlRecord, Start};
 use quorlock_engine::{Moment, NodeTime, RawTime, restart};
 
-use crate::clock::Clock;
+use crate::clock::WallReading;
 use crate::core::time::wall::AnchoredWall;
 pub(crate) use crate::core::time::wall::anchor;
 
@@ -48,10 +48,11 @@ impl Timekeeper {
         self.newest = self.newest.max(newest);
     }
 
-    /// The moment now; nothing else in what decides dates anything by the clocks. To be called behind the engine's lock: a
-    /// reading from before it would be older than what the holder before has done.
-    pub fn now(&mut self, clock: &dyn Clock) -> Moment {
-        self.raw = clock.raw();
+    /// The moment now; nothing else in what decides dates anything by the clocks. `raw` is to be read behind the engine's
+    /// lock: a reading from before it would be older than what the holder before has done. The other clocks are read where
+    /// that is due.
+    pub fn now(&mut self, raw: RawTime, read_wall: impl FnOnce() -> WallReading) -> Moment {
+        self.raw = raw;
         let reading = restart::node_time(self.base, self.base_raw, self.raw);
         self.newest = reading.map_or(self.newest, |time| time.max(self.newest));
         let node = self.newest;
@@ -62,7 +63,8 @@ impl Timekeeper {
         });
         let carried_us = if since_ns >= WALL_READING_NS {
             let node_ns = self.wall_read_at.map_or(0, |_| since_ns);
-            self.wall.read(clock.boottime(), clock.wall_us(), node_ns);
+            let wall = read_wall();
+            self.wall.read(wall.boottime, wall.wall_us, node_ns);
             self.wall_read_at = Some(node);
             0
         } else {

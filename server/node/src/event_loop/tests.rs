@@ -319,7 +319,7 @@ fn who_listens_to_patterns_misses_nothing_because_many_keys_end_together() {
     for _ in 0..100 {
         let state = Arc::clone(&node.event_loop.node);
         let mut executor = state.lock().unwrap();
-        let now = executor.time.now(&*node.clock).node;
+        let now = executor.time.read(&*node.clock).node;
         executor.reclaim(now, 10_000);
         drop(executor);
         node.ask(&writer, request(&["GET", "none"]).as_bytes(), b"$-1\r\n");

@@ -48,7 +48,7 @@ fn a_command_is_refused_where_what_it_may_write_might_not_fit() {
 
 fn run(executor: &mut Executor, clock: &SettableClock, words: &[&[u8]]) -> Option<Reply> {
     let command = Command::parse(words).unwrap();
-    let now = executor.time.now(clock);
+    let now = executor.time.read(clock);
     executor.execute(
         now,
         &Caller::default(),
@@ -158,7 +158,7 @@ fn a_client_that_waits_for_what_is_large_is_served_once_there_is_room() {
         client_id: 7,
         ..Caller::default()
     };
-    let now = executor.time.now(&clock);
+    let now = executor.time.read(&clock);
     executor.execute(now, &caller, &command, &mut DurabilityWait::default());
     assert!(executor.wait_limit().is_some());
     let value = "x".repeat(2_000);
@@ -168,7 +168,7 @@ fn a_client_that_waits_for_what_is_large_is_served_once_there_is_room() {
     assert!(executor.take_served().is_empty() && executor.has_postponed());
     assert!(preparer.needs_preparing(), "it is asked for");
     preparer.prepare().unwrap();
-    let now = executor.time.now(&clock);
+    let now = executor.time.read(&clock);
     executor.serve_postponed(now);
     let served = executor.take_served();
     assert_eq!(served.len(), 1);

@@ -6,12 +6,19 @@ use quorlock_engine::BootTime;
 use quorlock_engine::control::{Boot, Ceiling, Durability};
 
 use super::*;
-use crate::clock::SettableClock;
+use crate::clock::{Clock, SettableClock};
 use crate::core::time::wall::Anchor;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_US: i64 = 3_600_000_000;
+
+impl Timekeeper {
+    /// The moment now, by these clocks.
+    pub(crate) fn read(&mut self, clock: &dyn Clock) -> Moment {
+        self.now(clock.raw(), || WallReading::now(clock))
+    }
+}
 
 fn timekeeper(clock: &SettableClock) -> Timekeeper {
     timekeeper_within(clock, 10_000)
@@ -41,10 +48,10 @@ fn start(clock: &SettableClock) -> Start {
 fn a_wall_step_moves_no_deadline_and_is_slewed_into_time() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let before = time.now(&clock);
+    let before = time.read(&clock);
     clock.step_wall(HOUR_US);
     clock.advance(SECOND);
-    let after = time.now(&clock);
+    let after = time.read(&clock);
     assert_eq!(after.node.as_nanos() - before.node.as_nanos(), SECOND_NS);
     assert_eq!(
         after.wall_us - before.wall_us,
@@ -53,17 +60,17 @@ fn a_wall_step_moves_no_deadline_and_is_slewed_into_time() {
     );
     clock.step_wall(-2 * HOUR_US);
     clock.advance(SECOND);
-    assert_eq!(time.now(&clock).wall_us - after.wall_us, 990_000);
+    assert_eq!(time.read(&clock).wall_us - after.wall_us, 990_000);
 }
 
 #[test]
 fn a_suspend_moves_time_but_not_node_time() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let before = time.now(&clock);
+    let before = time.read(&clock);
     clock.suspend(Duration::from_secs(60));
     clock.advance(Duration::from_millis(2));
-    let after = time.now(&clock);
+    let after = time.read(&clock);
     assert_eq!(after.node.as_nanos() - before.node.as_nanos(), 2_000_000);
     assert_eq!(after.wall_us - before.wall_us, 60_002_000);
 }
@@ -73,31 +80,31 @@ fn node_time_never_goes_back() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
     clock.advance(5 * SECOND);
-    let before = time.now(&clock).node;
+    let before = time.read(&clock).node;
     clock.reboot(SECOND);
-    assert_eq!(time.now(&clock).node, before);
+    assert_eq!(time.read(&clock).node, before);
     clock.detune_raw(-1_000_000);
     clock.advance(5 * SECOND);
-    assert_eq!(time.now(&clock).node, before, "a clock that stands still");
+    assert_eq!(time.read(&clock).node, before, "a clock that stands still");
 }
 
 #[test]
 fn time_goes_on_where_boot_time_went_back() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let before = time.now(&clock);
+    let before = time.read(&clock);
     clock.step_boottime(-100 * 1_000_000_000);
     clock.advance(SECOND);
-    assert_eq!(time.now(&clock).wall_us - before.wall_us, 1_000_000);
+    assert_eq!(time.read(&clock).wall_us - before.wall_us, 1_000_000);
     clock.advance(SECOND);
-    assert_eq!(time.now(&clock).wall_us - before.wall_us, 2_000_000);
+    assert_eq!(time.read(&clock).wall_us - before.wall_us, 2_000_000);
 }
 
 #[test]
 fn time_never_goes_back_however_the_clocks_are_steered_set_and_read() {
     let clock = SettableClock::new();
     let mut time = timekeeper(&clock);
-    let mut last = time.now(&clock).wall_us;
+    let mut last = time.read(&clock).wall_us;
     for round in 0..20_000_u32 {
         match round % 1_000 {
             0 => clock.steer(if round % 2_000 == 0 { -80_000 } else { 80_000 }),
@@ -107,7 +114,7 @@ fn time_never_goes_back_however_the_clocks_are_steered_set_and_read() {
             _ => {}
         }
         clock.advance(Duration::from_micros(u64::from(round) % 1_700));
-        let now = time.now(&clock).wall_us;
+        let now = time.read(&clock).wall_us;
         assert!(now >= last, "round {round}: {now} after {last}");
         assert!(now - last < 3_000, "round {round}: {now} after {last}");
         last = now;
@@ -118,17 +125,17 @@ fn time_never_goes_back_however_the_clocks_are_steered_set_and_read() {
 fn a_small_drift_bound_slews_too_also_when_read_often() {
     let clock = SettableClock::new();
     let mut time = timekeeper_within(&clock, 100);
-    let before = time.now(&clock).wall_us;
+    let before = time.read(&clock).wall_us;
     clock.step_wall(HOUR_US);
     for _ in 0..1_000 {
         clock.advance(Duration::from_millis(1));
-        time.now(&clock);
+        time.read(&clock);
     }
-    assert_eq!(time.now(&clock).wall_us - before, 1_000_100, "100 ppm");
+    assert_eq!(time.read(&clock).wall_us - before, 1_000_100, "100 ppm");
 }
 
 fn wall_off_record(time: &mut Timekeeper, clock: &SettableClock) -> Option<ControlRecord> {
-    time.now(clock);
+    time.read(clock);
     time.wall_off_record()
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, TestCluster};
+use crate::cluster::{RunningCluster, TestCluster};
 use crate::stopwatch::Stopwatch;
 use crate::time::TIME_MAX;
 
@@ -86,7 +86,7 @@ impl TestCluster {
             // Other tasks of the caller's runtime go on.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
-            let traffic = self.change(Cluster::quiet).await;
+            let traffic = self.change(RunningCluster::quiet).await;
             if seen == Some(traffic) {
                 return;
             }
@@ -108,7 +108,7 @@ impl TestCluster {
     }
 }
 
-impl Cluster {
+impl RunningCluster {
     /// When something happens next.
     fn next(&self) -> Option<Duration> {
         let now = self.time.now();

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::builder::TestClusterBuilder;
 use crate::history::EventHistory;
 use crate::member::{Member, explained};
-use crate::network::{Network, Route};
+use crate::network::{Route, TestNetwork};
 use crate::random::SeededRandom;
 use crate::schedule::FaultQueue;
 use crate::time::Time;
@@ -54,16 +54,16 @@ pub struct TestCluster {
 
 /// Ends the cluster when the last handle goes.
 struct Owner {
-    cluster: Arc<Cluster>,
+    cluster: Arc<RunningCluster>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What a cluster is made of.
-pub(crate) struct Cluster {
+pub(crate) struct RunningCluster {
     pub(crate) runtime: Handle,
     pub(crate) time: Arc<Time>,
-    pub(crate) network: Arc<Network>,
+    pub(crate) network: Arc<TestNetwork>,
     pub(crate) members: Vec<Arc<Member>>,
     pub(crate) history: EventHistory,
     pub(crate) queue: FaultQueue,
@@ -111,14 +111,14 @@ impl TestCluster {
         let mut random = SeededRandom::new(builder.seed);
         let member = |_| Member::new(builder.fsync, builder.ttl_max, random.split());
         let members: Vec<Arc<Member>> = (0..nodes).map(member).map(Arc::new).collect();
-        let (time, network) = (Arc::new(Time::default()), Arc::new(Network::new(nodes)));
+        let (time, network) = (Arc::new(Time::default()), Arc::new(TestNetwork::new(nodes)));
         let url = |(node, member): (usize, &Arc<Member>)| {
             time.add_node(member.clock());
             let route = Route { client: None, node };
             url(&network, &handle, route, member, &time)
         };
         let urls = members.iter().enumerate().map(url).collect();
-        let cluster = Arc::new(Cluster {
+        let cluster = Arc::new(RunningCluster {
             runtime: handle,
             time,
             network,
@@ -263,12 +263,12 @@ impl TestCluster {
         cluster.history.text()
     }
 
-    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+    pub(crate) fn cluster(&self) -> &Arc<RunningCluster> {
         &self.owner.cluster
     }
 
     /// Makes a change on the cluster's thread, in its turn. It is carried out also if this future is dropped.
-    pub(crate) async fn change<F>(&self, change: impl FnOnce(Arc<Cluster>) -> F) -> F::Output
+    pub(crate) async fn change<F>(&self, change: impl FnOnce(Arc<RunningCluster>) -> F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
     {
@@ -289,7 +289,7 @@ impl TestCluster {
 
 /// Where a client finds a node.
 fn url(
-    network: &Arc<Network>,
+    network: &Arc<TestNetwork>,
     runtime: &Handle,
     route: Route,
     member: &Arc<Member>,
@@ -300,7 +300,7 @@ fn url(
     format!("redis://{address}")
 }
 
-impl Cluster {
+impl RunningCluster {
     /// The cluster's thread.
     async fn run(self: Arc<Self>, end: oneshot::Receiver<()>) {
         let _asked_or_gone = end.await;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, TestCluster};
+use crate::cluster::{RunningCluster, TestCluster};
 use crate::history::{Believed, shown};
 
 /// The holder of a lock, as a majority of the nodes has it.
@@ -110,7 +110,7 @@ impl TestCluster {
     }
 }
 
-impl Cluster {
+impl RunningCluster {
     async fn holder(self: &Arc<Self>, name: &[u8]) -> Option<Holder> {
         let mut tokens: Vec<(String, Vec<usize>)> = Vec::new();
         for (node, member) in self.members.iter().enumerate() {

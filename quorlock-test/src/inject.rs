@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, TestCluster};
+use crate::cluster::{RunningCluster, TestCluster};
 use crate::fault::ClusterFault;
 use crate::member::explained;
 
@@ -97,7 +97,8 @@ impl TestCluster {
     /// Keeps an image of a node's disk for [`roll_back`](Self::roll_back). Each node has one of when the cluster was started.
     pub async fn save_image(&self, node: usize) {
         self.cluster().check(node);
-        let save = move |cluster: Arc<Cluster>| async move { cluster.members[node].save_image() };
+        let save =
+            move |cluster: Arc<RunningCluster>| async move { cluster.members[node].save_image() };
         self.change(save).await;
     }
 
@@ -130,7 +131,7 @@ impl TestCluster {
     }
 }
 
-impl Cluster {
+impl RunningCluster {
     /// Lets a fault happen. To be called in the cluster's turn.
     pub(crate) async fn inject(&self, fault: &ClusterFault) {
         self.history.note(self.time.now(), fault.to_string());

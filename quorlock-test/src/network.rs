@@ -22,7 +22,7 @@ use crate::time::Time;
 
 /// All connections of a cluster.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub(crate) struct TestNetwork {
     pub(crate) conditions: watch::Sender<Conditions>,
     /// How many pieces have moved.
     traffic: AtomicU64,
@@ -50,7 +50,7 @@ pub(crate) struct Route {
 
 /// One connection.
 struct Connection {
-    network: Arc<Network>,
+    network: Arc<TestNetwork>,
     time: Arc<Time>,
     conditions: watch::Receiver<Conditions>,
     route: Route,
@@ -58,7 +58,7 @@ struct Connection {
     owed: AtomicI64,
 }
 
-impl Network {
+impl TestNetwork {
     pub(crate) fn new(nodes: usize) -> Self {
         Self {
             conditions: watch::Sender::new(Conditions {

@@ -31,7 +31,7 @@ use super::snapshot::Snapshot;
 use super::view::LocalCluster;
 use crate::clock;
 use crate::exit_code::Failure;
-use keys::Action;
+use keys::KeyAction;
 pub(super) use screen::Screen;
 use state::{Page, State};
 
@@ -157,18 +157,18 @@ impl Live {
             .and_then(|key| keys::press(&self.state, key));
         match action {
             None => {}
-            Some(Action::Quit) => return true,
-            Some(Action::Select(number)) => {
+            Some(KeyAction::Quit) => return true,
+            Some(KeyAction::Select(number)) => {
                 self.state.selected = number;
                 self.read_log();
             }
-            Some(Action::Show(page)) => {
+            Some(KeyAction::Show(page)) => {
                 self.state.page = page;
                 self.read_log();
             }
-            Some(Action::Say(words)) => self.state.note(words),
-            Some(Action::Ask(words, request)) => self.ask(words, request),
-            Some(Action::FlipLoad) => {
+            Some(KeyAction::Say(words)) => self.state.note(words),
+            Some(KeyAction::Ask(words, request)) => self.ask(words, request),
+            Some(KeyAction::FlipLoad) => {
                 if let Some(load) = &self.load {
                     load.flip();
                 }

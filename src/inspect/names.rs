@@ -141,12 +141,12 @@ impl AskedNode {
     }
 
     /// Those of these keys that can be locks.
-    async fn locks_of(&mut self, names: Vec<Vec<u8>>, is_all: bool) -> Result<Looked, String> {
+    async fn locks_of(&mut self, names: Vec<Vec<u8>>, is_all: bool) -> Result<LocksFound, String> {
         let dialect = self.facts.dialect;
         let questions = names.iter().map(|name| question::look(name, dialect));
         let questions: Vec<_> = questions.collect();
         let replies = self.link.ask(&questions).await?;
-        let mut looked = Looked::default();
+        let mut looked = LocksFound::default();
         for (name, reply) in names.into_iter().zip(&replies) {
             if let Ok(Sight::Lock(lock)) = Sight::read(reply, dialect) {
                 match is_all || lock.holders.iter().any(|one| one.left.is_some()) {
@@ -161,7 +161,7 @@ impl AskedNode {
 
 /// Keys that can be locks, and how many more there are that have no ttl.
 #[derive(Default)]
-struct Looked {
+struct LocksFound {
     names: Vec<Vec<u8>>,
     without_ttl: u64,
 }

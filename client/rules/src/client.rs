@@ -57,7 +57,7 @@ use crate::context::Context;
 use crate::counting::Counting;
 use crate::fences::KnownFences;
 use crate::lines::Lines;
-use crate::link::{ConnectionId, Link, LinkAction, NodeReply, Surroundings};
+use crate::link::{ConnectionId, Link, LinkAction, LinkReply, Surroundings};
 use crate::observing::Listener;
 use crate::operation::{Next, Operation};
 use crate::outcome::Release;
@@ -106,7 +106,7 @@ pub struct Client {
     /// Locks that were handed over to their tokens.
     handed_over: HashMap<Token, OperationId>,
     owners: Owners,
-    known: VecDeque<NodeReply>,
+    known: VecDeque<LinkReply>,
     counting: Counting,
     random: Box<dyn Rng>,
     listening: Listening,

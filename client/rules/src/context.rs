@@ -17,7 +17,7 @@ use crate::fences::KnownFences;
 use crate::lines::Lines;
 use crate::link::obstacle::outsider;
 use crate::link::request::{Asker, Form, Kind, Request, Subject};
-use crate::link::{Link, NodeReply};
+use crate::link::{Link, LinkReply};
 use crate::log_line::{LogLine, News};
 use crate::refusals::Refusals;
 use crate::register::Register;
@@ -39,7 +39,7 @@ pub(super) struct Context<'a> {
     pub(super) random: &'a mut dyn Rng,
     pub(super) actions: &'a mut Vec<Action>,
     /// Answers of nodes that are not asked because what they would say is known.
-    pub(super) known: &'a mut VecDeque<NodeReply>,
+    pub(super) known: &'a mut VecDeque<LinkReply>,
     pub(super) counting: &'a mut Counting,
 }
 
@@ -104,7 +104,7 @@ impl Context<'_> {
             None => link.submit(self.now, request),
         };
         if let Err(cause) = submitted {
-            self.known.push_back(NodeReply {
+            self.known.push_back(LinkReply {
                 node,
                 operation: self.operation,
                 round,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::action::{Action, Event};
 use crate::answer::{Answer, Content, ExtendAnswer};
 use crate::call::Outcome;
-use crate::link::{Link, NodeReply};
+use crate::link::{Link, LinkReply};
 use crate::outcome::{AcquireError, Loss, NodeRelease};
 use crate::statistics::{NodeStatistics, Statistics};
 
@@ -61,7 +61,7 @@ impl Counting {
         }
     }
 
-    pub(super) fn reply(&mut self, reply: &NodeReply) {
+    pub(super) fn reply(&mut self, reply: &LinkReply) {
         if let Some(node) = self.statistics.nodes.get_mut(reply.node) {
             count(node, &reply.content);
         }

@@ -1,13 +1,13 @@
 //! What happens to an operation, and what becomes of it.
 
-use crate::link::NodeReply;
+use crate::link::LinkReply;
 
 /// What happens to an operation.
 #[derive(Debug)]
 pub(super) enum Input {
     /// The time asked for has come (or any other time).
     Timer,
-    Reply(NodeReply),
+    Reply(LinkReply),
 }
 
 /// What becomes of an operation with an event.

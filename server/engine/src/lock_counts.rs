@@ -92,11 +92,11 @@ pub const LOCK_TIME_BOUNDS: [Duration; 12] = [
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedLockEvent {
     class: u8,
-    event: LockEvent,
+    event: LockOutcome,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LockEvent {
+pub(crate) enum LockOutcome {
     Granted,
     Refused(LockRefusal),
     /// And how long it was held, where that is known.
@@ -157,10 +157,18 @@ impl LockCounts {
 
     /// Counts what happened to the lock of a name.
     #[inline]
+<<<<<<< HEAD
     pub(crate) fn count(&mut self, name: &[u8], event: LockEvent) -> CountedLockEvent {
         let class = self.patterns.class_of(name);
         let class = u8::try_from(class).expect("there are few patterns");
         let counted = CountedLockEvent { class, event };
+=======
+    pub(crate) fn count(&mut self, name: &[u8], event: LockOutcome) -> CountedLockEvent {
+        let counted = CountedLockEvent {
+            class: self.class_of(name),
+            event,
+        };
+>>>>>>> 080513bc (Eleven type names that meant two things mean one)
         self.apply(counted, add);
         counted
     }
@@ -183,9 +191,9 @@ impl LockCounts {
             return;
         };
         let counter = match counted.event {
-            LockEvent::Granted => &mut counts.grants,
-            LockEvent::Refused(why) => &mut counts.refusals[why as usize],
-            LockEvent::Ended(how, held) => {
+            LockOutcome::Granted => &mut counts.grants,
+            LockOutcome::Refused(why) => &mut counts.refusals[why as usize],
+            LockOutcome::Ended(how, held) => {
                 if let Some(held) = held {
                     counts.holds.apply(held, step);
                 }
@@ -271,7 +279,7 @@ mod tests {
             &["job:*", "*:nightly"].map(str::to_owned),
         ));
         for name in ["job:nightly", "report:nightly", "other"] {
-            counts.count(name.as_bytes(), LockEvent::Granted);
+            counts.count(name.as_bytes(), LockOutcome::Granted);
         }
         let counted: Vec<_> = counts.classes().map(|(of, it)| (of, it.grants)).collect();
         assert_eq!(counted, [("", 1), ("job:*", 1), ("*:nightly", 1)]);
@@ -281,9 +289,9 @@ mod tests {
     fn what_is_taken_back_leaves_no_trace() {
         let mut counts = LockCounts::new(LockPatterns::default());
         let events = [
-            LockEvent::Granted,
-            LockEvent::Refused(LockRefusal::WriterWaits),
-            LockEvent::Ended(LockEndReason::Expired, Some(Duration::from_secs(3))),
+            LockOutcome::Granted,
+            LockOutcome::Refused(LockRefusal::WriterWaits),
+            LockOutcome::Ended(LockEndReason::Expired, Some(Duration::from_secs(3))),
         ];
         for event in events {
             let counted = counts.count(b"name", event);

@@ -38,19 +38,19 @@ struct Listening {
     /// As it was asked for: that of the sockets may have been found for 0.
     port: Option<u16>,
     node: Weak<NodeState>,
-    server: Option<Server>,
+    server: Option<EndpointThread>,
     /// A change was prepared, and is neither made nor dropped.
     is_changing: bool,
     has_ended: bool,
 }
 
-struct Server {
-    changes: UnboundedSender<Change>,
+struct EndpointThread {
+    changes: UnboundedSender<EndpointChange>,
     thread: JoinHandle<()>,
 }
 
 /// What the thread is asked for.
-enum Change {
+enum EndpointChange {
     Serve(TcpListener),
     Close(SocketAddr),
     /// For the node's log.
@@ -100,7 +100,7 @@ impl Endpoint {
         self.spawn(&mut listening)?;
         handles
             .into_iter()
-            .for_each(|handle| listening.send(Change::Serve(handle)));
+            .for_each(|handle| listening.send(EndpointChange::Serve(handle)));
         tracing::info!(
             "metrics at {}://{address}/metrics, readiness at /readyz",
             scheme(self.tls.as_ref())
@@ -139,12 +139,12 @@ impl Endpoint {
                     }
                 });
             })?;
-        listening.server = Some(Server { changes, thread });
+        listening.server = Some(EndpointThread { changes, thread });
         Ok(())
     }
 
     /// What a configuration asks for, bound. It stops sockets that are in the way.
-    fn bind_anew(&self, config: &Config) -> Result<Prepared, String> {
+    fn bind_anew(&self, config: &Config) -> Result<PreparedSockets, String> {
         let mut listening = lock(&self.listening);
         if listening.has_ended {
             return Err("the node stops".to_owned());
@@ -177,7 +177,7 @@ impl Endpoint {
             .iter()
             .partition(|it| now.contains(&SocketAddr::new(it.address, port)));
         let kept = kept.iter().map(|it| SocketAddr::new(it.address, port));
-        let mut prepared = Prepared {
+        let mut prepared = PreparedSockets {
             listening: Arc::clone(&self.listening),
             port: config.metrics_port,
             kept: kept.collect(),
@@ -217,7 +217,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Listening {
-    fn send(&self, change: Change) {
+    fn send(&self, change: EndpointChange) {
         if let Some(server) = &self.server {
             // A thread that has ended serves nothing any more.
             let _ = server.changes.send(change);
@@ -225,8 +225,8 @@ impl Listening {
     }
 }
 
-/// A change that is made by [`Prepared::install`], and taken back where it is dropped before.
-struct Prepared {
+/// A change that is made by [`PreparedSockets::install`], and taken back where it is dropped before.
+struct PreparedSockets {
     listening: Arc<Mutex<Listening>>,
     port: Option<u16>,
     kept: Vec<SocketAddr>,
@@ -237,7 +237,7 @@ struct Prepared {
     is_made: bool,
 }
 
-impl Prepared {
+impl PreparedSockets {
     /// Binds more addresses. Sockets that go and have the same port stop listening where that is in the way: `*` is in the way of
     /// every other address.
     fn add(&mut self, new: &[Bind], port: u16) -> Result<(), String> {
@@ -282,11 +282,11 @@ impl Prepared {
         }
         listening.port = self.port;
         for (_, address) in self.stopped.drain(..) {
-            listening.send(Change::Close(address));
+            listening.send(EndpointChange::Close(address));
         }
         for address in addresses(&listening.sockets) {
             if !self.kept.contains(&address) {
-                listening.send(Change::Close(address));
+                listening.send(EndpointChange::Close(address));
             }
         }
         listening.sockets.retain(|socket| {
@@ -300,15 +300,15 @@ impl Prepared {
         });
         for (socket, handle) in self.added.drain(..) {
             if let Ok(address) = socket.local_addr() {
-                listening.send(Change::Serve(handle));
-                listening.send(Change::ReportMove(address));
+                listening.send(EndpointChange::Serve(handle));
+                listening.send(EndpointChange::ReportMove(address));
             }
             listening.sockets.push(socket);
         }
     }
 }
 
-impl Drop for Prepared {
+impl Drop for PreparedSockets {
     fn drop(&mut self) {
         if self.is_made {
             return;
@@ -322,15 +322,15 @@ impl Drop for Prepared {
         }
         // From the last one on, so that their places stay the same.
         while let Some((place, address)) = self.stopped.pop() {
-            listening.send(Change::Close(address));
+            listening.send(EndpointChange::Close(address));
             match bind_again(address) {
                 Ok((socket, handle)) => {
                     listening.sockets[place] = socket;
-                    listening.send(Change::Serve(handle));
+                    listening.send(EndpointChange::Serve(handle));
                 }
                 Err(error) => {
                     listening.sockets.remove(place);
-                    listening.send(Change::ReportLoss(address, error));
+                    listening.send(EndpointChange::ReportLoss(address, error));
                 }
             }
         }
@@ -356,7 +356,7 @@ fn stop_listening(socket: &TcpListener) {
 
 /// Serves what it is asked to.
 async fn serve(
-    mut changes: UnboundedReceiver<Change>,
+    mut changes: UnboundedReceiver<EndpointChange>,
     tls: Option<Arc<Acceptor>>,
     node: &Arc<NodeState>,
 ) {
@@ -367,7 +367,7 @@ async fn serve(
     while let Some(change) = changes.recv().await {
         while serving.try_join_next().is_some() {}
         match change {
-            Change::Serve(socket) => {
+            EndpointChange::Serve(socket) => {
                 let address = socket.local_addr();
                 match address.and_then(|it| Ok((it, tokio::net::TcpListener::from_std(socket)?))) {
                     Ok((address, socket)) => {
@@ -378,18 +378,18 @@ async fn serve(
                     Err(error) => tracing::warn!("the metrics endpoint cannot serve: {error}"),
                 }
             }
-            Change::Close(address) => {
+            EndpointChange::Close(address) => {
                 if let Some(task) = tasks.remove(&address) {
                     task.abort();
                 }
             }
-            Change::ReportMove(address) => {
+            EndpointChange::ReportMove(address) => {
                 tracing::info!(
                     "metrics at {}://{address}/metrics from now on",
                     scheme(tls.as_ref())
                 );
             }
-            Change::ReportLoss(address, error) => tracing::warn!(
+            EndpointChange::ReportLoss(address, error) => tracing::warn!(
                 "the metrics endpoint does not listen on {address} any more: it could not be bound again after a CONFIG SET \
                  that failed: {error}"
             ),

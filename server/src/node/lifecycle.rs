@@ -52,7 +52,7 @@ pub struct NotServing {
 
 /// What may happen to a node.
 #[derive(Clone, Debug)]
-enum Event {
+enum LifecycleEvent {
     DelayBegins(Duration, &'static str),
     ServesNow,
     StopAsked,
@@ -62,14 +62,16 @@ enum Event {
 
 impl RunState {
     /// The rule: the state that follows.
-    fn after(self, event: Event) -> Self {
+    fn after(self, event: LifecycleEvent) -> Self {
         match (self, event) {
             (end @ (Self::Stopped | Self::Failed(_)), _) => end,
-            (_, Event::Failed(failure) | Event::Ended(Err(failure))) => Self::Failed(failure),
-            (_, Event::Ended(Ok(()))) => Self::Stopped,
-            (Self::Stopping, _) | (_, Event::StopAsked) => Self::Stopping,
-            (Self::Serving, _) | (_, Event::ServesNow) => Self::Serving,
-            (_, Event::DelayBegins(left, reason)) => Self::Delayed { left, reason },
+            (_, LifecycleEvent::Failed(failure) | LifecycleEvent::Ended(Err(failure))) => {
+                Self::Failed(failure)
+            }
+            (_, LifecycleEvent::Ended(Ok(()))) => Self::Stopped,
+            (Self::Stopping, _) | (_, LifecycleEvent::StopAsked) => Self::Stopping,
+            (Self::Serving, _) | (_, LifecycleEvent::ServesNow) => Self::Serving,
+            (_, LifecycleEvent::DelayBegins(left, reason)) => Self::Delayed { left, reason },
         }
     }
 
@@ -146,13 +148,13 @@ impl StateWatch {
         let delay = self.delay.map(|(until, reason)| {
             let now = node_time(self.base, self.base_raw, self.clock.raw()).unwrap_or(self.base);
             let left_ns = until.as_nanos().saturating_sub(now.as_nanos());
-            Event::DelayBegins(Duration::from_nanos(left_ns), reason)
+            LifecycleEvent::DelayBegins(Duration::from_nanos(left_ns), reason)
         });
         // Read against the order in which they happen: what has followed an event is not missed beside it.
-        let ended = self.ended().map(Event::Ended);
-        let failed = self.commit.failure().cloned().map(Event::Failed);
-        let stop = self.stop.is_set().then_some(Event::StopAsked);
-        let serves = self.serving.is_set().then_some(Event::ServesNow);
+        let ended = self.ended().map(LifecycleEvent::Ended);
+        let failed = self.commit.failure().cloned().map(LifecycleEvent::Failed);
+        let stop = self.stop.is_set().then_some(LifecycleEvent::StopAsked);
+        let serves = self.serving.is_set().then_some(LifecycleEvent::ServesNow);
         let events = [delay, serves, stop, failed, ended].into_iter().flatten();
         events.fold(RunState::Starting, RunState::after)
     }
@@ -231,7 +233,7 @@ impl fmt::Debug for StateWatch {
 mod tests {
     use super::*;
 
-    fn after(events: &[Event]) -> String {
+    fn after(events: &[LifecycleEvent]) -> String {
         let states = events.iter().cloned();
         states.fold(RunState::Starting, RunState::after).to_string()
     }
@@ -242,20 +244,29 @@ mod tests {
 
     #[test]
     fn each_event_leads_to_its_state() {
-        let delay = || Event::DelayBegins(Duration::from_secs(5), "killed");
+        let delay = || LifecycleEvent::DelayBegins(Duration::from_secs(5), "killed");
         for (events, state) in [
             (vec![], "starting"),
             (
                 vec![delay()],
                 "in its restart delay for another 5 s (killed)",
             ),
-            (vec![Event::ServesNow], "serving"),
-            (vec![delay(), Event::ServesNow], "serving"),
-            (vec![delay(), Event::StopAsked], "stopping"),
-            (vec![Event::StopAsked, Event::ServesNow], "stopping"),
-            (vec![Event::ServesNow, Event::StopAsked], "stopping"),
-            (vec![Event::StopAsked, Event::Ended(Ok(()))], "stopped"),
-            (vec![Event::Ended(Ok(()))], "stopped"),
+            (vec![LifecycleEvent::ServesNow], "serving"),
+            (vec![delay(), LifecycleEvent::ServesNow], "serving"),
+            (vec![delay(), LifecycleEvent::StopAsked], "stopping"),
+            (
+                vec![LifecycleEvent::StopAsked, LifecycleEvent::ServesNow],
+                "stopping",
+            ),
+            (
+                vec![LifecycleEvent::ServesNow, LifecycleEvent::StopAsked],
+                "stopping",
+            ),
+            (
+                vec![LifecycleEvent::StopAsked, LifecycleEvent::Ended(Ok(()))],
+                "stopped",
+            ),
+            (vec![LifecycleEvent::Ended(Ok(()))], "stopped"),
         ] {
             assert_eq!(after(&events), state, "{events:?}");
         }
@@ -266,24 +277,33 @@ mod tests {
         let failed = "failed: the log failed and is not trusted any more: first";
         let later = || {
             [
-                Event::DelayBegins(Duration::ZERO, ""),
-                Event::ServesNow,
-                Event::StopAsked,
-                Event::Failed(failure("second")),
-                Event::Ended(Err(failure("third"))),
-                Event::Ended(Ok(())),
+                LifecycleEvent::DelayBegins(Duration::ZERO, ""),
+                LifecycleEvent::ServesNow,
+                LifecycleEvent::StopAsked,
+                LifecycleEvent::Failed(failure("second")),
+                LifecycleEvent::Ended(Err(failure("third"))),
+                LifecycleEvent::Ended(Ok(())),
             ]
         };
-        for before in [vec![], vec![Event::ServesNow], vec![Event::StopAsked]] {
+        for before in [
+            vec![],
+            vec![LifecycleEvent::ServesNow],
+            vec![LifecycleEvent::StopAsked],
+        ] {
             for next in later() {
-                let with = |end: Event| after(&[&before[..], &[end, next.clone()]].concat());
-                assert_eq!(with(Event::Failed(failure("first"))), failed, "{next:?}");
+                let with =
+                    |end: LifecycleEvent| after(&[&before[..], &[end, next.clone()]].concat());
                 assert_eq!(
-                    with(Event::Ended(Err(failure("first")))),
+                    with(LifecycleEvent::Failed(failure("first"))),
                     failed,
                     "{next:?}"
                 );
-                assert_eq!(with(Event::Ended(Ok(()))), "stopped", "{next:?}");
+                assert_eq!(
+                    with(LifecycleEvent::Ended(Err(failure("first")))),
+                    failed,
+                    "{next:?}"
+                );
+                assert_eq!(with(LifecycleEvent::Ended(Ok(()))), "stopped", "{next:?}");
             }
         }
     }

@@ -65,13 +65,13 @@ struct Open {
 #[derive(Debug)]
 struct StreamLogin {
     deadline: ClientInstant,
-    awaited: VecDeque<Asked>,
+    awaited: VecDeque<StreamQuestion>,
     /// Who the node is, as far as it is known.
     id: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum StreamQuestion {
     Must,
     May,
     Info,
@@ -190,21 +190,21 @@ impl Stream {
         };
         let address = &self.address;
         let mut awaited = VecDeque::new();
-        let mut ask = |what: Asked, words: &[&[u8]]| {
+        let mut ask = |what: StreamQuestion, words: &[&[u8]]| {
             write(&mut open.out, words);
             awaited.push_back(what);
         };
         match (&address.user, &address.password) {
             (Some(user), Some(password)) => ask(
-                Asked::Must,
+                StreamQuestion::Must,
                 &[b"AUTH", user.as_bytes(), password.as_bytes()],
             ),
-            (None, Some(password)) => ask(Asked::Must, &[b"AUTH", password.as_bytes()]),
+            (None, Some(password)) => ask(StreamQuestion::Must, &[b"AUTH", password.as_bytes()]),
             _ => {}
         }
         let name = self.client_name.as_bytes();
-        ask(Asked::May, &[b"CLIENT", b"SETNAME", name]);
-        ask(Asked::Info, &[b"INFO", b"server"]);
+        ask(StreamQuestion::May, &[b"CLIENT", b"SETNAME", name]);
+        ask(StreamQuestion::Info, &[b"INFO", b"server"]);
         let by_address = self.votes_by == VotesBy::Address;
         let login = StreamLogin {
             deadline: now.after(self.deadline_max),
@@ -418,10 +418,10 @@ impl StreamLogin {
             return Err(cause);
         }
         match self.awaited.pop_front() {
-            Some(Asked::Must) if matches!(reply, OwnedFrame::Error(_)) => {
+            Some(StreamQuestion::Must) if matches!(reply, OwnedFrame::Error(_)) => {
                 Err(meaning::refusal(&reply))
             }
-            Some(Asked::Info) => match meaning::info(&reply) {
+            Some(StreamQuestion::Info) => match meaning::info(&reply) {
                 Ok(info) if info.is_agent => Err(Cause::Agent),
                 Ok(info) => {
                     let id = info.identity.map(|identity| identity.id);

@@ -17,7 +17,7 @@ use super::opening::{Opening, Progress};
 use super::request::{Form, Kind};
 use super::second::Second;
 use super::{
-    ConnectionId, Failed, Link, LinkAction, NodeReply, OWED_MAX, QUEUE_MAX, State, Surroundings,
+    ConnectionId, Failed, Link, LinkAction, LinkReply, OWED_MAX, QUEUE_MAX, State, Surroundings,
     fraction,
 };
 use crate::OperationId;
@@ -128,7 +128,7 @@ impl Link {
     /// Tells those who have waited for a connection whether the node may vote on it.
     pub(super) fn tell_connected(&mut self, is_ready: bool) {
         for operation in std::mem::take(&mut self.connecting) {
-            self.replies.push_back(NodeReply {
+            self.replies.push_back(LinkReply {
                 node: self.index,
                 operation,
                 round: 0,

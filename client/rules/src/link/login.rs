@@ -58,7 +58,7 @@ impl Peer {
 
 /// What a reply of the login is for.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum LoginQuestion {
     /// A failure means that requests would go to the wrong place.
     Must,
     May,
@@ -76,7 +76,7 @@ enum Asked {
 pub(super) struct Login {
     /// Its password is in nothing that the node is reported to have said.
     address: NodeAddress,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<LoginQuestion>,
     replies: Replies,
     peer: Peer,
     is_counted_by_address: bool,
@@ -93,36 +93,48 @@ impl Login {
         out: &mut Vec<u8>,
     ) -> Self {
         let mut asked = VecDeque::new();
-        let mut ask = |what: Asked, arguments: &[&[u8]]| {
+        let mut ask = |what: LoginQuestion, arguments: &[&[u8]]| {
             request::write(out, arguments);
             asked.push_back(what);
         };
         match address.requested_login() {
             Some((Some(user), password)) => ask(
-                Asked::Must,
+                LoginQuestion::Must,
                 &[b"AUTH", user.as_bytes(), password.as_bytes()],
             ),
-            Some((None, password)) => ask(Asked::Must, &[b"AUTH", password.as_bytes()]),
+            Some((None, password)) => ask(LoginQuestion::Must, &[b"AUTH", password.as_bytes()]),
             None => {}
         }
         if address.database != 0 {
             let database = address.database.to_string();
-            ask(Asked::Must, &[b"SELECT", database.as_bytes()]);
+            ask(LoginQuestion::Must, &[b"SELECT", database.as_bytes()]);
         }
         let version = env!("CARGO_PKG_VERSION").as_bytes();
-        ask(Asked::May, &[b"CLIENT", b"SETNAME", client_name.as_bytes()]);
         ask(
-            Asked::May,
+            LoginQuestion::May,
+            &[b"CLIENT", b"SETNAME", client_name.as_bytes()],
+        );
+        ask(
+            LoginQuestion::May,
             &[b"CLIENT", b"SETINFO", b"LIB-NAME", b"quorlock-client"],
         );
-        ask(Asked::May, &[b"CLIENT", b"SETINFO", b"LIB-VER", version]);
-        ask(Asked::Info, &[b"INFO", b"server"]);
+        ask(
+            LoginQuestion::May,
+            &[b"CLIENT", b"SETINFO", b"LIB-VER", version],
+        );
+        ask(LoginQuestion::Info, &[b"INFO", b"server"]);
         if address.endpoint.fails_over() {
-            ask(Asked::Role, &[b"INFO", b"replication"]);
+            ask(LoginQuestion::Role, &[b"INFO", b"replication"]);
         }
-        ask(Asked::Scripts, &[b"EVAL", b"return 1", b"0"]);
-        ask(Asked::ReleaseScript, &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT]);
-        ask(Asked::ExtendScript, &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT]);
+        ask(LoginQuestion::Scripts, &[b"EVAL", b"return 1", b"0"]);
+        ask(
+            LoginQuestion::ReleaseScript,
+            &[b"SCRIPT", b"LOAD", RELEASE_SCRIPT],
+        );
+        ask(
+            LoginQuestion::ExtendScript,
+            &[b"SCRIPT", b"LOAD", EXTEND_SCRIPT],
+        );
         Self {
             address: address.clone(),
             asked,
@@ -154,15 +166,15 @@ impl Login {
         Ok(Some(self.peer.clone()))
     }
 
-    fn learn(&mut self, what: Asked, reply: &OwnedFrame) -> Result<(), Cause> {
+    fn learn(&mut self, what: LoginQuestion, reply: &OwnedFrame) -> Result<(), Cause> {
         let peer = &mut self.peer;
         match what {
             // A node that serves nobody says so in reply to whatever comes first.
             _ if let Some(cause) = meaning::login_refused(reply) => return Err(cause),
-            Asked::Must if matches!(reply, OwnedFrame::Error(_)) => {
+            LoginQuestion::Must if matches!(reply, OwnedFrame::Error(_)) => {
                 return Err(meaning::refusal(reply));
             }
-            Asked::Info => match meaning::info(reply) {
+            LoginQuestion::Info => match meaning::info(reply) {
                 Ok(info) => {
                     peer.membership = info.membership;
                     peer.is_agent = info.is_agent;
@@ -177,15 +189,15 @@ impl Login {
                 }
                 Err(_) => {}
             },
-            Asked::Role if matches!(reply, OwnedFrame::Error(_)) => {
+            LoginQuestion::Role if matches!(reply, OwnedFrame::Error(_)) => {
                 return Err(meaning::refusal(reply));
             }
-            Asked::Role if sentinel::is_master(reply) != Some(true) => {
+            LoginQuestion::Role if sentinel::is_master(reply) != Some(true) => {
                 return Err(unreachable(
                     "the server that the Sentinels name is not the master: a failover is under way",
                 ));
             }
-            Asked::Scripts => {
+            LoginQuestion::Scripts => {
                 if let OwnedFrame::Error(text) = reply
                     && (text.starts_with("NOPERM") || text.starts_with("ERR unknown command"))
                 {
@@ -194,9 +206,9 @@ impl Login {
                     ))));
                 }
             }
-            Asked::ReleaseScript => peer.release_hash = hash(reply),
-            Asked::ExtendScript => peer.extend_hash = hash(reply),
-            Asked::Must | Asked::May | Asked::Role => {}
+            LoginQuestion::ReleaseScript => peer.release_hash = hash(reply),
+            LoginQuestion::ExtendScript => peer.extend_hash = hash(reply),
+            LoginQuestion::Must | LoginQuestion::May | LoginQuestion::Role => {}
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ pub(crate) enum LinkAction {
 
 /// One node's answer on its way to the operation that asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeReply {
+pub(crate) struct LinkReply {
     pub(crate) node: NodeIndex,
     pub(crate) operation: OperationId,
     pub(crate) round: u32,
@@ -144,7 +144,7 @@ pub(crate) struct Link {
     round_trip: RoundTrip,
     connections: u32,
     actions: Vec<LinkAction>,
-    replies: VecDeque<NodeReply>,
+    replies: VecDeque<LinkReply>,
     /// What the node has said unasked.
     pushes: VecDeque<Push>,
     /// A connection has ended on which the client may have stood in lines.
@@ -359,7 +359,7 @@ impl Link {
         self.actions.drain(..)
     }
 
-    pub(crate) fn take_reply(&mut self) -> Option<NodeReply> {
+    pub(crate) fn take_reply(&mut self) -> Option<LinkReply> {
         self.replies.pop_front()
     }
 
@@ -443,7 +443,7 @@ impl Link {
 
     fn answer(&mut self, request: &Request, content: Content) {
         if let Some(asker) = request.asker {
-            self.replies.push_back(NodeReply {
+            self.replies.push_back(LinkReply {
                 node: self.index,
                 operation: asker.operation,
                 round: asker.round,

@@ -5,13 +5,13 @@ use crate::keyspace::KeySlot;
 use crate::keyspace::counting::is_lock;
 use crate::keyspace::entry::{Body, Slot, ValueRef};
 use crate::keyspace::lock_holder::may_be_lock;
-use crate::lock_counts::{LockEndReason, LockEvent, LockRefusal};
+use crate::lock_counts::{LockEndReason, LockOutcome, LockRefusal};
 use crate::time::Deadline;
 
 impl CommandContext<'_> {
     /// A lock of this name was refused.
     pub(crate) fn count_refusal(&mut self, key: &[u8], why: LockRefusal) {
-        self.keyspace.count_event(key, LockEvent::Refused(why));
+        self.keyspace.count_event(key, LockOutcome::Refused(why));
     }
 
     /// A whole key is about to be written. Says whether that is a renewal: the same token over itself.
@@ -34,7 +34,7 @@ impl CommandContext<'_> {
             self.count_ended(slot, LockEndReason::Overwritten);
         }
         if becomes_lock {
-            self.keyspace.count_event(body.key(), LockEvent::Granted);
+            self.keyspace.count_event(body.key(), LockOutcome::Granted);
         }
         false
     }
@@ -45,7 +45,7 @@ impl CommandContext<'_> {
         match (entry.deadline, deadline) {
             (Deadline::NEVER, Deadline::NEVER) => {}
             (Deadline::NEVER, _) if may_be_lock(entry.value()) => {
-                self.keyspace.count_event(key, LockEvent::Granted);
+                self.keyspace.count_event(key, LockOutcome::Granted);
             }
             (_, Deadline::NEVER) => self.count_ended(slot, LockEndReason::Persisted),
             _ => {}

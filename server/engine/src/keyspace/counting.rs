@@ -6,7 +6,7 @@ use crate::keyspace::entry::{Entry, Slot};
 use crate::keyspace::lock_holder::may_be_lock;
 use crate::keyspace::undo::UndoRecord;
 use crate::keyspace::{DATABASES, Keyspace};
-use crate::lock_counts::{LockEndReason, LockEvent};
+use crate::lock_counts::{LockEndReason, LockOutcome};
 use crate::time::{Deadline, NodeTime};
 
 /// How many keys may be locks, by their values; expired ones count until they have been reclaimed.
@@ -70,7 +70,7 @@ impl Keyspace {
     }
 
     /// Counts what happens to a lock; a script or transaction that is undone takes it back.
-    pub(crate) fn count_event(&mut self, key: &[u8], event: LockEvent) {
+    pub(crate) fn count_event(&mut self, key: &[u8], event: LockOutcome) {
         let counted = self.lock_counts.count(key, event);
         if self.is_recording() {
             self.undo.push(UndoRecord::Counted(counted));
@@ -90,7 +90,7 @@ impl Keyspace {
         // Of a lock that was taken before the start it is not known since when.
         let holder = self.holders.of(slot);
         let held = holder.map(|holder| end.saturating_since(holder.since));
-        let event = LockEvent::Ended(how, held);
+        let event = LockOutcome::Ended(how, held);
         let counted = self.lock_counts.count(entry.key(), event);
         if self.is_recording() {
             self.undo.push(UndoRecord::Counted(counted));

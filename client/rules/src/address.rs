@@ -144,47 +144,32 @@ impl NodeAddress {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(fail("write redis://host:port or unix:///path"));
         };
-        match scheme {
-            "redis" | "valkey" | "quorlock" => parse_tcp(rest).map_err(|reason| fail(&reason)),
-            "unix" | "redis+unix" => parse_unix(rest).map_err(|reason| fail(&reason)),
-            "rediss" | "valkeys" => {
-                let plain = parse_tcp(rest).map_err(|reason| fail(&reason))?;
-                Ok(Self {
-                    speaks_tls: true,
-                    ..plain
-                })
-            }
-            "redis+sentinel" | "valkey+sentinel" | "rediss+sentinel" => {
-                let plain = sentinels::parse(rest).map_err(|reason| fail(&reason))?;
-                Ok(Self {
-                    speaks_tls: scheme == "rediss+sentinel",
-                    ..plain
-                })
-            }
-            "etcd" | "etcds" => {
-                let plain = etcd::parse(rest).map_err(|reason| fail(&reason))?;
-                Ok(Self {
-                    speaks_tls: scheme == "etcds",
-                    ..plain
-                })
-            }
-            "redis-cluster" | "valkey-cluster" | "rediss-cluster" => {
-                let plain = redis_cluster::parse(rest).map_err(|reason| fail(&reason))?;
-                Ok(Self {
-                    speaks_tls: scheme == "rediss-cluster",
-                    ..plain
-                })
-            }
-            "postgresql" | "postgres" => postgresql::parse(rest).map_err(|reason| fail(&reason)),
-            _ if scheme.contains("sentinel") => Err(fail(
-                "the scheme is unknown; write redis+sentinel://host:port/master",
-            )),
-            _ if scheme.contains("cluster") => Err(fail(
-                "the scheme is unknown; write redis-cluster://host:port,host:port",
-            )),
-            _ => Err(fail(
-                "the scheme is unknown; write redis://host:port or unix:///path",
-            )),
+        let unknown = |known: &str| Err(format!("the scheme is unknown; write {known}"));
+        let parsed = match scheme {
+            "redis" | "valkey" | "quorlock" | "rediss" | "valkeys" => parse_tcp(rest),
+            "unix" | "redis+unix" => parse_unix(rest),
+            "redis+sentinel" | "valkey+sentinel" | "rediss+sentinel" => sentinels::parse(rest),
+            "etcd" | "etcds" => etcd::parse(rest),
+            "redis-cluster" | "valkey-cluster" | "rediss-cluster" => redis_cluster::parse(rest),
+            "postgresql" | "postgres" => postgresql::parse(rest),
+            _ if scheme.contains("sentinel") => unknown("redis+sentinel://host:port/master"),
+            _ if scheme.contains("cluster") => unknown("redis-cluster://host:port,host:port"),
+            _ => unknown("redis://host:port or unix:///path"),
+        };
+        let mut address = parsed.map_err(|reason| fail(&reason))?;
+        // An address of PostgreSQL has said it behind its '?'.
+        address.speaks_tls |= TLS_SCHEMES.contains(&scheme);
+        Ok(address)
+    }
+
+    /// An address in the first database, without TLS.
+    fn plain(endpoint: Endpoint, (user, password): Login) -> Self {
+        Self {
+            endpoint,
+            speaks_tls: false,
+            user,
+            password,
+            database: 0,
         }
     }
 
@@ -201,29 +186,21 @@ impl NodeAddress {
                     .to_owned(),
             });
         }
-        Ok(Self {
-            endpoint: Endpoint::Program {
-                name: name.to_owned(),
-            },
-            speaks_tls: false,
-            user: None,
-            password: None,
-            database: 0,
-        })
+        let name = name.to_owned();
+        Ok(Self::plain(Endpoint::Program { name }, (None, None)))
     }
 }
 
 impl fmt::Display for NodeAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.speaks_tls { "rediss" } else { "redis" };
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
-                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
                 write!(formatter, "{scheme}://{}:{port}", host::shown(host))?;
             }
             Endpoint::Unix { path } => write!(formatter, "unix://{path}")?,
             Endpoint::Program { name } => formatter.write_str(name)?,
             Endpoint::Sentinels { sentinels, master } => {
-                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
                 let sentinels = host::list_shown(sentinels);
                 write!(formatter, "{scheme}+sentinel://{sentinels}/{master}")?;
             }
@@ -232,7 +209,6 @@ impl fmt::Display for NodeAddress {
                 write!(formatter, "{scheme}://{}", host::list_shown(members))?;
             }
             Endpoint::RedisCluster { servers } => {
-                let scheme = if self.speaks_tls { "rediss" } else { "redis" };
                 let servers = host::list_shown(servers);
                 write!(formatter, "{scheme}-cluster://{servers}")?;
             }
@@ -297,7 +273,7 @@ impl fmt::Debug for NodeAddress {
 }
 
 fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
-    let ((user, password), location) = split_login(rest)?;
+    let (login, location) = split_login(rest)?;
     let (location, query) = location.split_once('?').unwrap_or((location, ""));
     if !query.is_empty() {
         return Err("options after '?' are not known for redis:// addresses".to_owned());
@@ -306,11 +282,8 @@ fn parse_tcp(rest: &str) -> Result<NodeAddress, String> {
     let database = parse_database(path)?;
     let (host, port) = host::and_port(authority, PORT_DEFAULT)?;
     Ok(NodeAddress {
-        endpoint: Endpoint::Tcp { host, port },
-        speaks_tls: false,
-        user,
-        password,
         database,
+        ..NodeAddress::plain(Endpoint::Tcp { host, port }, login)
     })
 }
 
@@ -319,7 +292,7 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
         Some((login, location)) if !login.contains('/') => (Some(login), location),
         _ => (None, rest),
     };
-    let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+    let login = login.map_or(Ok((None, None)), parse_login)?;
     let (path, query) = location.split_once('?').unwrap_or((location, ""));
     let database = match query {
         "" => 0,
@@ -348,11 +321,8 @@ fn parse_unix(rest: &str) -> Result<NodeAddress, String> {
         return Err("the path of a Unix socket has at most 107 bytes".to_owned());
     }
     Ok(NodeAddress {
-        endpoint: Endpoint::Unix { path },
-        speaks_tls: false,
-        user,
-        password,
         database,
+        ..NodeAddress::plain(Endpoint::Unix { path }, login)
     })
 }
 
@@ -450,6 +420,13 @@ fn is_port_and_database(text: &str) -> bool {
 }
 
 const PORT_DEFAULT: u16 = 6379;
+const TLS_SCHEMES: [&str; 5] = [
+    "rediss",
+    "valkeys",
+    "rediss+sentinel",
+    "etcds",
+    "rediss-cluster",
+];
 /// Shorter words of a node are not taken for a password, unless that is as short.
 const SECRET_CHARACTERS: usize = 4;
 

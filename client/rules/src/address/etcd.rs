@@ -4,8 +4,8 @@ use super::{Endpoint, NodeAddress, host};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let ((user, password), hosts) = host::with_one_login(rest)?;
-    if rest.contains('@') && user.is_none() {
+    let (login, hosts) = host::with_one_login(rest)?;
+    if rest.contains('@') && login.0.is_none() {
         return Err(
             "write the user before the password, as in etcd://user:password@host".to_owned(),
         );
@@ -17,13 +17,7 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
         );
     }
     let members = host::list(hosts, PORT_DEFAULT)?;
-    Ok(NodeAddress {
-        endpoint: Endpoint::Etcd { members },
-        speaks_tls: false,
-        user,
-        password,
-        database: 0,
-    })
+    Ok(NodeAddress::plain(Endpoint::Etcd { members }, login))
 }
 
 /// What members listen on for clients.

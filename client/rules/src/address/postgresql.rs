@@ -35,17 +35,16 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
     if options.speaks_tls && host.starts_with('/') {
         return Err("TLS is not spoken over a socket of the file system".to_owned());
     }
+    let schema = options.schema;
+    let endpoint = Endpoint::Postgresql {
+        host,
+        port,
+        database,
+        schema: schema.unwrap_or_else(|| SCHEMA_DEFAULT.to_owned()),
+    };
     Ok(NodeAddress {
-        endpoint: Endpoint::Postgresql {
-            host,
-            port,
-            database,
-            schema: options.schema.unwrap_or_else(|| SCHEMA_DEFAULT.to_owned()),
-        },
         speaks_tls: options.speaks_tls,
-        user: Some(user),
-        password,
-        database: 0,
+        ..NodeAddress::plain(endpoint, (Some(user), password))
     })
 }
 

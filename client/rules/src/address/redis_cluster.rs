@@ -4,7 +4,7 @@ use super::{Endpoint, NodeAddress, PORT_DEFAULT, host};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let ((user, password), hosts) = host::with_one_login(rest)?;
+    let (login, hosts) = host::with_one_login(rest)?;
     let hosts = hosts.strip_suffix('/').unwrap_or(hosts);
     if hosts.contains(['/', '?']) {
         return Err(
@@ -18,13 +18,10 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
             "list {SERVERS_MAX} servers at most: they name the others"
         ));
     }
-    Ok(NodeAddress {
-        endpoint: Endpoint::RedisCluster { servers },
-        speaks_tls: false,
-        user,
-        password,
-        database: 0,
-    })
+    Ok(NodeAddress::plain(
+        Endpoint::RedisCluster { servers },
+        login,
+    ))
 }
 
 /// All of them are asked at once.

@@ -6,7 +6,7 @@ use super::{Endpoint, NodeAddress, host, parse_database};
 
 /// Reads what follows the scheme.
 pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
-    let ((user, password), location) = host::with_one_login(rest)?;
+    let (login, location) = host::with_one_login(rest)?;
     if location.contains('?') {
         return Err("options after '?' are not known for Sentinels".to_owned());
     }
@@ -23,15 +23,10 @@ pub(super) fn parse(rest: &str) -> Result<NodeAddress, String> {
     if !master.bytes().all(is_in_names) {
         return Err("the name of a master has letters, digits, '.', '-' and '_' alone".to_owned());
     }
+    let master = master.to_owned();
     Ok(NodeAddress {
-        endpoint: Endpoint::Sentinels {
-            sentinels,
-            master: master.to_owned(),
-        },
-        speaks_tls: false,
-        user,
-        password,
         database: parse_database(database)?,
+        ..NodeAddress::plain(Endpoint::Sentinels { sentinels, master }, login)
     })
 }
 

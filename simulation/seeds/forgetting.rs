@@ -9,13 +9,7 @@ impl Plan {
         Plan {
             nodes: 5,
             names: 1,
-            permits: None,
             spare_votes,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_forced_releases: false,
-            has_readers: false,
-            trusts_fsync: false,
             faults: FaultClass::Emptied,
             away: 2,
             is_together: false,
@@ -25,7 +19,7 @@ impl Plan {
             is_by_token: true,
             is_several: false,
             is_waiting: false,
-            ..Plan::of(seed)
+            ..Plan::of(seed).of_plain_locks()
         }
     }
 
@@ -41,12 +35,6 @@ impl Plan {
     /// The same seed with clients whose clocks stand still now and then.
     pub(crate) fn stopped_clocks(seed: u64) -> Plan {
         Plan {
-            permits: None,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_forced_releases: false,
-            has_readers: false,
-            trusts_fsync: false,
             faults: FaultClass::StoppedClocks,
             away: 1,
             is_together: false,
@@ -55,7 +43,7 @@ impl Plan {
             is_by_token: false,
             is_several: false,
             is_waiting: false,
-            ..Plan::of(seed)
+            ..Plan::of(seed).of_plain_locks()
         }
     }
 }

@@ -41,19 +41,14 @@ impl Plan {
             nodes: self.nodes + 2,
             clients: 3,
             callers: self.callers.min(2),
-            permits: None,
-            lock_delay_ms: 0,
             is_fenced: Random::of(&[self.seed, 19]).chance(1, 2),
-            trusts_fsync: false,
-            has_readers: false,
-            has_forced_releases: false,
             is_by_token: false,
             is_several: false,
             is_waiting: false,
             is_election: false,
             length_s: 100,
             has_changing_members: true,
-            ..self
+            ..self.of_plain_locks()
         }
     }
 

@@ -29,19 +29,13 @@ impl Plan {
             return self;
         }
         Plan {
-            permits: None,
             callers: self.callers.max(3),
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_readers: false,
-            has_forced_releases: false,
-            trusts_fsync: false,
             is_by_token: false,
             is_several: false,
             is_waiting: false,
             is_election: false,
             has_owners: true,
-            ..self
+            ..self.of_plain_locks()
         }
     }
 }

@@ -159,6 +159,19 @@ impl Plan {
         }
     }
 
+    /// The same seed with locks that have one holder, no fence and no delay, and that nobody else ends; nodes trust no disk.
+    pub(super) fn of_plain_locks(self) -> Plan {
+        Plan {
+            permits: None,
+            lock_delay_ms: 0,
+            is_fenced: false,
+            has_readers: false,
+            has_forced_releases: false,
+            trusts_fsync: false,
+            ..self
+        }
+    }
+
     /// The same seed with fences, where no node forgets what it took without knowing that: another disk under the same
     /// address is for the operator to tell.
     pub(crate) fn fenced(self) -> Plan {
@@ -184,13 +197,8 @@ impl Plan {
             is_waiting: false,
             permits: Some(permits),
             callers: self.callers.max(wanted.div_ceil(self.clients)),
-            lock_delay_ms: 0,
             is_several: false,
-            is_fenced: false,
-            has_readers: false,
-            trusts_fsync: false,
-            has_forced_releases: false,
-            ..self
+            ..self.of_plain_locks()
         }
     }
 
@@ -198,15 +206,9 @@ impl Plan {
     pub(crate) fn of_several(self) -> Plan {
         Plan {
             names: 3,
-            permits: None,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            trusts_fsync: false,
             is_by_token: false,
             is_several: true,
-            has_readers: false,
-            has_forced_releases: false,
-            ..self
+            ..self.of_plain_locks()
         }
     }
 
@@ -346,15 +348,9 @@ impl Plan {
         let plan = Plan::of(seed);
         Plan {
             nodes: 3,
-            permits: None,
             callers: plan.callers.min(4),
             latency_us: 100_000,
             ttl_ms: 4_000,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_forced_releases: false,
-            has_readers: false,
-            trusts_fsync: false,
             faults: FaultClass::Silence,
             away: 1,
             is_together: false,
@@ -363,7 +359,7 @@ impl Plan {
             is_in_step: false,
             is_several: false,
             is_waiting: false,
-            ..plan
+            ..plan.of_plain_locks()
         }
     }
 

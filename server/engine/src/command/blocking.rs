@@ -18,11 +18,8 @@ const BLPOP: Spec = Spec::on_keys("blpop", -3, |context, arguments| {
     pop(context, arguments, End::Left)
 })
 .keys(KeyPositions::ALL_BUT_LAST)
-.flags(
-    Flags::WRITE_KEYS
-        .with(Flags::NO_SCRIPT)
-        .with(Flags::BLOCKING),
-)
+.flags(Flags::WRITE_KEYS.with(Flags::NO_SCRIPT))
+.and(Flags::BLOCKING)
 .about("2.0.0", Categories::LIST, &[KeyAccess::TAKE])
 .summary(
     "Takes an element from the left end of the first list that has one, or waits \
@@ -61,12 +58,8 @@ fn pop(
 
 const BLMOVE: Spec = Spec::on_keys("blmove", 6, blmove)
     .keys(KeyPositions::TWO)
-    .flags(
-        Flags::GROW_KEYS
-            .with(Flags::NO_SCRIPT)
-            .with(Flags::BLOCKING)
-            .with(Flags::WHOLE_VALUE),
-    )
+    .flags(Flags::GROW_KEYS.with(Flags::NO_SCRIPT))
+    .and(Flags::BLOCKING.with(Flags::WHOLE_VALUE))
     .about("6.2.0", Categories::LIST, KeyAccess::MOVE)
     .summary("Moves an element from an end of a list to an end of another, or waits for one")
     .syntax("source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT> timeout:double");
@@ -107,11 +100,8 @@ fn move_or_wait(
 }
 
 const BLMPOP: Spec = Spec::on_keys("blmpop", -5, blmpop)
-    .flags(
-        Flags::WRITE_KEYS
-            .with(Flags::BLOCKING)
-            .with(Flags::MOVABLE_KEYS),
-    )
+    .flags(Flags::WRITE_KEYS.with(Flags::BLOCKING))
+    .and(Flags::MOVABLE_KEYS)
     .about("7.0.0", Categories::LIST, &[KeyAccess::TAKE])
     .counted_at(2)
     .summary("Takes elements from an end of the first list that has any, or waits for one")

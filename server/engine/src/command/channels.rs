@@ -12,13 +12,9 @@ pub(super) const FAMILY: Family = &[&PUBLISH, &SPUBLISH];
 const PUBLISH: Spec = Spec::on_keys("publish", 3, |context, arguments| {
     publish(context, Subscription::Channel, arguments)
 })
-.flags(
-    Flags::FAST
-        .with(Flags::MAY_REPLICATE)
-        .with(Flags::PUBSUB)
-        .with(Flags::ALWAYS)
-        .with(Flags::SIMPLE),
-)
+.flags(Flags::FAST.with(Flags::MAY_REPLICATE))
+.and(Flags::PUBSUB.with(Flags::ALWAYS))
+.and(Flags::SIMPLE)
 .about("2.0.0", Categories::NONE, &[])
 .summary("Sends a message to those who listen to a channel; returns how many they are")
 .syntax("channel message");

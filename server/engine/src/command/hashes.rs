@@ -19,12 +19,8 @@ pub(super) const FAMILY: Family = &[
 ];
 
 const HSET: Spec = Spec::on_key("hset", -4, hset)
-    .flags(
-        Flags::GROW_KEYS
-            .with(Flags::FAST)
-            .with(Flags::PAIRS)
-            .with(Flags::SIMPLE),
-    )
+    .flags(Flags::GROW_KEYS.with(Flags::FAST))
+    .and(Flags::PAIRS.with(Flags::SIMPLE))
     .about("2.0.0", Categories::HASH, &[KeyAccess::UPDATE])
     .summary("Sets fields of a hash; returns how many are new")
     .syntax("key field value [field value ...]");

@@ -43,11 +43,8 @@ fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 }
 
 const LREM: Spec = Spec::on_key("lrem", 4, lrem)
-    .flags(
-        Flags::WRITE_KEYS
-            .with(Flags::WHOLE_VALUE)
-            .with(Flags::SIMPLE),
-    )
+    .flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
+    .and(Flags::SIMPLE)
     .about("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT])
     .summary("Removes elements that are equal to one, all or some from an end; returns how many")
     .syntax("key count element");

@@ -127,12 +127,8 @@ fn row(
 
 // The holder goes on working, and does not know.
 const FORCE_RELEASE: Spec = Spec::on_key("lock.force-release", 3, force_release)
-    .flags(
-        Flags::WRITE_KEYS
-            .with(Flags::ADMIN)
-            .with(Flags::NO_SCRIPT)
-            .with(Flags::NO_MULTI),
-    )
+    .flags(Flags::WRITE_KEYS.with(Flags::ADMIN))
+    .and(Flags::NO_SCRIPT.with(Flags::NO_MULTI))
     .about(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE])
     .summary(
         "Ends a lock that somebody else holds, if its token is this one, and wakes \

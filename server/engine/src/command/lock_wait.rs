@@ -17,13 +17,9 @@ pub(super) const FAMILY: Family = &[&WAIT, &UNWAIT];
 
 // Whoever may not take the lock has nothing to wait for, and would hold up those behind it: it inserts.
 const WAIT: Spec = Spec::on_key("lock.wait", -3, wait)
-    .flags(
-        Flags::READ_KEYS
-            .with(Flags::FAST)
-            .with(Flags::NO_SCRIPT)
-            .with(Flags::NO_MULTI)
-            .with(Flags::SENDS_LATER),
-    )
+    .flags(Flags::READ_KEYS.with(Flags::FAST))
+    .and(Flags::NO_SCRIPT.with(Flags::NO_MULTI))
+    .and(Flags::SENDS_LATER)
     .about(SINCE, Categories::STRING, &[KeyAccess::INSERT])
     .summary("Stands in line for a lock, and is sent a message when it is free")
     .syntax("key token [SHARED] [TURN milliseconds]");

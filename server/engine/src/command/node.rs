@@ -43,12 +43,6 @@ impl Spec {
         self.documented(since, Categories::NONE, summary)
     }
 
-    /// These flags as well.
-    const fn and(mut self, flags: Flags) -> Spec {
-        self.flags = self.flags.with(flags);
-        self
-    }
-
     /// Its arguments are keys, or channels, which Redis tells of in the same way.
     const fn on_all(mut self, access: &'static [KeyAccess]) -> Spec {
         self.keys = KeyPositions::ALL;

@@ -95,12 +95,8 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 }
 
 const APPEND: Spec = Spec::on_key("append", 3, append)
-    .flags(
-        Flags::GROW_KEYS
-            .with(Flags::FAST)
-            .with(Flags::WHOLE_VALUE)
-            .with(Flags::SIMPLE),
-    )
+    .flags(Flags::GROW_KEYS.with(Flags::FAST))
+    .and(Flags::WHOLE_VALUE.with(Flags::SIMPLE))
     .about("2.0.0", Categories::STRING, &[KeyAccess::ADD])
     .summary("Adds bytes to the end of a key's string, which begins empty; keeps the TTL")
     .syntax("key value");

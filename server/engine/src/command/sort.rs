@@ -29,11 +29,8 @@ const SORT: Spec = Spec::on_key("sort", -2, |context, arguments| {
         SortOptions::parse(&arguments[2..], true)?,
     )
 })
-.flags(
-    Flags::GROW_KEYS
-        .with(Flags::WHOLE_VALUE)
-        .with(Flags::MOVABLE_KEYS),
-)
+.flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
+.and(Flags::MOVABLE_KEYS)
 .about("1.0.0", CATEGORIES, KeyAccess::COPY)
 .summary(
     "Returns the elements of a list, set or sorted set in order, or writes them to another key",

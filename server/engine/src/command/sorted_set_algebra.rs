@@ -69,11 +69,8 @@ const ZDIFF: Spec = ZUNION
 const ZUNIONSTORE: Spec = Spec::on_key("zunionstore", -4, |context, arguments| {
     keep(context, arguments, Algebra::Union, "zunionstore")
 })
-.flags(
-    Flags::GROW_KEYS
-        .with(Flags::MOVABLE_KEYS)
-        .with(Flags::WHOLE_VALUE),
-)
+.flags(Flags::GROW_KEYS.with(Flags::MOVABLE_KEYS))
+.and(Flags::WHOLE_VALUE)
 .about("2.0.0", Categories::SORTED_SET, KeyAccess::STORE)
 .counted_at(2)
 .summary("Writes the members that any of several sorted sets has into another key")

@@ -191,11 +191,8 @@ pub(super) fn pop(
 }
 
 const ZMPOP: Spec = Spec::on_keys("zmpop", -4, zmpop)
-    .flags(
-        Flags::WRITE_KEYS
-            .with(Flags::MOVABLE_KEYS)
-            .with(Flags::WHOLE_VALUE),
-    )
+    .flags(Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS))
+    .and(Flags::WHOLE_VALUE)
     .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
     .counted_at(1)
     .summary("Removes members at an end of the first sorted set that there is, and returns them")

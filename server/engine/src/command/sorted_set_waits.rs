@@ -16,12 +16,8 @@ const BZPOPMIN: Spec = Spec::on_keys("bzpopmin", -3, |context, arguments| {
     pop_one(context, arguments, ScoreEnd::Lowest)
 })
 .keys(KeyPositions::ALL_BUT_LAST)
-.flags(
-    Flags::WRITE_KEYS
-        .with(Flags::NO_SCRIPT)
-        .with(Flags::BLOCKING)
-        .with(Flags::FAST),
-)
+.flags(Flags::WRITE_KEYS.with(Flags::NO_SCRIPT))
+.and(Flags::BLOCKING.with(Flags::FAST))
 .about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
 .summary(
     "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
@@ -55,12 +51,8 @@ fn pop_one(
 }
 
 const BZMPOP: Spec = Spec::on_keys("bzmpop", -5, bzmpop)
-    .flags(
-        Flags::WRITE_KEYS
-            .with(Flags::BLOCKING)
-            .with(Flags::MOVABLE_KEYS)
-            .with(Flags::WHOLE_VALUE),
-    )
+    .flags(Flags::WRITE_KEYS.with(Flags::BLOCKING))
+    .and(Flags::MOVABLE_KEYS.with(Flags::WHOLE_VALUE))
     .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
     .counted_at(2)
     .summary(

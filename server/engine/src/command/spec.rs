@@ -73,6 +73,12 @@ impl Spec {
         self
     }
 
+    /// These flags as well.
+    pub(crate) const fn and(mut self, flags: Flags) -> Spec {
+        self.flags = self.flags.with(flags);
+        self
+    }
+
     pub(crate) const fn keys(mut self, keys: KeyPositions) -> Spec {
         self.keys = keys;
         self

@@ -24,11 +24,8 @@ pub(super) const FAMILY: Family = &[
         .and(Flags::BRIEF.with(Flags::UNKNOWN_TO_SCRIPTS))
         .documented("3.0.0", CONNECTION, NO_CLUSTER),
     &row("asking", 1, NodeCommand::Cluster)
-        .flags(
-            Flags::FAST
-                .with(Flags::BRIEF)
-                .with(Flags::UNKNOWN_TO_SCRIPTS),
-        )
+        .flags(Flags::FAST.with(Flags::BRIEF))
+        .and(Flags::UNKNOWN_TO_SCRIPTS)
         .documented("3.0.0", CONNECTION, NO_CLUSTER),
     &row("role", 1, NodeCommand::Role)
         .and(Flags::NO_SCRIPT.with(Flags::BRIEF))

@@ -14,18 +14,12 @@ pub(super) const FAMILY: Family = &[
         .documented("6.0.0", CONNECTION, "Chooses the protocol")
         .syntax("[arguments: protover [AUTH username password] [SETNAME clientname]]"),
     &row("quit", -1, NodeCommand::Quit)
-        .flags(
-            BEFORE_AUTH
-                .with(Flags::AT_ONCE)
-                .with(Flags::WHILE_LISTENING),
-        )
+        .flags(BEFORE_AUTH.with(Flags::AT_ONCE))
+        .and(Flags::WHILE_LISTENING)
         .documented("1.0.0", CONNECTION, "Ends the connection"),
     &row("reset", 1, NodeCommand::Reset)
-        .flags(
-            BEFORE_AUTH
-                .with(Flags::AT_ONCE)
-                .with(Flags::WHILE_LISTENING),
-        )
+        .flags(BEFORE_AUTH.with(Flags::AT_ONCE))
+        .and(Flags::WHILE_LISTENING)
         .documented(
             "6.2.0",
             CONNECTION,

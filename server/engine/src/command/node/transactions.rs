@@ -9,13 +9,9 @@ pub(super) const FAMILY: Family = &[
         .and(Flags::AT_ONCE)
         .documented("1.2.0", TRANSACTION, "Begins a transaction"),
     &of("exec", 1, NodeCommand::Exec)
-        .flags(
-            Flags::NO_SCRIPT
-                .with(Flags::ALWAYS)
-                .with(Flags::SKIP_SLOWLOG)
-                .with(Flags::BRIEF)
-                .with(Flags::AT_ONCE),
-        )
+        .flags(Flags::NO_SCRIPT.with(Flags::ALWAYS))
+        .and(Flags::SKIP_SLOWLOG.with(Flags::BRIEF))
+        .and(Flags::AT_ONCE)
         .documented("1.2.0", TRANSACTION, "Executes what was queued since MULTI"),
     &of("discard", 1, NodeCommand::Discard)
         .and(Flags::AT_ONCE)

@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
         if !arguments.yes {
             agree(name, &before, &token, &nodes)?;
         }
-        let replies = nodes.force_release(name, &token).await;
+        let tokens = forced::tokens(&before, &token);
+        let replies = nodes.force_release(name, &tokens).await;
         let after = look(&mut nodes, name).await;
         let outcome = forced::outcome(&token, &replies, &before, &after);
         report(name, &nodes, &replies, (outcome, &after), format)

@@ -299,7 +299,8 @@ Examples:
   quorlock locks --json | jq -r 'select(.state == \"held\") | .name'
 
 A lock is held where a majority of the nodes names the same holder. Marks: not held (fewer name one), unknown
-(too few nodes have answered), no-ttl, old, votes-differ, not-a-lock.
+(too few nodes have answered), no-ttl, old, votes-differ, ids-differ (Redisson's lock over several nodes),
+not-a-lock.
 
 Ends with 0 if a majority of the nodes has answered, with 69 if fewer have, and with 64 if the list of nodes
 is wrong: one node twice, or nodes of several clusters.";

@@ -255,14 +255,14 @@ impl Nodes {
         names.iter().map(row).collect()
     }
 
-    /// What each node says to the end of this lock by force.
+    /// What each node says to the end of this lock by force, under its one of these tokens.
     pub(super) async fn force_release(
         &mut self,
         name: &[u8],
-        token: &[u8],
+        tokens: &[&[u8]],
     ) -> Vec<Result<bool, String>> {
         let name = self.full_name(name);
-        let asked = self.all.iter_mut().map(async |node| {
+        let asked = self.all.iter_mut().zip(tokens).map(async |(node, token)| {
             let node = node.asked.as_mut().map_err(|why| why.clone())?;
             if node.facts.is_agent {
                 return Err("it is an agent and no node: nothing was asked of it".to_owned());

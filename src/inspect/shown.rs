@@ -117,6 +117,11 @@ fn holder_value(holder: &HolderView, nodes: &[&str]) -> Value {
         ("library".to_owned(), json!(about.library)),
         ("fence".to_owned(), json!(about.fence)),
     ]);
+    if !holder.clients.is_empty() {
+        let tokens = holder.clients.iter();
+        let tokens = tokens.map(|client| String::from_utf8_lossy(client));
+        value.insert("tokens".to_owned(), tokens.collect());
+    }
     value.into()
 }
 

@@ -33,7 +33,7 @@ pub fn choose<'v>(view: &'v LockView, token: Option<&'v [u8]>) -> Result<&'v [u8
     if let Some(token) = token {
         let mut holders = view.holders.iter();
         // A node looks for the token among all readers, also among those whom it does not name.
-        let may_hold = has_unnamed(view) || holders.any(|holder| holder.token == token);
+        let may_hold = has_unnamed(view) || holders.any(|holder| holder.is_named(token));
         return may_hold.then_some(token).ok_or(NoChoice::OtherToken);
     }
     // Who has a majority has the string. A hash ends as a whole, with all who are in it.
@@ -42,6 +42,14 @@ pub fn choose<'v>(view: &'v LockView, token: Option<&'v [u8]>) -> Result<&'v [u8
         LockKind::Hash | LockKind::Shared => view.holders.len() == 1,
     };
     is_one.then_some(&*first.token).ok_or(NoChoice::Several)
+}
+
+/// What each node is asked to end: another token where it names another client of the same program.
+#[must_use]
+pub fn tokens<'v>(view: &'v LockView, token: &'v [u8]) -> Vec<&'v [u8]> {
+    let holder = view.holders.iter().find(|holder| holder.is_named(token));
+    let on = |node| holder.map_or(token, |holder| holder.token_on(node));
+    (0..view.nodes).map(on).collect()
 }
 
 /// Whether readers hold it whom no node names.
@@ -68,15 +76,20 @@ pub fn outcome(
     before: &LockView,
     after: &LockView,
 ) -> Forced {
-    let left = after.holders.iter().find(|holder| holder.token == token);
+    let named = before.holders.iter().find(|holder| holder.is_named(token));
+    let is_left = |token: &[u8]| named.is_some_and(|named| named.is_named(token));
+    // Of the clients of one program any may be the first that is left.
+    let left = after
+        .holders
+        .iter()
+        .filter(|holder| holder.token == token || is_left(&holder.token[..]));
     let silent = after.nodes.saturating_sub(after.answered);
     // Of a reader whom no node names, a node that has replied keeps nothing, and any other one may keep it.
-    let was_named = before.holders.iter().any(|holder| holder.token == token);
-    let unheard = match !was_named || has_unnamed(after) {
+    let unheard = match named.is_none() || has_unnamed(after) {
         true => silent.max(replies.iter().filter(|reply| reply.is_err()).count()),
         false => silent,
     };
-    let may_have = left.map_or(0, |holder| holder.votes) + unheard;
+    let may_have = left.map(|holder| holder.votes).sum::<usize>() + unheard;
     if may_have >= majority(after.nodes) {
         return Forced::MayBeHeld;
     }
@@ -99,6 +112,7 @@ mod tests {
             token: token.as_bytes().to_vec(),
             votes: *votes,
             nodes: (0..*votes).collect(),
+            clients: Vec::new(),
             left: Some(Duration::from_secs(9)),
             about: About::default(),
         };
@@ -185,6 +199,27 @@ mod tests {
             let chosen = chosen(&view(kind, votes, answered), None);
             assert_eq!(chosen.as_deref(), choice.as_ref().copied(), "{votes:?}");
         }
+    }
+
+    #[test]
+    fn a_lock_of_redisson_ends_on_each_node_under_the_client_that_the_node_names() {
+        let clients = |from: usize| (from..5).map(|node| format!("c{node}:1").into_bytes());
+        let mut held = view(LockKind::Hash, &[("c0:1", 5)], 5);
+        held.holders[0].clients = clients(0).collect();
+        assert_eq!(chosen(&held, None).as_deref(), Ok("c0:1"));
+        assert_eq!(chosen(&held, Some("c3:1")).as_deref(), Ok("c3:1"));
+        assert_eq!(chosen(&held, Some("c5:1")), Err(NoChoice::OtherToken));
+        let all = [b"c0:1", b"c1:1", b"c2:1", b"c3:1", b"c4:1"];
+        assert_eq!(tokens(&held, b"c3:1"), all);
+        // Two nodes have freed it, and the three others name it still.
+        let mut after = view(LockKind::Hash, &[("c2:1", 3)], 5);
+        after.holders[0].nodes = vec![2, 3, 4];
+        after.holders[0].clients = clients(2).collect();
+        let failed = || Err(String::new());
+        let replies = [Ok(true), Ok(true), failed(), failed(), failed()];
+        let judge = |after| outcome(b"c0:1", &replies, &held, after);
+        assert_eq!(judge(&after), Forced::MayBeHeld);
+        assert_eq!(judge(&view(LockKind::Hash, &[], 5)), Forced::Ended);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! One lock as all nodes show it together.
 //!
-//! Invariant: votes are counted over distinct nodes of one cluster. A lock is held where one token has a majority, and not held
-//! only where the nodes that have not answered, and those that have more readers than they name, could give no token a majority.
+//! Invariant: votes are counted over distinct nodes of one cluster. A lock is held where one token has a majority, or the clients of one
+//! program have, which are joined as [`clients`] says; and not held only where the nodes that have not answered, and those that have more readers than they name, could give no token a majority.
+
+mod clients;
 
 use std::time::Duration;
 
@@ -63,16 +65,34 @@ impl LockState {
 /// One token that nodes name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderView {
-    /// The token, or the field of a hash.
+    /// The token, or the field of a hash; the first of them where nodes name several clients of one program.
     pub token: Vec<u8>,
     /// How many distinct nodes name it.
     pub votes: usize,
     /// Which nodes name it, by their place in the list.
     pub nodes: Vec<usize>,
+    /// What each of these nodes names, where that is several clients of one program; else nothing.
+    pub clients: Vec<Vec<u8>>,
     /// How long it still has a majority, or, where it has none, how long a node still names it. None is without a deadline.
     pub left: Option<Duration>,
     /// What the nodes remember of it. The fence is there where a majority has taken it.
     pub about: About,
+}
+
+impl HolderView {
+    /// Whether a node names it by this token.
+    #[must_use]
+    pub fn is_named(&self, token: &[u8]) -> bool {
+        self.token == token || self.clients.iter().any(|client| client == token)
+    }
+
+    /// The token that this node names.
+    #[must_use]
+    pub fn token_on(&self, node: usize) -> &[u8] {
+        let at = self.nodes.iter().position(|other| *other == node);
+        let client = at.and_then(|at| self.clients.get(at));
+        client.unwrap_or(&self.token)
+    }
 }
 
 /// What is unusual about a lock.
@@ -84,6 +104,8 @@ pub enum Mark {
     Old,
     /// Nodes name different holders.
     VotesDiffer,
+    /// Nodes name clients of Redisson with different ids and one thread, which count as one holder.
+    IdsDiffer,
     /// A node has something else under this name.
     NoLock,
 }
@@ -96,6 +118,7 @@ impl Mark {
             Self::NoTtl => "no-ttl",
             Self::Old => "old",
             Self::VotesDiffer => "votes-differ",
+            Self::IdsDiffer => "ids-differ",
             Self::NoLock => "not-a-lock",
         }
     }
@@ -223,6 +246,7 @@ fn holders(views: &[NodeView], quorum: usize) -> Vec<HolderView> {
             }
         }
     }
+    let named = clients::join(named, views);
     let together = |(token, sights): (&[u8], Sights<'_>)| together(token, &sights, views, quorum);
     let mut holders: Vec<HolderView> = named.into_iter().map(together).collect();
     // Stable: of several with as many votes the one that the first node names comes first.
@@ -263,10 +287,13 @@ fn together(
             .filter_map(|about| about.fence)
             .find(|fence| has_fence(*fence)),
     };
+    let are_several = sights.iter().any(|(_, sight)| sight.token != token);
+    let clients = sights.iter().map(|(_, sight)| sight.token.clone());
     HolderView {
         token: token.to_vec(),
         votes,
         nodes: sights.iter().map(|(node, _)| *node).collect(),
+        clients: clients.filter(|_| are_several).collect(),
         left: left.get(decides - 1).copied().flatten(),
         about,
     }
@@ -298,11 +325,13 @@ fn marks(views: &[NodeView], holders: &[HolderView], old_after: Duration) -> Vec
     let first = kinds.next();
     let is_exclusive = first == Some(LockKind::String);
     let differ = kinds.any(|kind| Some(kind) != first) || (is_exclusive && holders.len() > 1);
+    let have_ids = holders.iter().any(|holder| !holder.clients.is_empty());
     let is_other = |view: &NodeView| matches!(view, Ok((_, Sight::NoLock)));
     [
         (Mark::NoTtl, locks().any(has_no_ttl)),
         (Mark::Old, holders.iter().any(is_old)),
         (Mark::VotesDiffer, differ),
+        (Mark::IdsDiffer, have_ids),
         (Mark::NoLock, views.iter().any(is_other)),
     ]
     .into_iter()

@@ -213,4 +213,73 @@ fn a_fence_is_shown_where_a_majority_has_taken_it() {
     assert_eq!(fenced([7, 8, 9]).owner.as_deref(), Some("rack 4"));
 }
 
+#[test]
+fn redisson_names_another_client_on_each_node_and_its_lock_is_held_by_one() {
+    let field =
+        |node: usize, thread: &str| format!("{node:08x}-3d45-4b1e-9a37-0123456789ab:{thread}");
+    // The threads that hold it on each node, one character each.
+    let merged = |threads: &str| {
+        let view = |(node, threads): (usize, &str)| {
+            let held = threads.chars().map(|thread| {
+                let field = field(node, &thread.to_string());
+                holder(&field, 10 + node as u64)
+            });
+            let sight = match threads {
+                "." => Sight::Absent,
+                _ => lock(LockKind::Hash, held.collect()),
+            };
+            Ok((identity(node), sight))
+        };
+        let views: Vec<NodeView> = threads.split(' ').enumerate().map(view).collect();
+        LockView::merge(&views, HOUR)
+    };
+    use LockState::{Held, Minority};
+    for (threads, state, votes) in [
+        ("1 1 1 1 1", Held, 5),
+        ("1 . 1 . 1", Held, 3),
+        ("1 7 1 7 1", Held, 3),
+        ("1 7 1 7 .", Minority, 2),
+        // Readers of one hash are several holders.
+        ("12 12 12 12 12", Minority, 1),
+    ] {
+        let view = merged(threads);
+        assert_eq!(
+            (view.state, view.holders[0].votes),
+            (state, votes),
+            "{threads}"
+        );
+        assert_eq!(
+            view.marks.contains(&Mark::IdsDiffer),
+            votes > 1,
+            "{threads}"
+        );
+    }
+    let held = merged("1 . 1 7 1");
+    let holder = &held.holders[0];
+    assert_eq!(
+        holder.left,
+        Some(Duration::from_secs(10)),
+        "three keep it for so long"
+    );
+    assert_eq!(
+        (holder.token_on(2), &holder.nodes),
+        (field(2, "1").as_bytes(), &vec![0, 2, 4])
+    );
+    assert!(
+        holder.is_named(field(4, "1").as_bytes()) && !holder.is_named(field(3, "7").as_bytes())
+    );
+    // Other fields are whatever they are, and not joined.
+    let views = ["a:1", "b:1", "c:1"].map(|field| lock(LockKind::Hash, vec![holder_of(field)]));
+    let views = views
+        .into_iter()
+        .enumerate()
+        .map(|(node, sight)| Ok((identity(node), sight)));
+    let view = LockView::merge(&views.collect::<Vec<NodeView>>(), HOUR);
+    assert_eq!((view.state, view.holders.len()), (Minority, 3));
+}
+
+fn holder_of(field: &str) -> HolderSight {
+    holder(field, 9)
+}
+
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use quorlock_testkit::pause;
 
-use crate::node::FloodedNode;
+use crate::node::{FloodedNode, Port};
 
 /// One way to use connections.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) has_password: bool,
+    pub(crate) port: Port,
     /// Sent again and again, as far as the node takes it.
     request: fn() -> Vec<u8>,
     /// Whether it is sent once only.
     is_once: bool,
+    /// What an answer begins with, where the attack is to be answered.
+    pub(crate) answer: Option<u8>,
     /// The node may never have more resident memory; else what the command line says.
     pub(crate) memory_mib: Option<u64>,
 }
@@ -24,6 +27,8 @@ pub(crate) struct Attack {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) closed: u64,
+    /// Whether one of them was answered as it should be.
+    pub(crate) is_answered: bool,
 }
 
 struct Attacker {
@@ -66,7 +71,58 @@ pub(crate) const ALL: &[Attack] = &[
             request
         })
     },
+    attack("metrics-half-request", false, true, || b"GET /met".to_vec()).at(Port::Metrics),
+    attack("metrics-never-read", false, true, || {
+        b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n".to_vec()
+    })
+    .at(Port::Metrics)
+    .answered_with(b'H'),
+    attack("metrics-tls-hello", false, true, client_hello)
+        .at(Port::MetricsOverTls)
+        .answered_with(HANDSHAKE),
+    attack("tls-one-byte", false, true, || vec![HANDSHAKE]).at(Port::Tls),
+    attack("tls-half-hello", false, true, || {
+        client_hello()[..60].to_vec()
+    })
+    .at(Port::Tls),
+    // Each of them costs the node a signature.
+    attack("tls-hello", false, true, client_hello)
+        .at(Port::Tls)
+        .answered_with(HANDSHAKE),
+    attack("tls-plain", false, true, || {
+        b"*1\r\n$4\r\nPING\r\n".to_vec()
+    })
+    .at(Port::Tls),
 ];
+
+/// The type of a record of TLS.
+const HANDSHAKE: u8 = 0x16;
+
+/// What a client of TLS 1.3 begins with. Its share is the base point of X25519, so whoever sends it has computed nothing.
+fn client_hello() -> Vec<u8> {
+    let mut share = vec![9];
+    share.resize(32, 0);
+    let shares = [&[0, 36, 0, 0x1d, 0, 32][..], &share].concat();
+    let extensions = [
+        // Version 1.3, X25519, and ECDSA with P-256 and SHA-256.
+        with_length(&[0x00, 0x2b], &[2, 3, 4]),
+        with_length(&[0x00, 0x0a], &[0, 2, 0, 0x1d]),
+        with_length(&[0x00, 0x0d], &[0, 2, 4, 3]),
+        with_length(&[0x00, 0x33], &shares),
+    ];
+    let random = [7; 32];
+    // No session, one cipher suite, no compression.
+    let before = [&[3, 3][..], &random, &[0, 0, 2, 0x13, 0x01, 1, 0]].concat();
+    let hello = with_length(&before, &extensions.concat());
+    let message = with_length(&[1, 0], &hello);
+    with_length(&[HANDSHAKE, 3, 1], &message)
+}
+
+/// These bytes, the length of what follows in two bytes, and that.
+fn with_length(before: &[u8], content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).expect("a hello is short");
+    [before, &length.to_be_bytes(), content].concat()
+}
 
 /// One key, so many times.
 fn mget(count: usize, key: &[u8]) -> Vec<u8> {
@@ -85,13 +141,24 @@ const fn attack(
     Attack {
         name,
         has_password,
+        port: Port::Redis,
         request,
         is_once,
+        answer: None,
         memory_mib: None,
     }
 }
 
 impl Attack {
+    const fn at(self, port: Port) -> Self {
+        Self { port, ..self }
+    }
+
+    const fn answered_with(self, first: u8) -> Self {
+        let answer = Some(first);
+        Self { answer, ..self }
+    }
+
     /// Keeps `clients` connections at it for so long.
     pub(crate) fn run(&self, node: &FloodedNode, clients: usize, time: Duration) -> Tally {
         let request = (self.request)();
@@ -106,7 +173,7 @@ impl Attack {
                 attackers.push(Attacker { stream, sent: 0 });
             }
             attackers.retain_mut(|attacker| {
-                let is_open = self.go_on(attacker, &request);
+                let is_open = self.go_on(attacker, &request, &mut tally.is_answered);
                 tally.closed += u64::from(!is_open);
                 is_open
             });
@@ -116,12 +183,16 @@ impl Attack {
     }
 
     /// Sends what the socket takes; says whether the node still serves this connection.
-    fn go_on(&self, attacker: &mut Attacker, request: &[u8]) -> bool {
+    fn go_on(&self, attacker: &mut Attacker, request: &[u8], is_answered: &mut bool) -> bool {
         if self.is_once && attacker.sent == request.len() {
             // What the node says stays where it is; behind nothing there is its end.
-            return match attacker.stream.peek(&mut [0; 1]) {
+            let mut first = [0; 1];
+            return match attacker.stream.peek(&mut first) {
                 Ok(0) => false,
-                Ok(_) => true,
+                Ok(_) => {
+                    *is_answered |= self.answer == Some(first[0]);
+                    true
+                }
                 Err(error) => error.kind() == ErrorKind::WouldBlock,
             };
         }

@@ -1,5 +1,6 @@
 //! Floods the real node with connections: each sends one byte, half of a request, or a pipeline whose
-//! replies it never reads, with and without a password. One client goes on asking, and new ones connect.
+//! replies it never reads, with and without a password; or half of a hello, or a whole one, to the port of TLS; or
+//! requests to that of the metrics. One client goes on asking, and new ones connect.
 //!
 //! It says how much memory the node took at most and how long the other clients waited, and fails where
 //! the node ended, took more than it may, or let nobody in. It uses sockets as any program can; what is
@@ -18,14 +19,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use attack::Attack;
-use node::{FloodedNode, Witness};
+use node::{FloodedNode, Port, Witness};
 
 const USAGE: &str = "\
 usage: tests/flood/run [options] [ATTACK...]
 
   --program FILE    the `quorlock` to test (default: target/release/quorlock)
-  --clients N       connections that attack (default: 9990 of the node's 10000; 10100 where a
-                    password is set, so that maxclients is reached)
+  --clients N       connections that attack (default: 9990 of the node's 10000; 10100 where they
+                    may make room for others, so that maxclients is reached)
   --seconds N       for how long (default: 20)
   --memory-mib N    fail if the node ever had more resident memory (default: 1024); some attacks
                     allow less
@@ -103,11 +104,13 @@ fn main() -> ExitCode {
 
 fn run(attack: &Attack, options: &Options) -> Result<String, String> {
     let address_space = options.limits_address_space.then_some(options.memory_mib);
-    let node = FloodedNode::start(&options.program, attack.has_password, address_space)
+    let (has_password, port) = (attack.has_password, attack.port);
+    let node = FloodedNode::start(&options.program, has_password, port, address_space)
         .map_err(|error| format!("{}: the node did not start: {error}", attack.name))?;
     let idle_kib = node.memory_kib("VmRSS");
     let witness = Witness::start(&node);
-    let default = if attack.has_password { 10_100 } else { 9_990 };
+    let make_room = has_password || port != Port::Redis;
+    let default = if make_room { 10_100 } else { 9_990 };
     let clients = options.clients.unwrap_or(default);
     let tally = attack.run(&node, clients, options.time);
     let seen = witness.end();
@@ -135,6 +138,9 @@ fn run(attack: &Attack, options: &Options) -> Result<String, String> {
         .map_or(options.memory_mib, |own| own.min(options.memory_mib));
     if peak_kib > memory_mib * 1024 {
         return Err(format!("{line}; that is too much memory"));
+    }
+    if attack.answer.is_some() && !tally.is_answered {
+        return Err(format!("{line}; none was answered as it should be"));
     }
     if seen.pings == 0 || seen.is_broken || seen.arrivals == 0 || seen.refused > 0 {
         return Err(format!("{line}; the other clients were not served"));

@@ -9,13 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quorlock_testkit::{Connection, Process, Reply, pause};
+use quorlock_testkit::{Certificates, Connection, Process, Reply, free_port, pause};
 use tempfile::TempDir;
+
+/// Where a node listens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    Redis,
+    Tls,
+    Metrics,
+    MetricsOverTls,
+}
 
 /// A node as a process.
 pub(crate) struct FloodedNode {
     process: Process,
+    /// Where it is flooded.
     address: SocketAddr,
+    /// Where other clients ask.
+    clients_address: SocketAddr,
     has_password: bool,
     _folder: TempDir,
 }
@@ -44,6 +56,7 @@ impl FloodedNode {
     pub(crate) fn start(
         program: &Path,
         has_password: bool,
+        port: Port,
         address_space_mib: Option<u64>,
     ) -> io::Result<Self> {
         let folder = TempDir::new()?;
@@ -64,16 +77,23 @@ impl FloodedNode {
         if has_password {
             command.args(["--requirepass", PASSWORD]);
         }
+        let other = free_port();
+        command.args(listening(port, other, folder.path()));
         let mut process = Process::start(&mut command, &folder.path().join("output"))?;
         let address = process.address_within(START_MAX);
-        let address = address.ok_or_else(|| io::Error::other(process.output()))?;
+        let clients_address = address.ok_or_else(|| io::Error::other(process.output()))?;
+        let mut address = clients_address;
+        if port != Port::Redis {
+            address.set_port(other);
+        }
         let node = Self {
             process,
             address,
+            clients_address,
             has_password,
             _folder: folder,
         };
-        let mut client = arrive(address, has_password)?;
+        let mut client = arrive(clients_address, has_password)?;
         let value = "v".repeat(1_000_000);
         ask(&mut client, &["SET", "large", &value, "PX", "900000"], "OK")?;
         Ok(node)
@@ -97,11 +117,33 @@ impl FloodedNode {
     }
 }
 
+/// What a node needs to listen there.
+fn listening(port: Port, number: u16, folder: &Path) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut put = |name: &str, value: &str| words.extend([format!("--{name}"), value.to_owned()]);
+    match port {
+        Port::Redis => {}
+        Port::Tls => put("tls-port", &number.to_string()),
+        Port::Metrics | Port::MetricsOverTls => put("metrics-port", &number.to_string()),
+    }
+    if matches!(port, Port::Tls | Port::MetricsOverTls) {
+        let certificates = Certificates::write_to(folder);
+        put("tls-cert-file", &certificates.path("node.pem"));
+        put("tls-key-file", &certificates.path("node.key"));
+        put("tls-auth-clients", "no");
+    }
+    if port == Port::MetricsOverTls {
+        put("metrics-tls", "yes");
+    }
+    words
+}
+
 impl Witness {
     /// Begins to ask.
     pub(crate) fn start(node: &FloodedNode) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (told, address, has_password) = (Arc::clone(&is_over), node.address, node.has_password);
+        let (told, address) = (Arc::clone(&is_over), node.clients_address);
+        let has_password = node.has_password;
         let thread = std::thread::spawn(move || watch(&told, address, has_password));
         Self { is_over, thread }
     }

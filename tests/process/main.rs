@@ -20,6 +20,7 @@ mod cluster_ownership;
 mod cluster_requests;
 mod cluster_tls;
 mod deploy;
+mod doctor;
 mod elect;
 mod examples;
 mod experiment;

@@ -199,14 +199,15 @@ fn each_column_of_status_is_what_its_node_says() {
 /// Both clocks are read on one machine, which may be busy in between.
 const NEAR_MS: i64 = 5_000;
 
-fn doctor(shell: &Shell, urls: &[String]) -> (Ended, Vec<Value>) {
+/// What the doctor finds on these nodes.
+pub(crate) fn doctor(shell: &Shell, urls: &[String]) -> (Ended, Vec<Value>) {
     let ended = shell.quorlock(&["doctor", "--json", "--nodes", &urls.join(",")]);
     let findings = ended.json()["findings"].as_array().unwrap().clone();
     (ended, findings)
 }
 
 /// The finding of this kind about a node.
-fn found<'f>(findings: &'f [Value], kind: &str) -> &'f Value {
+pub(crate) fn found<'f>(findings: &'f [Value], kind: &str) -> &'f Value {
     let found = findings.iter().find(|finding| finding["kind"] == kind);
     let found = found.unwrap_or_else(|| panic!("{kind}: {findings:?}"));
     assert!(!found["remedy"].as_str().unwrap().is_empty(), "{found}");

@@ -133,6 +133,9 @@ impl ClusterView {
                 *state = NodeState::SameNode(first);
             }
         }
+        if !votes_by_address {
+            note_delayed_twins(nodes, &mut states);
+        }
         Self {
             states,
             votes: ballot.distinct(),
@@ -161,6 +164,30 @@ impl ClusterView {
         }
         delays.sort_unstable();
         delays.get(missing - 1).copied()
+    }
+}
+
+/// A node in its restart delay that is listed under another address too, or whose directory is a copy of another's, will not vote behind
+/// its delay either.
+fn note_delayed_twins(nodes: &[Result<NodeFacts, String>], states: &mut [NodeState]) {
+    let id = |node: &Result<NodeFacts, String>| {
+        let identity = node.as_ref().ok()?.identity.as_ref()?;
+        Some(identity.id.clone())
+    };
+    for (node, facts) in nodes.iter().enumerate() {
+        if !matches!(states[node], NodeState::RestartDelay { .. }) {
+            continue;
+        }
+        let counts = |other: usize| other < node || states[other] == NodeState::Serving;
+        let is_twin = |other: &usize| {
+            *other != node
+                && counts(*other)
+                && id(facts).is_some()
+                && id(&nodes[*other]) == id(facts)
+        };
+        if let Some(other) = (0..nodes.len()).find(is_twin) {
+            states[node] = NodeState::SameNode(other);
+        }
     }
 }
 
@@ -293,6 +320,24 @@ mod tests {
         let sized = facts("run_id:c quorlock_cluster_size:5");
         let view = ClusterView::of(&[node("a"), node("b"), sized], false);
         assert_eq!((view.votes, &view.states[2]), (2, &NodeState::OtherSize(5)));
+    }
+
+    #[test]
+    fn a_copy_of_a_directory_is_found_while_it_waits_for_its_restart_delay() {
+        let delayed = |id: &str| facts(&format!("run_id:{id} restart_delay_remaining_ms:7000"));
+        let states = |nodes: [Result<NodeFacts, String>; 3]| ClusterView::of(&nodes, false).states;
+        use NodeState::{SameNode, Serving};
+        let wait = NodeState::RestartDelay {
+            left: Duration::from_secs(7),
+        };
+        let found = states([node("a"), node("b"), delayed("a")]);
+        assert_eq!(found, [Serving, Serving, SameNode(0)]);
+        let found = states([delayed("a"), node("b"), node("a")]);
+        assert_eq!(found, [SameNode(2), Serving, Serving]);
+        let found = states([node("b"), delayed("a"), delayed("a")]);
+        assert_eq!(found, [Serving, wait.clone(), SameNode(1)]);
+        let found = states([node("b"), delayed("a"), delayed("c")]);
+        assert_eq!(found, [Serving, wait.clone(), wait]);
     }
 
     #[test]

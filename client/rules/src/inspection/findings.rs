@@ -243,8 +243,12 @@ fn remedy_for_silence(why: &str) -> &'static str {
     if why.contains("NOPERM") {
         return "give this user the right to run INFO, LOCK.LIST and LOCK.INFO";
     }
-    if why.contains("Redis's protocol") || why.contains("connection broke") {
-        return "name the port on which the node speaks Redis's protocol, without TLS";
+    const PROTOCOL: [&str; 3] = ["Redis's protocol", "connection broke", "speaks no TLS"];
+    if PROTOCOL.iter().any(|words| why.contains(words)) {
+        return "name the port on which the node speaks Redis's protocol: redis:// without TLS, rediss:// with it";
+    }
+    if why.contains("TLS: ") {
+        return "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf";
     }
     if why.contains("lookup") {
         return "correct the host's name, or the resolver";

@@ -253,6 +253,14 @@ fn a_remedy_fits_the_reason_of_the_silence() {
             "TLS",
         ),
         (
+            "cannot be reached: TLS: what answers there speaks no TLS: name its tls-port",
+            "redis:// without TLS",
+        ),
+        (
+            "cannot be reached: TLS: its certificate is of no authority in a.pem",
+            "--cacert",
+        ),
+        (
             "cannot be reached: failed to lookup address information",
             "host's name",
         ),

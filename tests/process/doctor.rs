@@ -1,0 +1,242 @@
+//! `quorlock doctor` on nodes that are set up badly, each really so: what it finds, with its remedy and its exit code.
+//!
+//! Servers of others, wrong clocks and different versions are in `tests/interop/inspection/`.
+
+use std::process::Command;
+
+use quorlock_testkit::NodeProcess;
+use serde_json::Value;
+
+use crate::shell::Shell;
+use crate::status::{doctor, found};
+use crate::tls;
+
+/// What every node of these tests has, and none of the faults.
+const GOOD: [&str; 6] = [
+    "--cluster-size",
+    "3",
+    "--appendfsync",
+    "always",
+    "--first-start",
+    "wait",
+];
+
+/// Three nodes, of which the first has these directives besides. They are made as an operator makes them.
+fn three(shell: &Shell, of_first: &[&str]) -> Vec<NodeProcess> {
+    let node = |number: usize| {
+        let name = format!("node-{number}");
+        shell.succeed(&["node", "init", &name]);
+        let own: &[&str] = if number == 0 { of_first } else { &[] };
+        NodeProcess::start_on(shell.path(), &name, &[&GOOD[..], own].concat())
+    };
+    (0..3).map(node).collect()
+}
+
+fn urls(nodes: &[NodeProcess]) -> Vec<String> {
+    nodes.iter().map(NodeProcess::url).collect()
+}
+
+/// What is found on these nodes. The exit code says the worst of it.
+fn examine(shell: &Shell, urls: &[String]) -> Vec<Value> {
+    let (ended, findings) = doctor(shell, urls);
+    let is_work = |finding: &Value| finding["severity"] != "note";
+    let code = match ended.json()["can_lock"].as_bool() {
+        Some(true) => i32::from(findings.iter().any(is_work)),
+        _ => 69,
+    };
+    assert_eq!(ended.code, Some(code), "{findings:?}");
+    for finding in &findings {
+        assert!(finding["remedy"].as_str().unwrap().len() > 3, "{finding}");
+    }
+    findings
+}
+
+/// The finding of this kind, which is about this node, and its severity and remedy.
+fn assert_found(findings: &[Value], (kind, severity): (&str, &str), node: &str, remedy: &str) {
+    let finding = found(findings, kind);
+    assert_eq!(finding["severity"], severity, "{finding}");
+    assert_eq!(finding["node"], node, "{finding}");
+    assert!(
+        finding["remedy"].as_str().unwrap().contains(remedy),
+        "{finding}"
+    );
+}
+
+/// On a disk in memory `fast-sync` would be found as well.
+#[test]
+fn the_doctor_finds_no_problem_with_nodes_that_are_set_up_well() {
+    let shell = Shell::new();
+    let nodes = three(&shell, &[]);
+    let findings = examine(&shell, &urls(&nodes));
+    let kinds = findings
+        .iter()
+        .map(|finding| finding["kind"].as_str().unwrap());
+    let unexpected: Vec<&str> = kinds
+        .filter(|kind| !["one-machine", "fast-sync"].contains(kind))
+        .collect();
+    assert_eq!(unexpected, [""; 0], "{findings:?}");
+}
+
+#[test]
+fn the_doctor_finds_what_directives_of_a_node_cost() {
+    for (directives, kind, severity, remedy) in [
+        (
+            ["--appendfsync", "no"],
+            "delay-after-crash",
+            "note",
+            "appendfsync always",
+        ),
+        (
+            ["--appendonly", "no"],
+            "delay-after-crash",
+            "note",
+            "appendfsync always",
+        ),
+        (
+            ["--restart-delay", "off"],
+            "no-restart-delay",
+            "problem",
+            "restart-delay auto",
+        ),
+        (
+            ["--first-start", "serve"],
+            "first-start-serves",
+            "warning",
+            "quorlock node init",
+        ),
+        (["--maxclients", "40"], "few-clients", "note", "maxclients"),
+    ] {
+        let shell = Shell::in_memory();
+        let nodes = three(&shell, &directives);
+        let findings = examine(&shell, &urls(&nodes));
+        assert_found(&findings, (kind, severity), &nodes[0].url(), remedy);
+    }
+}
+
+#[test]
+fn the_doctor_finds_nodes_that_do_not_know_the_size_of_their_cluster() {
+    let shell = Shell::in_memory();
+    let node = |name| NodeProcess::start(shell.path(), name, &[]);
+    let nodes = ["a", "b", "c"].map(node);
+    let findings = examine(&shell, &urls(&nodes));
+    let kind = ("no-cluster-size", "warning");
+    assert_found(&findings, kind, &nodes[0].url(), "--cluster-size");
+    let count = findings
+        .iter()
+        .filter(|finding| finding["kind"] == kind.0)
+        .count();
+    assert_eq!(count, 3, "{findings:?}");
+}
+
+/// Two processes with one identity: the copy waits for its restart delay first, and is found in it.
+#[test]
+fn the_doctor_finds_a_directory_that_was_copied() {
+    let shell = Shell::new();
+    let mut nodes = three(&shell, &[]);
+    nodes[0].stop();
+    let copied = Command::new("cp")
+        .args(["-r", "node-0", "copy"])
+        .current_dir(shell.path())
+        .status();
+    assert!(copied.unwrap().success());
+    nodes[0].start_again();
+    let copy = NodeProcess::start_on(shell.path(), "copy", &GOOD);
+    let with_copy = [nodes[0].url(), nodes[1].url(), copy.url()];
+    let findings = examine(&shell, &with_copy);
+    let kind = ("same-node", "problem");
+    assert_found(&findings, kind, &copy.url(), "quorlock node init");
+    let status = shell.quorlock(&["status", "--nodes", &with_copy.join(",")]);
+    assert_eq!(status.code, Some(0), "{}", status.stdout);
+    assert!(status.stdout.contains("no more node may fail"));
+    // With none but the two of them there is no majority.
+    let alone = [nodes[0].url(), copy.url(), copy.url()];
+    assert_found(&examine(&shell, &alone), kind, &copy.url(), "node init");
+}
+
+#[test]
+fn the_doctor_finds_a_node_that_waits_after_a_crash_and_one_that_is_down() {
+    let shell = Shell::new();
+    let mut nodes = three(&shell, &["--appendfsync", "everysec"]);
+    let taken = nodes[0].ask(&["SET", "job", "token", "NX", "PX", "60000"]);
+    assert_eq!(taken.unwrap(), "+OK");
+    nodes[0].kill();
+    let urls = urls(&nodes);
+    let findings = examine(&shell, &urls);
+    let down = ("no-answer", "problem");
+    assert_found(&findings, down, &urls[0], "start the node");
+    nodes[0].start_again();
+    let findings = examine(&shell, &urls);
+    let waits = ("restart-delay", "warning");
+    assert_found(&findings, waits, &urls[0], "appendfsync always");
+    nodes[1].kill();
+    // One waits and one is down: no majority.
+    let findings = examine(&shell, &urls);
+    assert_found(&findings, waits, &urls[0], "wait");
+    assert_found(&findings, down, &urls[1], "start the node");
+}
+
+#[test]
+fn the_doctor_finds_a_node_whose_process_may_open_too_few_files() {
+    let shell = Shell::in_memory();
+    let mut nodes = three(&shell, &[]);
+    nodes[0].stop();
+    let scene = ["sh", "-c", "ulimit -n 300; exec \"$@\"", "sh"];
+    nodes[0].start_again_by(&scene.map(str::to_owned));
+    let findings = examine(&shell, &urls(&nodes));
+    let kind = ("few-files", "warning");
+    assert_found(&findings, kind, &nodes[0].url(), "ulimit -n");
+}
+
+#[test]
+fn the_doctor_finds_a_node_whose_memory_is_full() {
+    let shell = Shell::in_memory();
+    let nodes = three(&shell, &["--maxmemory", "1mb"]);
+    let value = "v".repeat(500_000);
+    let full = |number: usize| {
+        let name = format!("key-{number}");
+        let taken = nodes[0].ask(&["SET", &name, &value]);
+        taken.unwrap().contains("OOM")
+    };
+    assert!((0..5).any(full), "its memory has room");
+    let findings = examine(&shell, &urls(&nodes));
+    let kind = ("memory-full", "problem");
+    assert_found(&findings, kind, &nodes[0].url(), "raise maxmemory");
+}
+
+#[test]
+fn the_doctor_finds_a_change_of_members_that_has_not_ended() {
+    let shell = Shell::in_memory();
+    let nodes = three(&shell, &[]);
+    let fourth = ["--cluster-size", "4", "--first-start", "serve"];
+    let fourth = NodeProcess::start(shell.path(), "fourth", &fourth);
+    let list = urls(&nodes);
+    let joined = list.join(",");
+    shell.succeed(&["members", "add", &fourth.url(), "--nodes", &joined]);
+    let findings = examine(&shell, &list);
+    let finding = found(&findings, "members-change");
+    assert_eq!(finding["severity"], "warning");
+    let remedy = finding["remedy"].as_str().unwrap();
+    assert!(remedy.contains("quorlock members end"), "{remedy}");
+}
+
+#[test]
+fn the_doctor_finds_tls_that_is_not_spoken_as_the_node_does() {
+    let nodes = tls::Nodes::start(&["node"]);
+    let secure = format!("rediss://localhost:{}", nodes.ports[0]);
+    let plain = secure.replace("rediss", "redis");
+    let node = NodeProcess::start(nodes.shell.path(), "plain", &[]);
+    let to_plain = node.url().replace("redis", "rediss");
+    for (url, what, remedy) in [
+        (&plain, "connection broke", "rediss:// with it"),
+        (&secure, "its certificate is of no authority", "--cacert"),
+        (&to_plain, "speaks no TLS", "redis:// without TLS"),
+    ] {
+        let findings = examine(&nodes.shell, std::slice::from_ref(url));
+        assert_found(&findings, ("no-answer", "problem"), url, remedy);
+        let finding = found(&findings, "no-answer");
+        assert!(
+            finding["what"].as_str().unwrap().contains(what),
+            "{url}: {finding}"
+        );
+    }
+}

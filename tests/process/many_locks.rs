@@ -1,6 +1,11 @@
 //! More locks, keys and readers than a table shows: what `locks`, `who` and `force-release` do with them.
 
-use quorlock_testkit::{Connection, request};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use quorlock_testkit::{Connection, observed_now, request};
 use serde_json::Value;
 
 use crate::locks::{addresses, five};
@@ -92,3 +97,60 @@ fn ten_thousand_locks_among_many_other_keys_are_all_counted() {
         cut.stderr
     );
 }
+
+/// The command with so much address space, and its output in a file. How many lines that has, the last one, and how long it took.
+fn bounded(shell: &Shell, words: &[&str]) -> (usize, String, Duration) {
+    let inner = shell.command(words);
+    let mut command = Command::new("prlimit");
+    command
+        .arg(format!("--as={ADDRESS_SPACE}"))
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(shell.path())
+        .stdin(Stdio::null())
+        .stdout(File::create(shell.file("locks.out")).unwrap());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let began = observed_now();
+    let ended = Ended::of(command.output().unwrap());
+    let took = observed_now() - began;
+    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    let lines = BufReader::new(File::open(shell.file("locks.out")).unwrap()).lines();
+    let (mut count, mut last) = (0, String::new());
+    for line in lines {
+        count += 1;
+        last = line.unwrap();
+    }
+    eprintln!("{words:?}: {count} lines in {took:?}");
+    (count, last, took)
+}
+
+/// Of what an operator asks at such a moment: the first of them, some by a pattern, and all.
+#[test]
+#[ignore = "a measurement of some minutes, in .ci/full"]
+fn a_million_locks_are_looked_at_in_bounded_time_and_memory() {
+    let mut shell = Shell::new();
+    shell.up(&["--nodes", "3", "--base-port", "0", "--ephemeral"]);
+    send_all(&shell, 1_000_000, |number| {
+        words(format!("SET lock:{number:06} token-{number} NX PX 7200000"))
+    });
+    let first = bounded(&shell, &["locks"]);
+    assert!(first.1.contains("10000 locks, 10000 held"), "{}", first.1);
+    assert!(first.2 < Duration::from_secs(30), "{:?}", first.2);
+    let some = bounded(&shell, &["locks", "lock:12345?", "--json"]);
+    assert_eq!(some.0, 11);
+    assert!(some.2 < Duration::from_secs(120), "{:?}", some.2);
+    let all = bounded(&shell, &["locks", "--limit", "1000000", "--json"]);
+    assert_eq!(all.0, 1_000_001);
+    let counts: Value = serde_json::from_str(&all.1).unwrap();
+    assert_eq!(counts["held"], 1_000_000);
+    assert_eq!(counts["complete"], true);
+    assert!(all.2 < Duration::from_secs(600), "{:?}", all.2);
+}
+
+/// Threads and their heaps reserve most of it.
+const ADDRESS_SPACE: usize = 1 << 30;

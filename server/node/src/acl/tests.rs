@@ -346,6 +346,10 @@ fn a_file_is_taken_whole_or_not_at_all() {
             "/a/users:1 should start with user keyword followed by the username. ",
         ),
         (
+            "user a nonsense +no x\nuser a",
+            "/a/users:1: Syntax error. /a/users:1: Error in applying operation '+no': Unknown command or category name in ACL. WARNING: Duplicate user 'a' found on line 2. ",
+        ),
+        (
             "user a on\nuser a on",
             "WARNING: Duplicate user 'a' found on line 2. ",
         ),

@@ -201,18 +201,33 @@ impl Users {
         let rules = rules_of(rules)
             .map_err(|_| format!("{place}: Unmatched parenthesis in selector definition."))?;
         let mut user = User::new(self.next_id, name);
+        let (mut wrong, mut is_described) = (String::new(), false);
         for rule in &rules {
-            user.apply(rule.trim_ascii()).map_err(|error| match error {
+            // Writing to a String cannot fail.
+            let _ = match user.apply(rule.trim_ascii()) {
+                Ok(()) => continue,
                 // A command's name is no secret; other rules may hold a password.
-                RuleError::Unknown => {
+                Err(error @ RuleError::Unknown) => {
                     let rule = shown_rule(rule);
-                    format!("{place}: Error in applying operation '{rule}': {error}. ")
+                    write!(
+                        wrong,
+                        "{place}: Error in applying operation '{rule}': {error}. "
+                    )
                 }
-                error => format!("{place}: {error}. "),
-            })?;
+                // Those behind it may be wrong because of it.
+                Err(_) if is_described => continue,
+                Err(error) => {
+                    is_described = true;
+                    write!(wrong, "{place}: {error}. ")
+                }
+            };
+            if wrong.len() > ERROR_BYTES_MAX {
+                break;
+            }
         }
+        // Where a line is wrong nothing of the file counts, but a second user of the name is one too many.
         self.insert(user);
-        Ok(())
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
     /// The lines of a file with these users.

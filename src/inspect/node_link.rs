@@ -38,7 +38,7 @@ impl NodeLink {
         // A handshake has the same time once more.
         let dialled = timeout(2 * CONNECT_PATIENCE, dialled).await;
         let stream = dialled
-            .map_err(|_| "no connection in time".to_owned())?
+            .map_err(|_| format!("no connection in time{}", over_tls(address)))?
             .map_err(|error| format!("cannot be reached: {error}"))?;
         let mut link = Self {
             stream: BufReader::new(Box::new(stream)),
@@ -91,6 +91,11 @@ impl NodeLink {
         self.failed = Some(words.clone());
         words
     }
+}
+
+/// Where a plain port is silent, as that of redis-server is, it waits for the rest of a request.
+pub(super) fn over_tls(address: &NodeAddress) -> &'static str {
+    if address.speaks_tls { " over TLS" } else { "" }
 }
 
 /// How many of these are sent at once.

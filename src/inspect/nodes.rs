@@ -15,7 +15,7 @@ use quorlock_client_rules::inspection::sight::Sight;
 use quorlock_client_rules::votes::{Identity, majority};
 use tokio::time::timeout;
 
-use super::node_link::NodeLink;
+use super::node_link::{NodeLink, over_tls};
 use super::shown;
 use crate::clock::Asked;
 use crate::clusters::NodeList;
@@ -85,7 +85,8 @@ impl Nodes {
         let dialer = Dialer::new(&addresses, tls.options()?).map_err(Failure::usage)?;
         let open = addresses.iter().map(async |address| {
             let opened = AskedNode::open(address, &dialer, patience);
-            timeout(patience, opened).await.unwrap_or_else(|_| late())
+            let opened = timeout(patience, opened).await;
+            opened.unwrap_or_else(|_| late(address))
         });
         let opened = most_of(open, majority(addresses.len()), LATE_AFTER).await;
         let all = addresses.iter().zip(opened);
@@ -94,7 +95,7 @@ impl Nodes {
                 .map(|(address, asked)| ListedNode {
                     label: address.to_string(),
                     endpoint: address.endpoint.clone(),
-                    asked: asked.unwrap_or_else(late),
+                    asked: asked.unwrap_or_else(|| late(address)),
                 })
                 .collect(),
             prefix: list.prefix.clone().into_bytes(),
@@ -348,8 +349,8 @@ fn of_cluster(list: &NodeList) -> String {
     cluster.map_or_else(String::new, |name| format!(" of cluster '{name}'"))
 }
 
-fn late<T>() -> Result<T, String> {
-    Err("does not answer in time".to_owned())
+fn late<T>(address: &NodeAddress) -> Result<T, String> {
+    Err(format!("does not answer in time{}", over_tls(address)))
 }
 
 /// A node that hangs holds up no answer for longer where a majority has answered: the most that a node needs whose round trips

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use quorlock_testkit::NodeProcess;
+use quorlock_testkit::{NodeProcess, eventually};
 use serde_json::Value;
 
 use crate::shell::Shell;
@@ -88,9 +88,9 @@ fn the_doctor_finds_what_directives_of_a_node_cost() {
         ),
         (
             ["--appendonly", "no"],
-            "delay-after-crash",
+            "delay-after-stop",
             "note",
-            "appendfsync always",
+            "appendonly yes",
         ),
         (
             ["--restart-delay", "off"],
@@ -206,12 +206,19 @@ fn the_doctor_finds_a_node_whose_memory_is_full() {
 #[test]
 fn the_doctor_finds_a_change_of_members_that_has_not_ended() {
     let shell = Shell::in_memory();
-    let nodes = three(&shell, &[]);
-    let fourth = ["--cluster-size", "4", "--first-start", "serve"];
-    let fourth = NodeProcess::start(shell.path(), "fourth", &fourth);
+    // A change begins when locks of clients with another list have ended, which is so long after the start of a node.
+    let node = |name, size| {
+        let directives = ["--cluster-size", size, "--restart-delay-max", "600"];
+        NodeProcess::start(shell.path(), name, &directives)
+    };
+    let nodes = ["a", "b", "c"].map(|name| node(name, "3"));
+    let fourth = node("d", "4").url();
     let list = urls(&nodes);
     let joined = list.join(",");
-    shell.succeed(&["members", "add", &fourth.url(), "--nodes", &joined]);
+    eventually("the change begins", || {
+        let words = ["members", "add", &fourth, "--nodes", &joined];
+        shell.quorlock(&words).code == Some(0)
+    });
     let findings = examine(&shell, &list);
     let finding = found(&findings, "members-change");
     assert_eq!(finding["severity"], "warning");
@@ -239,4 +246,17 @@ fn the_doctor_finds_tls_that_is_not_spoken_as_the_node_does() {
             "{url}: {finding}"
         );
     }
+    let words = ["doctor", "--json", "--cacert", "authority.pem", "--nodes"];
+    let ended = nodes.shell.quorlock(&[&words[..], &[secure.as_str()]].concat());
+    assert_eq!(ended.code, Some(69), "{}", ended.stdout);
+    let findings = ended.json()["findings"].as_array().unwrap().clone();
+    assert_found(&findings, ("no-answer", "problem"), &secure, "--cert");
+    let finding = found(&findings, "no-answer");
+    assert!(
+        finding["what"]
+            .as_str()
+            .unwrap()
+            .contains("a certificate of the client"),
+        "{finding}"
+    );
 }

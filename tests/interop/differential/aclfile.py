@@ -25,7 +25,7 @@ BROKEN = [
     ("a category that there is not", ["user broken on +@nosuchcategory"]),
     ("rights to keys of no kind", ["user broken on %Z~x"]),
     ("a hash that is none", ["user broken on #zz"]),
-    ("a password that nobody has", ["user broken on <absent"]),
+    ("a password that the user has not", ["user broken on <absent"]),
     ("a word that is no rule", ["user broken on nonsense"]),
     ("a line that is no user", ["include other.acl"]),
     ("a user without a name", ["user"]),

@@ -243,12 +243,18 @@ fn remedy_for_silence(why: &str) -> &'static str {
     if why.contains("NOPERM") {
         return "give this user the right to run INFO, LOCK.LIST and LOCK.INFO";
     }
-    const PROTOCOL: [&str; 3] = ["Redis's protocol", "connection broke", "speaks no TLS"];
-    if PROTOCOL.iter().any(|words| why.contains(words)) {
+    if why.contains("unknown command") {
+        return "let it have INFO under its own name: nodes are asked by it";
+    }
+    let is_no_tls = why.contains("speaks no TLS");
+    if why.contains("TLS: ") && !is_no_tls {
+        return "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf";
+    }
+    if is_no_tls || why.contains("Redis's protocol") || why.contains("connection broke") {
         return "name the port on which the node speaks Redis's protocol: redis:// without TLS, rediss:// with it";
     }
-    if why.contains("TLS: ") {
-        return "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf";
+    if why.ends_with("in time over TLS") {
+        return "start the node, or write redis:// where its port is a plain one";
     }
     if why.contains("lookup") {
         return "correct the host's name, or the resolver";
@@ -337,7 +343,7 @@ fn largest_group(places: &[String]) -> Vec<usize> {
 fn share_a_disk(nodes: &[Examined], together: &[usize]) -> bool {
     let file_system = |node: &usize| {
         let facts = nodes[*node].facts.as_ref().ok()?;
-        let is_kept = facts.fsync.as_deref() != Some("none");
+        let is_kept = !matches!(facts.fsync.as_deref(), Some("none" | "off"));
         facts.file_system.as_ref().filter(|_| is_kept)
     };
     let first = file_system(&together[0]);

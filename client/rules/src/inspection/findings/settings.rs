@@ -61,7 +61,13 @@ fn of_node(
             "a sync takes less time than a disk needs: it is memory, or a disk that acknowledges before it has written",
             "put dir on a disk that keeps what it acknowledges",
         )),
-        fsync.filter(|mode| *mode != "always").map(|mode| found(
+        (fsync == Some("off")).then(|| found(
+            Note,
+            "delay-after-stop",
+            "with appendonly no it forgets its locks in each stop, and serves none for its restart delay after it",
+            "set appendonly yes and appendfsync always if that is too long",
+        )),
+        fsync.filter(|mode| !["always", "off"].contains(mode)).map(|mode| found(
             Note,
             "delay-after-crash",
             format!("with appendfsync {mode} it serves no locks for its restart delay after a crash"),

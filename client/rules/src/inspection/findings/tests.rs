@@ -62,6 +62,7 @@ fn what_is_wrong_with_a_node_is_found() {
             "warning:restart-delay",
         ),
         ("quorlock_appendfsync:everysec", "note:delay-after-crash"),
+        ("quorlock_appendfsync:off", "note:delay-after-stop"),
         (
             "quorlock_appendfsync:always quorlock_sync_usec:3",
             "warning:fast-sync",
@@ -248,6 +249,7 @@ fn a_remedy_fits_the_reason_of_the_silence() {
     for (why, part) in [
         ("refused the login: WRONGPASS invalid", "password"),
         ("refused: NOPERM this user", "right to run"),
+        ("refused: ERR unknown command 'INFO'", "its own name"),
         (
             "the connection broke: it does not speak Redis's protocol",
             "TLS",
@@ -261,10 +263,15 @@ fn a_remedy_fits_the_reason_of_the_silence() {
             "--cacert",
         ),
         (
+            "the connection broke: TLS: it wants a certificate of the client: name one, and its key",
+            "--cert",
+        ),
+        (
             "cannot be reached: failed to lookup address information",
             "host's name",
         ),
         ("does not answer", "firewall"),
+        ("no connection in time over TLS", "redis://"),
     ] {
         assert!(remedy_for_silence(why).contains(part), "{why}");
     }

@@ -247,7 +247,9 @@ fn the_doctor_finds_tls_that_is_not_spoken_as_the_node_does() {
         );
     }
     let words = ["doctor", "--json", "--cacert", "authority.pem", "--nodes"];
-    let ended = nodes.shell.quorlock(&[&words[..], &[secure.as_str()]].concat());
+    let ended = nodes
+        .shell
+        .quorlock(&[&words[..], &[secure.as_str()]].concat());
     assert_eq!(ended.code, Some(69), "{}", ended.stdout);
     let findings = ended.json()["findings"].as_array().unwrap().clone();
     assert_found(&findings, ("no-answer", "problem"), &secure, "--cert");

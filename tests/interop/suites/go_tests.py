@@ -68,8 +68,10 @@ def told(became):
     ]
 
 
-def run_package(judge, directory, package, arguments, environment):
-    apart = [entry for entry in judge.group(package) if entry.apart]
+def run_package(judge, directory, package, arguments, environment, group=None):
+    """`group` is what a package is called that is its module's only one."""
+    group = group or package
+    apart = [entry for entry in judge.group(group) if entry.apart]
     alone = "|".join(f"^{re.escape(entry.name)}$" for entry in apart)
     became, output, broken, _ = results_of(
         directory, package, [*(["-skip", alone] if apart else []), *arguments], environment, 300
@@ -77,14 +79,22 @@ def run_package(judge, directory, package, arguments, environment):
     for name in told(became):
         why = next((line for line in output.get(name, []) if "_test.go" in line or "test.go:" in line), "")
         if became[name] == "skip":
-            judge.left_out(package, name, why or "the suite leaves it out")
+            judge.left_out(group, name, why or "the suite leaves it out")
         else:
-            judge.result(package, name, became[name] == "pass", why)
+            judge.result(group, name, became[name] == "pass", why)
     for entry in apart:
         became, _, _, running = results_of(directory, package, ["-run", f"^{entry.name}$", *arguments], environment, 6)
         if entry.name in running:
-            judge.result(package, entry.name, became.get(entry.name) == "pass")
-    judge.ended(package, not broken, broken)
+            judge.result(group, entry.name, became.get(entry.name) == "pass")
+    judge.ended(group, not broken, broken)
+
+
+def copied(source, scratch):
+    """A module where it can be changed."""
+    directory = os.path.join(scratch, "module")
+    shutil.copytree(source, directory)
+    subprocess.run(["chmod", "-R", "u+w", directory], check=True)
+    return directory
 
 
 def main():
@@ -95,9 +105,7 @@ def main():
     options = arguments.parse_args()
     judge = Judge(options.suite, "Go", options.source.rpartition("@v")[2])
     scratch = tempfile.mkdtemp()
-    directory = os.path.join(scratch, "module")
-    shutil.copytree(options.source, directory)
-    subprocess.run(["chmod", "-R", "u+w", directory], check=True)
+    directory = copied(options.source, scratch)
     os.makedirs(os.path.join(scratch, "bin"))
     os.makedirs(os.path.join(scratch, "servers"))
     shutil.copy(os.path.join(HERE, "redis-server"), os.path.join(scratch, "bin"))

@@ -18,28 +18,40 @@ LATE = """pubsub connection connection_pool multiprocessing asyncio/test_lock as
 MARKS = "not onlycluster and not redismod and not ssl and not cp_integration"
 
 
-def tests_of(python, source, path, port):
-    """(name, passed or None where it was left out, why) for each test; nothing where pytest ended early."""
+def pytest_cases(python, source, paths, *more):
+    """As cases_of; nothing where pytest ended early."""
     with tempfile.NamedTemporaryFile() as report:
         command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "--timeout=30", f"--junitxml={report.name}"]
-        command += [f"--redis-url=redis://127.0.0.1:{port}/0", "--redis-mod-url=redis://127.0.0.1:1", "-m", MARKS, path]
-        status = subprocess.run(command, cwd=source, stdin=subprocess.DEVNULL, capture_output=True).returncode
+        status = subprocess.run([*command, *more, *paths], cwd=source, stdin=subprocess.DEVNULL, capture_output=True).returncode
         # 0 and 1 are those of a run to the end.
-        if status > 1 or not os.path.getsize(report.name):
-            return []
-        cases = xml.etree.ElementTree.parse(report.name).getroot().iter("testcase")
+        return cases_of(report.name) if status <= 1 else []
+
+
+def cases_of(path):
+    """(name, passed or None where it was left out, why) for each test of a report in JUnit's format."""
+    if not os.path.getsize(path):
+        return []
     found = {}
-    for case in cases:
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
         classes = [word for word in case.get("classname").split(".") if not word.startswith("test")]
         name = ".".join([*classes, case.get("name")])
         # A test may fail, and so may its end: two cases with one name.
         for result in case:
             if result.tag in ("failure", "error"):
-                found[name] = (False, result.get("message") or "")
+                found[name] = (False, result.get("message") or result.text or "")
             elif result.tag == "skipped":
                 found.setdefault(name, (None, result.get("message") or ""))
         found.setdefault(name, (True, ""))
-    return [(name, passed, why) for name, (passed, why) in found.items()]
+    # A name that holds bytes or an address of memory is another one in each run.
+    return [(re.sub(r"[^ -~]|0x[0-9a-f]+", "?", name), passed, why) for name, (passed, why) in found.items()]
+
+
+def tests_of(python, source, part, port, *more):
+    """redis-py's tests of a part."""
+    folder, _, name = part.rpartition("/test_")
+    path = f"tests/test_{folder}/test_{name}.py" if folder else f"tests/test_{part}.py"
+    urls = [f"--redis-url=redis://127.0.0.1:{port}/0", "--redis-mod-url=redis://127.0.0.1:1"]
+    return pytest_cases(python, source, [path], *urls, "-m", MARKS, *more)
 
 
 def main():
@@ -51,18 +63,8 @@ def main():
     options = arguments.parse_args()
     judge = Judge("redis-py", "Python", options.version)
     for part in FILES + (LATE if options.whole else []):
-        folder, _, name = part.rpartition("/test_")
-        path = f"tests/test_{folder}/test_{name}.py" if folder else f"tests/test_{part}.py"
         with node("--enable-debug-command", "yes") as (port, _):
-            tests = tests_of(options.python, options.source, path, port)
-        for name, passed, why in tests:
-            # A name that holds bytes or an address of memory is another one in each run.
-            name = re.sub(r"[^ -~]|0x[0-9a-f]+", "?", name)
-            if passed is None:
-                judge.left_out(part, name, f"redis-py leaves it out, {why}")
-            else:
-                judge.result(part, name, passed, why)
-        judge.ended(part, bool(tests), "pytest ended early")
+            judge.results(part, tests_of(options.python, options.source, part, port))
     judge.finish(FILES + LATE, LATE)
 
 

@@ -39,9 +39,9 @@ class Entry:
         return self.group == group and self.pattern.fullmatch(name) is not None
 
 
-def entries_of(suite):
+def entries_of(folder, suite):
     """The list SUITE.txt."""
-    with open(os.path.join(HERE, suite + ".txt"), encoding="ascii") as file:
+    with open(os.path.join(HERE, folder, suite + ".txt"), encoding="ascii") as file:
         lines = [line.rstrip("\n") for line in file]
     return [Entry(*line.split(" | ", 2)) for line in lines if line and not line.startswith("#")]
 
@@ -49,9 +49,11 @@ def entries_of(suite):
 class Judge:
     """Turns results into the lines of tests/interop/run. With redis-server as the peer no list counts."""
 
-    def __init__(self, suite, language, version):
+    def __init__(self, suite, language, version, folder=""):
+        """`folder` is "agent" for a suite that is run through an agent, and holds the list then."""
         self.suite, self.language, self.version = suite, language, version
-        self.entries = [] if os.environ.get("SUITE_PEER") == "redis" else entries_of(suite)
+        self.through = folder and " through an agent"
+        self.entries = [] if os.environ.get("SUITE_PEER") == "redis" else entries_of(folder, suite)
         self.complete = set()
         self.passed = {}
         self.seen = set()
@@ -61,7 +63,7 @@ class Judge:
 
     def say(self, kind, group, name, why=""):
         why = " ".join(why.split())[:300]
-        print(f"{kind} {self.suite}'s tests: {group}, {name}" + (f": {why}" if why else ""), flush=True)
+        print(f"{kind} {self.suite}'s tests{self.through}: {group}, {name}" + (f": {why}" if why else ""), flush=True)
 
     def result(self, group, name, passed, why=""):
         """A test was run."""
@@ -82,6 +84,15 @@ class Judge:
         self.seen.add(group)
         self.say("skip", group, name, why)
 
+    def results(self, group, tests):
+        """All of a group: (name, passed or None where it was left out, why) for each test, none where it broke off."""
+        for name, passed, why in tests:
+            if passed is None:
+                self.left_out(group, name, f"{self.suite} leaves it out, {why}")
+            else:
+                self.result(group, name, passed, why)
+        self.ended(group, bool(tests), "it ended early")
+
     def ended(self, group, complete, why=""):
         """All of a group's results are there; or it broke off, and nothing is said of tests that are missing."""
         if complete and group not in self.seen:
@@ -96,7 +107,7 @@ class Judge:
         for entry in self.entries:
             if entry.group not in known or entry.group in self.complete and not entry.fitted:
                 self.say("FAIL", entry.group, entry.name, f"there is no such test, and it stands in {self.suite}.txt")
-        title = f"{self.suite}'s own tests"
+        title = f"{self.suite}'s own tests{self.through}"
         print(f"version {title} {self.language} {self.version}")
         for group, passed in self.passed.items():
             if passed and group not in late:

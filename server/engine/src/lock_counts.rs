@@ -157,18 +157,10 @@ impl LockCounts {
 
     /// Counts what happened to the lock of a name.
     #[inline]
-<<<<<<< HEAD
-    pub(crate) fn count(&mut self, name: &[u8], event: LockEvent) -> CountedLockEvent {
+    pub(crate) fn count(&mut self, name: &[u8], event: LockOutcome) -> CountedLockEvent {
         let class = self.patterns.class_of(name);
         let class = u8::try_from(class).expect("there are few patterns");
         let counted = CountedLockEvent { class, event };
-=======
-    pub(crate) fn count(&mut self, name: &[u8], event: LockOutcome) -> CountedLockEvent {
-        let counted = CountedLockEvent {
-            class: self.class_of(name),
-            event,
-        };
->>>>>>> 080513bc (Eleven type names that meant two things mean one)
         self.apply(counted, add);
         counted
     }

@@ -7,12 +7,15 @@
 use super::super::sight::{LockKind, Sight};
 use super::{NodeIndex, NodeView, Sights};
 
+/// The thread that its clients name, the first of their tokens, and where they were seen.
+type Program<'v> = (Option<&'v [u8]>, &'v [u8], Sights<'v>);
+
 /// Joins the holders that are clients of one program, as far as that can be seen.
 pub(super) fn join<'v>(
     named: Vec<(&'v [u8], Sights<'v>)>,
     views: &[NodeView],
 ) -> Vec<(&'v [u8], Sights<'v>)> {
-    let mut joined: Vec<(Option<&[u8]>, &[u8], Sights<'_>)> = Vec::new();
+    let mut joined: Vec<Program<'v>> = Vec::new();
     for (token, sights) in named {
         let thread = match sights[..] {
             [(node, _)] if is_alone_in_a_hash(views, node) => thread(token),

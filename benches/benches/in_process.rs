@@ -35,13 +35,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = Arc::new(runtime.block_on(node.start())?);
     let mut stream = TcpStream::connect(node.address())?;
     stream.set_nodelay(true)?;
-    println!("turn  call p50   tcp p50   ratio   64 calls in flight");
+    let one_thread = tokio::runtime::Builder::new_current_thread().build()?;
+    println!("turn  call p50   tcp p50   ratio   64 calls in flight: one thread   two threads");
     for turn in 1..=TURNS {
         let called = runtime.block_on(p50_of_calls(&node))?;
         let sent = p50_over_tcp(&mut stream)?;
-        let rate = runtime.block_on(rate_in_flight(&node))?;
+        let of_one = one_thread.block_on(rate_in_flight(&node))?;
+        let of_two = runtime.block_on(rate_in_flight(&node))?;
         let ratio = called.as_secs_f64() / sent.as_secs_f64();
-        println!("{turn:>4}  {called:>8.1?}  {sent:>8.1?}  {ratio:>5.2}   {rate:>9.0} a second");
+        println!(
+            "{turn:>4}  {called:>8.1?}  {sent:>8.1?}  {ratio:>5.2}   {of_one:>30.0}   {of_two:>11.0} a second"
+        );
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use quorlock_engine::{NodeCommand, numbered_spec};
 use redis_protocol::resp3::decode::complete::decode;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 
 use crate::node::stream::NodeStream;
 use crate::node::value::Value;
@@ -148,7 +148,7 @@ impl PooledConnection {
         self.request.clear();
         encode(words, &mut self.request);
         // A node that closes it on the way may have said why.
-        let _ = self.stream.write_all(&self.request).await;
+        let _ = self.stream.send(&self.request).await;
         self.received.clear();
         loop {
             match self.stream.read_buf(&mut self.received).await {

@@ -1,11 +1,12 @@
 //! A client's end of a connection that never leaves the process.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 use crate::runtime::in_process::InProcess;
 use quorlock_node::event_loop::pipe::Pipe;
@@ -32,6 +33,27 @@ impl NodeStream {
     /// Whether bytes are there to be read.
     pub(super) fn has_received(&self) -> bool {
         self.pipe.has_received()
+    }
+
+    /// Sends a request. Where calls are many, it waits until the runtime has run the other tasks that are ready, so that one
+    /// of them executes the requests of all.
+    pub(super) async fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        let has_many = |worker: Arc<InProcess>| worker.has_many_calls();
+        if !self.worker.upgrade().is_some_and(has_many) {
+            return self.write_all(request).await;
+        }
+        let sent = poll_fn(|context| self.pipe.poll_send(context, request)).await;
+        if let Some(worker) = self.worker.upgrade() {
+            worker.list(&self.pipe);
+        }
+        yield_once().await;
+        if self.pipe.is_listed()
+            && let Some(worker) = self.worker.upgrade()
+        {
+            worker.run_now();
+        }
+        // One that the node has closed refuses what is left.
+        self.write_all(&request[sent.unwrap_or(0)..]).await
     }
 
     fn note_changed(&self) {
@@ -95,8 +117,25 @@ impl AsyncWrite for NodeStream {
 impl Drop for NodeStream {
     fn drop(&mut self) {
         self.pipe.leave();
-        self.note_changed();
+        if let Some(worker) = self.worker.upgrade() {
+            // It is on the list already where a request is given up before it was executed.
+            worker.list(&self.pipe);
+            worker.run_now();
+        }
     }
+}
+
+/// Lets the other tasks run that are ready.
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl std::fmt::Debug for NodeStream {

@@ -144,10 +144,24 @@ impl InProcess {
 
     /// The client's end of this connection has changed.
     pub(crate) fn note_changed(&self, pipe: &Pipe) {
-        if !pipe.set_listed(true) {
-            self.changes().changed.push(pipe.clone());
+        if self.list(pipe) {
             self.run_now();
         }
+    }
+
+    /// Puts a connection on the list of those that have changed, for the next turn. Says whether it was not on it.
+    /// [`run_now`](Self::run_now) is to follow.
+    pub(crate) fn list(&self, pipe: &Pipe) -> bool {
+        let is_new = !pipe.set_listed(true);
+        if is_new {
+            self.changes().changed.push(pipe.clone());
+        }
+        is_new
+    }
+
+    /// Whether so many calls are under way that it pays to execute them together: they share an iteration and a write.
+    pub(crate) fn has_many_calls(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) >= CALLS_MANY
     }
 
     /// Ends it once the replies have left, and waits for that.
@@ -210,12 +224,10 @@ impl InProcess {
     }
 
     /// What has come is done now: by this thread, by the one that runs the event loop, or by the worker's own.
-    fn run_now(&self) {
+    pub(crate) fn run_now(&self) {
         let signal = self.inbox.waker();
-        // Several calls together share an iteration and a write.
-        let are_many = self.calls.load(Ordering::Relaxed) >= CALLS_MANY;
         // A thread of the program does not wait for a disk.
-        if are_many || self.node.durability() == Durability::Always {
+        if self.node.durability() == Durability::Always {
             let _ = signal.wake();
             // Else the thread will look.
             if !self.has_ended.load(Ordering::SeqCst) {
@@ -373,7 +385,7 @@ impl Connections {
 /// A reply that is longer waits until the client has read the beginning.
 const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 
-/// So many calls at once are worth that a thread wakes up for them.
+/// So many calls at once are worth that each waits for the others' requests.
 const CALLS_MANY: usize = 8;
 
 /// So often a thread of the program goes on with what others have sent meanwhile.

@@ -220,6 +220,11 @@ impl Pipe {
         std::mem::replace(&mut self.state().is_listed, is_listed)
     }
 
+    /// Whether it is on the list of those that have changed.
+    pub fn is_listed(&self) -> bool {
+        self.state().is_listed
+    }
+
     /// The node has gone.
     pub fn close(&self) {
         let mut state = self.state();

@@ -26,6 +26,8 @@ mod fence_tests;
 mod line_tests;
 mod listening;
 #[cfg(test)]
+mod mixed_tests;
+#[cfg(test)]
 mod observer_tests;
 mod observers;
 #[cfg(test)]

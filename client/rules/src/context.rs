@@ -94,8 +94,11 @@ impl Context<'_> {
         };
         let request = self.request(kind, subject, Some(asker));
         let link = &mut self.links[node];
-        // Who answers on the next connection is not known yet.
-        let outsider = outsider(self.register, node, kind).filter(|_| link.is_logged_in());
+        let outsider = match link.is_logged_in() {
+            true => outsider(self.register, node, kind, round),
+            // Who answers on the next connection is not known yet.
+            false => None,
+        };
         let submitted = match outsider {
             Some(cause) => {
                 link.doubt_login(subject.ttl, self.now);

@@ -2,9 +2,10 @@
 //!
 //! Invariant: while entries name several clusters, a node is asked for its vote only if a majority of the list may be of its cluster. One that
 //! names none may be of any: it is asked if one cluster has that majority, or if those that name none have it and are asked alone. So no
-//! majority is made of nodes of two clusters. What was asked before that was known counts as it did then. Nothing here does I/O.
+//! majority is made of nodes of two clusters once it is known that the list names them. What was granted before counts as it did then.
+//! Nothing here does I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::outcome::Cause;
@@ -19,6 +20,12 @@ pub(crate) struct NamedClusters {
     expected: Option<Arc<str>>,
     /// What each entry named at its last login: a cluster, or none, as Redis and Valkey do, and a node that was wiped.
     named: BTreeMap<NodeIndex, Option<Arc<str>>>,
+    /// The entries whose nodes can never vote, as an agent and a node of another size: they give no cluster its majority.
+    without_vote: BTreeSet<NodeIndex>,
+    /// The entries whose nodes are counted by address and did not say yet to which cluster they belong, as while they load.
+    unread: BTreeSet<NodeIndex>,
+    /// Whether several clusters are named.
+    is_mixed: bool,
     /// The cluster that a majority of the entries named last.
     by_majority: Option<Arc<str>>,
 }
@@ -36,11 +43,33 @@ impl NamedClusters {
     /// What the entry named counts no more.
     pub(crate) fn forget(&mut self, node: NodeIndex) {
         self.named.remove(&node);
+        self.without_vote.remove(&node);
+        self.unread.remove(&node);
+        self.is_mixed = self.names_several();
+    }
+
+    /// The node of the entry can never vote, until another login says otherwise.
+    pub(crate) fn does_not_vote(&mut self, node: NodeIndex) {
+        self.forget(node);
+        self.without_vote.insert(node);
+    }
+
+    /// The node of the entry may vote later. What it named before still counts.
+    pub(crate) fn may_vote(&mut self, node: NodeIndex) {
+        self.without_vote.remove(&node);
+    }
+
+    /// The node of the entry votes, and did not say yet to which cluster it belongs.
+    pub(crate) fn note_unread(&mut self, node: NodeIndex) {
+        self.forget(node);
+        self.unread.insert(node);
     }
 
     /// An entry names this cluster, or none. Gives the cluster that the client is for, where that is another one.
     pub(crate) fn note(&mut self, node: NodeIndex, cluster: Option<&Arc<str>>) -> Option<Arc<str>> {
+        self.forget(node);
         self.named.insert(node, cluster.cloned());
+        self.is_mixed = self.names_several();
         let theirs = cluster?;
         if self.count(cluster) >= majority(self.entries) {
             self.by_majority = Some(Arc::clone(theirs));
@@ -68,23 +97,29 @@ impl NamedClusters {
     /// Why the vote of this node makes no majority, whether it is asked for or not: the list names several clusters, and none of them has a
     /// majority of it.
     pub(crate) fn undecided(&self, node: NodeIndex) -> Option<Cause> {
-        let own = self.named.get(&node)?;
-        if self.counting().is_some() || !self.is_mixed() {
+        if !self.is_mixed || self.counting().is_some() {
             return None;
         }
+        let is_unread = self.unread.contains(&node);
+        let own = match self.named.get(&node) {
+            Some(named) => named.as_ref(),
+            None if is_unread => None,
+            None => return None,
+        };
         let quorum = majority(self.entries);
-        if own.is_none() && self.count(None) >= quorum {
+        if own.is_none() && !is_unread && self.count(None) >= quorum {
             return None;
         }
-        // Those that have not logged in yet may be of any.
-        let left = self.entries.saturating_sub(self.named.len());
-        let may_have_it = |of: &Option<Arc<str>>| self.count(of.as_ref()) + left >= quorum;
+        // Those that have not said yet to which cluster they belong may be of any.
+        let known = self.named.len() + self.without_vote.len();
+        let left = self.entries.saturating_sub(known);
+        let may_have_it = |of: Option<&Arc<str>>| self.count(of) + left >= quorum;
         let may_pass = match own {
             Some(_) => may_have_it(own),
-            None => self.named.values().any(may_have_it),
+            None => (self.named.values()).any(|of| may_have_it(of.as_ref())),
         };
         Some(Cause::MixedClusters {
-            cluster: own.clone(),
+            cluster: own.cloned(),
             may_pass,
         })
     }
@@ -94,7 +129,7 @@ impl NamedClusters {
         self.expected.as_ref().or(self.by_majority.as_ref())
     }
 
-    fn is_mixed(&self) -> bool {
+    fn names_several(&self) -> bool {
         let mut clusters = self.named.values().flatten();
         let first = clusters.next();
         clusters.any(|other| Some(other) != first)
@@ -113,15 +148,20 @@ mod tests {
     use crate::votes::{Ballot, Identity};
 
     fn cluster(letter: char) -> Option<Arc<str>> {
-        (letter != '-').then(|| Arc::from(letter.to_string()))
+        (!matches!(letter, '-' | 'u')).then(|| Arc::from(letter.to_string()))
     }
 
-    /// A list whose entries name these clusters; `-` names none, and `?` has not logged in.
+    /// A list whose entries name these clusters; `-` names none, `?` has not logged in, `x` never votes, and of `u` INFO was not read.
     fn list(letters: &str) -> NamedClusters {
         let mut list = NamedClusters::new(letters.len(), None);
         for (node, letter) in letters.chars().enumerate() {
-            if letter != '?' {
-                list.note(node, cluster(letter).as_ref());
+            match letter {
+                '?' => {}
+                'x' => list.does_not_vote(node),
+                'u' => list.note_unread(node),
+                _ => {
+                    list.note(node, cluster(letter).as_ref());
+                }
             }
         }
         list
@@ -131,6 +171,7 @@ mod tests {
     fn asked(list: &NamedClusters) -> String {
         let nodes = 0..list.entries;
         let mark = |node| match list.outsider(node) {
+            None if list.without_vote.contains(&node) => '.',
             None => 'v',
             Some(_) => '.',
         };
@@ -146,6 +187,13 @@ mod tests {
             ("rrbb?", "vvvv?"),
             ("rb???", "vv???"),
             ("gbrr?", "..vv?"),
+            // One that never votes gives none of them its majority, and one whose INFO was not read may.
+            ("rrbbx", "....."),
+            ("rrb?x", "vv.?."),
+            ("rrbbu", "vvvv."),
+            ("rrxbu", "vv..."),
+            ("---bru", "......"),
+            ("bbu", "vvv"),
             // One that names none counts with the cluster that has a majority, and with none before that.
             ("bbb-r", "vvvv."),
             ("bb--r", "....."),
@@ -169,7 +217,7 @@ mod tests {
 
     #[test]
     fn no_majority_is_made_of_nodes_of_two_clusters_in_any_list() {
-        let letters = ['b', 'r', 'g', '-', '?'];
+        let letters = ['b', 'r', 'g', '-', '?', 'u'];
         for length in 1..=6_u32 {
             let lists = letters.len().pow(length);
             for number in 0..lists {
@@ -190,7 +238,7 @@ mod tests {
                     }
                 }
                 let quorum = majority(text.len());
-                if !list.is_mixed() || ballot.distinct() < quorum {
+                if !list.is_mixed || ballot.distinct() < quorum {
                     continue;
                 }
                 let of = |letter: char| text.chars().filter(|other| *other == letter).count();
@@ -235,6 +283,11 @@ mod tests {
         assert_eq!(cause("gbrr?", 0), mixed('g', false));
         assert_eq!(cause("bb-r?", 2), mixed('-', true));
         assert_eq!(cause("bb--r", 2), mixed('-', false));
+        assert_eq!(cause("rrbbx", 0), mixed('r', false));
+        assert_eq!(cause("rrbbu", 4), mixed('-', true));
+        let mut later = list("rrbbx");
+        later.may_vote(4);
+        assert_eq!(later.undecided(0), mixed('r', true));
         assert_eq!(cause("rrbb?", 4), None);
         assert_eq!(cause("rbbbb", 0), None, "one of them has a majority");
         let mut named = NamedClusters::new(2, cluster('b'));

@@ -68,9 +68,13 @@ fn status(context: &Context<'_>, node: usize, told: Result<Told, Cause>) -> Node
     };
     let twin = context.register.same_as(node);
     let info = told.info;
+    let outsider = || {
+        let register = context.register;
+        (register.outsider(node)).or_else(|| register.undecided(node))
+    };
     let cause = match (known, twin) {
         (Some(Err(cause)), _) => Some(cause),
-        _ if let Some(outsider) = context.register.outsider(node) => Some(outsider),
+        _ if let Some(outsider) = outsider() => Some(outsider),
         (_, Some(twin)) => Some(Cause::SameNode(Arc::clone(&context.labels[twin]))),
         _ if info.is_loading => Some(Cause::Refused(Arc::from("it is still loading its data"))),
         _ => info.delay_left.map(|left| Cause::Delayed {

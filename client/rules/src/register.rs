@@ -97,11 +97,26 @@ impl Register {
         let is_list = || is_list_of(self.entries, said.cluster_size, said.next_size);
         let other = || self.entries > 0 && !is_list();
         if let Some(size) = said.cluster_size.filter(|_| other()) {
+            self.clusters.does_not_vote(node);
             return Admission::OtherSize(size);
         }
         match self.clusters.note(node, said.cluster_id.as_ref()) {
             Some(ours) => Admission::OtherCluster(ours),
             None => Admission::Votes,
+        }
+    }
+
+    /// A node that is counted by its address did not say yet to which cluster it belongs.
+    pub(crate) fn admit_unread(&mut self, node: NodeIndex) -> Admission {
+        self.clusters.note_unread(node);
+        Admission::Votes
+    }
+
+    /// What answers under an entry does not vote, for this reason: where that lasts, it gives no cluster its majority.
+    pub(crate) fn does_not_vote(&mut self, node: NodeIndex, cause: &Cause) {
+        match cause.is_permanent() {
+            true => self.clusters.does_not_vote(node),
+            false => self.clusters.may_vote(node),
         }
     }
 

@@ -7,16 +7,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::acquisition::{Acquisition, AttemptAction, AttemptEvent, Decision, Patience, Terms};
-use crate::answer::Content;
+use crate::answer::{Answer, Content};
 use crate::call::AcquireCall;
 use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::held::Held;
 use crate::holding::loss_margin;
 use crate::link::request::{Kind, Subject};
+use crate::outcome::Cause;
 use crate::round::ATTEMPT_BIT;
 use crate::step::Input;
 use crate::token::Token;
+use crate::votes::NodeIndex;
 
 #[derive(Debug)]
 pub(super) struct Asking {
@@ -93,7 +95,7 @@ impl Asking {
 
     /// Takes an event in. Says what the attempt has come to, if that was decided now.
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Option<Decision> {
-        let event = self.event(input)?;
+        let event = self.event(input, context)?;
         if event == AttemptEvent::Timer {
             self.spare(context);
         }
@@ -141,7 +143,7 @@ impl Asking {
     }
 
     /// What an event means for the attempt; nothing if it belongs to another one.
-    fn event(&self, input: Input) -> Option<AttemptEvent> {
+    fn event(&self, input: Input, context: &Context<'_>) -> Option<AttemptEvent> {
         match input {
             Input::Timer => Some(AttemptEvent::Timer),
             Input::Reply(reply) if reply.round == self.round => {
@@ -149,7 +151,7 @@ impl Asking {
                 match reply.content {
                     Content::Taken(answer, fence) => Some(AttemptEvent::Answered {
                         node,
-                        answer,
+                        answer: self.counted(node, answer, context),
                         fence,
                     }),
                     Content::Fenced(fence, answer) => Some(AttemptEvent::Fenced {
@@ -161,6 +163,17 @@ impl Asking {
                 }
             }
             Input::Reply(_) => None,
+        }
+    }
+
+    /// What an answer counts as. A node that was asked before several clusters were known, and would not be asked now, does not
+    /// vote; what it has granted is freed with the rest if the attempt fails, and is an extra of the lock otherwise.
+    fn counted(&self, node: NodeIndex, answer: Answer, context: &Context<'_>) -> Answer {
+        // A grant that comes when the attempt has failed is freed for itself.
+        let is_vote = matches!(answer, Answer::Granted(_)) && self.attempt.decision().is_none();
+        match context.register.outsider(node) {
+            Some(cause @ Cause::MixedClusters { .. }) if is_vote => Answer::Not(cause),
+            _ => answer,
         }
     }
 

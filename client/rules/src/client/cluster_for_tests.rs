@@ -45,6 +45,8 @@ pub(super) enum Conduct {
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) conduct: Conduct,
+    /// More lines of its INFO.
+    pub(super) info: String,
     pub(super) keys: HashMap<String, String>,
     /// For how long it was asked to keep the key that it keeps last.
     pub(super) kept_ms: String,
@@ -386,7 +388,7 @@ impl Node {
             }
             ["INFO", ..] => {
                 let number = self.answers_as.unwrap_or(index);
-                let info = format!("run_id:n{number}\r\n");
+                let info = format!("run_id:n{number}\r\n{}", self.info);
                 format!("${}\r\n{info}\r\n", info.len())
             }
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),

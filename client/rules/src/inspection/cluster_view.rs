@@ -107,29 +107,27 @@ impl ClusterView {
             {
                 ballot.add(node, identity(facts, node, votes_by_address));
             }
-            if let Ok(facts) = facts
-                && !matches!(state, NodeState::Agent | NodeState::OtherSize(_))
-            {
-                clusters.note(node, facts.cluster_id.as_ref());
+            match (facts, &state) {
+                (_, NodeState::Agent | NodeState::OtherSize(_) | NodeState::Unidentified) => {
+                    clusters.does_not_vote(node);
+                }
+                (Ok(facts), _) => {
+                    clusters.note(node, facts.cluster_id.as_ref());
+                }
+                (Err(_), _) => {}
             }
             states.push(state);
         }
         for (node, state) in states.iter_mut().enumerate() {
             let outsider = clusters.outsider(node);
+            let outsider = outsider.or_else(|| clusters.undecided(node));
             if let Some(outsider) = outsider.filter(|_| ballot.of(node).is_some()) {
                 ballot.remove(node);
                 *state = NodeState::of_outsider(outsider);
             }
         }
-        let cluster = ballot.cluster().cloned();
         for (node, state) in states.iter_mut().enumerate() {
-            let Some(identity) = ballot.of(node) else {
-                continue;
-            };
-            let is_other = identity.cluster.is_some() && identity.cluster != cluster;
-            if let Some(other) = identity.cluster.as_ref().filter(|_| is_other) {
-                *state = NodeState::OtherCluster(other.to_string());
-            } else if let Some(first) = ballot.twin(node).filter(|twin| *twin < node) {
+            if let Some(first) = ballot.twin(node).filter(|twin| *twin < node) {
                 *state = NodeState::SameNode(first);
             }
         }
@@ -316,6 +314,25 @@ mod tests {
             let view = ClusterView::of(&[&nodes[..], &[of("e", "red")]].concat(), by_address);
             assert_eq!(view.votes, 4);
             assert_eq!(view.states[3], NodeState::OtherCluster("blue".to_owned()));
+        }
+        // One that is away may decide between the two, and no lock can be taken until it does. One that never votes decides nothing.
+        let [red, blue] = ["red", "blue"].map(|of| NodeState::MixedClusters(Some(of.to_owned())));
+        let listed = [
+            of("a", "red"),
+            of("b", "red"),
+            of("c", "blue"),
+            of("d", "blue"),
+        ];
+        for (last, state) in [
+            (
+                Err("refused".to_owned()),
+                NodeState::Silent("refused".to_owned()),
+            ),
+            (facts("quorlock_agent:1"), NodeState::Agent),
+        ] {
+            let view = ClusterView::of(&[&listed[..], &[last]].concat(), false);
+            let states = [&red, &red, &blue, &blue, &state].map(Clone::clone);
+            assert_eq!((view.votes, &view.states[..]), (0, &states[..]));
         }
         let sized = facts("run_id:c quorlock_cluster_size:5");
         let view = ClusterView::of(&[node("a"), node("b"), sized], false);

@@ -211,14 +211,22 @@ impl Link {
     /// Lets the node vote or not, by who it says it is.
     pub(super) fn admit(&mut self, peer: &mut Peer, world: &mut Surroundings<'_>) {
         if peer.is_agent && !self.takes_agent {
+            world.register.does_not_vote(self.index, &Cause::Agent);
             peer.identity = Err(Cause::Agent);
             return self.log(News::Agent);
         }
-        let Ok(identity) = &mut peer.identity else {
-            return self.log(News::NoIdentity);
+        let identity = match &mut peer.identity {
+            Ok(identity) => identity,
+            Err(cause) => {
+                world.register.does_not_vote(self.index, cause);
+                return self.log(News::NoIdentity);
+            }
         };
         identity.cluster.clone_from(&peer.membership.cluster_id);
-        let member = world.register.admit_member(self.index, &peer.membership);
+        let member = match peer.lacks_info {
+            true => world.register.admit_unread(self.index),
+            false => world.register.admit_member(self.index, &peer.membership),
+        };
         let admission = match member {
             Admission::Votes => world.register.admit(self.index, identity, peer.log),
             other => other,
@@ -291,7 +299,9 @@ impl Link {
             let votes = request.kind.is_for_vote();
             let refused = self.identity().and_then(|identity| identity.clone().err());
             let refused = refused.filter(|_| votes);
-            let refused = refused.or_else(|| outsider(world.register, self.index, request.kind));
+            let round = asker.map_or(0, |asker| asker.round);
+            let outsider = || outsider(world.register, self.index, request.kind, round);
+            let refused = refused.or_else(outsider);
             if let Some(cause) = refused.or_else(|| self.entry.obstacle(&request, now)) {
                 self.answer_failure(&request, &cause);
                 continue;

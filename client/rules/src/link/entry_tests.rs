@@ -8,6 +8,7 @@ use super::tests::{Node, TTL};
 use super::*;
 use crate::name::LockName;
 use crate::outcome::NodeRelease;
+use crate::register::Membership;
 use crate::settings::Drift;
 
 #[test]
@@ -219,6 +220,68 @@ fn an_agent_is_no_node_however_votes_are_counted_and_a_check_of_it_takes_it_for_
                 assert!(matches!(told, Err(Cause::Unidentified(_))), "{told:?}");
             }
         }
+    }
+}
+
+/// A node that is not logged in yet, in a list whose four others belong to two clusters.
+fn between_two_clusters(votes_by: VotesBy) -> Node {
+    let settings = Settings {
+        votes_by,
+        ..Settings::default()
+    };
+    let mut node = Node::with_settings(&settings);
+    node.register = Register::new(5, None);
+    for (other, cluster) in [(1, "red"), (2, "red"), (3, "blue"), (4, "blue")] {
+        let said = Membership {
+            cluster_id: Some(Arc::from(cluster)),
+            ..Membership::default()
+        };
+        node.register.admit_member(other, &said);
+    }
+    let may_pass = node
+        .register
+        .undecided(1)
+        .is_some_and(|it| !it.is_permanent());
+    assert!(may_pass, "the node may be of either");
+    node.link.is_wanted = true;
+    node
+}
+
+#[test]
+fn what_can_never_vote_gives_no_cluster_its_majority() {
+    for info in [
+        "0000\r\nquorlock_agent:1",
+        "a\r\nquorlock_cluster_size:7",
+        "0000",
+    ] {
+        let mut node = between_two_clusters(VotesBy::Identity);
+        let id = node.opened();
+        node.log_in(id, info);
+        let cause = node.register.undecided(1).unwrap();
+        assert!(cause.is_permanent(), "{info}");
+    }
+    let mut node = between_two_clusters(VotesBy::Identity);
+    let id = node.opened();
+    node.log_in_with(id, "-LOADING the dataset is loaded\r\n");
+    let cause = node.register.undecided(1).unwrap();
+    assert!(!cause.is_permanent(), "it may vote once that is over");
+}
+
+#[test]
+fn a_node_that_is_counted_by_address_may_be_of_either_cluster_until_its_info_was_read() {
+    for (info, may_pass) in [
+        ("-LOADING the dataset is loaded\r\n", true),
+        ("-NOPERM no INFO\r\n", false),
+    ] {
+        let mut node = between_two_clusters(VotesBy::Address);
+        let id = node.opened();
+        node.log_in_with(id, info);
+        assert!(matches!(node.link.identity(), Some(Ok(_))), "{info}");
+        let cluster = None;
+        let mixed = Cause::MixedClusters { cluster, may_pass };
+        assert_eq!(node.register.outsider(0), Some(mixed), "{info}");
+        let cause = node.register.undecided(1).unwrap();
+        assert_eq!(cause.is_permanent(), !may_pass, "{info}");
     }
 }
 

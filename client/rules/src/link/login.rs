@@ -24,6 +24,8 @@ pub(crate) struct Peer {
     /// Who the node says it is, or why it does not vote.
     pub(crate) identity: Result<Identity, Cause>,
     pub(crate) membership: Membership,
+    /// Whether it is counted by its address and answered no INFO for now, so that its cluster is not known.
+    pub(crate) lacks_info: bool,
     /// Whether it is no node but an agent in front of nodes.
     pub(crate) is_agent: bool,
     /// How far its log had come, where the node tells it.
@@ -44,6 +46,7 @@ impl Peer {
         Self {
             identity: identity.ok_or_else(unknown),
             membership: Membership::default(),
+            lacks_info: false,
             is_agent: false,
             log: None,
             takes_get: true,
@@ -187,7 +190,8 @@ impl Login {
                     let text = format!("INFO is {cause}");
                     peer.identity = Err(Cause::Unidentified(Arc::from(text)));
                 }
-                Err(_) => {}
+                // One that refuses INFO for ever names no cluster.
+                Err(cause) => peer.lacks_info = !cause.is_permanent(),
             },
             LoginQuestion::Role if matches!(reply, OwnedFrame::Error(_)) => {
                 return Err(meaning::refusal(reply));

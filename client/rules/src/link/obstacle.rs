@@ -8,6 +8,7 @@ use super::{Failed, Link, State};
 use crate::clock::ClientInstant;
 use crate::outcome::Cause;
 use crate::register::Register;
+use crate::round::ATTEMPT_BIT;
 use crate::votes::{Identity, NodeIndex};
 
 impl Link {
@@ -164,9 +165,22 @@ impl Link {
     }
 }
 
-/// Why a node of another cluster is not asked to vote; what it holds is extended and released there.
-pub(crate) fn outsider(register: &Register, node: NodeIndex, kind: Kind) -> Option<Cause> {
-    register.outsider(node).filter(|_| kind.is_for_members())
+/// Why a node of another cluster is not asked to vote; what it holds is extended and released there. Where no cluster has a
+/// majority, a lock that a majority holds already is also taken again where it was missed, in a round that is no attempt: its
+/// holder stays the only one.
+pub(crate) fn outsider(
+    register: &Register,
+    node: NodeIndex,
+    kind: Kind,
+    round: u32,
+) -> Option<Cause> {
+    if !kind.is_for_members() {
+        return None;
+    }
+    let is_held = kind.takes() && round & ATTEMPT_BIT == 0;
+    let cause = register.outsider(node)?;
+    let heals = is_held && matches!(cause, Cause::MixedClusters { .. });
+    (!heals).then_some(cause)
 }
 
 fn silence_max(ttl: Duration) -> Duration {

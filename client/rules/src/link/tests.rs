@@ -85,7 +85,7 @@ impl Node {
         self.log_in_with(id, "-NOPERM no INFO\r\n");
     }
 
-    fn log_in_with(&mut self, id: ConnectionId, info: &str) {
+    pub(super) fn log_in_with(&mut self, id: ConnectionId, info: &str) {
         self.link.connected(id, &self.address, self.now);
         let replies = format!("+OK\r\n+OK\r\n+OK\r\n{info}:1\r\n$-1\r\n$-1\r\n");
         self.receive(id, &replies);

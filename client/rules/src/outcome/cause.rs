@@ -63,12 +63,13 @@ pub enum Cause {
         /// The cluster whose votes count.
         expected: Arc<str>,
     },
-    /// The nodes of the list belong to several clusters, and none of these has a majority of it: votes of different clusters
-    /// are not mixed, so no majority can be had.
+    /// The nodes of the list belong to several clusters, and none of these is known to have a majority of it: votes of different
+    /// clusters are not mixed.
     MixedClusters {
         /// The node's cluster, if it names one.
         cluster: Option<Arc<str>>,
-        /// Whether nodes of the list that have not said yet to which cluster they belong may change it for this node.
+        /// Whether nodes of the list that have not said yet to which cluster they belong may change it for this node. Where
+        /// this is false of all nodes, no majority can be had.
         may_pass: bool,
     },
     /// The node's cluster has another number of nodes than the client knows: a majority of the one is none of the other.
@@ -138,7 +139,9 @@ impl fmt::Display for Cause {
                 formatter,
                 "it belongs to the cluster {cluster} and not to {expected}: does not vote"
             ),
-            Self::MixedClusters { cluster, .. } => mixed(cluster.as_deref(), formatter),
+            Self::MixedClusters { cluster, may_pass } => {
+                mixed(cluster.as_deref(), *may_pass, formatter)
+            }
             Self::OtherSize { size } if *size > NODES_MAX => {
                 formatter.write_str("it was removed from its cluster: does not vote; list it no more")
             }
@@ -181,14 +184,19 @@ impl fmt::Display for Cause {
 const AGENT: &str = "it is an agent and no node: it keeps no locks, and its vote would be that of its own nodes once more, so it does not vote; \
      list those nodes and not the agent, or give a lock library the agent's address alone, as that of its one Redis";
 
-fn mixed(cluster: Option<&str>, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn mixed(cluster: Option<&str>, may_pass: bool, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     match cluster {
         Some(cluster) => write!(formatter, "it belongs to the cluster {cluster}")?,
         None => formatter.write_str("it names no cluster")?,
     }
-    formatter.write_str(
-        "; the nodes of the list belong to several, and none of these has a majority of it, so none of them votes: list the nodes of one cluster",
-    )
+    formatter.write_str(match may_pass {
+        true => {
+            "; nodes of several clusters are listed, and it is not known yet which has a majority: others have not said theirs"
+        }
+        false => {
+            "; the nodes of the list belong to several, and none of these has a majority of it, so none of them votes: list the nodes of one cluster"
+        }
+    })
 }
 
 /// What to do about a login that was refused with these words.

@@ -6,7 +6,7 @@ mod check;
 mod login;
 
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -165,9 +165,12 @@ fn check_running(arguments: &Arguments, config: &Config, format: Format) -> Resu
     runtime::block_on(check::run(agent, tls, prefix, format))
 }
 
-/// Refuses one port for the agent and for its page, where both would listen on 127.0.0.1: the error of the kernel would name one of them.
+/// Refuses one port for the agent and for its page, where both would listen on 127.0.0.1, the agent perhaps on all addresses: the error
+/// of the kernel would name one of them.
 fn refuse_one_port_for_both(agent: u16, page: u16, config: &Config) -> Result<(), Failure> {
-    if agent != page || page == 0 || config.bind != Config::default().bind {
+    let with_page = [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED].map(IpAddr::V4);
+    let is_shared = (config.bind.iter()).any(|bind| with_page.contains(&bind.address));
+    if agent != page || page == 0 || !is_shared {
         return Ok(());
     }
     Err(Failure::usage(format!(
@@ -186,7 +189,7 @@ async fn refuse_wrong_list(nodes: &Redlock) -> Result<(), Failure> {
     if let Some(NodeStatus { node, .. }) = statuses.iter().find(is_agent) {
         let what = format!("{node}: {}; no agent was started", Cause::Agent);
         return Err(Failure::usage(what).remedy(
-            "name with --nodes, QUORLOCK_NODES or nodes.conf the nodes that the other agent was started with: `INFO nodes` on it shows them",
+            "`INFO nodes` on the other agent shows them; --nodes, QUORLOCK_NODES or nodes.conf names them",
         ));
     }
     match quorlock_agent::mixed_clusters(&statuses) {

@@ -145,9 +145,7 @@ fn remedy(cause: &Cause) -> &'static str {
         | Cause::SameNode(_) => {
             "list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"
         }
-        Cause::Agent => {
-            "list the nodes that the agent was started with, and not the agent: `INFO nodes` on it shows them; or give a lock library the agent's address alone"
-        }
+        Cause::Agent => "`INFO nodes` on the agent shows the nodes that it was started with",
         Cause::Unidentified(_) => {
             "allow INFO there, or count votes by address: see --votes-by-address in --help"
         }

@@ -74,8 +74,8 @@ struct Pending {
     answer: PendingAnswer,
     /// Its first command.
     command: Bytes,
-    /// The locks that its last call is about, or before one that SET names.
-    names: LockName,
+    /// The locks that its last call with a step is about, or before one that SET names.
+    names: Option<LockName>,
     /// When it came.
     since: ClientInstant,
     /// Who its client is, for people.
@@ -155,7 +155,8 @@ impl Upstream for Bridge {
         let mut words = request.commands.first().into_iter().flatten().cloned();
         let command = words.next().unwrap_or_default();
         let is_set = command.eq_ignore_ascii_case(b"set");
-        let names = LockName::of_all(words.next().filter(|_| is_set));
+        let names = words.next().filter(|_| is_set).map(LockName::from);
+        let since = self.shared.redlock.now();
         let waits = self.holds_back || waits_for_lock(&request.commands);
         let commands = Commands {
             all: request.commands,
@@ -171,7 +172,7 @@ impl Upstream for Bridge {
             answer: request.answer,
             command,
             names,
-            since: self.shared.redlock.now(),
+            since,
             caller: request.caller,
             step: None,
             operation: None,
@@ -267,7 +268,8 @@ impl Shared {
             match expiring {
                 None => {
                     let took = now.since(since);
-                    (self.monitor).reply((&command[..], &names, took), step, &reply);
+                    let about = (&command[..], parts(names.as_ref()), took);
+                    self.monitor.reply(about, step, &reply);
                     answer.send(reply);
                 }
                 Some(expiring) => {
@@ -288,7 +290,7 @@ impl Shared {
                                 reply
                             }
                         };
-                        let about = (&command[..], &names, now.since(since));
+                        let about = (&command[..], parts(names.as_ref()), now.since(since));
                         shared.monitor.reply(about, step, &reply);
                         reply
                     });
@@ -359,7 +361,7 @@ impl Shared {
                 });
                 if let Some(pending) = state.requests.get_mut(&id) {
                     pending.operation = Some(operation);
-                    pending.names = names.unwrap_or_else(|| pending.names.clone());
+                    pending.names = names.or(pending.names.take());
                 }
             }
             Action::HandOver(id) => {
@@ -431,6 +433,13 @@ fn names_of(call: &Call) -> Option<LockName> {
         Call::SetEnd { name, .. } | Call::Release { name, .. } => Some(name.clone()),
         Call::Extend { name, .. } => Some(name.clone().into()),
         _ => None,
+    }
+}
+
+fn parts(names: Option<&LockName>) -> &[Bytes] {
+    match names {
+        Some(names) => names.parts(),
+        None => &[],
     }
 }
 

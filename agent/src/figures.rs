@@ -101,7 +101,7 @@ impl Figures {
         self.nodes.iter().filter(|node| node.state.is_ok()).count()
     }
 
-    /// Why it is not ready now, if so: it can take no lock, or nodes of several clusters vote.
+    /// Why it is not ready now, if so: it can take no lock, or its nodes are of several clusters of which none has a majority.
     pub(crate) fn not_ready(&self, now: ClientInstant) -> Option<String> {
         let is_undecided = self.mixed.as_ref().is_some_and(|mixed| !mixed.is_decided);
         let undecided = self.warning().filter(|_| is_undecided);

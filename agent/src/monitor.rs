@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use bytes::Bytes;
 use quorlock_agent_rules::{CountsByPattern, RefusalLog, Step};
 use quorlock_client::Redlock;
 use quorlock_client_rules::call::{Call, Outcome};
-use quorlock_client_rules::name::LockName;
 use quorlock_engine::Reply;
 use quorlock_engine::lock_counts::LockPatterns;
 use quorlock_server::UpstreamReport;
@@ -79,14 +79,14 @@ impl Monitor {
     /// A reply leaves: to a request that began with this command, was about these locks and came so long ago, and whose last step was this one.
     pub(crate) fn reply(
         &self,
-        (command, names, took): (&[u8], &LockName, Duration),
+        (command, names, took): (&[u8], &[Bytes], Duration),
         step: Option<Step>,
         reply: &Reply,
     ) {
         let mut state = self.lock();
         let figures = &mut state.figures;
         if let Some(step) = figures.counts.reply(command, step, reply) {
-            figures.locks.count(names.parts(), step, took);
+            figures.locks.count(names, step, took);
         }
         let line = match reply {
             Reply::Error(_) => state.refusals.note(self.redlock.now(), command, reply),

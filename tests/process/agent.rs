@@ -219,6 +219,33 @@ fn http(port: u16, path: &str) -> String {
     String::from_utf8(client.rest()).unwrap()
 }
 
+/// Takes a lock that no pattern names, and one with a script. One that `jo?` names was taken before, and refused.
+fn assert_counted_by_pattern(wire: &mut Wire, port: u16) {
+    assert_eq!(wire.ask("SET other me NX PX 60000"), "+OK");
+    let take = "return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])";
+    let hash = wire.ask_words(&["SCRIPT", "LOAD", take]);
+    let taken = wire.ask_words(&["EVALSHA", &hash, "1", "order:7", "me", "60000"]);
+    assert_eq!(taken, "+OK");
+    let metrics = http(port, "/metrics");
+    for (pattern, outcome, count) in [
+        ("jo?", "acquired", 1),
+        ("jo?", "refused", 1),
+        ("jo?", "released", 0),
+        ("order:*", "acquired", 1),
+        ("order:*", "refused", 0),
+        ("", "acquired", 1),
+    ] {
+        let labels = format!("pattern=\"{pattern}\",outcome=\"{outcome}\"");
+        let sample = format!("quorlock_agent_locks_total{{{labels}}} {count}.0");
+        assert!(metrics.contains(&sample), "{sample} in {metrics}");
+    }
+    for pattern in ["jo?", "order:*"] {
+        let sample =
+            format!("quorlock_agent_lock_acquire_seconds_count{{pattern=\"{pattern}\"}} 1");
+        assert!(metrics.contains(&sample), "{sample} in {metrics}");
+    }
+}
+
 #[test]
 fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
     let shell = cluster();
@@ -252,22 +279,10 @@ fn info_and_the_metrics_tell_of_the_nodes_and_of_what_was_answered() {
         assert!(info.contains(part), "{part} in {info}");
     }
     assert!(!wire.ask("INFO server").contains("# Nodes"));
+    assert_counted_by_pattern(&mut wire, port);
     let metrics = http(port, "/metrics");
     let sample = "quorlock_agent_replies_total{outcome=\"not_a_lock\"} 3.0";
     assert!(metrics.contains(sample), "{metrics}");
-    let acquired = "quorlock_agent_lock_acquire_seconds_count{pattern=\"jo?\"} 1";
-    assert!(metrics.contains(acquired), "{metrics}");
-    for (pattern, outcome, count) in [
-        ("jo?", "acquired", 1),
-        ("jo?", "refused", 1),
-        ("jo?", "released", 0),
-        ("order:*", "acquired", 0),
-        ("", "acquired", 0),
-    ] {
-        let labels = format!("pattern=\"{pattern}\",outcome=\"{outcome}\"");
-        let sample = format!("quorlock_agent_locks_total{{{labels}}} {count}.0");
-        assert!(metrics.contains(&sample), "{sample} in {metrics}");
-    }
     assert!(
         metrics.contains("quorlock_agent_nodes_voting 3.0"),
         "{metrics}"
@@ -457,10 +472,19 @@ fn whoever_has_its_key_sees_the_page_of_an_agent_and_there_is_none_unasked() {
         "{}",
         taken.stderr
     );
-    let both = shell.quorlock(&["agent", "--port", port, "--page-port", port]);
-    assert_eq!(both.code, Some(64), "{}", both.stderr);
     let names = format!("--port and --page-port are both {port}");
-    assert!(both.stderr.contains(&names), "{}", both.stderr);
+    for (bind, code) in [
+        (&[][..], 64),
+        (&["--", "--bind", "127.0.0.1"][..], 64),
+        (&["--", "--bind", "*"][..], 64),
+        // Both could listen there: the page finds its own port taken.
+        (&["--", "--bind", "127.0.0.2"][..], 1),
+    ] {
+        let words = ["agent", "--port", port, "--page-port", port];
+        let both = shell.quorlock(&[&words[..], bind].concat());
+        assert_eq!(both.code, Some(code), "{bind:?}: {}", both.stderr);
+        assert_eq!(both.stderr.contains(&names), code == 64, "{}", both.stderr);
+    }
 
     let (without, _wire) = self::agent(&shell, &[], "without.log");
     assert!(!without.output().contains("browser"));

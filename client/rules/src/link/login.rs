@@ -190,7 +190,7 @@ impl Login {
                     let text = format!("INFO is {cause}");
                     peer.identity = Err(Cause::Unidentified(Arc::from(text)));
                 }
-                // One that refuses INFO for ever names no cluster.
+                // One that refuses INFO by its settings names no cluster.
                 Err(cause) => peer.lacks_info = !cause.is_permanent(),
             },
             LoginQuestion::Role if matches!(reply, OwnedFrame::Error(_)) => {

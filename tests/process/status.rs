@@ -307,7 +307,7 @@ fn the_doctor_finds_nodes_that_refuse_that_belong_elsewhere_or_that_are_none() {
         refusal["remedy"].as_str().unwrap().contains("password"),
         "{refusal}"
     );
-    found(&findings, "other-cluster");
+    found(&findings, "mixed-clusters");
     found(&findings, "delay-after-crash");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,12 +1,14 @@
 //! Nodes and locks at one moment, for a page that shows them again and again.
 //!
-//! Bounded: each node has a short time to answer, and so many locks are looked at. Tokens are cut, since who sees a whole one
-//! can release the lock.
+//! Bounded: each node has a short time to answer, a whole look has a longer one, and so many locks are looked at. Tokens are cut,
+//! since who sees a whole one can release the lock.
 
 use std::time::Duration;
 
 use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView};
+use quorlock_client_rules::votes::majority;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::names::{self, Wanted};
 use super::nodes::Nodes;
@@ -51,9 +53,14 @@ impl OverviewSource {
 
     /// What they say now: the nodes and their locks, or why that cannot be seen.
     pub(crate) async fn overview(&self) -> Value {
-        match Nodes::open(&self.options, &self.list, PATIENCE).await {
-            Ok(nodes) => overview(nodes).await,
-            Err(failure) => json!({ "error": failure.what }),
+        let look = async {
+            let nodes = Nodes::open(&self.options, &self.list, PATIENCE).await?;
+            Ok::<_, Failure>(overview(nodes).await)
+        };
+        match timeout(LOOK_PATIENCE, look).await {
+            Ok(Ok(value)) => value,
+            Ok(Err(failure)) => json!({ "error": failure.what }),
+            Err(_) => json!({ "error": TOO_LONG }),
         }
     }
 }
@@ -74,6 +81,9 @@ async fn overview(mut nodes: Nodes) -> Value {
         patience: PATIENCE,
     };
     let found = names::find(&mut nodes, &wanted).await;
+    // A lock is on one node at least of any majority. Of a shorter list it may be missing, and be held.
+    let all = nodes.all.len();
+    let is_listed = all - nodes.silent().count() >= majority(all);
     let names: Vec<&[u8]> = found.names.iter().map(Vec::as_slice).collect();
     let views = nodes.look(&names, OLD_AFTER).await;
     let locks = names.iter().zip(&views);
@@ -81,7 +91,8 @@ async fn overview(mut nodes: Nodes) -> Value {
     let locks: Vec<Value> = locks.map(|(name, view)| lock(name, view)).collect();
     json!({
         "verdict": status::verdict(&view), "can_lock": view.has_quorum(), "votes": view.votes, "quorum": view.quorum,
-        "nodes": described, "locks": locks, "complete": !found.is_cut,
+        "nodes": described, "locks": locks, "listed": is_listed,
+        "complete": is_listed && !found.is_cut,
     })
 }
 
@@ -105,6 +116,10 @@ fn holder(holder: &HolderView) -> Value {
 
 /// For each node, so that one that hangs holds up no look for long: four round trips of 375 ms, with TLS.
 const PATIENCE: Duration = Duration::from_millis(1_500);
+/// For all that is asked: less than the page waits for (page.js). Long names are asked about in many batches, each with its own patience.
+const LOOK_PATIENCE: Duration = Duration::from_secs(7);
+const TOO_LONG: &str = "the nodes are too far away, or their locks have names too long, for a look in time: \
+                        quorlock status and quorlock locks wait longer";
 const LOCKS_MAX: usize = 500;
 /// Of a lock that many read.
 const HOLDERS_MAX: usize = 16;

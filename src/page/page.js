@@ -3,7 +3,7 @@
 
 const byId = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
-// A look takes no longer; a server that hangs answers none.
+// The server ends a look after 7 s; one that hangs answers none.
 const ANSWERED_MS = 8000;
 // A node that is farther away than this is called slow.
 const SLOW_US = 100_000;
@@ -15,14 +15,16 @@ const KNOWN_MAX = 2000;
 
 let last = null;
 let lastAt = 0;
+// Whether all locks were there at the last look at which a majority of the nodes listed theirs.
+let wasComplete = false;
 const samples = [];
 // The longest time that a lock was seen to have left, by its name and token: the whole length of its bar.
 let longest = new Map();
 // The locks that were held when that could last be said, each with its holder and the time that it had left.
 let known = new Map();
 const charts = [
-  { title: "locks held", of: (look) => look.locks.filter((lock) => lock.state === "held").length },
-  { title: "calls that wait", of: (look) => look.locks.reduce((all, lock) => all + (lock.waiters || 0), 0) },
+  { title: "locks held", of: (look) => (look.listed ? look.locks.filter((lock) => lock.state === "held").length : null) },
+  { title: "calls that wait", of: (look) => (look.listed ? look.locks.reduce((all, lock) => all + (lock.waiters || 0), 0) : null) },
   { title: "round trip, median of the nodes", unit: " us", of: (look) => median(look.nodes.map((node) => node.round_trip_us)) },
 ];
 
@@ -135,10 +137,11 @@ function draw() {
   const isSelected = !selection.isCollapsed && byId("locks").contains(selection.anchorNode);
   if (!isSelected) byId("locks").replaceChildren(...shown.map((lock) => lockRow(lock, since)));
   const held = last.locks.filter((lock) => lock.state === "held").length;
-  byId("count").textContent = last.complete ? `${held} held` : `${held} of those that are shown are held, and there are more`;
+  byId("count").textContent = last.complete ? `${held} held` : `${held} of those that are shown are held, and there may be more`;
   const remarks = [];
   if (isSelected) remarks.push("This table stands still while text in it is selected.");
-  if (!last.complete) remarks.push("There are more locks than are shown here: quorlock locks PATTERN");
+  if (!last.listed) remarks.push("Too few nodes list their locks: a lock that is missing here may be held.");
+  else if (!last.complete) remarks.push("There are more locks than are shown here: quorlock locks PATTERN");
   byId("more").textContent = remarks.join(" ");
 }
 
@@ -188,8 +191,8 @@ function compare(before, after) {
   }
 }
 
-// Notes which locks have changed hands since that could last be said. Where too few nodes answer, or more locks are there than
-// are shown, a lock that is missing says nothing.
+// Notes which locks have changed hands since that could last be said. Where too few nodes answer or list their locks, or more locks
+// are there than are shown, a lock that is missing says nothing.
 function follow(look, tells) {
   const there = new Set();
   for (const lock of look.locks) {
@@ -228,7 +231,8 @@ async function look() {
     if (now.error) throw new Error(now.error);
     if (last) compare(last, now);
     if (known.size > KNOWN_MAX) known = new Map();
-    follow(now, last !== null && last.complete && now.complete);
+    follow(now, wasComplete && (now.complete || !now.listed));
+    if (now.listed) wasComplete = now.complete;
     longest = lengths(now);
     last = now;
     lastAt = performance.now();

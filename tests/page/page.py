@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -95,6 +96,14 @@ def status_of(url, host=None):
         return error.code
 
 
+def allow(node, right):
+    """Gives everybody a right on a node, or takes it."""
+    host, port = node.removeprefix("redis://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as link:
+        link.sendall(f"ACL SETUSER default {right}\r\n".encode())
+        check(f"a node takes {right}", link.recv(100) == b"+OK\r\n", node)
+
+
 def wide(url, nodes):
     driver = browser(1280, 900, "light")
     driver.get(url)
@@ -142,6 +151,14 @@ def without_majority(url, nodes):
     becomes(driver, "it is held again", "#count", lambda seen: seen == ["1 held"])
     events = texts(driver, "#events li")
     check("no end and no new holder of it is told", not any("released" in one or "held by" in one for one in events[:-1]), events)
+    for right, words in [("-", lambda seen: "may be held" in seen[0]), ("+", lambda seen: seen == [""])]:
+        for node in nodes.split(",")[:3]:
+            allow(node, f"{right}lock.list")
+        becomes(driver, f"a page says whether locks may be missing, {right}lock.list", "#more", words)
+    becomes(driver, "the lock is there again", "#count", lambda seen: seen == ["1 held"])
+    seen = len(events)
+    events = texts(driver, "#events li")
+    check("a lock that is on no list is not called released", len(events) == seen, events)
     supervisor = json.loads(quorlock("cluster", "status", "--json", "--dir", DIRECTORY))["pid"]
     os.kill(supervisor, signal.SIGSTOP)
     becomes(driver, "a page whose server hangs says so", "#verdict", lambda seen: "has no answer" in seen[0], 20)

@@ -41,6 +41,7 @@ mod log_repair;
 mod many_locks;
 mod many_starts;
 mod members;
+mod page;
 mod passwords;
 mod prefix;
 mod redis_conf;

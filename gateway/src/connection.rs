@@ -443,7 +443,8 @@ fn list_as(page: Page, pattern: &[u8], listing: Listing) -> Reply {
             Listing::Names => name,
             Listing::Facts => {
                 let row = [Reply::text("name"), name].into_iter();
-                Reply::Array(row.chain(facts(&holder)).collect())
+                let facts = holder.iter().flat_map(facts);
+                Reply::Array(row.chain(facts).collect())
             }
         }
     });

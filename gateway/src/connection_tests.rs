@@ -121,7 +121,7 @@ impl System for Memory {
         };
         self.run(move |locks| {
             let behind = locks.iter().filter(|(name, _)| **name > after);
-            let mut all = behind.map(|(name, (token, _))| (name.clone(), holder(token)));
+            let mut all = behind.map(|(name, (token, _))| (name.clone(), Some(holder(token))));
             let locks: Vec<_> = all.by_ref().take(2).collect();
             let last = locks.last().map(|(name, _)| name.clone());
             let next = last.filter(|_| all.next().is_some());

@@ -5,10 +5,10 @@
 //! alone. The time is the server's.
 
 mod login;
+mod refusal;
 mod statements;
 
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -19,12 +19,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, Row};
 
 use self::login::{Facts, Handshake};
+use self::refusal::{ended, is_unreplicated, refusal};
 use self::statements::Statements;
 use crate::connection::Gateway;
 use crate::request::{Acquire, Operation};
@@ -304,7 +304,7 @@ impl System for Postgresql {
             |rows| {
                 let locks = rows.iter().map(|row| {
                     let name = bytes(row, 4).unwrap_or_default();
-                    Ok((name, holder(row)?))
+                    Ok((name, Some(holder(row)?)))
                 });
                 let locks = locks.collect::<Result<Vec<_>, String>>()?;
                 let last = locks.last().map(|(name, _)| name.clone());
@@ -418,60 +418,6 @@ fn channel_of(name: &[u8]) -> String {
 
 fn refused<T: 'static>(words: String) -> Running<T> {
     Box::pin(async move { Err(words) })
-}
-
-/// The server's words, and what to do about them.
-fn refusal(error: &Error, statements: &Statements) -> String {
-    let Some(told) = error.as_db_error() else {
-        return format!("ERR PostgreSQL: {}", said(error));
-    };
-    let (code, words) = (told.code(), told.message());
-    match code {
-        code if *code == SqlState::UNDEFINED_TABLE => format!(
-            "ERR PostgreSQL has no table {} any more: connect again, or let an administrator make it",
-            statements.table
-        ),
-        code if *code == SqlState::INSUFFICIENT_PRIVILEGE => format!(
-            "NOPERM PostgreSQL: {words}: GRANT SELECT, INSERT, UPDATE ON {} to this role",
-            statements.table
-        ),
-        code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            format!("ERR PostgreSQL takes no locks here, is it a standby? {words}")
-        }
-        code if *code == SqlState::LOCK_NOT_AVAILABLE => format!(
-            "ERR PostgreSQL: another transaction has kept the row of this lock for {}",
-            statements::ROW_PATIENCE
-        ),
-        code => format!("ERR PostgreSQL: {words} ({})", code.code()),
-    }
-}
-
-/// An error with its cause: its own words alone say little.
-fn said(error: &Error) -> String {
-    match error.source() {
-        Some(cause) => cause.to_string(),
-        None => error.to_string(),
-    }
-}
-
-/// Whether a message is about a commit for whose standby the server waits no longer: somebody has cancelled the wait, or ends the session.
-/// It comes before the server says that the statement is over. Its words are in the server's language, and its code is that of all warnings;
-/// the place in PostgreSQL's source is not (src/backend/replication/syncrep.c).
-fn is_unreplicated(told: &DbError) -> bool {
-    told.file().is_some_and(|file| file.ends_with("syncrep.c"))
-        || *told.code() == SqlState::ADMIN_SHUTDOWN
-}
-
-/// The server has ended the connection.
-fn ended(message: Option<Result<AsyncMessage, Error>>) -> io::Error {
-    let words = match message {
-        Some(Err(error)) => said(&error),
-        _ => "it has closed the connection".to_owned(),
-    };
-    io::Error::new(
-        io::ErrorKind::ConnectionAborted,
-        format!("PostgreSQL: {words}"),
-    )
 }
 
 const CHANGED_HANDS: &str = "ERR the lock changes hands on PostgreSQL, ask again";

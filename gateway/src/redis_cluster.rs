@@ -245,10 +245,10 @@ impl System for RedisCluster {
                 .map_err(|unusable| format!("ERR {}", unusable.words))?;
             let (mut locks, mut names) = (Vec::new(), HashSet::new());
             for master in hub.masters() {
-                for found in locks_on(&hub, &master, &pattern).await? {
+                for (name, holder) in locks_on(&hub, &master, &pattern).await? {
                     // One that is on its way to another server is on both lists.
-                    if names.insert(found.0.clone()) {
-                        locks.push(found);
+                    if names.insert(name.clone()) {
+                        locks.push((name, Some(holder)));
                     }
                 }
             }

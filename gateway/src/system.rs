@@ -89,7 +89,8 @@ pub(crate) enum Done {
 /// Some of the locks that are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    pub(crate) locks: Vec<(Bytes, Holder)>,
+    /// Their names, and who holds them where the list has that.
+    pub(crate) locks: Vec<(Bytes, Option<Holder>)>,
     /// The name behind which the next page begins, unless this one is the last.
     pub(crate) next: Option<Bytes>,
 }

@@ -125,16 +125,22 @@ async fn a_page_of_a_list_begins_behind_a_name_and_says_where_the_next_one_does(
         let (path, body) = request(&mut requests).await;
         assert_eq!(path, "/v3/kv/range");
         assert_eq!(body["key"], encoded(LOCKS, b"a\0"));
+        assert_eq!(
+            (&body["limit"], &body["keys_only"]),
+            (&json!("1000"), &json!(true))
+        );
         let kvs = [json!({"key": encoded(LOCKS, b"b")})];
         answer(&mut requests, &json!({"kvs": kvs, "more": true})).await;
-        // It has been released since.
-        assert_eq!(asked(&mut requests).await, "/v3/kv/range");
-        answer(&mut requests, &json!({})).await;
     };
     let mut buffer = [0; 64];
-    let (count, ()) = tokio::join!(gateway.read(&mut buffer), member);
-    let count = count.expect("the member is well");
-    assert_eq!(&buffer[..count], b"*2\r\n$2\r\n62\r\n*0\r\n");
+    let (count, ()) = tokio::join!(read(&mut gateway, &mut buffer), member);
+    let count = count.expect("the member is well, and asked no more");
+    assert_eq!(
+        buffer[..count].escape_ascii().to_string(),
+        b"*2\r\n$2\r\n62\r\n*1\r\n*2\r\n$4\r\nname\r\n$1\r\nb\r\n"
+            .escape_ascii()
+            .to_string()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Error};
 
+use super::refusal::said;
 use super::statements::Statements;
-use super::{Login, Parameter, query, said};
+use super::{Login, Parameter, query};
 
 /// What the server says of itself.
 pub(super) struct Facts {

@@ -120,11 +120,21 @@ fn facts() -> String {
     )
 }
 
-/// The rights that the role lacks, one behind the other. One that it has on the columns alone counts.
+/// The rights that the role lacks, one behind the other. One that it has on the columns alone counts where it has it on each that a
+/// statement needs: no name is changed.
 fn lacking() -> String {
-    let lacking = ["SELECT", "INSERT", "UPDATE"].map(|right| {
+    let lacking = [
+        ("SELECT", "name"),
+        ("INSERT", "name"),
+        ("UPDATE", "token"),
+    ]
+    .map(|(right, first)| {
+        let columns = [first, "token", "fence", "expires_at", "owner"];
+        let is_needed = columns.map(|column| format!("attname {IS} '{column}'"));
+        let is_needed = is_needed.join(" OR ");
         format!(
-            "CASE WHEN NOT pg_catalog.has_any_column_privilege(oid, '{right}') THEN '{right}' END"
+            "CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid {IS} pg_class.oid AND ({is_needed}) \
+             AND NOT pg_catalog.has_column_privilege(attrelid, attnum, '{right}')) THEN '{right}' END"
         )
     });
     let lacking = lacking.join(", ");

@@ -199,6 +199,22 @@ def lagging(server):
     server.post("/v3/kv/deleterange", key=encoded("other"))
 
 
+def many(server):
+    """A list goes on behind the keys that are read at once, and is whole."""
+    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
+    lease = server.post("/v3/lease/grant", TTL="3600")["ID"]
+    for begin in range(0, 2500, 100):
+        keys = [f"quorlock/locks/many:{number:04}" for number in range(begin, begin + 100)]
+        puts = [{"requestPut": {"key": encoded(key), "value": encoded("x"), "lease": lease}} for key in keys]
+        server.post("/v3/kv/txn", success=puts)
+    try:
+        told, _ = server.ends(0, "locks", "many:23*", "--json")
+        listed = json.loads(told.splitlines()[-1])
+        assert listed["complete"] and listed["locks"] == listed["held"] == 100, listed
+    finally:
+        server.post("/v3/lease/revoke", ID=lease)
+
+
 def encrypted(server):
     """A member that speaks TLS takes locks, and a certificate that nobody trusts is refused."""
     folder = os.path.join(server.folder, "tls")
@@ -295,6 +311,7 @@ CHECKS = [
     ("who waits is woken", waiting),
     ("members that forget what was before", compacted),
     ("a watch that lags behind what they remember", lagging),
+    ("more locks than are read at once", many),
     ("a program's guards", guarded),
     ("in a comparison", compared),
     ("through an agent", through_an_agent),

@@ -258,6 +258,14 @@ def refused(server):
     server.ends(0, "locks", address=guest)
     told, _ = server.ends(1, "doctor", address=guest)
     assert "lacks the rights INSERT, UPDATE on" in told and "GRANT SELECT, INSERT, UPDATE" in told, told
+    # A right on one column is none, and one on all columns that are written is enough.
+    server.sql("GRANT INSERT (name), UPDATE (token) ON public.quorlock_locks TO guest", "locks")
+    told, _ = server.ends(1, "doctor", address=guest)
+    assert "lacks the rights INSERT, UPDATE on" in told, told
+    server.sql("GRANT INSERT (name, token, fence, expires_at, owner), UPDATE (token, fence, expires_at, owner) "
+               "ON public.quorlock_locks TO guest", "locks")
+    server.ends(0, *run, address=guest)
+    assert "lacks the rights" not in server.ends(1, "doctor", address=guest)[0]
     server.sql("GRANT SELECT, INSERT, UPDATE ON public.quorlock_locks TO guest", "locks")
     assert "lacks the rights" not in server.ends(1, "doctor", address=guest)[0]
     server.ends(0, *run, address=guest)

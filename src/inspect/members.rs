@@ -111,8 +111,9 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
             }
             Some(MemberChange::GiveUp { nodes }) => {
                 let mut all = connect(nodes).await?;
-                let size = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
-                change(&size, &mut all.all, &Next::Over { goes_on: None }, format).await
+                let given_up = members::size_to_give_up(&asked(&all.all)).map_err(refused)?;
+                let next = Next::GivenUp(given_up.left_over);
+                change(&given_up.size, &mut all.all, &next, format).await
             }
         }
     })
@@ -126,6 +127,8 @@ enum Next {
     Leaving(String),
     /// Nothing; or stops a node for good, which has not kept that it was removed.
     Over { goes_on: Option<String> },
+    /// Stops these nodes, which were to be added.
+    GivenUp(Vec<String>),
 }
 
 /// Fences of a name are above those that it had on another of these clusters.
@@ -328,12 +331,23 @@ async fn change(
             "{done} of {all} nodes go by cluster-size {size}, and these do not:{}{to_write}",
             failed.concat()
         );
-        return Err(Failure::new(NO_QUORUM, what)
-            .remedy("do it again when they answer: nodes that go by it stay as they are"));
+        return Err(Failure::new(NO_QUORUM, what).remedy(remedy(size, next)));
     }
     let value = json!({ "outcome": "changed", "cluster_size": size, "to_write": unwritten.len() });
     format.result(format_args!("{}{to_write}", words(size, next)), &value);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do where some nodes could not be asked.
+fn remedy(size: &str, next: &Next) -> String {
+    match next {
+        // Of what is left on them nothing says that it was one of two.
+        Next::GivenUp(left_over) if !left_over.is_empty() => format!(
+            "when they answer, on each of them: redis-cli CONFIG SET cluster-size {size}, and CONFIG REWRITE. Or go on with the change that \
+             is left on them: quorlock members add NODE"
+        ),
+        _ => "do it again when they answer: nodes that go by it stay as they are".to_owned(),
+    }
 }
 
 fn words(size: &str, next: &Next) -> String {
@@ -347,7 +361,11 @@ fn words(size: &str, next: &Next) -> String {
         Next::Leaving(node) => format!(
             "clients may list {old} or {new} nodes. Give every client the list without {node}, and then: quorlock members end --removed {node}"
         ),
-        Next::Over { goes_on: None } => {
+        Next::GivenUp(nodes) if !nodes.is_empty() => format!(
+            "clients list {size} nodes, and others get no vote. Stop {}: added later, each needs a new directory",
+            nodes.join(" and ")
+        ),
+        Next::Over { goes_on: None } | Next::GivenUp(_) => {
             format!("clients list {size} nodes, and others get no vote")
         }
         Next::Over {

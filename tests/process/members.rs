@@ -233,6 +233,9 @@ fn two_changes_that_were_begun_at_once_are_given_up() {
     }
     let ended = members(&shell, &["give-up"], &all);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let [first, second] = joining.each_ref().map(NodeProcess::url);
+    let to_stop = format!("Stop {first} and {second}: ");
+    assert!(ended.stdout.contains(&to_stop), "{}", ended.stdout);
     let added = joining[0].url();
     assert_eq!(begin(&shell, &["add", &added], &all).code, Some(0));
     let ended = members(&shell, &["give-up"], &all);
@@ -241,4 +244,33 @@ fn two_changes_that_were_begun_at_once_are_given_up() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn what_is_left_of_two_changes_on_a_node_that_was_not_reached_is_given_up_by_hand() {
+    let shell = Shell::new();
+    let nodes: Vec<_> = (0..3).map(|number| node(&shell, number, "3")).collect();
+    let all = list(&nodes);
+    for (node, joins) in nodes.iter().zip(["redis://n8:1", "redis://n9:1"]) {
+        begin_on(node, &format!("3 4 {joins}"));
+    }
+    let say = |words: &[&str]| {
+        let reply = nodes[1].ask(words).unwrap();
+        assert!(!reply.starts_with('-'), "{words:?}: {reply}");
+    };
+    say(&["ACL", "SETUSER", "default", "-config"]);
+    let ended = members(&shell, &["give-up"], &all);
+    assert_eq!(ended.code, Some(69), "{}", ended.stdout);
+    let by_hand = "redis-cli CONFIG SET cluster-size 3";
+    assert!(ended.stderr.contains(by_hand), "{}", ended.stderr);
+    // A client may have the list of the one that is left, as far as can be seen.
+    let ended = members(&shell, &["give-up"], &all);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    let by_hand = format!("on {}: {by_hand}", nodes[1].url());
+    assert!(ended.stderr.contains(&by_hand), "{}", ended.stderr);
+    say(&["ACL", "SETUSER", "default", "+config"]);
+    say(&["CONFIG", "SET", "cluster-size", "3"]);
+    let ended = members(&shell, &["give-up"], &all);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(takes(&shell, &all));
 }

@@ -116,32 +116,61 @@ pub fn size_to_end(listed: &[Asked<'_>]) -> Result<(String, bool), MembersRefusa
     Ok((new.to_string(), new < old))
 }
 
+/// What giving changes up comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// What `cluster-size` is to be.
+    pub size: String,
+    /// The nodes that were to be added: they go by the number of a list that is not to be.
+    pub left_over: Vec<String>,
+}
+
 /// What `cluster-size` is to be on the nodes that clients have listed before, where a removal is given up, or two changes that have begun
-/// in two places at once. A node in one change takes no other, so neither of two has reached all nodes, and no client was given its list.
+/// in two places at once. A node in one change takes no other. So where there are two, no addition has reached all nodes, and no client was
+/// given its list, unless a node has forgotten a change since, in a start with a number that was not written. A removal may have
+/// reached all that stay, and is given up also then.
 ///
 /// # Errors
 /// Why it is not given up.
-pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<String, MembersRefusal> {
+pub fn size_to_give_up(listed: &[Asked<'_>]) -> Result<GivenUp, MembersRefusal> {
     let said = all(listed)?;
     let old = listed.len();
-    let mut begun = changes(listed).map(|(_, about)| about);
-    let first = begun.next().flatten();
     // Two that name no node may be one.
-    let are_two = first.is_some() && begun.any(|other| other.is_some() && other != first);
-    let may_be_listed = |next: usize| next > old && !are_two;
-    if said
-        .iter()
-        .any(|(_, (_, next))| next.is_some_and(may_be_listed))
-    {
+    let named = || changes(listed).filter_map(|(_, about)| about);
+    let first = named().next();
+    let are_two = named().any(|other| Some(other) != first);
+    let mut next = said.iter().filter_map(|(_, (_, next))| *next);
+    if !are_two && next.any(|next| next > old) {
+        let begun: Vec<&str> = changes(listed).map(|(label, _)| label).collect();
+        let has_ended = said.iter().any(|(_, (size, _))| *size != old);
         return Err(refusal(
             "a client may have the list with the node that is added",
-            "end the change: quorlock members end. Then remove that node: quorlock members remove NODE",
+            match begun.len() == old || has_ended {
+                true => "end the change: quorlock members end. Then remove that node: quorlock members remove NODE".to_owned(),
+                false => format!(
+                    "it has not reached all nodes: go on with it: quorlock members add {}. Then end it, and remove that node. If it is what \
+                     is left of two changes of which the other one was given up, no client has its list: on {}: redis-cli CONFIG SET \
+                     cluster-size {old}, and CONFIG REWRITE",
+                    first.unwrap_or("NODE"),
+                    begun.join(" and ")
+                ),
+            },
         ));
     }
     agree(&said, old, |(size, next)| {
         size == old && next.is_none_or(|next| next < old || are_two)
     })?;
-    Ok(old.to_string())
+    let is_listed = |about: &str| listed.iter().any(|(label, _)| *label == about);
+    let mut left_over: Vec<String> = Vec::new();
+    for about in named().filter(|about| !is_listed(about)) {
+        if !left_over.iter().any(|other| other == about) {
+            left_over.push(about.to_owned());
+        }
+    }
+    Ok(GivenUp {
+        size: old.to_string(),
+        left_over,
+    })
 }
 
 /// The fence that all nodes take over before a change begins: none that was given is above it. None where none was given.
@@ -292,194 +321,4 @@ const ELSEWHERE: &str = "see what each node goes by with: quorlock members. Go o
      remove again with the list of before, and then end it with the list of afterwards";
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-
-    use super::super::node_reply::NodeReply;
-    use super::*;
-
-    /// What a node says: `5`, `5 6 n5`, `5!` where locks may last, nothing, or `-` where it is away.
-    fn facts(text: &&str) -> Result<NodeFacts, &'static str> {
-        let mut words = text.trim_end_matches('!').split(' ');
-        let (size, next) = (words.next().unwrap(), words.next().unwrap_or("0"));
-        let about = words.next().unwrap_or_default();
-        let wait = if text.ends_with('!') { 7 } else { 0 };
-        let info = format!(
-            "run_id:a\r\nquorlock_cluster_size:{size}\r\nquorlock_cluster_size_next:{next}\r\nquorlock_cluster_size_wait_ms:{wait}\r\nquorlock_cluster_size_about:{about}\r\n"
-        );
-        match *text {
-            "-" => Err("refused"),
-            _ => Ok(NodeFacts::read(&NodeReply::Text(info.into_bytes())).unwrap()),
-        }
-    }
-
-    fn on<T>(
-        said: &[&str],
-        judge: impl FnOnce(&[Asked<'_>]) -> Result<T, MembersRefusal>,
-    ) -> Result<T, String> {
-        let facts: Vec<_> = said.iter().map(facts).collect();
-        let labels = ["n0", "n1", "n2", "n3", "n4"].iter();
-        let nodes = labels
-            .zip(&facts)
-            .map(|(label, facts)| (*label, facts.as_ref().map_err(|why| *why)));
-        judge(&nodes.collect::<Vec<_>>()).map_err(|refusal| refusal.what)
-    }
-
-    /// What it came to, and the size or a part of the refusal that it should be.
-    type Checked<'a> = (Result<String, String>, Result<&'a str, &'a str>);
-
-    fn check(outcomes: &[Checked<'_>]) {
-        for (number, (outcome, expected)) in outcomes.iter().enumerate() {
-            match (outcome, expected) {
-                (Ok(size), Ok(expected)) => assert_eq!(size, expected, "{number}"),
-                (Err(why), Err(part)) => assert!(why.contains(part), "{number}: {why}"),
-                _ => panic!("{number}: {outcome:?} and not {expected:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_node_is_added_that_goes_by_the_list_with_it_where_all_others_go_by_the_one_without() {
-        // The last one is the node that joins.
-        let add = |said: &[&str]| {
-            on(said, |nodes| {
-                let (joining, listed) = nodes.split_last().unwrap();
-                size_to_add(listed, joining)
-            })
-        };
-        check(&[
-            (add(&["3", "3", "3", "4"]), Ok("3 4 n3")),
-            (add(&["3 4 n3", "3", "3 4 n3", "4"]), Ok("3 4 n3")),
-            (
-                add(&["3 4 n9", "3", "3 4 n9", "4"]),
-                Err("is in a change about n9"),
-            ),
-            (
-                add(&["3 4", "3", "3 4", "4"]),
-                Err("about a node that was not named"),
-            ),
-            (
-                add(&["3", "3", "3", "3"]),
-                Err("goes by 3, and the list with it has 4"),
-            ),
-            (
-                add(&["3", "3", "3", "4 3"]),
-                Err("goes by 4 and 3, and the list"),
-            ),
-            (add(&["3", "3", "3", "255"]), Err("goes by removed")),
-            (add(&["3", "-", "3", "4"]), Err("cannot be asked")),
-            (add(&["3", "3", "3", "-"]), Err("cannot be asked")),
-            (add(&["3", "0", "3", "4"]), Err("no number")),
-            (add(&["3", "2 3 n1", "3", "4"]), Err("goes by 2 and 3")),
-            (add(&["3", "3 2 n0", "3", "4"]), Err("goes by 3 and 2")),
-            (add(&["3", "3!", "3", "4"]), Err("may last 7 ms more")),
-            (add(&["3 4 n3!", "3 4 n3", "3 4 n3", "4!"]), Ok("3 4 n3")),
-        ]);
-    }
-
-    #[test]
-    fn a_node_is_removed_that_hears_nothing_of_the_list_without_it_and_may_be_away() {
-        let remove = |said: &[&str], leaving| on(said, |nodes| size_to_remove(nodes, leaving));
-        check(&[
-            (remove(&["3", "3", "3"], 1), Ok("3 2 n1")),
-            (remove(&["3", "-", "3"], 1), Ok("3 2 n1")),
-            (remove(&["3 2 n1", "3", "3"], 1), Ok("3 2 n1")),
-            // Another one, which is away, beside the one that has begun.
-            (
-                remove(&["3", "-", "3 2 n0"], 1),
-                Err("is in a change about n0"),
-            ),
-            (
-                remove(&["3 2 n1", "3 2 n1", "3"], 1),
-                Err("is to go, and goes by other numbers"),
-            ),
-            (remove(&["3", "3", "-"], 1), Err("cannot be asked")),
-            (remove(&["3", "3", "3!"], 1), Err("may last 7 ms more")),
-            (remove(&["3", "3", "3 4 n9"], 1), Err("goes by 3 and 4")),
-            (remove(&["1"], 0), Err("the only node")),
-        ]);
-    }
-
-    #[test]
-    fn a_change_ends_with_the_new_list_again_and_again_and_a_removal_is_given_up_with_the_old_one()
-    {
-        let end = |said: &[&str]| on(said, |nodes| size_to_end(nodes).map(|(size, _)| size));
-        let give_up = |said: &[&str]| on(said, size_to_give_up);
-        check(&[
-            (end(&["3 4 n3", "3 4 n3", "3 4 n3", "4"]), Ok("4")),
-            (end(&["3 4 n3", "3 4 n3", "3 4 n3", "-"]), Ok("4")),
-            (end(&["4", "3 4 n3", "4", "4"]), Ok("4")),
-            (end(&["4", "4", "4", "4"]), Ok("4")),
-            (end(&["4 3 n9", "4 3 n9", "4 3 n9"]), Ok("3")),
-            (end(&["4 3", "4 3", "4 3"]), Ok("3")),
-            // With another node than the one that was added, and with the one that was removed.
-            (
-                end(&["3 4 n9", "3 4 n9", "3 4 n9", "4"]),
-                Err("n9 is added, and is not listed"),
-            ),
-            (
-                end(&["4", "4 3 n0", "4 3 n0"]),
-                Err("n0 is removed, and is listed"),
-            ),
-            (
-                end(&["3 4 n3", "3 4 n2", "3 4 n3", "4"]),
-                Err("is in a change about n2"),
-            ),
-            (
-                end(&["3 4 n3", "3 4 n3", "3 4 n3"]),
-                Err("from 3 to 4 nodes, and 3 are listed"),
-            ),
-            (
-                end(&["3 4 n3", "3", "3 4 n3", "4"]),
-                Err("goes by 3, and 4 nodes are expected"),
-            ),
-            (
-                end(&["4", "3", "4", "4"]),
-                Err("goes by 3, and 4 nodes are expected"),
-            ),
-            (end(&["3 4 n3", "-", "3 4 n3", "4"]), Err("cannot be asked")),
-            (give_up(&["4 3 n3", "4 3 n3", "4 3 n3", "4"]), Ok("4")),
-            (give_up(&["4", "4", "4", "4"]), Ok("4")),
-            (
-                give_up(&["3 4 n9", "3 4 n9", "3 4 n9"]),
-                Err("the node that is added"),
-            ),
-            (
-                give_up(&["3 4 n9", "3", "3"]),
-                Err("the node that is added"),
-            ),
-            // Two that have begun at once: no client was given the list of either.
-            (give_up(&["3 4 n9", "3 4 n8", "3"]), Ok("3")),
-            (give_up(&["3", "3 4 n9", "3 2 n0"]), Ok("3")),
-            (give_up(&["3 2 n1", "3 2 n0", "3"]), Ok("3")),
-            (give_up(&["3 4 n9", "3 4 n8", "-"]), Err("cannot be asked")),
-            (
-                give_up(&["3 4 n9", "3 4", "3"]),
-                Err("the node that is added"),
-            ),
-            (give_up(&["3 4 n9", "4 5 n8", "3"]), Err("goes by 4 and 5")),
-            (
-                give_up(&["4 3 n9", "4 3 n9", "4 3 n9"]),
-                Err("goes by 4 and 3"),
-            ),
-        ]);
-    }
-
-    #[test]
-    fn nodes_take_over_the_largest_ceiling_unless_one_has_forgotten_its_own() {
-        let of = |ceilings: &[(u64, bool)]| {
-            let named = ceilings
-                .iter()
-                .map(|(ceiling, certain)| ("node", *ceiling, *certain));
-            floor(&named.collect::<Vec<_>>())
-        };
-        assert_eq!(of(&[(0, true), (0, true)]), Ok(None));
-        assert_eq!(
-            of(&[(0, false), (0, true)]),
-            Ok(None),
-            "no fence was ever given"
-        );
-        assert_eq!(of(&[(0, true), (70, true), (3, true)]), Ok(Some(70)));
-        assert!(of(&[(70, true), (0, false)]).is_err());
-    }
-}
+mod tests;

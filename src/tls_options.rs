@@ -107,7 +107,8 @@ impl TlsFlags {
         if has_files && let Some(node) = plain.find(is_remote) {
             let node = node.rsplit('@').next().unwrap_or_default();
             output::remark(format_args!(
-                "{node} is spoken to without TLS, and everybody in between can read the password: write rediss://, or add --tls"
+                "{node} is spoken to without TLS, and everybody in between can read the password: add --tls, or write the \
+                 address with TLS (rediss://, etcds://)"
             ));
         }
     }

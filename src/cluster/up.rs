@@ -16,7 +16,7 @@ use super::supervisor::{Plan, supervise};
 use super::view::LocalCluster;
 use super::{clean, control, current, detach, ready_file};
 use crate::exit_code::Failure;
-use crate::output::Format;
+use crate::output::{Format, remark};
 use crate::runtime;
 use crate::signals::CaughtSignals;
 
@@ -135,7 +135,7 @@ async fn bring_up(
 }
 
 /// Has all written, and a failure behind it where that belongs on standard output: a reader that reads nothing has its time, and no
-/// more.
+/// more. What it has not read by then is said on standard error.
 fn conclude(
     outcome: Result<(), Failure>,
     output: Option<&QueuedOutput>,
@@ -149,8 +149,14 @@ fn conclude(
         let _closed = output.send(format!("{}\n", failure.value()).as_bytes());
     }
     output.finish();
+    let is_written = output.is_idle();
     match outcome {
-        Err(failure) if is_said_there && !output.has_failed() => Ok(failure.into()),
+        Err(failure) if is_said_there && !output.has_failed() => {
+            if !is_written {
+                remark(&failure);
+            }
+            Ok(failure.into())
+        }
         outcome => outcome.map(|()| ExitCode::SUCCESS),
     }
 }

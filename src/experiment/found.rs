@@ -44,6 +44,10 @@ fn listed(addresses: &[String], tls: &TlsFlags) -> Result<Vec<ListedSystem>, Fai
     let addresses: Vec<String> = addresses
         .map(|address| tls.applied_to(address.clone()))
         .collect();
+    // Files that a variable names are not looked at either.
+    if addresses.is_empty() {
+        return Ok(systems);
+    }
     tls.remark_on_plain(&addresses);
     let options = tls.options()?;
     for address in &addresses {
@@ -92,3 +96,22 @@ pub(super) fn sorted(
 
 const NO_URL: &str = "no server was named: --postgresql postgresql://user@127.0.0.1/postgres \
                       (Debian: apt-get install postgresql)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_certificate_is_no_mistake_where_no_system_is_named() {
+        let tls = TlsFlags {
+            cert: Some("client.pem".into()),
+            ..TlsFlags::default()
+        };
+        for none in [vec![], vec![String::new()]] {
+            let found = listed(&none, &tls);
+            assert!(found.is_ok_and(|systems| systems.is_empty()), "{none:?}");
+        }
+        let one = listed(&["etcd://127.0.0.1:1".to_owned()], &tls);
+        assert!(one.is_err());
+    }
+}

@@ -312,6 +312,9 @@ def the_chart_renders_another_cluster_that_fits_the_schemas():
     assert others[0]["spec"]["replicas"] == 7
     claim = others[0]["spec"]["volumeClaimTemplates"][0]["spec"]
     assert claim["storageClassName"] == "fast" and claim["accessModes"] == ["ReadWriteOnce"], claim
+    # The values of a release from before there was this one, as --reuse-values has them.
+    nodes, = [each for each in rendered("--set", "storage.accessMode=null") if each["kind"] == "StatefulSet"]
+    assert nodes["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"] == ["ReadWriteOnce"], nodes
     said = run(HELM, "template", "quorlock", CHART, "--kube-version", KUBERNETES, "--set", "nodes=0", expected=1)
     assert "nodes" in said and "minimum" in said, said
     shared = ["--set", "storage.accessMode=ReadWriteMany"]

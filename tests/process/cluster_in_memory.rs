@@ -1,7 +1,7 @@
 //! `quorlock cluster up --ephemeral`, as a test suite uses it: nodes that lose their power, are cut off and slow, and whose
 //! clocks are advanced, by commands of any process that knows the cluster's directory.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -270,6 +270,9 @@ fn a_failure_waits_for_no_reader_of_a_full_pipe() {
     let mut up = shell.command(&words).stdout(writer).spawn().unwrap();
     assert_eq!(await_end(&mut up).code(), Some(1));
     drop(reader);
+    let mut said = String::new();
+    up.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("missing/ready.json"), "{said:?}");
     let ended = shell.quorlock(&words);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let last = ended.stdout.lines().last().unwrap();

@@ -51,7 +51,8 @@ def tests_of(python, source, part, port, *more):
     folder, _, name = part.rpartition("/test_")
     path = f"tests/test_{folder}/test_{name}.py" if folder else f"tests/test_{part}.py"
     urls = [f"--redis-url=redis://127.0.0.1:{port}/0", "--redis-mod-url=redis://127.0.0.1:1"]
-    return pytest_cases(python, source, [path], *urls, "-m", MARKS, *more)
+    # redis-py's pyproject.toml says this, and is not beside the tests: asynchronous ones would not run.
+    return pytest_cases(python, source, [path], *urls, "-m", MARKS, "-o", "asyncio_mode=auto", *more)
 
 
 def main():

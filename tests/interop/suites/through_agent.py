@@ -35,8 +35,7 @@ DJANGO_REDIS_TESTS = """test_lock test_lock_not_blocking test_lock_released_by_t
 def redis_py(agent, folder, version):
     judge = Judge("redis-py", "Python", version, "agent")
     for part in REDIS_PY_PARTS:
-        judge.results(part, tests_of(python(folder), f"{folder}/redis", part, agent.port, "-p", "redis_py_on_agent",
-                                     "-o", "asyncio_mode=auto"))
+        judge.results(part, tests_of(python(folder), f"{folder}/redis", part, agent.port, "-p", "redis_py_on_agent"))
     judge.finish(REDIS_PY_PARTS)
 
 

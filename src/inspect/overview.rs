@@ -116,8 +116,9 @@ fn holder(holder: &HolderView) -> Value {
 
 /// For each node, so that one that hangs holds up no look for long: four round trips of 375 ms, with TLS.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// For all that is asked: less than the page waits for (page.js). Long names are asked about in many batches, each with its own patience.
-const LOOK_PATIENCE: Duration = Duration::from_secs(7);
+/// For all that is asked: a connection to the page lasts for 5 s (`serve_http`). Long names are asked about in many batches, each with its
+/// own patience.
+const LOOK_PATIENCE: Duration = Duration::from_millis(4_500);
 const TOO_LONG: &str = "the nodes are too far away, or their locks have names too long, for a look in time: \
                         quorlock status and quorlock locks wait longer";
 const LOCKS_MAX: usize = 500;

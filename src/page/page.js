@@ -3,7 +3,7 @@
 
 const byId = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
-// The server ends a look after 7 s; one that hangs answers none.
+// The server ends a look after 4.5 s, and a connection after 5; one that hangs ends none.
 const ANSWERED_MS = 8000;
 // A node that is farther away than this is called slow.
 const SLOW_US = 100_000;

@@ -1,6 +1,7 @@
 //! Counts the messages of a stream of RESP, so that a cluster knows how many replies its nodes still owe.
 //!
-//! Invariant: however the bytes are cut into pieces, each complete top-level value counts once. Contents are not looked at.
+//! Invariant: however the bytes are cut into pieces, each complete top-level value counts once. A push of RESP3 answers no
+//! request and does not count. Contents are not looked at.
 
 /// Where in a stream the last piece has ended.
 #[derive(Debug, Default)]
@@ -11,6 +12,8 @@ pub(crate) struct ValueCounter {
     skipped: usize,
     /// How many elements each open aggregate still lacks, the innermost last.
     lacking: Vec<usize>,
+    /// The outermost aggregate is a push.
+    is_push: bool,
 }
 
 impl ValueCounter {
@@ -43,6 +46,7 @@ impl ValueCounter {
         let Some((kind, rest)) = line.split_first() else {
             return 0;
         };
+        self.is_push |= *kind == b'>';
         let length = std::str::from_utf8(rest).ok();
         let length = length.and_then(|text| text.trim_end().parse::<usize>().ok());
         match (kind, length) {
@@ -71,7 +75,7 @@ impl ValueCounter {
             }
             self.lacking.pop();
         }
-        1
+        usize::from(!std::mem::take(&mut self.is_push))
     }
 }
 
@@ -87,6 +91,19 @@ mod tests {
             let pieces = values.as_bytes().chunks(piece);
             let ended: usize = pieces.map(|piece| messages.take(piece)).sum();
             assert_eq!(ended, 7, "pieces of {piece}");
+        }
+    }
+
+    /// A node that tells a client of a change owes it as much as before.
+    #[test]
+    fn pushes_do_not_count_as_replies() {
+        let push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
+        let values = format!("{push}+OK\r\n{push}>0\r\n*1\r\n:1\r\n");
+        for piece in 1..values.len() {
+            let mut messages = ValueCounter::default();
+            let pieces = values.as_bytes().chunks(piece);
+            let ended: usize = pieces.map(|piece| messages.take(piece)).sum();
+            assert_eq!(ended, 2, "pieces of {piece}");
         }
     }
 }

@@ -155,8 +155,12 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::Unreachable(_) => {
             "name the port on which the node speaks Redis's protocol: redis:// without TLS, rediss:// with it"
         }
-        Cause::WithoutFences => "leave --fence out, or list nodes of Quorlock alone",
-        Cause::WithoutSharedLocks => "leave --shared out, or list nodes of Quorlock alone",
+        Cause::WithoutFences => {
+            "leave --fence out, upgrade nodes of an earlier version, or list nodes of Quorlock alone"
+        }
+        Cause::WithoutSharedLocks => {
+            "leave --shared out, upgrade nodes of an earlier version, or list nodes of Quorlock alone"
+        }
         Cause::FencesLost => "run `quorlock node sync` with the list of all nodes",
         Cause::Refused(text) if text.contains("restart-delay-max") => {
             "choose a shorter --ttl (with --lock-delay, the sum counts), or raise restart-delay-max on every node"

@@ -163,10 +163,10 @@ impl fmt::Display for Cause {
                 write!(formatter, "{reason}; nothing was sent. Correct the call")
             }
             Self::WithoutFences => formatter.write_str(
-                "it has no fences, as only Quorlock nodes have them: it does not vote for a lock that is to have one. Acquire the lock without a fence, or list Quorlock nodes",
+                "it has no fences, as Redis and earlier versions of Quorlock have none: it does not vote for a lock that is to have one. Acquire the lock without a fence, upgrade the node, or list Quorlock nodes",
             ),
             Self::WithoutSharedLocks => formatter.write_str(
-                "it has no shared locks, as only Quorlock nodes have them: it does not vote for a reader. Acquire the lock exclusively, or list Quorlock nodes",
+                "it has no shared locks, as Redis and earlier versions of Quorlock have none: it does not vote for a reader. Acquire the lock exclusively, upgrade the node, or list Quorlock nodes",
             ),
             Self::FencesLost => formatter.write_str(
                 "it may have lost fences that it took, so it does not vote for a lock that is to have one; run `quorlock node sync` with the list of all nodes",

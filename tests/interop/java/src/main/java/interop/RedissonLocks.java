@@ -8,6 +8,7 @@ import static interop.Report.between;
 import static interop.Report.equal;
 import static interop.Report.expect;
 
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -17,7 +18,10 @@ import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
 import org.redisson.client.codec.StringCodec;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisDataException;
 
 /** Redisson's locks on one node. The second owner is another client, as another process would be. */
 final class RedissonLocks {
@@ -51,6 +55,7 @@ final class RedissonLocks {
         report.check("Redisson: fair lock, in the order of asking" + with, locks::keepsOrder);
         report.check("Redisson: read-write lock" + with, locks::readsAndWrites);
         report.check("Redisson: fenced lock, tokens rise" + with, locks::fences);
+        report.check("Redisson: fenced lock, beside fences of the node" + with, locks::fencesBesideTheNodes);
         report.check("Redisson: spin lock" + with, locks::spins);
         report.check("Redisson: multi lock" + with, locks::locksSeveral);
     }
@@ -248,6 +253,58 @@ final class RedissonLocks {
         Long refused = second.getFencedLock(name).tryLockAndGetToken(0, 30, TimeUnit.SECONDS);
         expect(refused == null, "a second owner got token " + refused);
         first.getFencedLock(name).unlock();
+    }
+
+    /** Redisson counts in a key of its own, the node in none: under one name and beside another, both rise and neither moves the other. */
+    private void fencesBesideTheNodes() throws Exception {
+        String name = fresh();
+        String other = fresh();
+        long[] last = {0, 0, 0};
+        URI node = URI.create(url);
+        try (Jedis jedis = new Jedis(node.getHost(), node.getPort())) {
+            if (!knowsFences(jedis)) return;
+            for (int round = 0; round < 4; round++) {
+                var theirs = (round % 2 == 0 ? first : second).getFencedLock(name);
+                long token = theirs.lockAndGetToken(30, TimeUnit.SECONDS);
+                equal(token, last[0] + 1);
+                last[0] = token;
+                List<?> refused = (List<?>) jedis.sendCommand(() -> "LOCK.ACQUIRE".getBytes(), name, "ours", "30000");
+                equal(refused.get(0), 0L);
+                last[1] = fenced(jedis, other, last[1]);
+                equal(theirs.getToken(), token);
+                theirs.unlock();
+                last[2] = fenced(jedis, name, last[2]);
+            }
+        }
+    }
+
+    /** A redis-server has none. */
+    private static boolean knowsFences(Jedis node) {
+        try {
+            node.sendCommand(() -> "LOCK.FENCE".getBytes(), fresh(), "nobody", "1");
+            return true;
+        } catch (JedisDataException error) {
+            expect(error.getMessage().contains("unknown command"), error.getMessage());
+            return false;
+        }
+    }
+
+    /** Takes and frees a lock of the node's, whose fence is one above the last, while Redisson gets none under its name. */
+    private long fenced(Jedis node, String name, long last) {
+        List<?> granted = (List<?>) node.sendCommand(() -> "LOCK.ACQUIRE".getBytes(), name, "ours", "30000");
+        equal(granted.subList(0, 2), List.of(1L, last));
+        String fence = String.valueOf(last + 1);
+        Object taken = node.sendCommand(() -> "LOCK.FENCE".getBytes(), name, "ours", fence);
+        equal(taken, List.of(1L, last + 1));
+        try {
+            Long token = second.getFencedLock(name).tryLockAndGetToken();
+            expect(token == null, "Redisson got token " + token + " beside the node's lock");
+        } catch (RedisException wrongType) {
+            expect(wrongType.getMessage().contains("WRONGTYPE"), wrongType.getMessage());
+        }
+        equal(node.get(name), "ours");
+        equal(node.sendCommand(() -> "LOCK.RELEASE".getBytes(), name, "ours"), 1L);
+        return last + 1;
     }
 
     private void spins() throws Exception {

@@ -272,19 +272,14 @@ impl Shared {
                     self.monitor.reply(about, step, &reply);
                     answer.send(reply);
                 }
-                Some(expiring) => {
-                    let Expiring {
-                        until,
-                        instead,
-                        undo,
-                    } = expiring;
-                    let shared = Arc::clone(self);
+                Some(mut expiring) => {
+                    let (shared, undo) = (Arc::clone(self), expiring.undo.take());
                     let granted = Granted { shared, undo };
                     answer.send_made(move || {
                         let shared = Arc::clone(&granted.shared);
                         let now = shared.redlock.now();
-                        let reply = match now.has_reached(until) {
-                            true => instead,
+                        let reply = match expiring.is_over(now) {
+                            true => expiring.instead,
                             false => {
                                 granted.keep();
                                 reply

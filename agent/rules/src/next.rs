@@ -15,6 +15,14 @@ pub struct Expiring {
     pub undo: Option<Call>,
 }
 
+impl Expiring {
+    /// Whether the reply may leave no longer.
+    #[must_use]
+    pub fn is_over(&self, now: ClientInstant) -> bool {
+        now.has_reached(self.until)
+    }
+}
+
 /// What is to be done for a request.
 #[derive(Debug)]
 pub(crate) enum Next {

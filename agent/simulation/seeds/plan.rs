@@ -83,6 +83,14 @@ impl Plan {
         }
     }
 
+    /// How late agents may send a reply, in milliseconds: a little longer than its lock lasts.
+    pub(crate) fn late_replies_ms(&self) -> u64 {
+        match self.faults.contains(&Fault::AgentStopped) {
+            true => self.ttl_ms * 5 / 4,
+            false => 0,
+        }
+    }
+
     /// Whether what nodes have said may be forgotten by them.
     pub(crate) fn loses_power(&self) -> bool {
         self.faults.contains(&Fault::NodeWithoutPower)

@@ -127,6 +127,7 @@ impl World {
             fsync: plan.fsync,
             restart_delay_max: "20s",
             hold_back: Duration::from_millis(plan.hold_back_ms),
+            late_replies: Duration::from_millis(plan.late_replies_ms()),
             has_rates: true,
             traces,
         });

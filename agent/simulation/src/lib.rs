@@ -3,6 +3,7 @@
 //! Each agent has a client of its own. Callers send it the commands of lock libraries.
 
 mod nodes;
+mod replies;
 mod running;
 mod setting;
 
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorlock_agent_rules::{Action, Commands, Event, RequestId};
+use quorlock_agent_rules::{Action, Commands, Event, Expiring, RequestId};
 use quorlock_client_rules::OperationId;
 use quorlock_client_rules::call::{Call, Outcome};
 use quorlock_client_rules::channels::Topic;
@@ -32,6 +33,8 @@ pub enum Step {
     Mark,
     /// A request reaches its agent.
     Arrival(RequestId),
+    /// A reply leaves its agent.
+    Leaving(RequestId),
     /// Something that the driver has planned, by a number of its own.
     Planned(u64),
 }
@@ -60,6 +63,9 @@ pub struct Agents {
     /// Requests on their way to an agent, and those that it has taken.
     arriving: BTreeMap<RequestId, (usize, u64, Commands)>,
     open: BTreeMap<RequestId, usize>,
+    /// Replies that no worker of their agent has come to yet, and how long that takes.
+    leaving: BTreeMap<RequestId, (usize, Reply, Expiring)>,
+    lateness: Random,
     planned: VecDeque<u64>,
     /// How many processes of agents were started so far.
     lives: usize,
@@ -77,6 +83,7 @@ impl Agents {
             fsync: "always",
             restart_delay_max: "60s",
             hold_back: Duration::ZERO,
+            late_replies: Duration::ZERO,
             has_rates: false,
             traces: false,
         })
@@ -134,6 +141,8 @@ impl Agents {
             requests: 0,
             arriving: BTreeMap::new(),
             open: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            lateness: Random::of(&[seed, 10]),
             planned: VecDeque::new(),
             lives: 0,
         }
@@ -159,6 +168,7 @@ impl Agents {
         let seed = seed + self.lives as u64;
         *running = Running::new(&self.setting, seed, number, client);
         running.is_alive = false;
+        self.leaving.retain(|_, (agent, ..)| *agent != number);
         let of_it = self.open.extract_if(.., |_, agent| *agent == number);
         let on_their_way = (self.arriving).extract_if(.., |_, (agent, ..)| *agent == number);
         let lost = of_it
@@ -210,11 +220,6 @@ impl Agents {
         self.arriving.insert(id, (agent, client, commands));
         self.cluster.at(at_ns, Step::Arrival(id));
         id
-    }
-
-    /// A request that has come to its end.
-    pub fn take_answer(&mut self) -> Option<(RequestId, Answer)> {
-        self.replies.pop_first()
     }
 
     /// A step of the driver's that is due.
@@ -293,22 +298,6 @@ impl Agents {
         }
     }
 
-    /// Waits for the reply to a request.
-    ///
-    /// # Panics
-    /// If there is none within a minute, or the agent is killed.
-    pub fn reply(&mut self, id: RequestId) -> Reply {
-        let until_ns = self.cluster.now_ns + 60_000_000_000;
-        loop {
-            match self.replies.remove(&id) {
-                Some(Answer::Reply(reply)) => return reply,
-                Some(Answer::Disconnected) => panic!("the agent has ended"),
-                None => {}
-            }
-            assert!(self.advance() && self.cluster.now_ns < until_ns, "no reply");
-        }
-    }
-
     /// Time passes.
     pub fn pass(&mut self, time: Duration) {
         let time_ns = saturated_nanos(time);
@@ -359,6 +348,10 @@ impl Agents {
                 Some((agent, ..)) => *agent,
                 None => return,
             },
+            Step::Leaving(id) => match self.leaving.get(&id) {
+                Some((agent, ..)) => *agent,
+                None => return,
+            },
         };
         let stopped_ns = self.agents[agent].stopped_ns;
         if stopped_ns > self.cluster.now_ns {
@@ -366,6 +359,7 @@ impl Agents {
         }
         match step {
             Step::Arrival(id) => self.arrive(id),
+            Step::Leaving(id) => self.leave_late(id),
             _ => self.tell(agent, Event::Timer),
         }
     }
@@ -479,11 +473,13 @@ impl Agents {
                     self.cluster.drop_operation(client, watch);
                 }
             }
-            Action::Reply(id, reply) | Action::ReplyBefore(id, reply, _) => {
+            Action::Reply(id, reply) => {
                 self.agents[number].last.remove(&id);
-                self.open.remove(&id);
-                let before = self.replies.insert(id, Answer::Reply(reply));
-                assert!(before.is_none(), "a request is answered once");
+                self.answer(id, reply);
+            }
+            Action::ReplyBefore(id, reply, expiring) => {
+                self.agents[number].last.remove(&id);
+                self.answer_before(number, id, reply, expiring);
             }
         }
     }

@@ -19,6 +19,8 @@ pub struct Setting {
     pub restart_delay_max: &'static str,
     /// How long agents hold a try back.
     pub hold_back: Duration,
+    /// How late a reply may leave, now and then: a worker has other work, or the scheduler has none for it.
+    pub late_replies: Duration,
     /// Whether each clock has a rate of its own.
     pub has_rates: bool,
     /// Whether what happens is written down.

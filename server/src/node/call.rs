@@ -51,7 +51,6 @@ impl ConnectionPool {
 
     pub(super) async fn call(&self, words: &[&[u8]]) -> Result<Value, CallError> {
         let is_kept = leaves_connection_alone(words)?;
-        let _under_way = self.worker.count_call();
         let mut caller = match self.take_idle() {
             Some(caller) => caller,
             None => PooledConnection::connect(&self.worker).await?,

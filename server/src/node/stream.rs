@@ -35,11 +35,11 @@ impl NodeStream {
         self.pipe.has_received()
     }
 
-    /// Sends a request. Where calls are many, it waits until the runtime has run the other tasks that are ready, so that one
-    /// of them executes the requests of all.
+    /// Sends a request. Where several tasks make calls, it waits until the runtime has run those that are ready, so that one of them
+    /// executes the requests of all.
     pub(super) async fn send(&mut self, request: &[u8]) -> io::Result<()> {
-        let has_many = |worker: Arc<InProcess>| worker.has_many_calls();
-        if !self.worker.upgrade().is_some_and(has_many) {
+        let waits = |worker: Arc<InProcess>| worker.waits_for_others();
+        if !self.worker.upgrade().is_some_and(waits) {
             return self.write_all(request).await;
         }
         let sent = poll_fn(|context| self.pipe.poll_send(context, request)).await;
@@ -47,10 +47,8 @@ impl NodeStream {
             worker.list(&self.pipe);
         }
         yield_once().await;
-        if self.pipe.is_listed()
-            && let Some(worker) = self.worker.upgrade()
-        {
-            worker.run_now();
+        if let Some(worker) = self.worker.upgrade() {
+            worker.run_together(&self.pipe);
         }
         // One that the node has closed refuses what is left.
         self.write_all(&request[sent.unwrap_or(0)..]).await

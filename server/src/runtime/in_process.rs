@@ -41,8 +41,8 @@ pub(crate) struct InProcess {
     /// The raw clock's reading at which the thread looks again at the latest.
     looks_at_raw_ns: AtomicU64,
     has_ended: AtomicBool,
-    /// How many calls are under way.
-    calls: AtomicUsize,
+    /// So many calls are executed at once before one waits for others again.
+    calls_alone: AtomicUsize,
     thread: Mutex<Thread>,
     thread_id: OnceLock<ThreadId>,
 }
@@ -113,7 +113,7 @@ impl InProcess {
             inbox,
             looks_at_raw_ns: AtomicU64::new(u64::MAX),
             has_ended: AtomicBool::new(false),
-            calls: AtomicUsize::new(0),
+            calls_alone: AtomicUsize::new(0),
             thread: Mutex::new(Thread::Awaited(signals)),
             thread_id: OnceLock::new(),
         })
@@ -136,12 +136,6 @@ impl InProcess {
         Ok(pipe)
     }
 
-    /// Counts a call for as long as the result lives.
-    pub(crate) fn count_call(&self) -> CallUnderWay<'_> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        CallUnderWay(&self.calls)
-    }
-
     /// The client's end of this connection has changed.
     pub(crate) fn note_changed(&self, pipe: &Pipe) {
         if self.list(pipe) {
@@ -159,9 +153,24 @@ impl InProcess {
         is_new
     }
 
-    /// Whether so many calls are under way that it pays to execute them together: they share an iteration and a write.
-    pub(crate) fn has_many_calls(&self) -> bool {
-        self.calls.load(Ordering::Relaxed) >= CALLS_MANY
+    /// Whether a call is to let other tasks make theirs before it is executed: together they share an iteration and a write. Where the
+    /// last one that did was alone, the next ones do not.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        // A guess: what two threads lose of it costs a call a little time.
+        let left = self.calls_alone.load(Ordering::Relaxed);
+        self.calls_alone
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+
+    /// Executes the request of a call that has waited for others, and theirs with it, unless one of them has done so.
+    pub(crate) fn run_together(&self, pipe: &Pipe) {
+        if pipe.is_listed() {
+            let is_alone = self.changes().changed.len() == 1;
+            let calls_alone = if is_alone { CALLS_ALONE } else { 0 };
+            self.calls_alone.store(calls_alone, Ordering::Relaxed);
+            self.run_now();
+        }
     }
 
     /// Ends it once the replies have left, and waits for that.
@@ -349,15 +358,6 @@ impl Drop for WakeAfterPanic<'_> {
     }
 }
 
-/// A call that is counted.
-pub(crate) struct CallUnderWay<'a>(&'a AtomicUsize);
-
-impl Drop for CallUnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Connections {
     fn open_new(&mut self, now_raw: RawTime) {
         for (pipe, client) in self.changes.opened.drain(..) {
@@ -385,8 +385,8 @@ impl Connections {
 /// A reply that is longer waits until the client has read the beginning.
 const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 
-/// So many calls at once are worth that each waits for the others' requests.
-const CALLS_MANY: usize = 8;
+/// After a call that waited for others and was alone, so many do not wait.
+const CALLS_ALONE: usize = 16;
 
 /// So often a thread of the program goes on with what others have sent meanwhile.
 const TURNS_MAX: usize = 16;

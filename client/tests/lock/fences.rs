@@ -220,7 +220,9 @@ async fn servers_without_fences_are_named_and_no_number_is_made_up() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("only Quorlock nodes have them"),
+        error
+            .to_string()
+            .contains("it has no fences, as Redis and earlier versions of Quorlock"),
         "{error}"
     );
     assert_eq!(crate::acquire(&redlock, "a").await.fence(), None);

@@ -296,8 +296,10 @@ fn a_waker_that_is_replaced_may_use_the_node() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let other = Arc::clone(&node);
             let pushes = move || {
-                let call = pin!(other.call(["RPUSH", "l", "a"]));
-                let _ = call.poll(&mut Context::from_waker(Waker::noop()));
+                let mut call = pin!(other.call(["RPUSH", "l", "a"]));
+                // It lets other tasks run before it is executed.
+                let mut poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!((0..8).any(|_| poll().is_ready()));
             };
             await_with(&mut stream, &Waker::from(Arc::new(Task(|| {}, pushes))));
             await_with(&mut stream, Waker::noop());

@@ -52,6 +52,12 @@ impl Context<'_> {
         self.settings.quorum(self.links.len())
     }
 
+    /// Whether the client can stand in line at any node now, as far as is known.
+    pub(super) fn has_lines(&self) -> bool {
+        let mut links = self.links.iter();
+        links.any(|link| link.may_have_lines(self.now))
+    }
+
     /// The longest that any node is waited for in a round about a lease of `ttl`.
     pub(super) fn patience(&self, ttl: Duration) -> Duration {
         let links = self.links.iter();

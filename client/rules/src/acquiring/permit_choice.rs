@@ -27,6 +27,8 @@ pub(super) struct PermitChoice {
     survey_from: u32,
     /// The permit from which on one is asked now.
     surveyed: Option<u32>,
+    /// Nodes that have refused to say so.
+    refusing: NodeSet,
 }
 
 /// What is known of a permit.
@@ -64,6 +66,7 @@ impl PermitChoice {
             chosen: at,
             survey_from: at,
             surveyed: None,
+            refusing: NodeSet::default(),
         }
     }
 
@@ -96,6 +99,16 @@ impl PermitChoice {
     /// How many permits there are for each line: more than one where a call does not stand in the lines of all.
     pub(super) fn for_each_line(&self) -> u32 {
         self.count.div_ceil(LINES_MAX)
+    }
+
+    /// Whether a node may be asked which permits it does not have.
+    pub(super) fn may_survey(&self, node: NodeIndex) -> bool {
+        !self.refusing.contains(node)
+    }
+
+    /// The node refuses that: the call does not ask it again.
+    pub(super) fn refuses_surveys(&mut self, node: NodeIndex) {
+        self.refusing.insert(node);
     }
 
     /// The names of the permits that a node is asked about next, if none is asked now: of many some at a time.
@@ -254,7 +267,7 @@ fn greatest_common_divisor(one: u32, other: u32) -> u32 {
 /// The most lines in which a call stands. A node bounds how many wait there for all names together.
 const LINES_MAX: u32 = 128;
 /// Of so many permits a node is asked at once which are free, and with names of so many bytes.
-const SURVEY_MAX: u32 = 512;
+const SURVEY_MAX: u32 = 128;
 const SURVEY_BYTES_MAX: usize = 64 << 10;
 /// What a permit's name has behind that of its semaphore, and a request around it.
 const NUMBER_BYTES: usize = 32;
@@ -319,9 +332,9 @@ mod tests {
     fn nodes_are_asked_about_all_permits_a_part_at_a_time() {
         for (permits, semaphore_bytes, at_once) in [
             (2, 1, 2),
-            (512, 1, 512),
-            (1_024, 1, 512),
-            (1_024, 480, 128),
+            (128, 1, 128),
+            (1_024, 1, 128),
+            (1_024, 992, 64),
             (3, 60_000, 2),
         ] {
             let mut random = StdRng::seed_from_u64(3);

@@ -18,26 +18,26 @@ impl Acquiring {
     pub(super) fn surveys_in_pause(&mut self, context: &mut Context<'_>) -> Option<Progress> {
         self.permits.as_ref()?;
         let now = context.now;
-        let mut links = context.links.iter();
-        let has_lines = links.any(|link| link.may_have_lines(now));
         // A call does not end with a look.
         let is_last = self.limit.left(now) <= context.patience(self.call.ttl);
-        let may_survey = !has_lines && !is_last && self.last.is_some();
+        let may_survey = !context.has_lines() && !is_last && self.last.is_some();
         let surveys = may_survey && self.free_permit(now).is_none() && self.survey(context);
         surveys.then(|| self.pause(context))
     }
 
     /// Asks a node which permits it does not have. Says whether one was asked.
     pub(super) fn survey(&mut self, context: &mut Context<'_>) -> bool {
-        let nodes = 0..context.nodes();
+        let Some(permits) = &mut self.permits else {
+            return false;
+        };
+        let nodes = (0..context.nodes()).filter(|node| permits.may_survey(*node));
         let ready = nodes.filter(|node| context.links[*node].is_ready(context.now));
         let ready: Vec<NodeIndex> = ready.collect();
         let turn = context.random.next_u32() as usize;
         let Some(&node) = ready.get(turn % ready.len().max(1)) else {
             return false;
         };
-        let permits = self.permits.as_mut();
-        let Some(names) = permits.and_then(|permits| permits.begin_survey()) else {
+        let Some(names) = permits.begin_survey() else {
             return false;
         };
         let subject = Subject::of_words(existing_words(names.into_iter()), self.call.ttl);
@@ -56,6 +56,9 @@ impl Acquiring {
         let Some(permits) = &mut self.permits else {
             return;
         };
+        if matches!(answer, Err(Cause::Refused(_))) {
+            permits.refuses_surveys(node);
+        }
         let kept = answer.as_ref().map_or(&[][..], |(_, kept)| &kept[..]);
         let is_free: Vec<bool> = kept.iter().map(Option::is_none).collect();
         let free = permits.end_survey(node, &is_free);
@@ -67,7 +70,7 @@ impl Acquiring {
                 self.take_turn_for_permit(context);
             }
             // Here the permits are asked for one after the other.
-            None if is_now && answer.is_err() && !self.in_line.stands() => {
+            None if is_now && answer.is_err() && !context.has_lines() => {
                 self.choose_permit(context.now);
                 self.ask(context);
             }

@@ -389,12 +389,12 @@ fn a_call_stands_in_a_bounded_number_of_lines_and_comes_to_those_of_all_permits(
     let asked = cluster.nodes[0].requests - before;
     // Three in a check and sometimes a fourth, three checks in fifteen seconds.
     assert!((1_000..=3_500).contains(&asked), "{asked}");
-    // The one in whose line it stood until a moment ago comes last, and is free at a node that is asked of all.
+    // The one in whose line it stood until a moment ago comes last, and is free at a node that is asked of all in three checks.
     let name = cluster.nodes[0].unwaits.last().cloned().unwrap();
     for node in &mut cluster.nodes {
         node.keys.remove(&name);
     }
-    cluster.pass(Duration::from_secs(10));
+    cluster.pass(Duration::from_secs(20));
     let (index, _) = had(&mut cluster, call);
     assert_eq!(format!("a:permit:{index}"), name);
     assert_eq!(cluster.client.size().lines, 0);
@@ -416,8 +416,8 @@ fn where_permits_are_many_and_no_node_has_lines_one_is_asked_at_a_time_which_are
     let surveys = cluster.nodes.iter().map(|node| node.surveys);
     assert!((15..=80).contains(&surveys.sum::<usize>()));
     set_free(&mut cluster, 17);
-    // Three pauses, where one after the other would come to it after a minute.
-    cluster.pass(600 * MS);
+    // Six pauses, where one after the other would come to it after a minute.
+    cluster.pass(1_200 * MS);
     assert_eq!(had(&mut cluster, call).0, 17);
 }
 
@@ -434,6 +434,22 @@ fn where_no_node_says_which_permits_are_free_they_are_asked_for_one_after_the_ot
     set_free(&mut cluster, 17);
     cluster.pass(20_000 * MS);
     assert_eq!(had(&mut cluster, call).0, 17);
+    // Each node is asked that once.
+    let surveys = cluster.nodes.iter().map(|node| node.surveys);
+    assert!(surveys.eq([1; 3]));
+}
+
+#[test]
+fn a_node_with_lines_that_does_not_say_which_permits_are_free_has_no_attempt_begun() {
+    let (mut cluster, _) = waiting(300);
+    for node in &mut cluster.nodes {
+        node.refuses_surveys = true;
+    }
+    let takes = cluster.nodes[0].takes;
+    cluster.pass(Duration::from_secs(170));
+    assert_eq!(cluster.nodes[0].takes, takes);
+    let surveys = cluster.nodes.iter().map(|node| node.surveys);
+    assert!(surveys.eq([1; 3]));
 }
 
 #[test]

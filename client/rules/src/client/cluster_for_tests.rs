@@ -94,6 +94,8 @@ pub(super) struct Node {
     /// How often it was asked which of several locks it has.
     pub(super) surveys: usize,
     pub(super) refuses_surveys: bool,
+    /// It is of a version that knows no `SET ... NX ... GET`, as Redis before 7.
+    pub(super) is_without_get: bool,
     /// How it was asked to tell of changes.
     pub(super) tracking: Vec<String>,
     /// All that it was asked since its login.
@@ -392,10 +394,15 @@ impl Node {
                 format!("${}\r\n{info}\r\n", info.len())
             }
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
-            ["SET", name, token, "NX", "PX", kept_ms, ..] => {
+            ["SET", .., "GET"] if self.is_without_get => "-ERR syntax error\r\n".to_owned(),
+            ["SET", name, token, "NX", "PX", kept_ms, ref get @ ..] => {
                 self.takes += 1;
                 self.tried.push(token.to_owned());
-                let reply = self.holder_of(name);
+                let reply = match (get, self.keys.contains_key(name)) {
+                    ([], false) => "+OK\r\n".to_owned(),
+                    ([], true) => "$-1\r\n".to_owned(),
+                    _ => self.holder_of(name),
+                };
                 if !self.keys.contains_key(name) {
                     self.keys.insert(name.to_owned(), token.to_owned());
                     self.kept_ms = kept_ms.to_owned();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::cluster_for_tests::{Cluster, Conduct, TTL};
+use super::cluster_for_tests::{Cluster, Conduct, Node, TTL};
 use crate::OperationId;
 use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
@@ -464,4 +464,25 @@ fn the_line_for_one_of_several_names_moves_with_its_node_and_is_left_with_its_ca
     cluster.happens(Event::Gone(call));
     assert_eq!(cluster.nodes[1].unwaits, ["b"]);
     assert_eq!(cluster.client.size().lines, 0);
+}
+
+/// Nodes without lines have no readers: it is data, and to look for a line would cost two requests a node each time.
+#[test]
+fn a_key_of_another_type_is_not_looked_at_again_and_again_where_nobody_reads() {
+    let mut cluster = Cluster::new(5);
+    for node in &mut cluster.nodes {
+        node.tells_changes = true;
+        let error = "WRONGTYPE Operation against a key";
+        node.keys.insert("b".to_owned(), error.to_owned());
+    }
+    ask(&mut cluster, &["a", "b", "c"], Wait::Forever);
+    cluster.pass(2_000 * MS);
+    let sum = |of: fn(&Node) -> usize| -> usize { cluster.nodes.iter().map(of).sum() };
+    let before = [sum(|node| node.requests), sum(|node| node.takes)];
+    cluster.pass(5_000 * MS);
+    let sum = |of: fn(&Node) -> usize| -> usize { cluster.nodes.iter().map(of).sum() };
+    let [requests, takes] = [sum(|node| node.requests), sum(|node| node.takes)];
+    let (requests, takes) = (requests - before[0], takes - before[1]);
+    // Three nodes are asked and all five told of the release.
+    assert!(takes > 50 && requests <= 3 * takes, "{requests} {takes}");
 }

@@ -314,6 +314,10 @@ impl Connection {
             (Kind::Take, Ok(_)) if request.form == Form::WithText => {
                 return self.meaning_with_text(request, reply);
             }
+            (Kind::Take, Ok(by)) if request.subject.name.single().is_none() => {
+                // Nodes that have locks for readers have lines.
+                Content::Taken(several::taken_all(reply, by, self.may_have_lines), None)
+            }
             (Kind::Take | Kind::TakeFenced { .. } | Kind::Retake(_), Ok(by)) => {
                 taken(request, reply, by, &mut self.peer.takes_get)?
             }
@@ -474,7 +478,6 @@ fn taken(
             let fence = is_preferred.then_some(fence);
             meaning::retaken(reply, by, token, fence)?
         }
-        _ if subject.name.single().is_none() => several::taken_all(reply, by),
         _ if subject.is_shared() => shared::taken_shared(reply, by, token),
         _ => {
             let answer = meaning::taken(reply, by, token, is_preferred);

@@ -124,6 +124,7 @@ impl Node {
             }
             ["EVAL", _, "1", name] => match self.keys.get(name) {
                 None => "*2\r\n_\r\n:-2\r\n".to_owned(),
+                Some(error) if is_error(error) => format!("-{error}\r\n"),
                 Some(holder) => {
                     let bytes = holder.len();
                     format!("*2\r\n${bytes}\r\n{holder}\r\n:{}\r\n", self.left_ms)

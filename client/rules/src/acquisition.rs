@@ -308,7 +308,6 @@ impl Acquisition {
         &self.ballot
     }
 
-    /// What is known of each node.
     /// Whether a node has refused without a holder's token, though it tells tokens: readers have the lock there.
     pub(crate) fn is_behind_readers(&self) -> bool {
         let of_readers =
@@ -316,6 +315,7 @@ impl Acquisition {
         self.votes.iter().any(of_readers)
     }
 
+    /// What is known of each node.
     pub(crate) fn votes(&self) -> &[Vote] {
         &self.votes
     }

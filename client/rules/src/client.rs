@@ -35,6 +35,8 @@ mod owner_tests;
 #[cfg(test)]
 mod permit_tests;
 #[cfg(test)]
+mod reader_churn_tests;
+#[cfg(test)]
 mod reading_tests;
 #[cfg(test)]
 mod several_tests;

@@ -116,6 +116,13 @@ impl Lines {
         }
     }
 
+    /// The connection to this node has ended, and with it the lines there.
+    pub(super) fn lost_at(&mut self, node: NodeIndex) {
+        for line in self.by_name.values_mut() {
+            line.also_at.remove(node);
+        }
+    }
+
     /// A node at which the client stands as well, and is to stand no longer.
     pub(super) fn take_also_at(&mut self, name: &Bytes) -> Option<NodeIndex> {
         let node = self.by_name.get(name)?.also_at.first()?;

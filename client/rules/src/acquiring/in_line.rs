@@ -39,6 +39,8 @@ pub(super) struct InLine {
     pub(super) ahead: Option<u64>,
     /// The least that was known of that: those who come later count as well when the node is asked again.
     pub(super) ahead_at_most: Option<u64>,
+    /// Other nodes that have said since then that the lock is free there and this call the first one.
+    pub(super) free: NodeSet,
     /// When the line was joined.
     since: Option<ClientInstant>,
     /// When the nodes are asked although the line says nothing.
@@ -161,8 +163,7 @@ impl Acquiring {
         let is_one = self.permits.is_none() && self.call.name.single().is_some();
         let is_lock = is_one && self.name_in_line().is_some();
         let may_look = is_lock && context.settings.stands_in_line;
-        let mut links = context.links.iter();
-        let has_lines = links.any(|link| link.may_have_lines(context.now));
+        let has_lines = context.has_lines();
         let every = LOOKS_EVERY.max(LOOKS_EVERY_ROUNDS * context.round_trip());
         let name = &self.call.name;
         may_look && has_lines && (context.refusals.releases).take_look(name, context.now, every)
@@ -200,6 +201,7 @@ impl Acquiring {
     ) {
         self.in_line.ahead = None;
         self.in_line.ahead_at_most = None;
+        self.in_line.free = NodeSet::default();
         let (Some(name), now) = (self.line_name().cloned(), context.now) else {
             return;
         };
@@ -396,8 +398,9 @@ impl Acquiring {
     pub(super) fn released_in_line(&mut self, context: &mut Context<'_>) {
         // Of several permits the node of the line says which one is whose, and of several names which one is free.
         let is_one = self.permits.is_none() && self.call.name.single().is_some();
-        // And the node says which reader was the last one.
-        if is_one && self.in_line.ahead == Some(0) && !self.is_behind_readers() {
+        // And the node says which reader was the last one. One that tells of changes has no readers.
+        let is_known = self.in_line.waits_for_word || !self.is_behind_readers();
+        if is_one && self.in_line.ahead == Some(0) && is_known {
             self.called(context);
         }
     }

@@ -2,7 +2,8 @@
 //! readers, to let none in that comes after it.
 //!
 //! A line is at one node, and readers need a majority: they would pass by it at the others. So a call that was refused because
-//! of readers stands in the lines of the other nodes as well. Its turn is that of the one line, in which all callers stand.
+//! of readers stands in the lines of the other nodes as well. Its turn is that of the one line, in which all callers stand, or,
+//! for the first of them, what a majority of the other nodes announces.
 //!
 //! Invariants: votes decide. The call leaves these lines with its own, so that it keeps no reader out that comes after it has
 //! gone, and none of its own client. A node that forgets it, or has another one first, costs time alone.
@@ -26,7 +27,8 @@ impl Acquiring {
         last.any(|last| last.attempt.is_behind_readers())
     }
 
-    /// The call stands in line at a node: behind readers it does so at the others as well, once at each.
+    /// The call stands in line at a node: behind readers it does so at the others as well, once at each. There are connections to
+    /// those that have refused it, without which readers have no majority; the others follow with a check.
     pub(super) fn keep_readers_out(
         &self,
         of_line: NodeIndex,
@@ -45,15 +47,16 @@ impl Acquiring {
             let is_other = node != of_line && !self.in_line.others.contains(node);
             let may_stand = is_other && context.links[node].may_have_lines(context.now);
             if may_stand && context.lines.stand_also_at(&name, node) {
-                let kind = self.place_at(node, context);
+                let kind = self.place_at(node, of_line, context);
                 context.ask(node, kind, &subject, NO_ATTEMPT);
             }
         }
     }
 
-    fn place_at(&self, node: NodeIndex, context: &Context<'_>) -> Kind {
+    /// A turn lasts until a majority has said that it is one: no shorter than at the node of the line.
+    fn place_at(&self, node: NodeIndex, of_line: NodeIndex, context: &Context<'_>) -> Kind {
         Kind::Wait {
-            turn: context.turn_at(node),
+            turn: context.turn_at(node).max(context.turn_at(of_line)),
             index: self.part_index(),
         }
     }
@@ -67,6 +70,7 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) {
         if matches!(answer, Ok(waiting) if *waiting > 0) {
+            self.in_line.free.remove(node);
             return;
         }
         if let Some(name) = self.line_name() {
@@ -79,7 +83,8 @@ impl Acquiring {
     }
 
     /// The lock is free at another node than that of the line, and this call is the first of those who keep readers out there.
-    /// Where others come first in the line they may be readers, whom it lets in.
+    /// Where others come first in the line they may be readers, whom it lets in. Else it asks all nodes once a majority has said
+    /// so: the node of the line may be the last one to know, and readers who come need a majority without it.
     pub(crate) fn called_elsewhere(
         &mut self,
         node: NodeIndex,
@@ -87,9 +92,18 @@ impl Acquiring {
         context: &mut Context<'_>,
     ) {
         context.lines.stand_not_at(name, node);
-        let is_pausing = matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_));
-        if is_pausing && self.in_line.ahead_at_most > Some(0) {
-            context.unwait(node, name);
+        if !matches!(self.stage, Stage::Pausing(_) | Stage::AskingTimeLeft(_)) {
+            return;
+        }
+        if self.in_line.ahead_at_most > Some(0) {
+            return context.unwait(node, name);
+        }
+        self.in_line.free.insert(node);
+        // Those that were free at the last attempt have no line that could say so.
+        let (free, others) = (self.in_line.free, self.in_line.others);
+        let may_be_free = |node: &NodeIndex| free.contains(*node) || others.contains(*node);
+        if (0..context.nodes()).filter(may_be_free).count() >= context.quorum() {
+            self.called(context);
         }
     }
 
@@ -105,24 +119,38 @@ impl Acquiring {
         // What was free while the lock was held says nothing new.
         let others =
             (0..nodes).filter(|node| *node != of_line && !self.in_line.others.contains(*node));
-        let tells = |node: &NodeIndex| context.links[*node].is_ready(context.now);
+        // One that is away keeps readers out again once there is a connection to it.
+        let is_behind_readers = self.is_behind_readers();
+        let tells = |node: &NodeIndex| {
+            let link = &context.links[*node];
+            link.is_ready(context.now) || is_behind_readers && !link.is_logged_in()
+        };
         // A reader is let in beside others who read.
         let others: Vec<_> = others
             .filter(tells)
             .filter(|_| !self.call.is_shared)
             .collect();
+        let count = match is_behind_readers {
+            // Each of them in four checks, however many there are: so long a node keeps readers out.
+            true => others.len().div_ceil(CHECKS_FOR_ALL),
+            false => others.len().min(1),
+        };
         let turn = match &self.permits {
             Some(_) => context.random.next_u32() as usize,
-            None => self.in_line.checks,
+            None => self.in_line.checks.wrapping_mul(count),
         };
-        if let Some(&node) = others.get(turn % others.len().max(1)) {
-            let keeps_out =
-                self.is_behind_readers() && context.links[node].may_have_lines(context.now);
+        for &node in others
+            .iter()
+            .cycle()
+            .skip(turn % others.len().max(1))
+            .take(count)
+        {
+            let keeps_out = is_behind_readers && context.links[node].may_have_lines(context.now);
             let kind = match self.line_name().filter(|_| keeps_out) {
                 // This keeps its place there, and lets the node keep readers out for as long again.
                 Some(name) => {
                     context.lines.stand_also_at(name, node);
-                    self.place_at(node, context)
+                    self.place_at(node, of_line, context)
                 }
                 None => Kind::Exists,
             };
@@ -134,3 +162,5 @@ impl Acquiring {
 
 /// What is asked between two attempts, and answered to none.
 const NO_ATTEMPT: u32 = 0;
+/// Checks in which a writer behind readers comes to each node: some 75 s, where a node keeps readers out for 120 s.
+const CHECKS_FOR_ALL: usize = 4;

@@ -165,3 +165,31 @@ fn nodes_that_tell_of_nothing_are_asked_now_and_then() {
     cluster.pass(200 * MS);
     assert!(acquired(&mut cluster, call).is_some());
 }
+
+/// The nodes do not say for whom they refuse, as Redis before version 7.
+#[test]
+fn what_this_client_releases_is_asked_for_at_once_where_nodes_name_no_holder() {
+    let mut cluster = Cluster::new(3);
+    for node in &mut cluster.nodes {
+        node.tells_changes = true;
+        node.is_without_get = true;
+    }
+    let held = cluster.call(Call::Acquire(Cluster::acquisition(Wait::None)));
+    let Some(Outcome::Acquired { token, .. }) = cluster.outcome(held) else {
+        panic!("the lock is free");
+    };
+    let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
+    cluster.pass(500 * MS);
+    assert!(cluster.outcome(call).is_none());
+    cluster.call(Call::Release {
+        held: Some(held),
+        name: "a".into(),
+        token,
+        waits_for_all: false,
+        keeps_lost: false,
+        lasts: None,
+    });
+    cluster.pass(MS);
+    let told = cluster.outcome(call);
+    assert!(matches!(told, Some(Outcome::Acquired { .. })), "{told:?}");
+}

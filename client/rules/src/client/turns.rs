@@ -127,16 +127,14 @@ impl Client {
             self.overlaps.remove(&wanted);
         }
         self.tell_places(now, &wanted, actions);
-        if acquiring.has_turn() {
-            // The next call of this client may want to read.
-            for name in self.names_in_lines(&wanted) {
-                self.context(now, operation, actions).let_readers_in(&name);
-            }
-        }
         let is_held = matches!(self.operations.get(&operation), Some(Operation::Held(_)));
         // The node has seen the token take the lock; else another call of this client keeps the place, or nobody does.
         let has_taken = is_held && acquiring.has_turn();
         for name in self.names_in_lines(&wanted) {
+            if acquiring.has_turn() {
+                // The next call of this client may want to read.
+                self.context(now, operation, actions).let_readers_in(&name);
+            }
             let is_taken = has_taken && acquiring.call.name.parts().contains(&name);
             if is_taken && self.lines.untried(&name).is_none() {
                 self.lines.leave(&name);
@@ -208,6 +206,7 @@ impl Client {
             }
         }
         if self.links[node].take_lost_lines() {
+            self.lines.lost_at(node);
             self.end_lines(now, node, Way::Turns, actions);
         }
     }

@@ -212,11 +212,11 @@ fn the_doctor_finds_a_change_of_members_that_has_not_ended() {
         NodeProcess::start(shell.path(), name, &directives)
     };
     let nodes = ["a", "b", "c"].map(|name| node(name, "3"));
-    let fourth = node("d", "4").url();
+    let fourth = node("d", "4");
     let list = urls(&nodes);
     let joined = list.join(",");
     eventually("the change begins", || {
-        let words = ["members", "add", &fourth, "--nodes", &joined];
+        let words = ["members", "add", &fourth.url(), "--nodes", &joined];
         shell.quorlock(&words).code == Some(0)
     });
     let findings = examine(&shell, &list);

@@ -2,8 +2,7 @@
 //! nodes' links.
 //!
 //! Invariant: the same events at the same times with the same random numbers give the same actions and the
-//! same bytes. A call is told its outcome once, and a lock's loss is told before its validity
-//! ends, if the client is called in time.
+//! same bytes. A call is told its outcome once, and a lock's loss before its validity ends, if the client is called in time.
 
 mod asking;
 #[cfg(test)]

@@ -396,18 +396,7 @@ impl Node {
             ["SCRIPT", ..] => "$-1\r\n".to_owned(),
             ["SET", .., "GET"] if self.is_without_get => "-ERR syntax error\r\n".to_owned(),
             ["SET", name, token, "NX", "PX", kept_ms, ref get @ ..] => {
-                self.takes += 1;
-                self.tried.push(token.to_owned());
-                let reply = match (get, self.keys.contains_key(name)) {
-                    ([], false) => "+OK\r\n".to_owned(),
-                    ([], true) => "$-1\r\n".to_owned(),
-                    _ => self.holder_of(name),
-                };
-                if !self.keys.contains_key(name) {
-                    self.keys.insert(name.to_owned(), token.to_owned());
-                    self.kept_ms = kept_ms.to_owned();
-                }
-                reply
+                self.take(name, token, kept_ms, get)
             }
             ["GET", name] => self.holder_of(name),
             ["LOCK.ACQUIRE", name, token, _, ref rest @ ..] => self.acquire(name, token, rest),
@@ -434,6 +423,21 @@ impl Node {
             ["EVAL", ..] => ":1\r\n".to_owned(),
             _ => "+OK\r\n".to_owned(),
         }
+    }
+
+    fn take(&mut self, name: &str, token: &str, kept_ms: &str, get: &[&str]) -> String {
+        self.takes += 1;
+        self.tried.push(token.to_owned());
+        let reply = match (get, self.keys.contains_key(name)) {
+            ([], false) => "+OK\r\n".to_owned(),
+            ([], true) => "$-1\r\n".to_owned(),
+            _ => self.holder_of(name),
+        };
+        if !self.keys.contains_key(name) {
+            self.keys.insert(name.to_owned(), token.to_owned());
+            self.kept_ms = kept_ms.to_owned();
+        }
+        reply
     }
 }
 

@@ -107,7 +107,9 @@ impl Node {
 
     /// Runs one command on the node and returns its reply, without a socket: `["SET", "name", "token", "NX", "PX", "1000"]`.
     /// The reply depends on the log as any client's does. The command runs on the caller's thread, but for
-    /// `appendfsync always`; it needs no password and no runtime. A call that is dropped may have been executed.
+    /// `appendfsync always`; it needs no password and no runtime. It runs when the call is polled to its end, and not always by the first
+    /// poll: a call may let other tasks of its thread make theirs first. One that is dropped before its end is executed as well, so whoever
+    /// gives up taking a lock releases its token.
     ///
     /// Calls have no connection of their own: for MULTI, SUBSCRIBE, SELECT and the like use [`Node::connect`].
     ///

@@ -6,7 +6,8 @@
 //! the work: no thread of the program waits for a disk.
 //!
 //! Invariant: whoever adds to what has come tries to run the event loop afterwards, and whoever has run it looks again once
-//! it is released. So nothing that has come stays there.
+//! it is released. So nothing that has come stays there. A call that lets others go first does so when it is polled again or dropped;
+//! until then whoever else runs the event loop executes it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -52,7 +52,7 @@ class Nodes:
         self.processes = [self.started(port) for port in self.ports]
         for port in self.ports:
             wait_for(port)
-        self.kills = 0
+        self.kills, self.failure = 0, ""
         self.cycle = threading.Lock()
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.disturb)
@@ -67,10 +67,14 @@ class Nodes:
 
     def disturb(self):
         index = 0
-        while not self.ended.wait(BETWEEN_SECONDS):
-            with self.cycle:
-                self.kill_and_restart(index)
-            index = (index + 1) % NODES
+        try:
+            while not self.ended.wait(BETWEEN_SECONDS):
+                with self.cycle:
+                    self.kill_and_restart(index)
+                index = (index + 1) % NODES
+        # Else the thread would end, and the suites go on beside nodes that nothing happens to.
+        except (Exception, SystemExit) as error:
+            self.failure = f"node {index}: {error!r}"
 
     def kill_and_restart(self, index):
         """Ends when the node votes again."""
@@ -81,8 +85,13 @@ class Nodes:
         port = self.ports[index]
         self.processes[index] = self.started(port)
         wait_for(port)
-        while answer(port, "SET", "suites:probe", "token", "NX", "PX", "1").startswith(b"-RESTARTDELAY"):
+        end = time.monotonic() + 30
+        while (said := answer(port, "SET", "suites:probe", "token", "NX", "PX", "1")).startswith(b"-RESTARTDELAY"):
+            if time.monotonic() > end:
+                sys.exit(f"it does not vote: {said}")
             time.sleep(0.05)
+        if said.startswith(b"-"):
+            sys.exit(f"it does not vote: {said}")
 
     def stop(self):
         self.ended.set()

@@ -70,18 +70,13 @@ def redislock(agent, folder, version):
         replaced(tests, '"127.0.0.1:6379"', f'"127.0.0.1:{agent.port}"')
         replaced(tests, "DB:      9,", "DB:      0,")
         # A lock of 5 ms is over after 10 ms, twice, and one of 20 ms has to be got within 60 ms.
-        with open(tests, encoding="utf-8") as file:
-            text = file.read().replace("time.Sleep(10 * time.Millisecond)", "time.Sleep(200 * time.Millisecond)")
-        with open(tests, "w", encoding="utf-8") as file:
-            file.write(text.replace("LimitRetry(LinearBackoff(20*time.Millisecond), 3)", "LimitRetry(LinearBackoff(60*time.Millisecond), 5)"))
+        replaced(tests, "time.Sleep(10 * time.Millisecond)", "time.Sleep(200 * time.Millisecond)", is_everywhere=True)
+        replaced(tests, "LimitRetry(LinearBackoff(20*time.Millisecond), 3)", "LimitRetry(LinearBackoff(60*time.Millisecond), 5)", is_everywhere=True)
         example = os.path.join(directory, "example_test.go")
-        with open(example, encoding="utf-8") as file:
-            text = file.read().replace("127.0.0.1:6379", f"127.0.0.1:{agent.port}")
-            # A lock of 100 ms is extended after 50 ms, and looked at when it is over.
-            text = text.replace("100*time.Millisecond, nil", "500*time.Millisecond, nil")
-            text = text.replace("time.Sleep(100 * time.Millisecond)", "time.Sleep(800 * time.Millisecond)")
-        with open(example, "w", encoding="utf-8") as file:
-            file.write(text)
+        replaced(example, "127.0.0.1:6379", f"127.0.0.1:{agent.port}", is_everywhere=True)
+        # A lock of 100 ms is extended after 50 ms, and looked at when it is over.
+        replaced(example, "100*time.Millisecond, nil", "500*time.Millisecond, nil", is_everywhere=True)
+        replaced(example, "time.Sleep(100 * time.Millisecond)", "time.Sleep(800 * time.Millisecond)", is_everywhere=True)
         run_package(judge, directory, ".", [], dict(os.environ), "tests and examples")
     judge.finish(["tests and examples"])
 
@@ -97,15 +92,15 @@ def node_redlock(agent, folder, version):
     names = ["redis", "redis with string_numbers", "ioredis"]
     first = next(index for index, line in enumerate(lines) if line.startswith("test('single-server"))
     lines[first : first + 4] = [f"test('{name}.', [{client}]);\n" for name, client in zip(names, clients)]
-    text = "".join(lines).replace("retryDelay: 150,\n\t\tretryJitter: 50", "retryDelay: 250,\n\t\tretryJitter: 50")
+    with open(tests, "w", encoding="utf-8") as file:
+        file.write("".join(lines))
+    replaced(tests, "retryDelay: 150,\n\t\tretryJitter: 50", "retryDelay: 250,\n\t\tretryJitter: 50", is_everywhere=True)
     # How long it waits for the end of a lock, and how long it has to extend one of 200 ms.
-    text = text.replace("four.expiration - Date.now() + 100", "four.expiration - Date.now() + 300")
-    text = text.replace("Promise.delay(100)", "Promise.delay(20)")
+    replaced(tests, "four.expiration - Date.now() + 100", "four.expiration - Date.now() + 300", is_everywhere=True)
+    replaced(tests, "Promise.delay(100)", "Promise.delay(20)", is_everywhere=True)
     # Where they want an error they put a set, which an agent refuses to do.
     agent.put_on_nodes("SADD", "Redlock:test:error", "having a set here should cause a failure")
-    text = text.replace("clients[i].sadd(error, 'having a set here should cause a failure', cb);", "clients[i].ping(cb);")
-    with open(tests, "w", encoding="utf-8") as file:
-        file.write(text)
+    replaced(tests, "clients[i].sadd(error, 'having a set here should cause a failure', cb);", "clients[i].ping(cb);", is_everywhere=True)
     command = [f"{folder}/redlock/node_modules/.bin/mocha", "--exit", "--reporter", "json", tests]
     done = subprocess.run(command, cwd=f"{folder}/redlock", stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
     output = done.stdout.decode(errors="replace")
@@ -182,8 +177,8 @@ def main():
                 print(f"skip {name}'s tests through an agent: its sources are not on this machine", flush=True)
         # With redis-server as the peer there are none.
         if one.nodes and not options.only:
-            each = one.nodes.kills >= len(one.nodes.ports)
-            print("ok" if each else "FAIL", "agent-suites: each node was killed and restarted meanwhile")
+            each = one.nodes.kills >= len(one.nodes.ports) and not one.nodes.failure
+            print("ok" if each else f"FAIL ({one.nodes.failure})", "agent-suites: each node was killed and restarted meanwhile")
     print("done", flush=True)
 
 

@@ -178,7 +178,8 @@ def main():
         # With redis-server as the peer there are none.
         if one.nodes and not options.only:
             each = one.nodes.kills >= len(one.nodes.ports) and not one.nodes.failure
-            print("ok" if each else f"FAIL ({one.nodes.failure})", "agent-suites: each node was killed and restarted meanwhile")
+            name = "agent-suites: each node was killed and restarted meanwhile"
+            print(f"ok {name}" if each else f"FAIL {name}: {one.nodes.kills} kills; {one.nodes.failure}")
     print("done", flush=True)
 
 

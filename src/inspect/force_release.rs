@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, stderr, stdin};
 use std::process::ExitCode;
 
-use quorlock_client::Token;
 use quorlock_client_rules::inspection::forced::{self, Forced, NoChoice};
 use quorlock_client_rules::inspection::lock_view::LockView;
 use quorlock_client_rules::inspection::sight::LockKind;
@@ -30,9 +29,9 @@ pub(crate) struct Arguments {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// End it only if it is held under this token; - reads it from standard input
-    #[arg(long, value_name = "TOKEN")]
-    token: Option<OsString>,
+    /// End it only where it is held under this token, or one of several: give it again for each; - reads it from standard input
+    #[arg(long = "token", value_name = "TOKEN")]
+    tokens: Vec<OsString>,
     #[command(flatten)]
     nodes: NodeOptions,
 }
@@ -40,44 +39,59 @@ pub(crate) struct Arguments {
 /// Ends the lock.
 pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Failure> {
     let name = checked_name(&arguments.name)?;
-    let token = arguments.token.as_deref().map(lock_options::token);
-    let token = token.transpose()?;
+    let named = arguments.tokens.iter().map(|argument| {
+        let token = lock_options::token(argument);
+        token.map(|token| token.as_bytes().to_vec())
+    });
+    let named: Vec<Vec<u8>> = named.collect::<Result<_, Failure>>()?;
     let list = arguments.nodes.clusters()?.having(name);
     runtime::block_on(async {
         let mut nodes = Nodes::connect_to_some(&arguments.nodes, &list).await?;
         let before = look(&mut nodes, name).await;
-        let named = token.as_ref().map(Token::as_bytes);
-        let token =
-            forced::choose(&before, named).map_err(|why| no_choice(name, &before, &nodes, &why))?;
-        let token = token.to_vec();
+        let token = forced::choose(&before, &named, !arguments.yes)
+            .map_err(|why| no_choice(name, &before, &nodes, &why))?;
+        let tokens = forced::tokens(&before, token, &named);
         if !arguments.yes {
-            agree(name, &before, &token, &nodes)?;
+            agree(name, &before, &tokens, &nodes)?;
         }
-        let tokens = forced::tokens(&before, &token);
         let replies = nodes.force_release(name, &tokens).await;
         let after = look(&mut nodes, name).await;
-        let outcome = forced::outcome(&token, &replies, &before, &after);
-        report(name, &nodes, &replies, (outcome, &after), format)
+        let outcome = forced::outcome(&tokens, &replies, &before, &after);
+        let others = forced::others(&tokens, &after);
+        report(name, &nodes, &replies, (outcome, &after, others), format)
     })
 }
 
 /// Says what will be done, and asks.
-fn agree(name: &[u8], view: &LockView, token: &[u8], nodes: &Nodes) -> Result<(), Failure> {
+fn agree(name: &[u8], view: &LockView, tokens: &[&[u8]], nodes: &Nodes) -> Result<(), Failure> {
     let whole = match view.kind {
         LockKind::Hash => "the whole hash, with all of its fields",
         LockKind::Shared => "this reader; others stay",
         LockKind::String => "the lock",
     };
+    let labels = nodes.labels();
+    let differ = tokens.iter().any(|token| *token != tokens[0]);
+    let on_each = labels.iter().zip(tokens);
+    let on_each = on_each.map(|(node, token)| format!("\n  {node}: {}", shown::token(token)));
+    let under = match differ {
+        true => format!(
+            "the node's token of these at that moment. They may be those of several programs:{}\n",
+            on_each.collect::<String>()
+        ),
+        false => format!("the token {} at that moment. ", shown::token(tokens[0])),
+    };
     remark(format_args!(
-        "{}\nThis deletes {whole}, on every node where it is held under the token {} at that moment. The holder is not stopped: it \
-         works on until its next extension fails, and the next holder may work beside it.",
-        describe(name, view, &nodes.labels()),
-        shown::token(token)
+        "{}\nThis deletes {whole}, on every node where it is held under {under}The holder is not stopped: it works on until its next \
+         extension fails, and the next holder may work beside it.",
+        describe(name, view, &labels)
     ));
     if !(stdin().is_terminal() && stderr().is_terminal()) {
-        return Err(
-            Failure::usage("nobody can be asked here; nothing was released").remedy("add --yes"),
-        );
+        let remedy = match differ {
+            true => "add --yes, and --token TOKEN for each token that is meant",
+            false => "add --yes",
+        };
+        let what = "nobody can be asked here; nothing was released";
+        return Err(Failure::usage(what).remedy(remedy));
     }
     remark("End it? Type yes:");
     let mut answer = String::new();
@@ -104,7 +118,7 @@ fn no_choice(name: &[u8], view: &LockView, nodes: &Nodes, why: &NoChoice) -> Fai
         )
         .remedy("do it again when the nodes answer"),
         NoChoice::Several => Failure::usage(format!("{shown}\nnothing was released"))
-            .remedy("say which one is meant with --token TOKEN; quorlock who NAME --json shows whole tokens"),
+            .remedy("say which one is meant with --token TOKEN, once for each of Redisson's tokens; quorlock who NAME --json shows them whole"),
     }
 }
 
@@ -112,7 +126,7 @@ fn report(
     name: &[u8],
     nodes: &Nodes,
     replies: &[Result<bool, String>],
-    (outcome, after): (Forced, &LockView),
+    (outcome, after, others): (Forced, &LockView, usize),
     format: Format,
 ) -> Result<ExitCode, Failure> {
     let freed = replies.iter().filter(|reply| **reply == Ok(true)).count();
@@ -126,7 +140,7 @@ fn report(
         .collect();
     let left_lines: String = left.iter().map(|line| format!("\n  {line}")).collect();
     let shown = shown::name(name);
-    // Of a hash nobody is left, and a string has one holder.
+    // A string has one holder, and a hash ends with all of its fields.
     let stay = match after.kind {
         LockKind::Shared => after.holder_count(),
         LockKind::Hash | LockKind::String => 0,
@@ -137,6 +151,9 @@ fn report(
     match outcome {
         Forced::Ended => {
             let mut rest = match stay {
+                0 if others > 0 && after.kind != LockKind::Shared => {
+                    format!("; under another token it is on {others} of {all} nodes")
+                }
                 0 => String::new(),
                 1 => "; 1 other reader holds it still".to_owned(),
                 _ => format!("; {stay} other readers hold it still"),
@@ -174,6 +191,7 @@ Examples:
   quorlock force-release nightly                   shows who holds it, and asks
   quorlock force-release nightly --yes             in a script
   quorlock force-release nightly --yes --token \"$token\"    only if it has not changed hands
+  quorlock force-release nightly --yes --token \"$one\" --token \"$two\"    Redisson's lock, with a token on each node
 
 The holder is not stopped: stop it first, or see that the resource checks fences.
 

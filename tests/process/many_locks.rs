@@ -1,11 +1,11 @@
-//! More locks, keys and readers than a table shows: what `locks`, `who` and `force-release` do with them.
+//! More locks, keys and readers than a table shows, and more tokens than holders: what `locks`, `who` and `force-release` do with them.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use quorlock_testkit::{Connection, observed_now, request};
+use quorlock_testkit::{Connection, Wire, observed_now, request};
 use serde_json::Value;
 
 use crate::locks::{addresses, five};
@@ -63,6 +63,38 @@ fn a_reader_whom_no_node_names_is_ended_by_force_all_the_same() {
         "{}",
         said.stdout
     );
+}
+
+/// Each node names another client of a program of Redisson's. What a dead program has left looks like a part of the holder, where the thread
+/// has the same number.
+#[test]
+fn of_what_looks_like_one_program_only_the_tokens_that_are_named_are_ended() {
+    let shell = five();
+    let field = |program: usize, node: usize| format!("{node:08x}-3d45-4b1e-9a37-{program:012x}:1");
+    for (node, address) in addresses(&shell).iter().enumerate() {
+        let field = field(if node < 3 { 1 } else { 2 }, node);
+        let mut wire = Wire::connect(address.as_str());
+        assert_eq!(wire.ask(&format!("HSET job {field} 1")), ":1");
+        assert_eq!(wire.ask("PEXPIRE job 60000"), ":1");
+    }
+    let force = |tokens: &[String]| {
+        let tokens = tokens.iter().flat_map(|token| ["--token", token.as_str()]);
+        let words = ["force-release", "job", "--yes"].into_iter().chain(tokens);
+        shell.quorlock(&words.collect::<Vec<&str>>())
+    };
+    let unnamed = force(&[]);
+    assert_eq!(unnamed.code, Some(64), "{}", unnamed.stdout);
+    assert!(unnamed.stderr.contains("--token"), "{}", unnamed.stderr);
+    let ended = force(&[field(2, 3), field(2, 4)]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let said = "released on 2 of 5 nodes; under another token it is on 3 of 5 nodes";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let who = shell.quorlock(&["who", "job"]);
+    assert_eq!(who.code, Some(0), "the holder keeps it: {}", who.stdout);
+    let held: Vec<String> = (0..3).map(|node| field(1, node)).collect();
+    let ended = force(&held);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(shell.quorlock(&["who", "job"]).code, Some(1));
 }
 
 /// Both the pages of LOCK.LIST, where most keys are no locks, and the names of more locks than are shown by default.

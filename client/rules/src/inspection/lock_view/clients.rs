@@ -1,8 +1,10 @@
 //! Redisson's lock over several nodes, which names another holder on each: a program has a client for each node, and each client has a
 //! random id. The field is `id:thread`.
 //!
-//! Invariant: only ids are joined that one node each names, alone, and that are followed by the same thread. Two programs that are taking
-//! the lock at the same moment, by threads of the same number, look like one: so [`super::Mark::IdsDiffer`] is shown with what was joined.
+//! Invariant: only ids are joined that one node each names, alone, and that are followed by the same thread. Two programs by
+//! threads of the same number look like one while they take the lock at the same moment, and for a whole lease while some nodes have what
+//! one of them has left. So [`super::Mark::IdsDiffer`] is shown with what was joined, and none of it is ended by force that was not shown
+//! or named.
 
 use super::super::sight::{LockKind, Sight};
 use super::{NodeIndex, NodeView, Sights};

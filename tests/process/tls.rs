@@ -82,13 +82,14 @@ fn what_is_wrong_with_a_certificate_is_said_of_each_node() {
         "its certificate is not for the name 'localhost'",
         "its certificate is of no authority in authority.pem",
     ];
-    for (port, reason) in nodes.ports.iter().zip(reasons) {
+    let remedies = ["replace the node's", "--cacert", "--cacert"];
+    for ((port, reason), remedy) in nodes.ports.iter().zip(reasons).zip(remedies) {
         let one = format!("localhost:{port}");
         let words = ["acquire", "a", "--no-wait", "--nodes", &one];
         let (code, said) = nodes.said(&words, Some("client"));
         assert_eq!(code, Some(69), "{said}");
         assert!(said.contains(reason), "{reason}: {said}");
-        assert!(said.contains("--cacert"), "{said}");
+        assert!(said.contains(remedy), "{remedy}: {said}");
     }
     // The node itself says so of its own certificate.
     for (number, is_over) in [(0, true), (1, false)] {

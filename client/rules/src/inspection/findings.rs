@@ -232,6 +232,16 @@ fn of_agent() -> Finding {
     )
 }
 
+/// What to do about a certificate of a node that is accepted at another time than now: no flag of the client helps.
+#[must_use]
+pub fn remedy_for_certificate(why: &str) -> Option<&'static str> {
+    if why.contains("certificate has expired") {
+        return Some("replace the node's certificate, and send the node SIGHUP");
+    }
+    let is_early = why.contains("certificate is not valid yet");
+    is_early.then_some("correct the clock of this machine, or wait until the certificate is valid")
+}
+
 fn remedy_for_silence(why: &str) -> &'static str {
     const LOGIN: [&str; 3] = ["NOAUTH", "WRONGPASS", "refused the login"];
     if LOGIN.iter().any(|words| why.contains(words)) {
@@ -245,6 +255,9 @@ fn remedy_for_silence(why: &str) -> &'static str {
     }
     if why.contains("unknown command") {
         return "let it have INFO under its own name: nodes are asked by it";
+    }
+    if let Some(remedy) = remedy_for_certificate(why) {
+        return remedy;
     }
     let is_no_tls = why.contains("speaks no TLS");
     if why.contains("TLS: ") && !is_no_tls {

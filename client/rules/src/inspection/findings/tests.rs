@@ -263,6 +263,14 @@ fn a_remedy_fits_the_reason_of_the_silence() {
             "--cacert",
         ),
         (
+            "cannot be reached: TLS: its certificate has expired: replace it, and send the node SIGHUP",
+            "replace the node's certificate",
+        ),
+        (
+            "cannot be reached: TLS: its certificate is not valid yet: is a clock wrong?",
+            "correct the clock",
+        ),
+        (
             "the connection broke: TLS: it wants a certificate of the client: name one, and its key",
             "--cert",
         ),

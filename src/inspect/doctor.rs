@@ -120,6 +120,7 @@ fn examined((node, settings): (&ListedNode, Vec<(String, String)>)) -> Examined 
     };
     let asked = node.asked.as_ref();
     Examined {
+        address: node.label.clone(),
         host,
         fails_over: node.endpoint.fails_over(),
         facts: asked.map(|asked| asked.facts.clone()).map_err(Clone::clone),

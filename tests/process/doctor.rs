@@ -145,6 +145,9 @@ fn the_doctor_finds_a_directory_that_was_copied() {
     let findings = examine(&shell, &with_copy);
     let kind = ("same-node", "problem");
     assert_found(&findings, kind, &copy.url(), "quorlock node init");
+    let what = found(&findings, "same-node")["what"].as_str().unwrap();
+    let original = format!("has the identity of {}: ", nodes[0].url());
+    assert!(what.contains(&original), "{what}");
     let status = shell.quorlock(&["status", "--nodes", &with_copy.join(",")]);
     assert_eq!(status.code, Some(0), "{}", status.stdout);
     assert!(status.stdout.contains("no more node may fail"));

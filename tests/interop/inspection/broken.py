@@ -63,7 +63,8 @@ def rights(nodes):
 
 def twice(nodes):
     urls = [*nodes.urls[:2], nodes.urls[0].replace("127.0.0.1", "localhost")]
-    the_one(nodes.findings(1, urls), "same-node", "problem", "list each node once", urls[2])
+    found = the_one(nodes.findings(1, urls), "same-node", "problem", "list each node once", urls[2])
+    assert f"identity of {urls[0]}: " in found["what"], found
     the_one(nodes.findings(69, nodes.urls[:1] + urls[2:]), "same-node", "problem", "list each node once", urls[2])
 
 

@@ -16,6 +16,8 @@ use members::of_members;
 /// What is known of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
+    /// Its address without the password.
+    pub address: String,
     /// The host of its address; none for a socket of this machine.
     pub host: Option<String>,
     /// Whether another server may take its place without the locks that it took last.
@@ -71,7 +73,7 @@ pub struct Finding {
 pub fn examine(nodes: &[Examined], view: &ClusterView) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (node, (examined, state)) in nodes.iter().zip(&view.states).enumerate() {
-        findings.extend(of_state(state).map(|found| at(node, found)));
+        findings.extend(of_state(state, nodes).map(|found| at(node, found)));
         findings.extend(of_failover(examined).map(|found| at(node, found)));
         // What is said of a node is not true of an agent.
         if let Ok(facts) = &examined.facts
@@ -138,7 +140,7 @@ fn of_failover(examined: &Examined) -> Option<Finding> {
 }
 
 /// Why a node does not vote.
-fn of_state(state: &NodeState) -> Option<Finding> {
+fn of_state(state: &NodeState, nodes: &[Examined]) -> Option<Finding> {
     use Severity::{Problem, Warning};
     Some(match state {
         NodeState::Serving => return None,
@@ -176,12 +178,7 @@ fn of_state(state: &NodeState) -> Option<Finding> {
             "it is a part of Redis Cluster, whose nodes have each a part of the keys: it does not vote",
             "list independent servers, or the cluster as a whole and alone: redis-cluster://HOST:PORT",
         ),
-        NodeState::SameNode(_) => found(
-            Problem,
-            "same-node",
-            "it is listed under two addresses, and votes once",
-            "list each node once; where a data directory was copied, create a new node instead: quorlock node init DIR",
-        ),
+        NodeState::SameNode(other) => of_same(nodes.get(*other)),
         NodeState::OtherCluster(cluster) => found(
             Problem,
             "other-cluster",
@@ -206,6 +203,18 @@ fn of_state(state: &NodeState) -> Option<Finding> {
         ),
         NodeState::Silent(why) => found(Problem, "no-answer", why.clone(), remedy_for_silence(why)),
     })
+}
+
+fn of_same(other: Option<&Examined>) -> Finding {
+    let other = other.map_or("another", |other| &*other.address);
+    found(
+        Severity::Problem,
+        "same-node",
+        format!(
+            "it has the identity of {other}: one node under two addresses, or a copied data directory; the two vote once"
+        ),
+        "list each node once; of two directories keep the one that was not copied, and make the other anew: quorlock node init DIR",
+    )
 }
 
 fn of_mixed(cluster: Option<&str>) -> Finding {

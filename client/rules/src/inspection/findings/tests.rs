@@ -10,6 +10,7 @@ fn node(host: &str, text: &str) -> Examined {
     let settings = settings.iter().filter_map(|pair| pair.split_once('='));
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Examined {
+        address: format!("redis://{host}:7001"),
         host: Some(host.to_owned()),
         fails_over: false,
         facts: NodeFacts::read(&NodeReply::Text(info.join("\r\n").into_bytes())),

@@ -12,13 +12,16 @@ use crate::status::{doctor, found};
 use crate::tls;
 
 /// What every node of these tests has, and none of the faults.
-const GOOD: [&str; 6] = [
+const GOOD: [&str; 8] = [
     "--cluster-size",
     "3",
     "--appendfsync",
     "always",
     "--first-start",
     "wait",
+    // For as many as 1,100 open files are enough: some machines allow too few for the default.
+    "--maxclients",
+    "1000",
 ];
 
 /// Three nodes, of which the first has these directives besides. They are made as an operator makes them.
@@ -62,19 +65,16 @@ fn assert_found(findings: &[Value], (kind, severity): (&str, &str), node: &str, 
     );
 }
 
-/// On a disk in memory `fast-sync` would be found as well.
+/// On a disk in memory `fast-sync` would be found as well. A note is about the machine, as that the nodes share it.
 #[test]
 fn the_doctor_finds_no_problem_with_nodes_that_are_set_up_well() {
     let shell = Shell::new();
     let nodes = three(&shell, &[]);
     let findings = examine(&shell, &urls(&nodes));
-    let kinds = findings
-        .iter()
-        .map(|finding| finding["kind"].as_str().unwrap());
-    let unexpected: Vec<&str> = kinds
-        .filter(|kind| !["one-machine", "fast-sync"].contains(kind))
-        .collect();
-    assert_eq!(unexpected, [""; 0], "{findings:?}");
+    let is_work =
+        |finding: &&Value| finding["severity"] != "note" && finding["kind"] != "fast-sync";
+    let unexpected: Vec<&Value> = findings.iter().filter(is_work).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
 }
 
 #[test]

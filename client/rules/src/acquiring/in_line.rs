@@ -234,7 +234,11 @@ impl Acquiring {
         if self.call.name.single().is_none() {
             context.lines.stand_for_set(&name, &self.call.name);
         }
-        self.ask_place(name, (node, way), token, context);
+        self.ask_place(name, (node, way), token.clone(), context);
+        // Readers do not wait for what the node of the line says, which may be far away or free already.
+        if way == Way::Turns && self.in_line.parts_left == 0 {
+            self.keep_readers_out(node, &token, context);
+        }
     }
 
     /// Asks the node at which the call waits for its place, or whether the lock is free.

@@ -79,6 +79,9 @@ impl Acquiring {
         // The same as that it does not exist there.
         if is_now && answer.is_ok() {
             self.ask(context);
+        } else if answer.is_ok() && self.in_line.ahead_at_most <= Some(0) && !self.is_split() {
+            // Its turn may have come while an attempt was under way.
+            self.free_elsewhere(node, context);
         }
     }
 
@@ -98,6 +101,11 @@ impl Acquiring {
         if self.in_line.ahead_at_most > Some(0) {
             return context.unwait(node, name);
         }
+        self.free_elsewhere(node, context);
+    }
+
+    /// The lock is free at one more of the other nodes. Once it is so at a majority all nodes are asked.
+    fn free_elsewhere(&mut self, node: NodeIndex, context: &mut Context<'_>) {
         self.in_line.free.insert(node);
         // Those that were free at the last attempt have no line that could say so.
         let (free, others) = (self.in_line.free, self.in_line.others);

@@ -39,9 +39,9 @@ impl Acquiring {
                 free_at: before.and_then(|before| before.free_at),
             },
         };
+        self.last = Some(failure);
         let wait_left = self.limit.left(context.now);
         if is_busy && let Some(is_turn) = self.has_untried_permit(wait_left, context.now) {
-            self.last = Some(failure);
             self.choose_permit(context.now);
             match is_turn {
                 true => self.called_again(context),
@@ -50,7 +50,6 @@ impl Acquiring {
             return Progress::GoesOn;
         }
         if repeats && !wait_left.is_zero() {
-            self.last = Some(failure);
             // Its token has left the line by taking the node's lock: the next one comes before whoever is called because of that.
             self.called_again(context);
             return Progress::GoesOn;
@@ -63,14 +62,16 @@ impl Acquiring {
         }
         // Of several names it is not known which one another has.
         let has_one_name = self.call.name.single().is_some();
-        if is_busy && has_one_name && !wait_left.is_zero() && !self.was_released {
+        let refused = self.last.as_ref().filter(|_| is_busy && has_one_name);
+        if let Some(refused) = refused
+            && !wait_left.is_zero()
+            && !self.was_released
+        {
             let (call, attempt) = (&self.call, self.attempts);
-            let asked = TimeLeft::ask(call, &failure, attempt, wait_left, context);
-            self.last = Some(failure);
+            let asked = TimeLeft::ask(call, refused, attempt, wait_left, context);
             self.stage = Stage::AskingTimeLeft(asked);
             return Progress::GoesOn;
         }
-        self.last = Some(failure);
         self.pause(context)
     }
 

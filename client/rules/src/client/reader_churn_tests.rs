@@ -226,6 +226,7 @@ fn a_writer_has_the_lock_soon_though_the_node_of_its_line_is_the_last_to_know_of
         (3, 12, 1, 300),
         (3, 12, 80, 300),
         (5, 12, 1, 300),
+        (5, 40, 80, 300),
     ] {
         let mut longest = Duration::ZERO;
         for seed in 0..10 {

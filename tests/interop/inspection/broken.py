@@ -5,6 +5,7 @@ import signal
 import tempfile
 
 from nodes import AHEAD_SECONDS, Nodes, having, the_one, wrong_clock
+from servers import free_port
 
 COUNT = 3
 
@@ -103,7 +104,7 @@ def mixed(nodes):
         ours = Nodes(nodes.program, "quorlock", os.path.join(folder, "ours"), 0)
         ours.size = COUNT
         try:
-            others.add("--cluster-enabled", "yes")
+            others.add("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
             others.add(before=wrong_clock(folder))
             # Its locks do not depend on its wall clock.
             ours.add(before=wrong_clock(folder))

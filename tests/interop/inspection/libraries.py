@@ -110,7 +110,8 @@ def each_alone(held):
         assert json.loads(out)["holders"][0]["token"] == token, out
         _, error = nodes.ends(75, "wait", name, "--wait", "50ms")
         assert "is held" in error, error
-        nodes.ends(75, "run", name, "-n", "--", "true")
+        # To Redis a hash is no lock that another has: it says that the key is of another type.
+        nodes.ends(75 if nodes.is_ours or name != JAVA else 69, "run", name, "-n", "--", "true")
         nodes.ends(70, "force-release", name, "--yes", "--token", "another")
 
 

@@ -11,6 +11,7 @@ mod tests;
 
 use super::cluster_view::{ClusterView, NodeState};
 use super::node_facts::NodeFacts;
+use crate::votes::NODES_MAX;
 use members::of_members;
 
 /// What is known of a node.
@@ -188,6 +189,12 @@ fn of_state(state: &NodeState, nodes: &[Examined]) -> Option<Finding> {
             "list all nodes of one cluster, each once",
         ),
         NodeState::MixedClusters(cluster) => of_mixed(cluster.as_deref()),
+        NodeState::OtherSize(size) if *size > NODES_MAX => found(
+            Problem,
+            "other-size",
+            "it was removed from its cluster: it does not vote".to_owned(),
+            "list it no more, and stop it",
+        ),
         NodeState::OtherSize(size) => found(
             Problem,
             "other-size",

@@ -208,7 +208,8 @@ fn waiters(views: &[NodeView]) -> Option<u64> {
         Ok((_, Sight::Lock(lock))) => lock.waiters,
         _ => None,
     });
-    told.reduce(u64::saturating_add)
+    // A line is at one node, and a writer behind readers stands at the others as well.
+    told.max()
 }
 
 /// Which nodes name a token, and what each says of it.

@@ -116,6 +116,13 @@ fn what_is_wrong_with_a_node_is_found() {
 }
 
 #[test]
+fn a_node_that_was_removed_is_to_be_listed_no_more() {
+    let finding = |size| of_state(&NodeState::OtherSize(size), &[]).unwrap();
+    assert!(finding(255).remedy.starts_with("list it no more"));
+    assert!(finding(5).what.contains("has 5 nodes"));
+}
+
+#[test]
 fn what_is_wrong_between_nodes_is_found() {
     let silent = Examined {
         facts: Err("cannot be reached: Connection refused".to_owned()),

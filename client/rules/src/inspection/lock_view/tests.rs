@@ -47,6 +47,13 @@ fn merge(answers: &str) -> LockView {
     LockView::merge(&views(answers), HOUR)
 }
 
+/// A writer behind readers stands at all nodes.
+#[test]
+fn who_stands_in_line_at_several_nodes_is_counted_once() {
+    assert_eq!(merge("aaa..").waiters, Some(2));
+    assert_eq!(merge(".....").waiters, None);
+}
+
 #[test]
 fn a_lock_is_held_by_a_majority_and_by_no_minority() {
     use LockState::{Free, Held, Minority, Unknown};

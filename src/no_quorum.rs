@@ -5,7 +5,6 @@
 //! Nodes that are away for any other reason are waited for.
 
 use quorlock_client::{Cause, NodeAnswer, NodeReport};
-use quorlock_client_rules::inspection::findings::remedy_for_certificate;
 
 use crate::cluster::current;
 use crate::exit_code::{Failure, NO_QUORUM};
@@ -150,10 +149,14 @@ fn remedy(cause: &Cause) -> &'static str {
         Cause::Unidentified(_) => {
             "allow INFO there, or count votes by address: see --votes-by-address in --help"
         }
+        Cause::Unreachable(error) if error.to_string().contains("certificate has expired") => {
+            "replace the node's certificate, and send the node SIGHUP"
+        }
+        Cause::Unreachable(error) if error.to_string().contains("certificate is not valid yet") => {
+            "correct the clock of this machine, or wait until the certificate is valid"
+        }
         Cause::Unreachable(error) if error.to_string().contains("TLS: ") => {
-            remedy_for_certificate(&error.to_string()).unwrap_or(
-                "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf",
-            )
+            "--cacert, --cert, --key and --sni say what TLS is spoken with, or such lines in nodes.conf"
         }
         Cause::Unreachable(_) => {
             "name the port on which the node speaks Redis's protocol: redis:// without TLS, rediss:// with it"

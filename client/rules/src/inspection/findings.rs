@@ -250,7 +250,7 @@ fn of_agent() -> Finding {
 
 /// What to do about a certificate of a node that is accepted at another time than now: no flag of the client helps.
 #[must_use]
-pub fn remedy_for_certificate(why: &str) -> Option<&'static str> {
+fn remedy_for_certificate(why: &str) -> Option<&'static str> {
     if why.contains("certificate has expired") {
         return Some("replace the node's certificate, and send the node SIGHUP");
     }

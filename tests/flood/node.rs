@@ -72,17 +72,25 @@ impl FloodedNode {
         };
         let data = folder.path().join("data");
         std::fs::create_dir(&data)?;
-        command.args(["server", "--bind", "127.0.0.1", "--port", "0"]);
+        let (plain, other) = (free_port(), free_port());
+        command.args([
+            "server",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &plain.to_string(),
+        ]);
         command.args(["--first-start", "serve", "--dir"]).arg(data);
         if has_password {
             command.args(["--requirepass", PASSWORD]);
         }
-        let other = free_port();
         command.args(listening(port, other, folder.path()));
         let mut process = Process::start(&mut command, &folder.path().join("output"))?;
-        let address = process.address_within(START_MAX);
-        let clients_address = address.ok_or_else(|| io::Error::other(process.output()))?;
-        let mut address = clients_address;
+        // The first that it says may be that of its TLS port.
+        let mut address = (process.address_within(START_MAX))
+            .ok_or_else(|| io::Error::other(process.output()))?;
+        address.set_port(plain);
+        let clients_address = address;
         if port != Port::Redis {
             address.set_port(other);
         }

@@ -277,6 +277,11 @@ impl Stage {
         played.is_weakened = acknowledged(&played.streams) > before;
     }
 
+    /// How long a node may take to end of what it met: a busy machine delays one whose log has failed.
+    fn end_of_a_fault(&self) -> Duration {
+        Duration::from_millis(if self.was_injected() { 1000 } else { 30 })
+    }
+
     /// Waits until the node has done on its own what the phase is about.
     fn settle(&self, node: &mut Subject, thread: Option<&str>, before: &[(PathBuf, u64)]) {
         let has_more = || {
@@ -296,7 +301,7 @@ impl Stage {
             Phase::Rotate if is_log_thread(thread) => {
                 becomes_so(PHASE_MAX, || node.has_ended() || has_more());
                 // The name may be there although making it durable failed.
-                node.end(Duration::from_millis(30));
+                node.end(self.end_of_a_fault());
             }
             // Whichever thread fails: a worker may, after the last write of the traffic was acknowledged.
             Phase::Compact | Phase::Rewrite => {
@@ -305,7 +310,7 @@ impl Stage {
                 becomes_so(PHASE_MAX, || {
                     node.has_ended() || before.iter().rev().skip(2).all(is_gone)
                 });
-                node.end(Duration::from_millis(30));
+                node.end(self.end_of_a_fault());
             }
             _ => pause(Duration::from_millis(5)),
         }

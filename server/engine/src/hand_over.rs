@@ -3,11 +3,12 @@
 //! Changes are read from what is logged, once the command, script or transaction is over: none is missed, and only the
 //! state at its end counts. With nobody waiting that costs one comparison for each group of changes.
 
-use crate::channels::{ClientId, Published};
+use crate::channels::{ClientId, Published, PushMessage};
 use crate::engine::Engine;
 use crate::lock_queues::Woken;
 use crate::mutation::{Mutation, Mutations};
 use crate::queue_name::QueueName;
+use crate::reply::Reply;
 use crate::time::NodeTime;
 
 impl Engine {
@@ -74,5 +75,21 @@ impl Engine {
     /// A client has gone: it waits for no lock.
     pub fn leave_lock_queues(&mut self, client: ClientId) {
         self.keyspace.lock_queues.leave_all(client);
+    }
+}
+
+impl PushMessage {
+    /// The key of the lock that is free, where it says that.
+    pub fn freed_lock(&self) -> Option<&[u8]> {
+        let PushMessage::LockFree(push) = self else {
+            return None;
+        };
+        match &**push {
+            Reply::Push(parts) => match parts.get(1) {
+                Some(Reply::Shared(key)) => Some(&key[..]),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }

@@ -155,3 +155,31 @@ fn one_whose_turn_it_is_gives_it_up_with_its_right() {
         assert_eq!(next.reply(), ":0");
     });
 }
+
+/// At one moment the lock is free and the right is gone, in whichever order the transaction does that.
+#[test]
+fn one_that_loses_the_right_in_the_transaction_that_frees_the_lock_gets_no_message_of_it() {
+    with_node(&[], |node, _| {
+        let mut admin = wire(node);
+        for (round, frees_first) in [(1, false), (2, true)] {
+            let (lost, kept) = (format!("lost-{round}"), format!("kept-{round}"));
+            admin.ask("ACL SETUSER bob reset on >x +@all ~*");
+            let (mut bob, mut next) = (logged_in(node), wire(node));
+            next.ask("HELLO 3");
+            admin.ask(&format!("MSET {lost} holder {kept} holder"));
+            assert_eq!(bob.ask(&format!("LOCK.WAIT {lost} b")), ":1");
+            assert_eq!(bob.ask(&format!("LOCK.WAIT {kept} b")), ":1");
+            assert_eq!(next.ask(&format!("LOCK.WAIT {lost} n TURN 2000")), ":2");
+            let loss = "ACL SETUSER bob resetkeys ~kept-*";
+            let free = format!("DEL {lost} {kept}");
+            let mut requests = [loss, free.as_str()];
+            if frees_first {
+                requests.reverse();
+            }
+            transact(&mut admin, &requests);
+            assert_eq!(next.reply(), format!("[lock-free, {lost}, n]"), "at once");
+            assert_eq!(bob.reply(), format!("[lock-free, {kept}, b]"));
+            assert_eq!(bob.ask("PING"), "+PONG", "nothing of the other lock");
+        }
+    });
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quorlock_engine::Engine;
-use quorlock_engine::channels::{Published, Receivers, Subscriber};
+use quorlock_engine::channels::{ClientId, Published, Receivers, Subscriber};
 
 use crate::core::shared_message::{MESSAGE_BYTES, RECEIVER_COST};
 use crate::core::wait::DurabilityWait;
@@ -72,6 +72,17 @@ impl Outbox {
             };
             last = Some([Arc::clone(listeners), Arc::clone(&stay)]);
             *listeners = stay;
+        }
+    }
+
+    /// Keeps from a client the messages that a lock is free of which this is true. They stay, for nobody: they are counted by place.
+    pub(crate) fn withhold_locks(&mut self, client: ClientId, is_withheld: impl Fn(&[u8]) -> bool) {
+        for (one, _) in &mut self.published {
+            if let Receivers::Clients(clients) = &mut one.receivers
+                && one.message.freed_lock().is_some_and(&is_withheld)
+            {
+                clients.retain(|id| *id != client);
+            }
         }
     }
 

@@ -136,10 +136,10 @@ fn clients_that_may_not_stay(batch: &mut Batch<'_>) -> Result<Vec<Arc<Client>>, 
             return true;
         }
         // A lock is granted to nobody who waits: each has to ask for it when its turn has come. Who may not would only waste the turn.
-        let may_wait = |key: &[u8]| may_send(user, &[b"lock.wait", key, b""]);
-        executor
-            .engine
-            .leave_lock_queues_unless(client.id, may_wait);
+        if client.may_be_told() {
+            let may_wait = |key: &[u8]| may_send(user, &[b"lock.wait", key, b""]);
+            executor.end_lock_waits_unless(client.id, may_wait);
+        }
         let channels = executor.engine.channels();
         introduction.listening.is_any()
             && Subscription::ALL.iter().any(|&to| {

@@ -159,6 +159,14 @@ impl Batch<'_> {
             session.note_command(request);
             return Ok(Answer::Wait(Pending::on(Condition::BacklogBelow)));
         }
+        if request
+            .spec
+            .is_some_and(|spec| spec.flags.contains(Flags::SENDS_LATER))
+        {
+            // Users are changed with the engine locked, and with it what a client waits for or listens to and may not any more is ended.
+            // What was checked before that and executed after it would stay.
+            self.executor()?;
+        }
         if !session.rights.are_unchecked_at(self.node.access.version())
             && let Some(answer) = self.check_rights(session, request)?
         {

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
+use quorlock_engine::control::Boot;
+use quorlock_engine::{BootTime, RawTime};
 use quorlock_persistence::MemoryDisk;
 
-use crate::clock::SettableClock;
+use crate::clock::{ClientInstant, Clock, SettableClock};
 use crate::config::Config;
 use crate::core::state::NodeState;
 use crate::core::wait::DurabilityWait;
@@ -39,7 +42,10 @@ fn delete(node: &NodeState) {
 
 /// Executes a request, and returns its reply.
 fn ask(node: &Arc<NodeState>, session: &mut Session, request: &[&str]) -> (String, Next) {
-    let mut batch = Batch::new(node, node.clock.raw());
+    ask_in(&mut Batch::new(node, node.clock.raw()), session, request)
+}
+
+fn ask_in(batch: &mut Batch<'_>, session: &mut Session, request: &[&str]) -> (String, Next) {
     let (mut wait, mut replies) = (DurabilityWait::default(), Output::default());
     let words: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
     let next = batch.execute(session, &words, &mut wait, &mut replies);
@@ -196,4 +202,68 @@ fn what_exec_refuses_is_in_the_log_as_of_a_transaction_and_counted() {
     node.settings.replace(config);
     ask(&node, &mut session, &["GET", "c"]);
     assert_eq!(node.access.denials().newest(9).count(), 1);
+}
+
+/// A clock at whose next reading something else happens once: a batch reads it when it has locked the engine.
+#[derive(Default)]
+struct InterruptedClock {
+    settable: SettableClock,
+    interruption: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Clock for InterruptedClock {
+    fn now(&self) -> ClientInstant {
+        self.settable.now()
+    }
+    fn raw(&self) -> RawTime {
+        let interruption = self.interruption.lock().unwrap().take();
+        if let Some(interrupt) = interruption {
+            interrupt();
+        }
+        self.settable.raw()
+    }
+    fn boottime(&self) -> BootTime {
+        self.settable.boottime()
+    }
+    fn wall_us(&self) -> u64 {
+        self.settable.wall_us()
+    }
+    fn boot(&self) -> Boot {
+        self.settable.boot()
+    }
+}
+
+impl fmt::Debug for InterruptedClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("InterruptedClock")
+    }
+}
+
+/// Planted: it was checked before it had the engine. What a change of users has to end was not there yet, and then stayed.
+#[test]
+fn what_is_sent_later_on_is_checked_with_the_engine_locked() {
+    let clock = Arc::new(InterruptedClock::default());
+    let disk = Arc::new(MemoryDisk::new());
+    let (node, _preparer, _events) = for_tests::started(
+        Config::default(),
+        disk,
+        Arc::clone(&clock) as Arc<dyn Clock>,
+    );
+    for rules in ["on nopass +@all ~a &a", "on nopass +@all ~* &*"] {
+        for request in [
+            &["LOCK.WAIT", "a", "t"][..],
+            &["SUBSCRIBE", "a"],
+            &["PSUBSCRIBE", "a"],
+        ] {
+            set(&node, "reset");
+            let mut session = logged_in(&node, rules);
+            ask(&node, &mut session, &["HELLO", "3"]);
+            let mut batch = Batch::new(&node, node.clock.raw());
+            let changed = Arc::clone(&node);
+            let change = move || set(&changed, "resetkeys resetchannels");
+            *clock.interruption.lock().unwrap() = Some(Box::new(change));
+            let (reply, _) = ask_in(&mut batch, &mut session, request);
+            assert!(reply.starts_with("-NOPERM"), "{request:?}: {reply}");
+        }
+    }
 }

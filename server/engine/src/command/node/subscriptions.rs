@@ -33,7 +33,7 @@ pub(super) const FAMILY: Family = &[
 ];
 
 const fn subscribe(name: &'static str, to: Subscription) -> Spec {
-    row(name, -2, NodeCommand::Subscribe(to)).flags(LISTENING)
+    row(name, -2, NodeCommand::Subscribe(to)).flags(LISTENING.with(Flags::SENDS_LATER))
 }
 
 const fn unsubscribe(name: &'static str, to: Subscription) -> Spec {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorlock_engine::channels::Published;
+use quorlock_engine::channels::{ClientId, Published};
 use quorlock_engine::{KeyspaceStatistics, ScriptCounts};
 
 use crate::core::executor::Executor;
@@ -17,6 +17,17 @@ impl Executor {
     /// Takes these clients off the lists of those who get what was published and is not on its way.
     pub(crate) fn withhold_from(&mut self, clients: &BTreeSet<u64>) {
         self.outbox.withhold_from(clients);
+    }
+
+    /// A client may not wait any more for locks of which this is false: it leaves their lines, and gets none of the messages about
+    /// them that are not on their way.
+    pub(crate) fn end_lock_waits_unless(
+        &mut self,
+        client: ClientId,
+        may_wait: impl Fn(&[u8]) -> bool,
+    ) {
+        self.engine.leave_lock_queues_unless(client, &may_wait);
+        self.outbox.withhold_locks(client, |key| !may_wait(key));
     }
 
     /// About what it costs to hand out what was published and is not on its way.

@@ -10,18 +10,28 @@ async fn connected() -> (Gateway, DuplexStream, DuplexStream) {
     let (client, mut requests) = duplex(1 << 16);
     let (watching, mut watch) = duplex(1 << 16);
     let member = async {
-        assert_eq!(asked(&mut requests).await, "/v3/kv/range");
-        answer(&mut requests, &json!({"header": {"cluster_id": "7"}})).await;
-        assert_eq!(asked(&mut requests).await, "/v3/maintenance/status");
-        answer(&mut requests, &json!({"version": "3.5.0"})).await;
-        assert_eq!(asked(&mut watch).await, "/v3/watch");
-        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        watch.write_all(head).await.expect("it is in memory");
-        let created = json!({"result": {"created": true}});
-        tell(&mut watch, &format!("{created}\n")).await;
+        take_watch(&mut requests, &mut watch).await;
+        create_watch(&mut watch).await;
     };
     let (gateway, ()) = tokio::join!(connect(client, watching, "m:1", None), member);
     (gateway.expect("the member is well"), requests, watch)
+}
+
+/// Answers a client that connects, up to the head of the answer to its watch.
+async fn take_watch(requests: &mut DuplexStream, watch: &mut DuplexStream) {
+    assert_eq!(asked(requests).await, "/v3/kv/range");
+    answer(requests, &json!({"header": {"cluster_id": "7"}})).await;
+    assert_eq!(asked(requests).await, "/v3/maintenance/status");
+    answer(requests, &json!({"version": "3.5.0"})).await;
+    assert_eq!(asked(watch).await, "/v3/watch");
+    let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    watch.write_all(head).await.expect("it is in memory");
+}
+
+/// From now on the client is sent what is deleted.
+async fn create_watch(watch: &mut DuplexStream) {
+    let created = json!({"result": {"created": true}});
+    tell(watch, &format!("{created}\n")).await;
 }
 
 /// The path of the next request.
@@ -98,6 +108,24 @@ async fn who_waits_is_told_of_a_deletion_that_comes_in_pieces() {
     let count = count.expect("the member is well");
     let pushed = b">3\r\n$9\r\nlock-free\r\n$1\r\na\r\n$2\r\nt2\r\n";
     assert_eq!(&buffer[..count], pushed);
+}
+
+/// Else a lock that is deleted between the look at it and the revision at which the watch begins would be waited for until it is looked
+/// at again.
+#[tokio::test(start_paused = true)]
+async fn no_lock_is_looked_at_before_the_watch_has_begun() {
+    let (client, mut requests) = duplex(1 << 16);
+    let (watching, mut watch) = duplex(1 << 16);
+    let mut connecting = pin!(connect(client, watching, "m:1", None));
+    tokio::select! {
+        _ = &mut connecting => panic!("the watch was not even asked for"),
+        () = take_watch(&mut requests, &mut watch) => {}
+    }
+    let early = timeout(Duration::from_secs(5), &mut connecting).await;
+    assert!(early.is_err(), "the watch has not begun");
+    create_watch(&mut watch).await;
+    let gateway = connecting.await;
+    gateway.expect("the member is well");
 }
 
 /// The client connects anew then, and asks for the lock that it waits for: a deletion that was never told is found.

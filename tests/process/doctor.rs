@@ -1,12 +1,13 @@
 //! `quorlock doctor` on nodes that are set up badly, each really so: what it finds, with its remedy and its exit code.
 //!
-//! Servers of others, wrong clocks and different versions are in `tests/interop/inspection/`.
+//! Servers of others and wrong clocks are in `tests/interop/inspection/`.
 
 use std::process::Command;
 
 use quorlock_testkit::{NodeProcess, eventually};
 use serde_json::Value;
 
+use crate::relay::rewriting;
 use crate::shell::Shell;
 use crate::status::{doctor, found};
 use crate::tls;
@@ -263,5 +264,79 @@ fn the_doctor_finds_tls_that_is_not_spoken_as_the_node_does() {
             .unwrap()
             .contains("a certificate of the client"),
         "{finding}"
+    );
+}
+
+/// What makes the machine another one for a node alone, whose process it becomes then.
+fn with_mount(words: &str) -> Vec<String> {
+    let script = format!("mount {words} && exec \"$@\"");
+    let scene = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    scene.map(str::to_owned).to_vec()
+}
+
+#[test]
+#[ignore = "needs root: a small file system is mounted"]
+fn the_doctor_finds_a_node_that_cannot_write_its_log() {
+    let shell = Shell::in_memory();
+    // Its directory is empty when it is mounted.
+    let mut nodes = three(&shell, &["--first-start", "serve"]);
+    nodes[0].stop();
+    let directory = shell.file("node-0");
+    // Two segments of its log fit.
+    let mount = format!("-t tmpfs -o size=2400k tmpfs {}", directory.display());
+    nodes[0].start_again_by(&with_mount(&mount));
+    let urls = urls(&nodes);
+    let is_about = |finding: &Value| finding["kind"] == "log-fails";
+    let findings = examine(&shell, &urls);
+    assert!(!findings.iter().any(is_about), "it has room: {findings:?}");
+    let value = "v".repeat(60_000);
+    let is_refused = |number: usize| {
+        let taken = nodes[0].ask(&["SET", &format!("key-{number}"), &value]);
+        taken.unwrap().contains("MISCONF the log has no room")
+    };
+    assert!((0..200).any(is_refused), "its disk has room");
+    let findings = examine(&shell, &urls);
+    assert_found(&findings, ("log-fails", "problem"), &urls[0], "make room");
+}
+
+#[test]
+#[ignore = "needs root: another file is mounted where the kernel names its clock"]
+fn the_doctor_finds_a_machine_whose_clock_is_slow() {
+    let shell = Shell::in_memory();
+    let mut nodes = three(&shell, &[]);
+    nodes[0].stop();
+    let source = shell.file("source");
+    std::fs::write(&source, "hpet\n").unwrap();
+    let mount = format!(
+        "--bind {} /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        source.display()
+    );
+    nodes[0].start_again_by(&with_mount(&mount));
+    let findings = examine(&shell, &urls(&nodes));
+    let kind = ("slow-clock", "warning");
+    assert_found(&findings, kind, &nodes[0].url(), "dmesg");
+    let finding = found(&findings, kind.0);
+    let what = finding["what"].as_str().unwrap();
+    assert!(what.contains("the time from hpet"), "{what}");
+}
+
+#[test]
+fn the_doctor_finds_a_node_of_another_version() {
+    let shell = Shell::in_memory();
+    let nodes = three(&shell, &[]);
+    let mut urls = urls(&nodes);
+    let version = nodes[2].info("quorlock_version").unwrap();
+    let other = format!("9{}", &version[1..]);
+    let texts = [&version, &other].map(|version| format!("quorlock_version:{version}"));
+    let address = rewriting(urls[2].trim_start_matches("redis://"), texts);
+    urls[2] = format!("redis://{address}");
+    let findings = examine(&shell, &urls);
+    let finding = found(&findings, "versions");
+    assert_eq!(finding["severity"], "warning");
+    assert!(finding["node"].is_null(), "{finding}");
+    let what = finding["what"].as_str().unwrap();
+    assert!(
+        what.ends_with(&format!("quorlock {version}, quorlock {other}")),
+        "{what}"
     );
 }

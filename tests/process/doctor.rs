@@ -268,7 +268,7 @@ fn the_doctor_finds_tls_that_is_not_spoken_as_the_node_does() {
 }
 
 /// What makes the machine another one for a node alone, whose process it becomes then.
-fn with_mount(words: &str) -> Vec<String> {
+pub(crate) fn with_mount(words: &str) -> Vec<String> {
     let script = format!("mount {words} && exec \"$@\"");
     let scene = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     scene.map(str::to_owned).to_vec()

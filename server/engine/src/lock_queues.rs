@@ -22,7 +22,9 @@
 //! where no writer waits: not while a refused writer keeps readers out (`lock_intents`), and not while the first writer in
 //! the queue does. That one does so until the holder it has seen would have ended, or for [`ASKED_LASTS`], and for as long
 //! as an intent lasts after that; it begins anew whenever it asks. So a client that stands in line has to ask now and then
-//! only, and one that has vanished without the end of its connection keeps readers out for no longer.
+//! only, and one that has vanished without the end of its connection keeps readers out for no longer. Then it is woken and leaves where
+//! readers hold the lock and others stand behind it, since it could not be woken before these readers have gone: they may be
+//! many, one after the other.
 //!
 //! Invariant: a queue is never empty; its lock is held, or its first waiter is woken and has a timer, or is kept out and has
 //! one. Those who are woken are the first ones in the order. No step looks at more than one waiter of one name, each in
@@ -166,10 +168,7 @@ impl LockQueues {
             is_shared,
             turn,
         } = request;
-        let until = holder.and_then(|holder| holder.until);
-        // Its turn comes when the lock has ended, and it needs time to take it. Readers that extend it may hold it for long.
-        let ends = until.unwrap_or(now).max(now.saturating_add(ASKED_LASTS));
-        let keeps_until = ends.saturating_add(INTENT_LASTS.max(turn));
+        let keeps_until = keeps_until(holder, turn, now);
         let known = self.by_client.get(&client).and_then(|it| it.get(name));
         if let Some(&ticket) = known {
             self.admit(token.len())?;
@@ -217,10 +216,7 @@ impl LockQueues {
             keeps_until,
         };
         self.waiters.insert(ticket, waiter);
-        if waiting == 1 {
-            let intent = self.intents.until(&name, now).filter(|_| is_shared);
-            self.set_timer(&name, earliest([until, intent]));
-        }
+        self.note_joined(&name, is_shared, holder, now);
         Ok(waiting)
     }
 
@@ -437,6 +433,14 @@ impl LockQueue {
 
 fn earliest<const N: usize>(times: [Option<NodeTime>; N]) -> Option<NodeTime> {
     times.into_iter().flatten().min()
+}
+
+/// Until when a writer keeps readers out that asks now. Its turn comes when the lock has ended, and it needs time to take it.
+/// Readers that extend it may hold it for long.
+fn keeps_until(holder: Option<Holder<'_>>, turn: Duration, now: NodeTime) -> NodeTime {
+    let until = holder.and_then(|holder| holder.until).unwrap_or(now);
+    let ends = until.max(now.saturating_add(ASKED_LASTS));
+    ends.saturating_add(INTENT_LASTS.max(turn))
 }
 
 impl Woken {

@@ -227,3 +227,62 @@ fn a_refused_writer_keeps_readers_out_for_a_short_time_and_then_they_are_woken()
         "who was woken has its turn"
     );
 }
+
+/// A writer whose process is stopped, or whose machine is gone: its connection does not end, and the readers go on and on. Those
+/// behind it had their turn with the next request to all nodes before, some four minutes later.
+#[test]
+fn readers_behind_a_silent_writer_are_woken_as_soon_as_it_keeps_them_out_no_longer() {
+    let lasts = u64::try_from(INTENT_LASTS.as_millis()).unwrap();
+    let mut bench = Bench::new(None);
+    bench.holder = bench.shared_for(900);
+    bench.wait(1, false);
+    bench.wait(2, true);
+    bench.wait(3, true);
+    for _ in 0..3 {
+        bench.holder = bench.shared_for(600_000);
+        assert_eq!(bench.advance(75_000), [0; 0]);
+        bench.holder = bench.shared_for(900);
+        assert_eq!(bench.wait(1, false), 3, "it asks again and keeps its place");
+    }
+    bench.holder = bench.shared_for(600_000);
+    assert_eq!(bench.advance(119_999 + lasts), [0; 0]);
+    assert!(!bench.admits(2) && !bench.admits(9));
+    assert_eq!(bench.advance(1), [1, 2, 3], "the writer is asked for a try");
+    bench.reads(2);
+    bench.reads(3);
+    assert!(bench.queues.is_empty());
+    // It has only slept: it stands at the end of the line.
+    assert_eq!(bench.wait(1, false), 1);
+    assert!(!bench.admits(9));
+}
+
+#[test]
+fn a_silent_writer_keeps_its_place_until_others_come_behind_it() {
+    for is_shared in [true, false] {
+        let mut bench = Bench::new(None);
+        bench.holder = bench.shared_for(900);
+        bench.wait(1, false);
+        bench.holder = bench.shared_for(900_000);
+        assert_eq!(bench.advance(300_000), [0; 0]);
+        assert_eq!(bench.wait(2, is_shared), 2);
+        let woken: &[ClientId] = if is_shared { &[1, 2] } else { &[1] };
+        assert_eq!(bench.advance(0), woken);
+        // The one behind it keeps readers out in its place.
+        assert_eq!(bench.admits(9), is_shared);
+    }
+}
+
+#[test]
+fn a_writer_behind_a_silent_one_keeps_readers_out() {
+    let lasts = u64::try_from(INTENT_LASTS.as_millis()).unwrap();
+    let mut bench = Bench::new(None);
+    bench.holder = bench.shared_for(900);
+    bench.wait(1, false);
+    bench.wait(2, false);
+    bench.holder = bench.shared_for(900_000);
+    assert_eq!(bench.advance(75_000), [0; 0]);
+    bench.wait(2, false);
+    assert_eq!(bench.advance(45_000 + lasts), [1]);
+    assert!(!bench.admits(9));
+    assert_eq!(bench.hold(None), [2]);
+}

@@ -30,6 +30,28 @@ impl LockQueues {
         }
     }
 
+    /// A client stands in the line now, as the last one.
+    pub(super) fn note_joined(
+        &mut self,
+        name: &QueueName,
+        is_shared: bool,
+        holder: Option<Holder<'_>>,
+        now: NodeTime,
+    ) {
+        let until = holder.and_then(|holder| holder.until);
+        match self.len_of(name) {
+            1 => {
+                let intent = self.intents.until(name, now).filter(|_| is_shared);
+                self.set_timer(name, earliest([until, intent]));
+            }
+            // The first one may be a writer that has been silent for too long to keep its place.
+            2 if holder.is_some_and(|holder| holder.is_shared) => {
+                self.set_timer(name, Some(NodeTime::ZERO));
+            }
+            _ => {}
+        }
+    }
+
     /// Whether a reader may have a lock that nobody holds exclusively: it is woken, or no writer waits before it. One that waited
     /// to write under this token waits for nothing else.
     pub(crate) fn admits_reader(&self, name: &QueueName, token: &[u8], now: NodeTime) -> bool {
@@ -110,7 +132,8 @@ impl LockQueues {
         self.wake_next(name, readers, now, woken);
     }
 
-    /// Wakes the next one, if it may be woken beside those who are.
+    /// Wakes the next one, if it may be woken beside those who are. A writer that keeps readers out no longer has its turn, and
+    /// leaves, where readers hold the lock and others stand behind it: it uses that by asking again.
     pub(super) fn wake_next(
         &mut self,
         name: &QueueName,
@@ -129,6 +152,17 @@ impl LockQueues {
             let waiter = self.waiters.get(&ticket)?;
             Some((ticket, waiter))
         });
+        let behind = next.next();
+        let silent_at = waiter
+            .filter(|(_, waiter)| !waiter.is_shared && readers.is_some() && behind.is_some())
+            .map(|(_, waiter)| waiter.keeps_until);
+        if let Some((ticket, waiter)) = waiter
+            && silent_at.is_some_and(|at| at <= now)
+        {
+            woken.push(waiter.to_wake());
+            self.remove(ticket);
+            return self.set_timer(name, Some(NodeTime::ZERO));
+        }
         let is_read = queue.turn.is_none_or(|turn| turn.is_shared);
         let may_wake = |waiter: &LockWaiter| match waiter.is_shared {
             true => is_read && intent.is_none(),
@@ -136,21 +170,15 @@ impl LockQueues {
         };
         let waits_for_intent = waiter.is_some_and(|(_, waiter)| waiter.is_shared);
         let has_ended = readers.and_then(|readers| readers.until);
-        let mut at = earliest([has_ended, intent.filter(|_| waits_for_intent)]);
+        let mut at = earliest([has_ended, intent.filter(|_| waits_for_intent), silent_at]);
         if let Some((last, waiter)) = waiter.filter(|(_, waiter)| may_wake(waiter)) {
-            woken.push(Woken {
-                client: waiter.client,
-                name: waiter.name.clone(),
-                token: Arc::clone(&waiter.token),
-            });
+            woken.push(waiter.to_wake());
             let is_shared = waiter.is_shared;
             // Readers that are woken together have the time that the farthest of them needs.
             let until = now.saturating_add(waiter.turn);
             let until = queue.turn.map_or(until, |turn| turn.until.max(until));
-            let is_followed = is_shared
-                && next
-                    .next()
-                    .is_some_and(|behind| !queue.writers.contains(&behind));
+            let is_followed =
+                is_shared && behind.is_some_and(|behind| !queue.writers.contains(&behind));
             at = at.filter(|_| is_shared);
             at = earliest([at, is_followed.then_some(NodeTime::ZERO)]);
             queue.turn = Some(LockTurn {
@@ -161,5 +189,15 @@ impl LockQueues {
         }
         let until = queue.turn.map(|turn| turn.until);
         self.set_timer(name, earliest([at, until]));
+    }
+}
+
+impl LockWaiter {
+    fn to_wake(&self) -> Woken {
+        Woken {
+            client: self.client,
+            name: self.name.clone(),
+            token: Arc::clone(&self.token),
+        }
     }
 }

@@ -14,9 +14,10 @@ use std::time::Duration;
 use self::fencing::Fencing;
 use crate::answer::{Answer, FenceAnswer, NodeFence};
 use crate::clock::ClientInstant;
+use crate::outcome::Cause;
 use crate::settings::Drift;
 use crate::token::Token;
-use crate::votes::{Ballot, NodeIndex, majority};
+use crate::votes::{Ballot, Identity, NodeIndex, majority};
 
 pub(super) use renewal::RENEWAL_PART;
 
@@ -281,6 +282,23 @@ impl Acquisition {
                 }
                 None => actions.push(AttemptAction::ArmTimer(self.next_time())),
             }
+        }
+    }
+
+    /// Takes back the votes of nodes that have none, as is known now, each for this reason. To be called before an event, as long
+    /// as nothing is decided.
+    pub(crate) fn take_back(&mut self, why_not: impl Fn(NodeIndex, &Identity) -> Option<Cause>) {
+        for (node, vote) in self.votes.iter_mut().enumerate() {
+            if let Some(cause) = self.ballot.of(node).and_then(|by| why_not(node, by)) {
+                *vote = Vote::Told(Answer::Not(cause));
+                self.ballot.remove(node);
+                if let Some(fencing) = &mut self.fencing {
+                    fencing.withdraw(node);
+                }
+            }
+        }
+        if self.ballot.distinct() < self.terms.quorum() {
+            self.voted = None;
         }
     }
 

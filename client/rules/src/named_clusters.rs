@@ -2,7 +2,8 @@
 //!
 //! Invariant: while entries name several clusters, a node is asked for its vote only if a majority of the list may be of its cluster. One that
 //! names none may be of any: it is asked if one cluster has that majority, or if those that name none have it and are asked alone. So no
-//! majority is made of nodes of two clusters once it is known that the list names them. What was granted before counts as it did then.
+//! majority is made of nodes of two clusters once it is known that the list names them. A grant that came before is judged
+//! by what is known at the verdict (`acquiring/asking.rs`).
 //! Nothing here does I/O.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,10 +15,11 @@ use crate::held::Held;
 use crate::holding::loss_margin;
 use crate::link::request::{Kind, Subject};
 use crate::outcome::Cause;
+use crate::register::Register;
 use crate::round::ATTEMPT_BIT;
 use crate::step::Input;
 use crate::token::Token;
-use crate::votes::NodeIndex;
+use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
 pub(super) struct Asking {
@@ -95,12 +96,13 @@ impl Asking {
 
     /// Takes an event in. Says what the attempt has come to, if that was decided now.
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Option<Decision> {
-        let event = self.event(input, context)?;
+        let event = self.event(input)?;
         if event == AttemptEvent::Timer {
             self.spare(context);
         }
         let mut actions = Vec::new();
-        self.attempt.handle(context.now, event, &mut actions);
+        let (now, attempt) = (context.now, &mut self.attempt);
+        take_in(attempt, context.register, now, event, &mut actions);
         self.act(actions, context)
     }
 
@@ -143,7 +145,7 @@ impl Asking {
     }
 
     /// What an event means for the attempt; nothing if it belongs to another one.
-    fn event(&self, input: Input, context: &Context<'_>) -> Option<AttemptEvent> {
+    fn event(&self, input: Input) -> Option<AttemptEvent> {
         match input {
             Input::Timer => Some(AttemptEvent::Timer),
             Input::Reply(reply) if reply.round == self.round => {
@@ -151,7 +153,7 @@ impl Asking {
                 match reply.content {
                     Content::Taken(answer, fence) => Some(AttemptEvent::Answered {
                         node,
-                        answer: self.counted(node, answer, context),
+                        answer,
                         fence,
                     }),
                     Content::Fenced(fence, answer) => Some(AttemptEvent::Fenced {
@@ -163,17 +165,6 @@ impl Asking {
                 }
             }
             Input::Reply(_) => None,
-        }
-    }
-
-    /// What an answer counts as. A node that was asked before several clusters were known, and would not be asked now, does not
-    /// vote; what it has granted is freed with the rest if the attempt fails, and is an extra of the lock otherwise.
-    fn counted(&self, node: NodeIndex, answer: Answer, context: &Context<'_>) -> Answer {
-        // A grant that comes when the attempt has failed is freed for itself.
-        let is_vote = matches!(answer, Answer::Granted(_)) && self.attempt.decision().is_none();
-        match context.register.outsider(node) {
-            Some(cause @ Cause::MixedClusters { .. }) if is_vote => Answer::Not(cause),
-            _ => answer,
         }
     }
 
@@ -197,3 +188,37 @@ impl Asking {
         decision
     }
 }
+
+/// Takes an event into an attempt, which is judged by what is known of the nodes' clusters now. What a node has granted that has
+/// no vote is freed with the rest if the attempt fails, and is an extra of the lock otherwise.
+fn take_in(
+    attempt: &mut Acquisition,
+    register: &Register,
+    now: ClientInstant,
+    mut event: AttemptEvent,
+    actions: &mut Vec<AttemptAction>,
+) {
+    // A grant that comes when the attempt has failed is freed for itself.
+    if attempt.decision().is_none() {
+        attempt.take_back(|node, by| no_vote(register, node, by));
+        if let AttemptEvent::Answered { node, answer, .. } = &mut event
+            && let Answer::Granted(by) = answer
+            && let Some(cause) = no_vote(register, *node, by)
+        {
+            *answer = Answer::Not(cause);
+        }
+    }
+    attempt.handle(now, event, actions);
+}
+
+/// Why a grant that this node gave is no vote, whenever it came: the node would not be asked now, or names another cluster now than
+/// then while none has a majority.
+fn no_vote(register: &Register, node: NodeIndex, by: &Identity) -> Option<Cause> {
+    let is_renamed = |cause: &Cause| matches!(cause, Cause::MixedClusters { cluster, .. } if *cluster != by.cluster);
+    let undecided = || register.undecided(node).filter(is_renamed);
+    register.outsider(node).or_else(undecided)
+}
+
+#[cfg(test)]
+#[path = "asking_tests.rs"]
+mod tests;

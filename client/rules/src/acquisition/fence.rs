@@ -43,7 +43,12 @@ impl Acquisition {
     }
 
     pub(super) fn take_fence_answer(&mut self, node: NodeIndex, fence: u64, answer: FenceAnswer) {
-        let Some(fencing) = &mut self.fencing else {
+        // It was asked when it had granted the lock, and its vote may have been taken back since.
+        let Some(fencing) = self
+            .fencing
+            .as_mut()
+            .filter(|_| self.ballot.of(node).is_some())
+        else {
             return;
         };
         fencing.answered(node, fence, &answer);

@@ -103,6 +103,11 @@ impl Fencing {
         self.stand(node, standing);
     }
 
+    /// The vote of a node was taken back: it takes no fence.
+    pub(super) fn withdraw(&mut self, node: NodeIndex) {
+        self.stand(node, Standing::Out);
+    }
+
     /// A node has answered the request to take this number.
     pub(super) fn answered(&mut self, node: NodeIndex, fence: u64, answer: &FenceAnswer) {
         match answer {

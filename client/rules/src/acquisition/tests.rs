@@ -444,3 +444,42 @@ fn once_a_node_has_refused_a_silent_one_is_waited_for_no_longer_than_usual() {
     play(&mut attempt, START, vec![granted(0), granted(1)]);
     assert_eq!(play(&mut attempt, at, vec![AttemptEvent::Timer]), []);
 }
+
+#[test]
+fn a_node_whose_vote_was_taken_back_counts_neither_for_the_lock_nor_for_its_fence() {
+    let grant = |node, fence, is_guess| AttemptEvent::Answered {
+        node,
+        answer: Answer::Granted(identity(node)),
+        fence: Some(NodeFence { fence, is_guess }),
+    };
+    let taken = |node| AttemptEvent::Fenced {
+        node,
+        fence: 8,
+        answer: FenceAnswer::Taken(identity(node)),
+    };
+    for is_guessed in [true, false] {
+        let (mut attempt, _) = begin(terms());
+        attempt.ask_fence(is_guessed.then_some(8));
+        if is_guessed {
+            let first = vec![grant(0, 8, true), grant(2, 8, true)];
+            assert_eq!(play(&mut attempt, START, first), []);
+        } else {
+            let first = [0, 1, 2].map(|node| grant(node, 7, false));
+            let asked = play(&mut attempt, START, Vec::from(first));
+            assert_eq!(asked.len(), 3, "{asked:?}");
+        }
+        attempt.take_back(|node, _| (node == 2).then_some(Cause::Silent));
+        let then = match is_guessed {
+            true => vec![grant(1, 8, true)],
+            false => Vec::from([0, 1, 2].map(taken)),
+        };
+        assert_eq!(play(&mut attempt, START, then), []);
+        assert_eq!(attempt.ballot().distinct(), 2);
+        let asked = vec![AttemptAction::Fence { node: 3, fence: 8 }];
+        let third = vec![grant(3, 7, false)];
+        assert_eq!(play(&mut attempt, START, third), asked);
+        let valid_until = START.after(Drift::default().validity(TTL));
+        let decided = vec![AttemptAction::Decide(Decision::Acquired { valid_until })];
+        assert_eq!(play(&mut attempt, START, vec![taken(3)]), decided);
+    }
+}

@@ -93,6 +93,8 @@ enum Stage {
         /// Which of its locks.
         released: LockName,
         token: Token,
+        /// When the time of these locks has run out, as far as is known.
+        ends_at: Option<ClientInstant>,
     },
 }
 
@@ -264,8 +266,12 @@ impl Request {
                     reply,
                     released,
                     token,
+                    ends_at,
                 },
-            ) => self.released(&release, reply, (&released, &token), world),
+            ) => {
+                let has_ended = ends_at.is_some_and(|at| world.now.has_reached(at));
+                self.released(&release, reply, (&released, &token, has_ended), world)
+            }
             // The client has ended.
             (outcome, stage) => {
                 debug_assert!(false, "{outcome:?} in {stage:?}");

@@ -42,14 +42,16 @@ impl Request {
             (Change::Release(gone), Some(token)) => {
                 let names = gone.iter().map(|at| self.name.parts()[*at].clone());
                 let name = LockName::of_all(names);
+                let known = world.known.longest(world.now, name.parts());
+                let lasts = self.lasts.max(known);
                 self.stage = Stage::Releasing {
                     reply,
                     released: name.clone(),
                     token: token.clone(),
+                    ends_at: lasts.map(|lasts| world.now.after(lasts)),
                 };
-                let known = world.known.longest(world.now, name.parts());
                 self.forget(world);
-                Next::Ask(release(name, token, self.lasts.max(known)))
+                Next::Ask(release(name, token, lasts))
             }
             // They may have been read while their token changed.
             (Change::SetEnd(_) | Change::Release(_), None) if self.rounds + 1 < ROUNDS_MAX => {
@@ -209,12 +211,14 @@ impl Request {
         }
     }
 
-    /// What it has asked nodes to release is free, or is not: all of its locks, or some of them.
+    /// What it has asked nodes to release is free, or is not: all of its locks, or some of them. Where their time has run out
+    /// meanwhile, some nodes may have had nothing to free, and no majority has freed them. If a majority does not have them any more,
+    /// the request is executed on what a majority says now: its caller is told that the lock was not held any more, which is true.
     pub(super) fn released(
         &mut self,
         release: &Release,
         reply: Reply,
-        (released, token): (&LockName, &Token),
+        (released, token, has_ended): (&LockName, &Token, bool),
         world: &mut Surroundings<'_>,
     ) -> Next {
         if release.released() {
@@ -223,7 +227,7 @@ impl Request {
             }
             (world.sessions).note_released(world.client, released, token);
             Next::Answer(reply)
-        } else if release.was_lost() || self.released.is_some() {
+        } else if release.was_lost() || self.released.is_some() || has_ended && release.is_free() {
             // Some nodes may have it under the token of another attempt.
             self.again(world)
         } else {

@@ -67,6 +67,12 @@ pub struct Release {
 }
 
 impl Release {
+    /// What simulated nodes did.
+    #[doc(hidden)]
+    pub fn of(nodes: Vec<(Arc<str>, NodeRelease)>) -> Self {
+        Self { nodes }
+    }
+
     /// No node was asked, for this reason.
     pub(crate) fn not_sent(nodes: &[Arc<str>], cause: &Cause) -> Self {
         let nodes = nodes.iter();

@@ -29,7 +29,7 @@ use quorlock_server::{
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use crate::monitor::Monitor;
+use crate::monitor::{About, Monitor};
 use crate::options::Options;
 
 /// The upstream of an agent's node.
@@ -72,12 +72,7 @@ struct State {
 
 struct Pending {
     answer: PendingAnswer,
-    /// Its first command.
-    command: Bytes,
-    /// The locks that its last call with a step is about, or before one that SET names.
-    names: Option<LockName>,
-    /// When it came.
-    since: ClientInstant,
+    about: About,
     /// Who its client is, for people.
     caller: UpstreamCaller,
     /// What its last call has come to.
@@ -168,11 +163,15 @@ impl Upstream for Bridge {
         let is_in_session = state.agent.is_in_session(request.client);
         state.count += 1;
         let id = RequestId(state.count);
-        let pending = Pending {
-            answer: request.answer,
+        let about = About {
             command,
             names,
+            own: None,
             since,
+        };
+        let pending = Pending {
+            answer: request.answer,
+            about,
             caller: request.caller,
             step: None,
             operation: None,
@@ -256,9 +255,7 @@ impl Shared {
         for (pending, reply, expiring) in replies {
             let Pending {
                 answer,
-                command,
-                names,
-                since,
+                about,
                 step,
                 ..
             } = pending;
@@ -267,9 +264,7 @@ impl Shared {
             };
             match expiring {
                 None => {
-                    let took = now.since(since);
-                    let about = (&command[..], parts(names.as_ref()), took);
-                    self.monitor.reply(about, step, &reply);
+                    self.monitor.reply(&about, now, step, &reply);
                     answer.send(reply);
                 }
                 Some(mut expiring) => {
@@ -285,8 +280,7 @@ impl Shared {
                                 reply
                             }
                         };
-                        let about = (&command[..], parts(names.as_ref()), now.since(since));
-                        shared.monitor.reply(about, step, &reply);
+                        shared.monitor.reply(&about, now, step, &reply);
                         reply
                     });
                 }
@@ -344,7 +338,7 @@ impl Shared {
                     let text = || Arc::from(owner_text::fitted(&text()));
                     call.text.get_or_insert_with(text);
                 }
-                let names = names_of(&call);
+                let (names, own) = (names_of(&call), own_token(&call));
                 let operation = self.redlock.submit(call, move |outcome| {
                     if let Some(shared) = shared.upgrade() {
                         let mut state = shared.lock();
@@ -356,7 +350,9 @@ impl Shared {
                 });
                 if let Some(pending) = state.requests.get_mut(&id) {
                     pending.operation = Some(operation);
-                    pending.names = names.or(pending.names.take());
+                    let about = &mut pending.about;
+                    about.names = names.or(about.names.take());
+                    about.own = own.or(about.own.take());
                 }
             }
             Action::HandOver(id) => {
@@ -431,10 +427,12 @@ fn names_of(call: &Call) -> Option<LockName> {
     }
 }
 
-fn parts(names: Option<&LockName>) -> &[Bytes] {
-    match names {
-        Some(names) => names.parts(),
-        None => &[],
+/// The own token of who takes locks with a call, or releases them.
+fn own_token(call: &Call) -> Option<Bytes> {
+    match call {
+        Call::Acquire(call) | Call::AcquireTelling(call) => call.own_token.clone(),
+        Call::Release { token, .. } => Some(Bytes::copy_from_slice(token.without_attempt())),
+        _ => None,
     }
 }
 

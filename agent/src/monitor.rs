@@ -11,6 +11,8 @@ use bytes::Bytes;
 use quorlock_agent_rules::{CountsByPattern, RefusalLog, Step};
 use quorlock_client::Redlock;
 use quorlock_client_rules::call::{Call, Outcome};
+use quorlock_client_rules::name::LockName;
+use quorlock_clock::ClientInstant;
 use quorlock_engine::Reply;
 use quorlock_engine::lock_counts::LockPatterns;
 use quorlock_server::UpstreamReport;
@@ -24,6 +26,18 @@ pub(crate) struct Monitor {
     redlock: Redlock,
     state: Mutex<State>,
     thread: thread::Thread,
+}
+
+/// What a request is about.
+pub(crate) struct About {
+    /// Its first command.
+    pub(crate) command: Bytes,
+    /// The locks that its last call with a step is about, or before one that SET names.
+    pub(crate) names: Option<LockName>,
+    /// The own token of who takes or releases them.
+    pub(crate) own: Option<Bytes>,
+    /// When it came.
+    pub(crate) since: ClientInstant,
 }
 
 struct State {
@@ -76,20 +90,27 @@ impl Monitor {
         self.lock().figures.locks = CountsByPattern::new(LockPatterns::new(patterns));
     }
 
-    /// A reply leaves: to a request that began with this command, was about these locks and came so long ago, and whose last step was this one.
+    /// A reply leaves now, to a request about this, whose last step was this one.
     pub(crate) fn reply(
         &self,
-        (command, names, took): (&[u8], &[Bytes], Duration),
+        about: &About,
+        now: ClientInstant,
         step: Option<Step>,
         reply: &Reply,
     ) {
+        let command = &about.command[..];
+        let names = match &about.names {
+            Some(names) => names.parts(),
+            None => &[],
+        };
         let mut state = self.lock();
         let figures = &mut state.figures;
         if let Some(step) = figures.counts.reply(command, step, reply) {
-            figures.locks.count(names, step, took);
+            let times = (about.since, now);
+            (figures.locks).count(names, about.own.as_ref(), step, times);
         }
         let line = match reply {
-            Reply::Error(_) => state.refusals.note(self.redlock.now(), command, reply),
+            Reply::Error(_) => state.refusals.note(now, command, reply),
             _ => None,
         };
         drop(state);

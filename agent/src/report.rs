@@ -2,7 +2,9 @@
 //!
 //! It is text made of figures: nothing here asks a node or reads a clock.
 
+use quorlock_agent_rules::ClassCounts;
 use quorlock_clock::ClientInstant;
+use quorlock_engine::lock_counts::TimeCounts;
 use quorlock_server::{ReportHistogram, ReportMetric, ReportSection, UpstreamReport};
 
 use crate::figures::{Figures, NodeFigures, one_line};
@@ -16,7 +18,20 @@ pub(crate) fn of(figures: &Figures, under_way: usize, now: ClientInstant) -> Ups
             nodes(figures, now),
         ],
         metrics: metrics(figures, under_way, not_ready.is_none()),
-        histograms: vec![acquired_after(figures)],
+        histograms: vec![
+            times(
+                figures,
+                "quorlock_agent_lock_acquire_seconds",
+                "How long requests took that got a lock, waiting within the request included",
+                |counts| &counts.acquired_after,
+            ),
+            times(
+                figures,
+                "quorlock_agent_lock_hold_seconds",
+                "How long locks were held that this agent has granted and released",
+                |counts| &counts.holds,
+            ),
+        ],
         not_ready,
         warning: figures.warning(),
     }
@@ -137,15 +152,20 @@ fn locks_by_pattern(figures: &Figures) -> ReportMetric {
     }
 }
 
-fn acquired_after(figures: &Figures) -> ReportHistogram {
+fn times(
+    figures: &Figures,
+    name: &'static str,
+    help: &'static str,
+    times: impl Fn(&ClassCounts) -> &TimeCounts,
+) -> ReportHistogram {
     let classes = figures.locks.classes();
     let samples = classes.map(|(pattern, counts)| {
         let labels = vec![("pattern", pattern.to_owned())];
-        (labels, counts.acquired_after.clone())
+        (labels, times(counts).clone())
     });
     ReportHistogram {
-        name: "quorlock_agent_lock_acquire_seconds",
-        help: "How long requests took that got a lock, waiting within the request included",
+        name,
+        help,
         samples: samples.collect(),
     }
 }

@@ -244,6 +244,10 @@ fn assert_counted_by_pattern(wire: &mut Wire, port: u16) {
             format!("quorlock_agent_lock_acquire_seconds_count{{pattern=\"{pattern}\"}} 1");
         assert!(metrics.contains(&sample), "{sample} in {metrics}");
     }
+    wire.ask("DEL order:7");
+    let metrics = http(port, "/metrics");
+    let sample = "quorlock_agent_lock_hold_seconds_count{pattern=\"order:*\"} 1";
+    assert!(metrics.contains(sample), "{metrics}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What an agent has answered about locks, apart for the patterns of their names that its configuration has.
 //!
 //! Invariant: there is one class for each pattern and one for all other names, so that what is shown does not grow with the names.
+//! How long a lock was held is known of those that this agent has both granted and released, to one holder.
 
-use std::time::Duration;
+use std::collections::HashMap;
 
 use bytes::Bytes;
+use quorlock_clock::ClientInstant;
 use quorlock_engine::lock_counts::{LockPatterns, TimeCounts};
 
 use crate::counts::Step;
@@ -14,6 +16,8 @@ use crate::counts::Step;
 pub struct CountsByPattern {
     patterns: LockPatterns,
     classes: Vec<ClassCounts>,
+    /// Since when locks are held, by their names and the own tokens of their holders.
+    held_since: HashMap<(Bytes, Bytes), ClientInstant>,
 }
 
 /// What was counted for one class.
@@ -22,6 +26,8 @@ pub struct ClassCounts {
     steps: [u64; STEPS.len()],
     /// How long the requests took that got a lock.
     pub acquired_after: TimeCounts,
+    /// How long locks were held that were released, from reply to reply.
+    pub holds: TimeCounts,
 }
 
 impl CountsByPattern {
@@ -31,19 +37,41 @@ impl CountsByPattern {
         Self {
             classes: patterns.labels().map(|_| ClassCounts::default()).collect(),
             patterns,
+            held_since: HashMap::new(),
         }
     }
 
-    /// A reply leaves that tells of this step with the locks of these names, so long after its request.
-    pub fn count(&mut self, names: &[Bytes], step: Step, took: Duration) {
+    /// A reply leaves now to a request that came then. It tells of this step with the locks of these names, which the one with this
+    /// own token takes or releases.
+    pub fn count(
+        &mut self,
+        names: &[Bytes],
+        own: Option<&Bytes>,
+        step: Step,
+        (came, now): (ClientInstant, ClientInstant),
+    ) {
         for name in names {
             let class = self.patterns.class_of(name);
             let Some(counts) = self.classes.get_mut(class) else {
                 continue;
             };
             counts.steps[step as usize] += 1;
-            if step == Step::Acquired {
-                counts.acquired_after.count(took);
+            let lock = own.map(|own| (name.clone(), own.clone()));
+            match (step, lock) {
+                (Step::Acquired, lock) => {
+                    counts.acquired_after.count(now.since(came));
+                    // Those that were not released are never asked for.
+                    if self.held_since.len() >= HELD_MAX {
+                        self.held_since.clear();
+                    }
+                    self.held_since.extend(lock.map(|lock| (lock, now)));
+                }
+                (Step::Released, Some(lock)) => {
+                    if let Some(since) = self.held_since.remove(&lock) {
+                        counts.holds.count(now.since(since));
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -62,6 +90,9 @@ impl ClassCounts {
     }
 }
 
+/// About 4 MB with names and tokens of usual lengths.
+const HELD_MAX: usize = 16_384;
+
 /// The words for steps, as for those of all names together.
 const STEPS: [(Step, &str); 4] = [
     (Step::Acquired, "acquired"),
@@ -72,7 +103,43 @@ const STEPS: [(Step, &str); 4] = [
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn at(ms: u64) -> ClientInstant {
+        let nanos = 1_000_000_000 + ms * 1_000_000;
+        ClientInstant::from_nanos(nanos, nanos)
+    }
+
+    #[test]
+    fn a_lock_was_held_from_the_reply_that_granted_it_to_the_one_that_released_it() {
+        let mut counts = CountsByPattern::new(LockPatterns::new(&["job:*".to_owned()]));
+        let names = ["job:1", "job:2"].map(Bytes::from);
+        let [me, you] = ["me", "you"].map(Bytes::from);
+        counts.count(&names, Some(&me), Step::Acquired, (at(0), at(2)));
+        counts.count(&names[..1], Some(&you), Step::Released, (at(3), at(4)));
+        counts.count(&names[..1], Some(&me), Step::Extended, (at(5), at(6)));
+        counts.count(&names[..1], Some(&me), Step::Released, (at(40), at(42)));
+        // Its holder releases it again, and the other lock was released through another agent and taken once more.
+        counts.count(&names[..1], Some(&me), Step::Released, (at(50), at(52)));
+        counts.count(&names[1..], Some(&me), Step::Acquired, (at(60), at(61)));
+        counts.count(&names[1..], Some(&me), Step::Released, (at(70), at(71)));
+        let (_, class) = counts.classes().nth(1).unwrap();
+        assert_eq!(class.holds.sum, Duration::from_millis(40 + 10));
+        assert_eq!(class.holds.buckets.iter().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn locks_that_are_never_released_are_forgotten() {
+        let mut counts = CountsByPattern::new(LockPatterns::default());
+        let me = Bytes::from("me");
+        for number in 0..2 * HELD_MAX {
+            let name = Bytes::from(number.to_string());
+            counts.count(&[name], Some(&me), Step::Acquired, (at(0), at(1)));
+            assert!(counts.held_since.len() <= HELD_MAX);
+        }
+    }
 
     #[test]
     fn each_name_of_a_request_counts_for_the_first_pattern_that_it_matches() {
@@ -80,10 +147,11 @@ mod tests {
         let mut counts = CountsByPattern::new(LockPatterns::new(&patterns));
         let names = ["job:nightly", "report:nightly", "other"].map(Bytes::from);
         let took = Duration::from_millis(3);
-        counts.count(&names, Step::Acquired, took);
-        counts.count(&names[..1], Step::Refused, took);
-        counts.count(&names[..1], Step::Released, took);
-        counts.count(&[], Step::Extended, took);
+        let times = (at(0), at(3));
+        counts.count(&names, None, Step::Acquired, times);
+        counts.count(&names[..1], None, Step::Refused, times);
+        counts.count(&names[..1], None, Step::Released, times);
+        counts.count(&[], None, Step::Extended, times);
         let of = |class: &ClassCounts| class.by_outcome().map(|(_, count)| count);
         let counted: Vec<_> = counts
             .classes()

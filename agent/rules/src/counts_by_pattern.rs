@@ -56,7 +56,9 @@ impl CountsByPattern {
                 continue;
             };
             counts.steps[step as usize] += 1;
-            let lock = own.map(|own| (name.clone(), own.clone()));
+            // The words of a request share its buffer, which is not to be kept.
+            let copied = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+            let lock = own.map(|own| (copied(name), copied(own)));
             match (step, lock) {
                 (Step::Acquired, lock) => {
                     counts.acquired_after.count(now.since(came));

@@ -221,3 +221,28 @@ fn a_reader_of_this_client_that_releases_is_no_turn_for_its_writer() {
     cluster.pass(500 * MS);
     assert_eq!(tried(&cluster), tries);
 }
+
+/// The node of the line gives it its turn when the writer has used its own, has gone, or has been silent for too long.
+#[test]
+fn a_reader_behind_a_writer_asks_little_and_has_the_lock_with_its_turn() {
+    let mut cluster = Cluster::new(5);
+    for node in &mut cluster.nodes {
+        node.in_line = Some(2);
+        node.keeps_readers_out = true;
+    }
+    let call = cluster.call(Call::Acquire(AcquireCall {
+        is_shared: true,
+        ..Cluster::acquisition(Wait::Forever)
+    }));
+    cluster.pass(Duration::from_secs(60));
+    let before = sum(&cluster, |node| node.requests);
+    cluster.pass(Duration::from_secs(3_600));
+    let all = sum(&cluster, |node| node.requests) - before;
+    assert!((100..=720).contains(&all), "{all}");
+    for node in &mut cluster.nodes {
+        node.keeps_readers_out = false;
+    }
+    let token = token(&cluster, 0);
+    cluster.push(0, "a", &token);
+    assert_eq!(had(&mut cluster, call), Some(token));
+}

@@ -68,6 +68,8 @@ pub(super) struct Node {
     pub(super) in_line: Option<u64>,
     /// The requests about lines that it has refused because it knows none.
     pub(super) refused: Vec<String>,
+    /// A writer stands in line there, and readers that come are refused.
+    pub(super) keeps_readers_out: bool,
     /// It lets nobody stand in line for a lock that it does not have.
     pub(super) has_no_line_for_free: bool,
     /// It tells of changes and has no lines, as Redis and Valkey do.

@@ -9,7 +9,8 @@ impl Node {
         }
         self.takes += 1;
         if options == ["SHARED"] {
-            return "*2\r\n:1\r\n$-1\r\n".to_owned();
+            let is_let_in = u8::from(!self.keeps_readers_out);
+            return format!("*2\r\n:{is_let_in}\r\n$-1\r\n");
         }
         if let Some(holder) = self.keys.get(name) {
             let length = holder.len();

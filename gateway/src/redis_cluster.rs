@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
+use quorlock_client_rules::inspection::page_walk::{PageStep, PageWalk};
 use quorlock_client_rules::inspection::question::request;
 use quorlock_client_rules::{
     ACQUIRE_ALL_SCRIPT, EXTEND_SCRIPT, RELEASE_ALL_SCRIPT, SET_END_AND_TOKEN_SCRIPT, SET_END_SCRIPT,
@@ -31,6 +32,7 @@ use quorlock_client_rules::{
 use redis_protocol::redis_keyslot;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use self::hub::{AnyStream, Connecting, Hub};
 pub use self::known_servers::KnownServers;
@@ -282,16 +284,17 @@ async fn locks_on(
     pattern: &[u8],
 ) -> Result<Vec<(Bytes, Holder)>, String> {
     let mut locks = Vec::new();
-    let mut cursor = b"0".to_vec();
+    let (mut walk, begun) = (PageWalk::start(LIST_PATIENCE), Instant::now());
     for _ in 0..PAGES_MAX {
-        let scan: [&[u8]; 6] = [b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", b"1000"];
+        let cursor = walk.cursor();
+        let scan: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000"];
         let replies = hub.ask_server(master, request(&scan), 1).await?;
         let (next, names) = match &replies[..] {
             [NodeReply::Array(parts)] if let [next, names] = &parts[..] => (next, names),
             [NodeReply::Error(words)] => return Err(words.clone()),
             _ => return Err("ERR Redis Cluster: SCAN is answered with no names".to_owned()),
         };
-        cursor = next.text().unwrap_or(b"0").to_vec();
+        let next = next.text().unwrap_or(b"0");
         let names = names.parts().unwrap_or_default().iter();
         let names: Vec<Bytes> = names
             .filter_map(|name| name.text().map(Bytes::copy_from_slice))
@@ -309,8 +312,10 @@ async fn locks_on(
                 locks.push((name, holder));
             }
         }
-        if cursor == b"0" {
-            return Ok(locks);
+        match walk.read(next, begun.elapsed()) {
+            PageStep::Next => {}
+            PageStep::Whole => return Ok(locks),
+            PageStep::Unfinished(why) => return Err(format!("ERR Redis Cluster: {master}: {why}")),
         }
     }
     Err(format!(
@@ -388,6 +393,8 @@ const NO_FENCE: i64 = 0;
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Of a thousand keys each.
 const PAGES_MAX: usize = 1000;
+/// Nobody waits longer for a list: the client gives its nodes so long.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Mark a lock as old that has been held for longer
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     old_after: Duration,
+    /// Read the list of each node for so long at most; which lists had no end by then is said
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse)]
+    within: Duration,
     #[command(flatten)]
     nodes: NodeOptions,
 }
@@ -73,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> Result<ExitCode, Fai
     })
 }
 
-/// Shows the locks of a cluster, and returns whether a majority of its nodes has answered.
+/// Shows the locks of a cluster, and returns whether a majority of its nodes has answered, and named all of its locks.
 async fn show(
     arguments: &Arguments,
     clusters: &Clusters,
@@ -85,7 +88,7 @@ async fn show(
         pattern: arguments.pattern.as_bytes(),
         is_all: arguments.all,
         count_max: arguments.limit,
-        patience: Duration::MAX,
+        patience: arguments.within,
     };
     let found = names::find(&mut nodes, &wanted).await;
     let of = (clusters, list);
@@ -98,7 +101,6 @@ async fn show(
         .map(|(label, why)| (label.to_owned(), why))
         .collect();
     let all = nodes.all.len();
-    let answered = all - silent.len();
     let said = match format {
         Format::Text => {
             let heading = match counts.count == 0 && !arguments.watch {
@@ -106,7 +108,7 @@ async fn show(
                 false => "".into(),
             };
             let words = counts.words(clusters, &silent, all);
-            format!("{heading}{words}{}", unshown(&found))
+            format!("{heading}{words}{}{}", unfinished(&found), unshown(&found))
         }
         Format::Json => {
             let value = counts.value(clusters, &silent, (all, &found));
@@ -129,6 +131,8 @@ async fn show(
         ))
         .remedy("list all nodes of one cluster, each once, in --nodes or QUORLOCK_NODES"));
     }
+    let is_whole = |label: &str| found.unfinished.iter().all(|list| list.label != label);
+    let answered = nodes.answering().filter(|label| is_whole(label)).count();
     Ok(Ok(answered > all / 2))
 }
 
@@ -170,15 +174,24 @@ impl LockTotals {
         let silent = silent
             .iter()
             .map(|(label, why)| json!({ "node": label, "why": why }));
+        let unfinished = found.unfinished.iter();
+        let unfinished = unfinished.map(|list| json!({ "node": list.label, "why": list.why }));
         let mut value = json!({
-            "locks": self.count, "held": self.held, "nodes": all, "answered": answered, "complete": !found.is_cut,
-            "without_ttl": found.without_ttl, "silent": silent.collect::<Vec<_>>(),
+            "locks": self.count, "held": self.held, "nodes": all, "answered": answered, "complete": found.is_whole(),
+            "without_ttl": found.without_ttl, "silent": silent.collect::<Vec<_>>(), "unfinished": unfinished.collect::<Vec<_>>(),
         });
         if clusters.are_changing() {
             value["moving"] = self.moving.into();
         }
         value
     }
+}
+
+/// Says which nodes may have more locks than they have named.
+fn unfinished(found: &Found) -> String {
+    let lists = found.unfinished.iter();
+    let lines = lists.map(|list| format!("\n  not whole: {}: {}", list.label, list.why));
+    lines.collect()
 }
 
 /// Says that there are keys which may be locks and are not shown.
@@ -302,5 +315,7 @@ A lock is held where a majority of the nodes names the same holder. Marks: not h
 (too few nodes have answered), no-ttl, old, votes-differ, ids-differ (Redisson's lock over several nodes),
 not-a-lock.
 
-Ends with 0 if a majority of the nodes has answered, with 69 if fewer have, and with 64 if the list of nodes
-is wrong: one node twice, or nodes of several clusters.";
+A list of locks that has no end is read for --within, and its node is named behind `not whole`.
+
+Ends with 0 if a majority of the nodes has answered and named all of its locks, with 69 if fewer have, and with
+64 if the list of nodes is wrong: one node twice, or nodes of several clusters.";

@@ -1,14 +1,17 @@
 //! The names of the locks that nodes have, each once.
 //!
-//! Bounded in memory: as many names are kept as are to be shown, and their bytes up to a limit. That there are more is said.
+//! Bounded in memory: as many names are kept as are to be shown, and their bytes up to a limit. That there are more is said. Bounded in time:
+//! a node whose list does not end is read for a while, and named.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorlock_client_rules::inspection::node_reply::NodeReply;
+use quorlock_client_rules::inspection::page_walk::{PageStep, PageWalk};
 use quorlock_client_rules::inspection::question::{self, Dialect};
 use quorlock_client_rules::inspection::sight::Sight;
+use tokio::time::timeout;
 
 use super::nodes::{AskedNode, Nodes};
 use crate::clock;
@@ -22,7 +25,7 @@ pub(super) struct Wanted<'a> {
     pub(super) is_all: bool,
     /// How many names are kept at most.
     pub(super) count_max: usize,
-    /// After this time no further page is asked for.
+    /// After this time no further page of a node is asked for.
     pub(super) patience: Duration,
 }
 
@@ -33,12 +36,26 @@ pub(super) struct Found {
     pub(super) names: BTreeSet<Vec<u8>>,
     /// Whether there are more.
     pub(super) is_cut: bool,
+    /// The nodes whose lists were not read to their ends.
+    pub(super) unfinished: Vec<UnfinishedList>,
     /// How many keys without a ttl a node has that may be locks and were not wanted. Those of a Quorlock node are of any name.
     pub(super) without_ttl: u64,
     bytes: usize,
 }
 
+/// A list of which something may be missing.
+pub(super) struct UnfinishedList {
+    /// The address of its node.
+    pub(super) label: String,
+    pub(super) why: String,
+}
+
 impl Found {
+    /// Whether each node that answers has named all of its locks.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_cut && self.unfinished.is_empty()
+    }
+
     fn add(&mut self, name: Vec<u8>, count_max: usize) {
         let bytes = self.bytes.saturating_add(name.len());
         if self.names.contains(&name) {
@@ -72,8 +89,14 @@ pub(super) async fn find(nodes: &mut Nodes, wanted: &Wanted<'_>) -> Found {
             let without_ttl = asked.facts.locks_without_ttl.unwrap_or(0);
             found.borrow_mut().note_without_ttl(without_ttl);
         }
-        if let Err(why) = asked.read_pages(&on_nodes, prefix, &found).await {
-            node.asked = Err(why);
+        match asked.read_pages(&on_nodes, prefix, &found).await {
+            Ok(PageStep::Unfinished(why)) => {
+                let label = node.label.clone();
+                let list = UnfinishedList { label, why };
+                found.borrow_mut().unfinished.push(list);
+            }
+            Ok(_) => {}
+            Err(why) => node.asked = Err(why),
         }
     });
     all_of(pages).await;
@@ -81,67 +104,78 @@ pub(super) async fn find(nodes: &mut Nodes, wanted: &Wanted<'_>) -> Found {
 }
 
 impl AskedNode {
+    /// Reads its list to the end, or as far as it is to be read.
     async fn read_pages(
         &mut self,
         wanted: &Wanted<'_>,
         prefix: usize,
         found: &RefCell<Found>,
-    ) -> Result<(), String> {
-        let mut cursor = b"0".to_vec();
+    ) -> Result<PageStep, String> {
         let mut without_ttl = 0;
+        let mut walk = PageWalk::start(wanted.patience);
         let begun = clock::now();
-        for _ in 0..PAGES_MAX {
-            if clock::now().saturating_sub(begun) > wanted.patience {
-                break;
-            }
-            let uses_list = self.facts.dialect == Dialect::Quorlock && !wanted.is_all;
-            let question = match uses_list {
-                true => question::list(wanted.pattern, &cursor),
-                false => question::scan(wanted.pattern, &cursor),
+        loop {
+            let page = self.read_page(wanted, walk.cursor());
+            let page = match timeout(wanted.patience.max(PAGE_PATIENCE), page).await {
+                Ok(page) => page?,
+                Err(_) => return Err(self.link.fail(PAGE_TOO_LATE.to_owned())),
             };
-            let replies = self.link.ask(&[question]).await?;
-            let reply = replies.first().unwrap_or(&NodeReply::Nil);
-            let Some([next, rows]) = reply.parts() else {
-                return Err(reply.refusal());
-            };
-            let (Some(next), Some(rows)) = (next.text(), rows.parts()) else {
-                return Err(reply.refusal());
-            };
-            let name = |row: &NodeReply| match uses_list {
-                true => row
-                    .fact("name")
-                    .and_then(NodeReply::text)
-                    .map(<[u8]>::to_vec),
-                false => row.text().map(<[u8]>::to_vec),
-            };
-            let mut names: Vec<Vec<u8>> = rows.iter().filter_map(name).collect();
-            if !uses_list {
-                let looked = self.locks_of(names, wanted.is_all).await?;
-                without_ttl += looked.without_ttl;
-                names = looked.names;
-            }
+            without_ttl += page.without_ttl;
             let mut found = found.borrow_mut();
             found.note_without_ttl(without_ttl);
-            for name in names {
+            for name in page.names {
                 // A node says only names that it was asked for, unless it says anything.
                 if let Some(said) = name.get(prefix..).filter(|said| !said.is_empty()) {
                     found.add(said.to_vec(), wanted.count_max);
                 }
             }
-            if next == b"0" || found.is_cut {
-                return Ok(());
+            match walk.read(&page.next, clock::now().saturating_sub(begun)) {
+                // More than is wanted was found: the rest is of no use.
+                PageStep::Next if found.is_cut => return Ok(PageStep::Whole),
+                PageStep::Next => {}
+                ended => return Ok(ended),
             }
-            if next == cursor {
-                return Err("its list of locks does not go on".to_owned());
-            }
-            cursor = next.to_vec();
         }
-        found.borrow_mut().is_cut = true;
-        Ok(())
+    }
+
+    async fn read_page(&mut self, wanted: &Wanted<'_>, cursor: &[u8]) -> Result<Page, String> {
+        let uses_list = self.facts.dialect == Dialect::Quorlock && !wanted.is_all;
+        let question = match uses_list {
+            true => question::list(wanted.pattern, cursor),
+            false => question::scan(wanted.pattern, cursor),
+        };
+        let replies = self.link.ask(&[question]).await?;
+        let reply = replies.first().unwrap_or(&NodeReply::Nil);
+        let Some([next, rows]) = reply.parts() else {
+            return Err(reply.refusal());
+        };
+        let (Some(next), Some(rows)) = (next.text(), rows.parts()) else {
+            return Err(reply.refusal());
+        };
+        let name = |row: &NodeReply| match uses_list {
+            true => row
+                .fact("name")
+                .and_then(NodeReply::text)
+                .map(<[u8]>::to_vec),
+            false => row.text().map(<[u8]>::to_vec),
+        };
+        let mut page = Page {
+            next: next.to_vec(),
+            names: rows.iter().filter_map(name).collect(),
+            without_ttl: 0,
+        };
+        if !uses_list {
+            let looked = self.locks_of(page.names, wanted.is_all).await?;
+            (page.names, page.without_ttl) = (looked.names, looked.without_ttl);
+        }
+        Ok(page)
     }
 
     /// Those of these keys that can be locks.
     async fn locks_of(&mut self, names: Vec<Vec<u8>>, is_all: bool) -> Result<LocksFound, String> {
+        if names.len() > PAGE_NAMES_MAX {
+            return Err("a page of its list has more names than were asked for".to_owned());
+        }
         let dialect = self.facts.dialect;
         let questions = names.iter().map(|name| question::look(name, dialect));
         let questions: Vec<_> = questions.collect();
@@ -159,6 +193,14 @@ impl AskedNode {
     }
 }
 
+/// A part of a node's list.
+struct Page {
+    /// The cursor of the next one.
+    next: Vec<u8>,
+    names: Vec<Vec<u8>>,
+    without_ttl: u64,
+}
+
 /// Keys that can be locks, and how many more there are that have no ttl.
 #[derive(Default)]
 struct LocksFound {
@@ -168,8 +210,11 @@ struct LocksFound {
 
 /// Names of 1 MB each are looked at, one after the other, and not all of a million of them are kept.
 const NAMES_BYTES_MAX: usize = 64 << 20;
-/// For 100 million keys. A node whose cursor never ends is not read for ever.
-const PAGES_MAX: usize = 1_000_000;
+/// A node is asked for 1,000 names, and has some more where its table grows.
+const PAGE_NAMES_MAX: usize = 100_000;
+/// A page is given the time of the whole list, and no less than this. A look at each of 1,000 names needs some round trips.
+const PAGE_PATIENCE: Duration = Duration::from_secs(10);
+const PAGE_TOO_LATE: &str = "does not answer in time: a page of its list of locks took too long";
 
 #[cfg(test)]
 mod tests {

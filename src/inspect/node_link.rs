@@ -87,7 +87,8 @@ impl NodeLink {
         Ok(replies)
     }
 
-    fn fail(&mut self, words: String) -> String {
+    /// Gives the node up, for this reason: an answer that may still come would be taken for that to another question.
+    pub(super) fn fail(&mut self, words: String) -> String {
         self.failed = Some(words.clone());
         words
     }

@@ -146,6 +146,12 @@ impl Nodes {
         nodes.filter_map(|(at, node)| Some((&*node.label, self.identity_of(at).err()?)))
     }
 
+    /// The addresses of the others.
+    pub(super) fn answering(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.all.iter().enumerate();
+        nodes.filter_map(|(at, node)| self.identity_of(at).ok().map(|_| &*node.label))
+    }
+
     /// Those that do not belong into one list, and why: no node is away then, the list itself is wrong.
     pub(super) fn wrongly_listed(&self) -> Vec<String> {
         let states = self.view().states;

@@ -92,7 +92,7 @@ async fn overview(mut nodes: Nodes) -> Value {
     json!({
         "verdict": status::verdict(&view), "can_lock": view.has_quorum(), "votes": view.votes, "quorum": view.quorum,
         "nodes": described, "locks": locks, "listed": is_listed,
-        "complete": is_listed && !found.is_cut,
+        "complete": is_listed && found.is_whole(),
     })
 }
 

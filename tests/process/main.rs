@@ -22,6 +22,7 @@ mod cluster_tls;
 mod deploy;
 mod doctor;
 mod elect;
+mod endless_lists;
 mod examples;
 mod experiment;
 mod experiment_compare;

@@ -13,5 +13,6 @@ pub mod lock_view;
 pub mod members;
 pub mod node_facts;
 pub mod node_reply;
+pub mod page_walk;
 pub mod question;
 pub mod sight;

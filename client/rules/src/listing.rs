@@ -154,6 +154,11 @@ impl Listing {
             let cause = Cause::Refused(Arc::from("its cursors are longer than 48 bits"));
             return self.leave_out(cause, context);
         }
+        // The caller would read the same page again and again. That the cursors of a node never end is for the caller to notice.
+        if page.cursor == self.place.cursor && page.cursor != 0 {
+            let cause = Cause::Refused(Arc::from("its list of locks does not go on"));
+            return self.leave_out(cause, context);
+        }
         self.place.cursor = page.cursor;
         let mut round = Round::start(context.nodes(), context.now.after(context.patience(LASTS)));
         // Without names as well: nothing is said without a majority.

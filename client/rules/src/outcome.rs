@@ -20,6 +20,7 @@ pub use build_error::BuildError;
 pub use cause::{Cause, NodeAnswer, NodeReport};
 pub(crate) use cause::{lines, owner};
 pub use connection_error::ConnectionError;
+pub(crate) use duration::show_duration;
 pub use loss::{ExtendError, Loss};
 pub use node_fences::{FenceState, NodeFences};
 pub use publish_error::PublishError;

@@ -98,6 +98,8 @@ pub(super) struct Node {
     pub(super) refuses_surveys: bool,
     /// It is of a version that knows no `SET ... NX ... GET`, as Redis before 7.
     pub(super) is_without_get: bool,
+    /// A page of its list of locks: what it answers to each question for one.
+    pub(super) page: String,
     /// How it was asked to tell of changes.
     pub(super) tracking: Vec<String>,
     /// All that it was asked since its login.
@@ -412,6 +414,8 @@ impl Node {
             ["EVAL", script, _, ref names @ ..] if script.contains("'EXISTS'") => {
                 self.reply_to_survey(names)
             }
+            ["EVAL", script, "0", ..] if script.contains("'SCAN'") => bulk(Some(&self.page)),
+            ["EVAL", script, "0", _] if script.contains("'GET'") => bulk(Some(&String::new())),
             ["LOCK.INFO", ..] | ["CLIENT", "TRACKING", ..] | ["EVAL", _, "1", _] => {
                 self.reply_to_observer(&words)
             }

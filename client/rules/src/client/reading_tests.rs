@@ -221,3 +221,28 @@ fn what_a_node_does_not_know_of_a_holder_is_said_without() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_list_that_leads_back_to_the_same_page_is_left_for_those_of_the_others() {
+    let mut cluster = Cluster::new(3);
+    for (node, page) in cluster.nodes.iter_mut().zip(["2:17", "1:0", "1:0"]) {
+        node.page = page.to_owned();
+    }
+    let mut cursor = 0;
+    for pages in 1.. {
+        let pattern = Bytes::from_static(b"job");
+        let list = cluster.call(Call::List { pattern, cursor });
+        let Some(Outcome::Listed(Ok(page))) = cluster.outcome(list) else {
+            panic!("two nodes have lists that end");
+        };
+        cursor = page.cursor;
+        if cursor == 0 {
+            assert_eq!(
+                pages, 3,
+                "the first of the first node, and one of each other"
+            );
+            return;
+        }
+        assert!(pages < 9, "it does not end");
+    }
+}

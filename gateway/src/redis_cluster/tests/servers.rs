@@ -63,3 +63,35 @@ fn a_seed_that_hangs_is_waited_for_by_one_connection_and_not_by_the_next() {
         assert!(is_connected && took >= PATIENCE, "{took:?}");
     });
 }
+
+#[test]
+fn a_list_that_has_no_end_is_read_for_a_time_and_its_server_is_named() {
+    run(async {
+        for (circles, why) in [
+            (false, "had no end after 101 pages"),
+            (true, "a cursor came again"),
+        ] {
+            let pages = Rc::new(Cell::new(10));
+            let servers = Servers::new(move |port, command| match command {
+                "SCAN" if port == 1 => Some(reply("*2\r\n$1\r\n0\r\n*0\r\n")),
+                "SCAN" => {
+                    pages.set(if circles { 10 } else { pages.get() + 1 });
+                    let cursor = pages.get().to_string();
+                    let page = format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.len());
+                    Some(Says::Late(page))
+                }
+                _ => None,
+            });
+            let mut node = servers.gateway().await.expect("it is a cluster");
+            let begun = Instant::now();
+            assert_eq!(told(&mut node, &["SCAN 0 MATCH *"]).await, "");
+            let mut buffer = [0; 256];
+            let count = node.read(&mut buffer).await.expect("it is in memory");
+            let refused = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            assert!(refused.contains("h:2: its list of locks "), "{refused}");
+            assert!(refused.contains(why), "{refused}");
+            let took = begun.elapsed();
+            assert!(took <= LIST_PATIENCE + PATIENCE, "{took:?}");
+        }
+    });
+}

@@ -141,17 +141,19 @@ fn report(
     let left_lines: String = left.iter().map(|line| format!("\n  {line}")).collect();
     let shown = shown::name(name);
     // A string has one holder, and a hash ends with all of its fields.
-    let stay = match after.kind {
-        LockKind::Shared => after.holder_count(),
-        LockKind::Hash | LockKind::String => 0,
+    let (stay, others) = match after.kind {
+        LockKind::Shared => (after.holder_count(), 0),
+        LockKind::Hash | LockKind::String => (0, others),
     };
-    let value = json!({ "outcome": "released", "freed": freed, "nodes": all, "unanswered": left, "stay": stay });
+    let value = json!({
+        "outcome": "released", "freed": freed, "nodes": all, "unanswered": left, "stay": stay, "under_another_token": others,
+    });
     let mut value = value.as_object().cloned().unwrap_or_default();
     shown::add_bytes(&mut value, "name", name);
     match outcome {
         Forced::Ended => {
             let mut rest = match stay {
-                0 if others > 0 && after.kind != LockKind::Shared => {
+                0 if others > 0 => {
                     format!("; under another token it is on {others} of {all} nodes")
                 }
                 0 => String::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorlock_client::Dialer;
 use quorlock_client_rules::address::{Endpoint, NodeAddress};
-use quorlock_client_rules::inspection::cluster_view::{ClusterView, NodeState, counted_identity};
+use quorlock_client_rules::inspection::cluster_view::{ClusterView, NodeState, counted_identities};
 use quorlock_client_rules::inspection::lock_view::{LockView, NodeView};
 use quorlock_client_rules::inspection::node_facts::NodeFacts;
 use quorlock_client_rules::inspection::node_reply::NodeReply;
@@ -142,14 +142,14 @@ impl Nodes {
 
     /// Those that cannot be asked, or whose answers do not count, and why.
     pub(super) fn silent(&self) -> impl Iterator<Item = (&str, String)> {
-        let nodes = self.all.iter().enumerate();
-        nodes.filter_map(|(at, node)| Some((&*node.label, self.identity_of(at).err()?)))
+        let nodes = self.all.iter().zip(self.identities());
+        nodes.filter_map(|(node, identity)| Some((&*node.label, identity.err()?)))
     }
 
     /// The addresses of the others.
     pub(super) fn answering(&self) -> impl Iterator<Item = &str> {
-        let nodes = self.all.iter().enumerate();
-        nodes.filter_map(|(at, node)| self.identity_of(at).ok().map(|_| &*node.label))
+        let nodes = self.all.iter().zip(self.identities());
+        nodes.filter_map(|(node, identity)| identity.ok().map(|_| &*node.label))
     }
 
     /// Those that do not belong into one list, and why: no node is away then, the list itself is wrong.
@@ -180,13 +180,18 @@ impl Nodes {
         wrong.collect()
     }
 
-    /// Who a node is whose answers count.
-    fn identity_of(&self, node: usize) -> Result<Identity, String> {
-        let asked = self.all[node].asked.as_ref().map_err(Clone::clone)?;
-        if let Some(why) = asked.link.failure() {
-            return Err(why.to_owned());
-        }
-        counted_identity(&asked.facts, (node, self.all.len()), self.votes_by_address)
+    /// Who the nodes are whose answers count, and why those of the others do not.
+    fn identities(&self) -> Vec<Result<Identity, String>> {
+        let asked = self.all.iter().map(|node| node.asked.as_ref());
+        let facts = asked.map(|asked| asked.ok().map(|asked| &asked.facts));
+        let counted = counted_identities(&facts.collect::<Vec<_>>(), self.votes_by_address);
+        let nodes = self.all.iter().zip(counted);
+        let identities = nodes.map(|(node, counted)| {
+            let asked = node.asked.as_ref().map_err(Clone::clone)?;
+            let failure = asked.link.failure();
+            failure.map_or(counted, |why| Err(why.to_owned()))
+        });
+        identities.collect()
     }
 
     /// What all of them come to.
@@ -243,8 +248,7 @@ impl Nodes {
     pub(super) async fn look(&mut self, names: &[&[u8]], old_after: Duration) -> Vec<LockView> {
         let full: Vec<Vec<u8>> = names.iter().map(|name| self.full_name(name)).collect();
         let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        let nodes = 0..self.all.len();
-        let identities: Vec<_> = nodes.map(|node| self.identity_of(node)).collect();
+        let identities = self.identities();
         let looks = self.all.iter_mut().zip(&identities);
         let looks = looks.map(async |(node, identity)| node.look(&full, identity).await);
         let mut columns: Vec<_> = all_of(looks)
@@ -262,17 +266,20 @@ impl Nodes {
         names.iter().map(row).collect()
     }
 
-    /// What each node says to the end of this lock by force, under its one of these tokens.
+    /// What each node says to the end of this lock by force, under its one of these tokens. A node whose answers do not count is not asked: what
+    /// it has may be a lock of another cluster.
     pub(super) async fn force_release(
         &mut self,
         name: &[u8],
         tokens: &[&[u8]],
     ) -> Vec<Result<bool, String>> {
         let name = self.full_name(name);
-        let asked = self.all.iter_mut().zip(tokens).map(async |(node, token)| {
+        let identities = self.identities();
+        let asked = self.all.iter_mut().zip(&identities).zip(tokens);
+        let asked = asked.map(async |((node, identity), token)| {
             let node = node.asked.as_mut().map_err(|why| why.clone())?;
-            if node.facts.is_agent {
-                return Err("it is an agent and no node: nothing was asked of it".to_owned());
+            if let Err(why) = identity {
+                return Err(format!("nothing was asked of it: {why}"));
             }
             let question = question::force_release(&name, token, node.facts.dialect);
             match &node.link.ask(&[question]).await?[..] {

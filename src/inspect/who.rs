@@ -108,7 +108,7 @@ pub(super) fn describe(name: &[u8], view: &LockView, nodes: &[&str]) -> String {
              is what is left of it",
             holder.votes
         ),
-        (LockState::Unknown, Some(_)) if view.silent.is_empty() => format!(
+        (LockState::Unknown, Some(_)) if answered == all => format!(
             "whether '{name}' is held cannot be said: some of {all} nodes have more readers than they name, perhaps one in common"
         ),
         (LockState::Unknown, _) => format!(

@@ -42,6 +42,7 @@ mod log_repair;
 mod many_locks;
 mod many_starts;
 mod members;
+mod mixed_lists;
 mod page;
 mod passwords;
 mod prefix;

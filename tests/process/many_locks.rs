@@ -85,9 +85,15 @@ fn of_what_looks_like_one_program_only_the_tokens_that_are_named_are_ended() {
     let unnamed = force(&[]);
     assert_eq!(unnamed.code, Some(64), "{}", unnamed.stdout);
     assert!(unnamed.stderr.contains("--token"), "{}", unnamed.stderr);
+    let one = field(2, 3);
+    let ended = shell.quorlock(&["force-release", "job", "--yes", "--json", "--token", &one]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = ended.json();
+    assert_eq!(ended["freed"], 1, "{ended}");
+    assert_eq!(ended["under_another_token"], 4, "{ended}");
     let ended = force(&[field(2, 3), field(2, 4)]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let said = "released on 2 of 5 nodes; under another token it is on 3 of 5 nodes";
+    let said = "released on 1 of 5 nodes; under another token it is on 3 of 5 nodes";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
     let who = shell.quorlock(&["who", "job"]);
     assert_eq!(who.code, Some(0), "the holder keeps it: {}", who.stdout);

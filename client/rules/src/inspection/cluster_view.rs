@@ -95,7 +95,8 @@ impl ClusterView {
     pub fn of(nodes: &[Result<NodeFacts, String>], votes_by_address: bool) -> Self {
         let listed = nodes.len();
         let mut ballot = Ballot::default();
-        let mut clusters = NamedClusters::new(listed, None);
+        let facts = nodes.iter().map(|facts| facts.as_ref().ok());
+        let clusters = named_clusters(facts, votes_by_address);
         let mut states = Vec::with_capacity(listed);
         for (node, facts) in nodes.iter().enumerate() {
             let state = match facts {
@@ -107,20 +108,10 @@ impl ClusterView {
             {
                 ballot.add(node, identity(facts, node, votes_by_address));
             }
-            match (facts, &state) {
-                (_, NodeState::Agent | NodeState::OtherSize(_) | NodeState::Unidentified) => {
-                    clusters.does_not_vote(node);
-                }
-                (Ok(facts), _) => {
-                    clusters.note(node, facts.cluster_id.as_ref());
-                }
-                (Err(_), _) => {}
-            }
             states.push(state);
         }
         for (node, state) in states.iter_mut().enumerate() {
-            let outsider = clusters.outsider(node);
-            let outsider = outsider.or_else(|| clusters.undecided(node));
+            let outsider = outsider(&clusters, node);
             if let Some(outsider) = outsider.filter(|_| ballot.of(node).is_some()) {
                 ballot.remove(node);
                 *state = NodeState::of_outsider(outsider);
@@ -189,11 +180,51 @@ fn note_delayed_twins(nodes: &[Result<NodeFacts, String>], states: &mut [NodeSta
     }
 }
 
-/// Who a node is, whose answers are counted.
-///
-/// # Errors
-/// Why they are not.
-pub fn counted_identity(
+/// What those say of their clusters that can vote in this list.
+fn named_clusters<'f>(
+    nodes: impl ExactSizeIterator<Item = Option<&'f NodeFacts>>,
+    votes_by_address: bool,
+) -> NamedClusters {
+    let listed = nodes.len();
+    let mut clusters = NamedClusters::new(listed, None);
+    for (node, facts) in nodes.enumerate() {
+        let Some(facts) = facts else { continue };
+        match counted_identity(facts, (node, listed), votes_by_address) {
+            Ok(_) => {
+                clusters.note(node, facts.cluster_id.as_ref());
+            }
+            Err(_) => clusters.does_not_vote(node),
+        }
+    }
+    clusters
+}
+
+/// Why the vote of a node makes no majority with those of the others: it is of another cluster, or none has a majority.
+fn outsider(clusters: &NamedClusters, node: usize) -> Option<Cause> {
+    let outsider = clusters.outsider(node);
+    outsider.or_else(|| clusters.undecided(node))
+}
+
+/// Who the nodes are whose answers are counted, in the order of the list, and of the others why they are not. A node without facts was not asked.
+#[must_use]
+pub fn counted_identities(
+    nodes: &[Option<&NodeFacts>],
+    votes_by_address: bool,
+) -> Vec<Result<Identity, String>> {
+    let clusters = named_clusters(nodes.iter().copied(), votes_by_address);
+    let identity = |(node, facts): (usize, &Option<&NodeFacts>)| {
+        let facts = facts.ok_or_else(|| "it was not asked".to_owned())?;
+        let identity = counted_identity(facts, (node, nodes.len()), votes_by_address)?;
+        match outsider(&clusters, node) {
+            None => Ok(identity),
+            Some(cause) => Err(cause.to_string()),
+        }
+    };
+    nodes.iter().enumerate().map(identity).collect()
+}
+
+/// Who a node is, if it may vote in a list of so many, whatever the others are.
+fn counted_identity(
     facts: &NodeFacts,
     (node, listed): (usize, usize),
     votes_by_address: bool,
@@ -337,6 +368,40 @@ mod tests {
         let sized = facts("run_id:c quorlock_cluster_size:5");
         let view = ClusterView::of(&[node("a"), node("b"), sized], false);
         assert_eq!((view.votes, &view.states[2]), (2, &NodeState::OtherSize(5)));
+    }
+
+    #[test]
+    fn the_answers_of_nodes_of_several_clusters_are_not_counted_together() {
+        let of = |id: &str, more: &str| facts(&format!("run_id:{id} {more}"));
+        let [red, blue] = ["red", "blue"].map(|name| format!("quorlock_cluster_id:{name}"));
+        let counted = |nodes: &[Result<NodeFacts, String>], by_address| {
+            let facts: Vec<Option<&NodeFacts>> =
+                nodes.iter().map(|one| one.as_ref().ok()).collect();
+            let counted = counted_identities(&facts, by_address);
+            let words = |one: Result<Identity, String>| one.err().unwrap_or_default();
+            counted.into_iter().map(words).collect::<Vec<String>>()
+        };
+        let silent = || Err("refused".to_owned());
+        for by_address in [false, true] {
+            let even = [of("a", &red), of("b", &blue), node("c")];
+            for why in counted(&even, by_address) {
+                assert!(why.contains("list the nodes of one cluster"), "{why}");
+            }
+            // The one that is away may decide between them.
+            for why in &counted(&[of("a", &red), of("b", &blue), silent()], by_address)[..2] {
+                assert!(why.contains("list all nodes of one cluster"), "{why}");
+            }
+            // Also of one that does not vote now.
+            let delayed = of("b", &format!("{blue} restart_delay_remaining_ms:7000"));
+            let most = [of("a", &red), delayed, of("c", &red)];
+            let words = counted(&most, by_address);
+            let [first, other, last] = &words[..] else {
+                panic!("one for each")
+            };
+            assert_eq!((&**first, &**last), ("", ""));
+            let why = "it belongs to the cluster blue and not to red: does not vote";
+            assert_eq!(other, why);
+        }
     }
 
     #[test]

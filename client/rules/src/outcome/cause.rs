@@ -191,7 +191,7 @@ fn mixed(cluster: Option<&str>, may_pass: bool, formatter: &mut fmt::Formatter<'
     }
     formatter.write_str(match may_pass {
         true => {
-            "; nodes of several clusters are listed, and it is not known yet which has a majority: others have not said theirs"
+            "; nodes of several clusters are listed, and it is not known yet which has a majority: others have not said theirs; list all nodes of one cluster"
         }
         false => {
             "; the nodes of the list belong to several, and none of these has a majority of it, so none of them votes: list the nodes of one cluster"

@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorlock_testkit::{NodeProcess, Wire, eventually, request};
 
 use crate::agent::{agent, agent_at};
+use crate::agent_users::private;
 use crate::run::cluster;
 use crate::shell::Shell;
 
@@ -163,6 +164,25 @@ fn an_agent_in_a_list_of_nodes_is_named_and_takes_no_lock() {
         );
     }
     assert_eq!(Wire::connect(&address).ask("GET job"), "nil");
+}
+
+#[test]
+fn an_agent_whose_user_has_no_right_to_info_is_named_and_keeps_no_lock() {
+    let shell = cluster();
+    let users = "user default on nopass ~* &* +@all\nuser bob on >secret ~* &* +@all -info\n";
+    let users = private(&shell, "users.acl", users);
+    let (_agent, address) = agent_at(&shell, &["--", "--aclfile", &users], "agent.log");
+    let url = format!("redis://bob:secret@{address}");
+    for job in [&["job", "-n"][..], &["job", "-n", "--shared"]] {
+        let options = ["run", "--votes-by-address", "--ttl", "1h", "--nodes", &url];
+        let ended = shell.quorlock(&[&options[..], job, &["--", "true"]].concat());
+        assert_eq!(ended.code, Some(69), "{job:?}: {}", ended.stderr);
+        let what = "it is an agent and no node";
+        assert!(ended.stderr.contains(what), "{job:?}: {}", ended.stderr);
+        eventually("it has released what it took", || {
+            shell.quorlock(&["who", "job"]).code == Some(1)
+        });
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::run::cluster;
 use crate::shell::{Ended, Shell};
 
 /// A file that only its owner reads, and its path.
-fn private(shell: &Shell, name: &str, text: &str) -> String {
+pub(crate) fn private(shell: &Shell, name: &str, text: &str) -> String {
     let path = shell.file(name);
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();

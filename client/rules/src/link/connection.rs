@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis_protocol::resp2::types::OwnedFrame;
 
+use super::delivery::Delivered;
 use super::login::Peer;
 use super::request::{Form, Kind, Request, Subject};
 use super::tracking::Tracking;
@@ -17,7 +18,7 @@ use crate::clock::{ClientInstant, saturated};
 use crate::outcome::Cause;
 use crate::protocol::push::Push;
 use crate::protocol::reply::{Incoming, Replies};
-use crate::protocol::{holder, line, listing, looking, meaning, several, shared};
+use crate::protocol::{agent, holder, line, listing, looking, meaning, several, shared};
 use crate::votes::{Identity, NodeIndex};
 
 #[derive(Debug)]
@@ -42,24 +43,6 @@ pub(super) struct Connection {
     /// When the silence was last looked at, and how long it had lasted then.
     looked_at: ClientInstant,
     silence: Duration,
-}
-
-/// What the bytes that have arrived come to.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation for each reply"
-)]
-pub(super) enum Delivered {
-    /// No whole reply is left.
-    Nothing,
-    /// The reply to the oldest request.
-    Reply(Request, Content),
-    /// A request of this kind was written again in another form.
-    Again(Kind),
-    /// A message that answers no request.
-    Push(Push),
-    /// Not a reply: the connection cannot be used any more.
-    Broken(String),
 }
 
 impl Connection {
@@ -289,6 +272,11 @@ impl Connection {
             for alone in request.releases_apart(self.node, by) {
                 self.push(world.now, alone);
             }
+        }
+        if request.kind.takes()
+            && let Some(token) = agent::taken(&reply)
+        {
+            return Delivered::Agent(request, token);
         }
         match self.meaning(&request, &reply, world.now) {
             Some(content) => Delivered::Reply(request, content),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use super::connection::{Connection, Delivered};
+use super::connection::Connection;
 use super::login::{Peer, unreachable};
 use super::obstacle::outsider;
 use super::opening::{Opening, Progress};
@@ -310,26 +310,6 @@ impl Link {
             if request.kind == Kind::Release || is_wanted {
                 request.is_repeated = true;
                 self.write(now, request);
-            }
-        }
-    }
-
-    pub(super) fn deliver_all(&mut self, world: &mut Surroundings<'_>) {
-        loop {
-            let State::Ready(connection) = &mut self.state else {
-                return;
-            };
-            match connection.next_reply(world) {
-                Delivered::Nothing => return,
-                Delivered::Broken(text) => return self.give_up(&text, world),
-                Delivered::Again(Kind::Wait { .. }) => self.log(News::WithoutTurns),
-                Delivered::Again(_) => {}
-                Delivered::Push(push) => self.pushes.push_back(push),
-                Delivered::Reply(request, content) => {
-                    self.heard(&request, world.now);
-                    self.learn(&request, &content, world);
-                    self.answer(&request, content);
-                }
             }
         }
     }

@@ -223,6 +223,47 @@ fn an_agent_is_no_node_however_votes_are_counted_and_a_check_of_it_takes_it_for_
     }
 }
 
+/// A user without the right to INFO does not see that it is one when it connects.
+#[test]
+fn an_agent_that_is_known_by_its_reply_alone_has_no_vote_and_keeps_no_lock() {
+    let settings = Settings {
+        votes_by: VotesBy::Address,
+        ..Settings::default()
+    };
+    let text = Some(Arc::from("me"));
+    let reader = Subject::to_read("a".into(), "t".into(), TTL, None);
+    let named = Subject::with_lock_delay("a".into(), "t".into(), TTL, Duration::ZERO, text);
+    for subject in [reader, named] {
+        for (reply, release) in [
+            (
+                "*4\r\n:1\r\n$-1\r\n$11\r\nt~sharing-1\r\n:9000\r\n",
+                "*3\r\n$12\r\nLOCK.RELEASE\r\n$1\r\na\r\n$11\r\nt~sharing-1\r\n",
+            ),
+            ("*4\r\n:0\r\n$-1\r\n$5\r\nother\r\n:9000\r\n", ""),
+        ] {
+            let mut node = Node::with_settings(&settings);
+            node.link.is_wanted = true;
+            let id = node.opened();
+            node.log_in_unnamed(id);
+            node.submit_for(Kind::Take, &subject).unwrap();
+            node.link.output(id).unwrap().clear();
+            node.receive(id, reply);
+            let told = node.told();
+            let refused = [Content::Taken(Answer::Not(Cause::Agent), None)];
+            assert_eq!(told, refused);
+            let written = std::mem::take(node.link.output(id).unwrap());
+            assert_eq!(String::from_utf8(written).unwrap(), release);
+            assert_eq!(node.link.owes(node.now), !release.is_empty());
+            let again = node.submit_for(Kind::Take, &subject);
+            assert_eq!(again, Err(Cause::Agent));
+            if !release.is_empty() {
+                node.receive(id, ":1\r\n");
+            }
+            assert!(!node.link.owes(node.now) && node.in_flight().is_empty());
+        }
+    }
+}
+
 /// A node that is not logged in yet, in a list whose four others belong to two clusters.
 fn between_two_clusters(votes_by: VotesBy) -> Node {
     let settings = Settings {

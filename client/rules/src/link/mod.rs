@@ -8,6 +8,7 @@
 
 mod connection;
 pub(crate) mod connections;
+mod delivery;
 mod entry;
 #[cfg(test)]
 mod entry_tests;

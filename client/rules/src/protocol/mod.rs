@@ -2,6 +2,7 @@
 //!
 //! Invariant: no state of a node or a lock is kept here, and nothing is decided.
 
+pub(crate) mod agent;
 pub(crate) mod holder;
 pub(crate) mod line;
 pub(crate) mod listing;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::cluster_for_tests::{Cluster, TTL};
-use super::{CALLS_DUE_MAX, RENEWALS_DUE_MAX};
+use super::settling::{CALLS_DUE_MAX, RENEWALS_DUE_MAX};
 use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
 use crate::outcome::AcquireError;

@@ -29,6 +29,7 @@ use self::in_line::InLine;
 use self::limit::Limit;
 use self::pauses::Pauses;
 use self::permit_choice::PermitChoice;
+use self::permit_survey::WalkSurvey;
 use self::time_left::TimeLeft;
 use crate::acquisition::Decision;
 use crate::call::{AcquireCall, Outcome};
@@ -77,6 +78,8 @@ enum Stage {
     /// No majority could be asked now, and connections are being made.
     Connecting(Connecting),
     Asking(Asking),
+    /// Of many permits the first is busy, and nodes are asked which of the next ones they do not have.
+    Surveying(WalkSurvey),
     /// The lock is busy: how long it will be is asked for.
     AskingTimeLeft(TimeLeft),
     Pausing(ClientInstant),
@@ -124,12 +127,18 @@ impl Acquiring {
             Stage::Queued => self.limit.ends_at(),
             Stage::Connecting(connecting) => Some(connecting.deadline),
             Stage::Asking(asking) => Some(asking.timer),
+            Stage::Surveying(survey) => Some(survey.deadline()),
             Stage::AskingTimeLeft(asked) => Some(asked.round.deadline),
             Stage::Pausing(until) | Stage::Completing(_, until) => Some(*until),
         }
     }
 
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> Progress {
+        if let Stage::Surveying(survey) = &mut self.stage
+            && survey.is_over_with(&input, context.now)
+        {
+            return self.walk_surveyed(context);
+        }
         if self.answered_in_line(&input, context).is_some() {
             return Progress::GoesOn;
         }
@@ -152,6 +161,7 @@ impl Acquiring {
                 let decision = asking.handle(input, context);
                 self.decided(decision, context)
             }
+            Stage::Surveying(_) => Progress::GoesOn,
             Stage::AskingTimeLeft(asked) => {
                 if !asked.handle(input, context.now) {
                     return Progress::GoesOn;
@@ -214,7 +224,7 @@ impl Acquiring {
                 self.stage = Stage::Pausing(until.earlier(self.soon(context)));
             }
             Stage::AskingTimeLeft(_) => self.stage = Stage::Pausing(self.soon(context)),
-            Stage::Asking(_) => self.was_released = true,
+            Stage::Asking(_) | Stage::Surveying(_) => self.was_released = true,
             Stage::Connecting(_) | Stage::Completing(..) => {}
         }
     }
@@ -303,9 +313,11 @@ impl Acquiring {
         match &mut self.stage {
             Stage::Asking(asking) => asking.cancel(now),
             Stage::Completing(asking, _) => Some(asking.subject()),
-            Stage::Queued | Stage::Connecting(_) | Stage::AskingTimeLeft(_) | Stage::Pausing(_) => {
-                None
-            }
+            Stage::Queued
+            | Stage::Connecting(_)
+            | Stage::Surveying(_)
+            | Stage::AskingTimeLeft(_)
+            | Stage::Pausing(_) => None,
         }
     }
 

@@ -25,6 +25,8 @@ mod fence_tests;
 mod line_tests;
 mod listening;
 #[cfg(test)]
+mod many_permits_tests;
+#[cfg(test)]
 mod mixed_tests;
 #[cfg(test)]
 mod observer_tests;

@@ -40,7 +40,7 @@ pub fn check_permits(semaphore: &[u8], permits: u32) -> Result<(), Arc<str>> {
     check_name(&permit_name(semaphore, PERMITS_MAX))
 }
 
-/// The most permits of a semaphore. A caller that does not wait asks for each of them.
+/// The most permits of a semaphore. A caller that does not wait asks for each of them where nodes do not say which ones they have.
 pub const PERMITS_MAX: u32 = 1_024;
 
 const INFIX: &[u8] = b":permit:";

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::permit_choice::PermitChoice;
+use super::permit_survey::WALK_SURVEY_BIT;
 use super::{Acquiring, Stage};
 use crate::acquisition::{Acquisition, Vote};
 use crate::answer::{Answer, Content};
@@ -302,6 +303,7 @@ impl Acquiring {
                     self.holder_told(node, holder.ok(), token, context);
                 }
             }
+            Content::Compared(_) if reply.round & WALK_SURVEY_BIT != 0 => {}
             Content::Compared(answer) => self.surveyed(reply.node, answer, is_now, context),
             // What holds the node of the line may be nobody's lock: a key without an end, or a release that did not arrive.
             Content::Exists(Some(false)) if is_now => self.ask(context),

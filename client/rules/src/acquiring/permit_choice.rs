@@ -1,9 +1,11 @@
 //! Which permit of a semaphore a call asks for next.
 //!
-//! Invariant: one permit is asked for at a time. Each is asked for once in a walk from a random start with a random step;
+//! Invariant: one permit is asked for at a time. Each is asked for once in a walk from a random start with a random step, but those
+//! of many that too many nodes have said to have (`permit_survey`);
 //! after that the walk goes on in the pauses of a call that waits for one lock, so it costs no more than that. A permit that
-//! was released, or whose holder's time is over, comes first. Which of many are free one node is asked at a time
-//! (`permit_survey`).
+//! was released, or whose holder's time is over, comes first. Which of many are free then one node is asked at a time.
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use rand::Rng;
@@ -23,6 +25,10 @@ pub(super) struct PermitChoice {
     step: u32,
     walked: u32,
     chosen: u32,
+    /// Those of the walk that nodes may have free, by what they have said.
+    candidates: VecDeque<u32>,
+    /// Too few nodes say which permits they have.
+    is_without_survey: bool,
     /// From which permit on a node is asked next which of them are free.
     survey_from: u32,
     /// The permit from which on one is asked now.
@@ -64,6 +70,8 @@ impl PermitChoice {
             step,
             walked: 1,
             chosen: at,
+            candidates: VecDeque::new(),
+            is_without_survey: false,
             survey_from: at,
             surveyed: None,
             refusing: NodeSet::default(),
@@ -111,6 +119,54 @@ impl PermitChoice {
         self.refusing.insert(node);
     }
 
+    /// Which permits of the walk nodes are asked about before any of them is asked for: the next ones, some at a time. None where a permit may be
+    /// free for another reason, or so few are left that it costs more than to ask for each.
+    pub(super) fn next_of_walk(&self, now: ClientInstant) -> Option<Vec<u32>> {
+        let left = self.count.saturating_sub(self.walked);
+        let is_known = !self.candidates.is_empty() || self.free(now).is_some();
+        if left < WALK_SURVEY_LEAST || is_known || self.is_without_survey {
+            return None;
+        }
+        let steps = 1..=left.min(self.at_once());
+        let next = steps.map(|steps| (self.at + steps * self.step) % self.count);
+        Some(next.collect())
+    }
+
+    /// How many steps the walk has made.
+    pub(super) fn walked(&self) -> u32 {
+        self.walked
+    }
+
+    /// Nodes have said which of these next permits of the walk they do not have. One that so many of them have cannot be had, and is passed over.
+    pub(super) fn note_walk_survey(
+        &mut self,
+        asked: &[u32],
+        told: &[(NodeIndex, &[bool])],
+        enough_to_refuse: usize,
+    ) {
+        for (place, &index) in asked.iter().enumerate() {
+            let mut lacking = NodeSet::default();
+            let mut have = 0;
+            for (node, lacks) in told {
+                match lacks.get(place) {
+                    Some(false) => have += 1,
+                    _ => lacking.insert(*node),
+                }
+            }
+            match have < enough_to_refuse {
+                true => self.candidates.push_back(index),
+                false => self.permits[index as usize].others = lacking,
+            }
+            self.at = index;
+            self.walked += 1;
+        }
+    }
+
+    /// Too few nodes have said which permits they have: the call asks for one after the other.
+    pub(super) fn goes_without_survey(&mut self) {
+        self.is_without_survey = true;
+    }
+
     /// The names of the permits that a node is asked about next, if none is asked now: of many some at a time.
     pub(super) fn begin_survey(&mut self) -> Option<Vec<Bytes>> {
         if self.count < 2 || self.surveyed.is_some() {
@@ -156,9 +212,9 @@ impl PermitChoice {
         permit_name(&self.semaphore, self.index())
     }
 
-    /// Whether the walk has not come to each permit yet.
+    /// Whether the walk has not come to each permit yet, or one of it may be free.
     pub(super) fn has_untried(&self) -> bool {
-        self.walked < self.count
+        !self.candidates.is_empty() || self.walked < self.count
     }
 
     /// Chooses the permit that is asked for next.
@@ -171,6 +227,10 @@ impl PermitChoice {
                 others: permit.others,
                 ..Permit::default()
             };
+            return;
+        }
+        if let Some(candidate) = self.candidates.pop_front() {
+            self.chosen = candidate;
             return;
         }
         self.walked = self.walked.saturating_add(1);
@@ -269,144 +329,10 @@ const LINES_MAX: u32 = 128;
 /// Of so many permits a node is asked at once which are free, and with names of so many bytes.
 const SURVEY_MAX: u32 = 128;
 const SURVEY_BYTES_MAX: usize = 64 << 10;
+/// With fewer permits left the walk goes on: an attempt may have one of them in the time of a survey.
+const WALK_SURVEY_LEAST: u32 = 8;
 /// What a permit's name has behind that of its semaphore, and a request around it.
 const NUMBER_BYTES: usize = 32;
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::time::Duration;
-
-    use rand::SeedableRng;
-    use rand::rngs::StdRng;
-
-    use super::*;
-
-    const NOW: ClientInstant = ClientInstant::from_nanos(7_000_000_000, 3_000_000_000);
-
-    fn choice(permits: u32, seed: u64) -> PermitChoice {
-        let mut random = StdRng::seed_from_u64(seed);
-        PermitChoice::start(Bytes::from_static(b"a"), permits, &mut random)
-    }
-
-    #[test]
-    fn each_permit_is_asked_for_once_before_any_is_asked_for_again() {
-        for permits in [1, 2, 3, 4, 6, 30, 1_024] {
-            for seed in 0..20 {
-                let mut choice = choice(permits, seed);
-                for _ in 0..2 {
-                    let mut asked = BTreeSet::from([choice.index()]);
-                    for _ in 1..permits {
-                        choice.choose(NOW);
-                        asked.insert(choice.index());
-                    }
-                    assert!(asked.iter().copied().eq(0..permits), "{permits}: {asked:?}");
-                    assert!(!choice.has_untried());
-                    choice.choose(NOW);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn lines_are_bounded_and_those_of_all_permits_come_one_after_the_other() {
-        for (permits, lines, each) in [(1, 1, 1), (128, 128, 1), (129, 128, 2), (1_024, 128, 8)] {
-            let mut choice = choice(permits, 7);
-            assert_eq!(choice.for_each_line(), each, "{permits}");
-            let mut all = BTreeSet::new();
-            for _ in 0..permits {
-                let now: BTreeSet<_> = choice.in_lines().collect();
-                assert_eq!(now.len(), lines, "{permits}");
-                assert!(now.contains(&choice.index()));
-                assert!(now.iter().all(|index| choice.keeps_line(*index)));
-                let kept = (0..permits).filter(|index| choice.keeps_line(*index));
-                assert_eq!(kept.count(), lines);
-                all.extend(now);
-                choice.choose(NOW);
-            }
-            assert!(all.into_iter().eq(0..permits), "{permits}");
-        }
-    }
-
-    #[test]
-    fn nodes_are_asked_about_all_permits_a_part_at_a_time() {
-        for (permits, semaphore_bytes, at_once) in [
-            (2, 1, 2),
-            (128, 1, 128),
-            (1_024, 1, 128),
-            (1_024, 992, 64),
-            (3, 60_000, 2),
-        ] {
-            let mut random = StdRng::seed_from_u64(3);
-            let semaphore = Bytes::from(vec![b'a'; semaphore_bytes]);
-            let mut choice = PermitChoice::start(semaphore, permits, &mut random);
-            let mut all = BTreeSet::new();
-            for _ in 0..permits.div_ceil(at_once) {
-                let names = choice.begin_survey().expect("no other is under way");
-                assert_eq!(names.len(), at_once as usize, "{permits}");
-                assert_eq!(choice.begin_survey(), None, "one at a time");
-                let free = choice.end_survey(0, &vec![true; names.len()]);
-                let of_names = free.iter().map(|index| choice.names().nth(*index as usize));
-                assert!(of_names.eq(names.into_iter().map(Some)));
-                all.extend(free);
-            }
-            assert!(all.into_iter().eq(0..permits), "{permits}");
-        }
-        assert_eq!(choice(1, 1).begin_survey(), None, "a lock");
-    }
-
-    #[test]
-    fn a_permit_that_a_node_alone_does_not_have_is_not_free_there() {
-        let mut choice = choice(3, 1);
-        let mut others = NodeSet::default();
-        others.insert(2);
-        choice.note_others(others);
-        for (node, free) in [(1, 3), (2, 2)] {
-            assert!(choice.begin_survey().is_some());
-            assert_eq!(choice.end_survey(node, &[true; 3]).len(), free);
-        }
-        assert!(choice.begin_survey().is_some());
-        assert_eq!(choice.end_survey(1, &[]), [0; 0], "it has not answered");
-        assert_eq!(choice.end_survey(1, &[true; 3]), [0; 0], "nor was it asked");
-    }
-
-    #[test]
-    fn callers_begin_apart() {
-        let starts: BTreeSet<_> = (0..100).map(|seed| choice(8, seed).index()).collect();
-        assert_eq!(starts.len(), 8);
-    }
-
-    #[test]
-    fn a_permit_that_is_free_comes_first_and_is_asked_for_once() {
-        let mut choice = choice(4, 1);
-        let later = NOW.after(Duration::from_secs(1));
-        choice.told(Some(later));
-        let held = choice.index();
-        choice.choose(NOW);
-        let second = choice.index();
-        assert!(held != second && choice.free_name(NOW).is_none());
-        assert_eq!(choice.first_free_at(NOW), Some(later));
-        choice.choose(later);
-        assert_eq!(choice.index(), held);
-        choice.choose(later);
-        assert_ne!(choice.index(), held);
-        choice.released(second);
-        assert_eq!(choice.free_name(later), Some(permit_name(b"a", second)));
-        choice.choose(later);
-        assert_eq!(choice.index(), second);
-        // One that is none of these is of a caller that has said that there are more.
-        choice.released(4);
-        assert_eq!(choice.free_name(later), None);
-    }
-
-    #[test]
-    fn a_permit_has_changed_hands_where_another_holder_refuses_it() {
-        let mut choice = choice(2, 1);
-        let [one, other] = ["one", "other"].map(Token::from);
-        assert!(!choice.refused(Some(&one)));
-        assert!(!choice.refused(Some(&one)));
-        assert!(choice.refused(Some(&other)));
-        choice.choose(NOW);
-        assert!(!choice.refused(Some(&one)));
-    }
-}
+mod tests;

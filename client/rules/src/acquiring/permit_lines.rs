@@ -4,7 +4,7 @@
 //! Invariants: as for a lock, votes decide, and the token in a line is that of the next attempt for that permit. A turn that
 //! comes while another permit is asked for is kept: that permit is asked for next.
 //!
-//! Each line costs a request to one node to enter and one to leave, where the walk before has asked all nodes for each permit.
+//! Each line costs a request to one node to enter and one to leave.
 //! Where no node has lines, one is asked in the pauses which permits are free.
 
 use bytes::Bytes;

@@ -1,18 +1,131 @@
-//! Looking for permits that are free: one node is asked which of many it does not have, in one request.
+//! Looking for permits that are free: nodes are asked which of many they do not have, in one request each.
+//!
+//! Where many are left, a call whose first permit was refused asks all nodes about the next ones before it asks for any of them: a
+//! request to a node for up to 128 permits in place of two for each. Only what so many nodes have that the others are no majority is passed over.
 //!
 //! A call for one of many permits stands in the lines of some, and where no node has lines it comes to one after the other:
-//! what is freed elsewhere it would find late. Invariant: a permit that a node does not have is asked for as in a turn, and
-//! votes decide.
+//! what is freed elsewhere it would find late. So one node is asked now and then. Invariant: a permit that a node does not have is asked for
+//! as in a turn, and votes decide.
 
-use super::{Acquiring, Progress};
-use crate::answer::KeptLock;
+use super::{Acquiring, Progress, Stage};
+use crate::answer::{Content, KeptLock};
+use crate::clock::ClientInstant;
 use crate::context::Context;
 use crate::link::request::{Kind, Subject};
 use crate::outcome::Cause;
+use crate::permits::permit_name;
 use crate::protocol::listing::existing_words;
+use crate::round::Round;
+use crate::step::Input;
 use crate::votes::{Identity, NodeIndex};
 
+/// Nodes are asked which of the next permits of a walk they do not have.
+#[derive(Debug)]
+pub(super) struct WalkSurvey {
+    permits: Vec<u32>,
+    /// In the order of the permits.
+    round: Round<Result<Vec<bool>, Cause>>,
+    number: u32,
+    quorum: usize,
+}
+
+impl WalkSurvey {
+    pub(super) fn deadline(&self) -> ClientInstant {
+        self.round.deadline
+    }
+
+    /// Takes an answer in, if it is one. Says whether the survey is over: a majority says enough.
+    pub(super) fn is_over_with(&mut self, input: &Input, now: ClientInstant) -> bool {
+        if let Input::Reply(reply) = input
+            && let Content::Compared(answer) = &reply.content
+            && reply.round == self.number
+        {
+            let answer = match answer {
+                Ok((_, kept)) => Ok(kept.iter().map(Option::is_none).collect()),
+                Err(cause) => Err(cause.clone()),
+            };
+            self.round.answered(reply.node, answer);
+        }
+        self.round.count(Result::is_ok) >= self.quorum || self.round.is_over(now)
+    }
+
+    /// What the nodes have said that have answered.
+    fn told(&self) -> Vec<(NodeIndex, &[bool])> {
+        let answers = self.round.answers().iter().enumerate();
+        let told = answers.filter_map(|(node, answer)| match answer {
+            Some(Ok(lacks)) => Some((node, &lacks[..])),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    /// The nodes that say it of no permits.
+    fn refusing(&self) -> impl Iterator<Item = NodeIndex> {
+        let answers = self.round.answers().iter().enumerate();
+        let is_refused = |answer: &Option<_>| matches!(answer, Some(Err(Cause::Refused(_))));
+        answers.filter_map(move |(node, answer)| is_refused(answer).then_some(node))
+    }
+}
+
 impl Acquiring {
+    /// Asks nodes which of the next permits of the walk they do not have, where that costs less than to ask for one after the other. Says whether
+    /// they were asked.
+    pub(super) fn survey_walk(&mut self, context: &mut Context<'_>) -> bool {
+        let now = context.now;
+        let patience = context.patience(self.call.ttl);
+        let deadline = now.after(patience.min(self.patience_max(now)));
+        let next = self
+            .permits
+            .as_ref()
+            .map(|permits| (permits, permits.next_of_walk(now)));
+        let Some((permits, Some(next))) = next else {
+            return false;
+        };
+        let nodes = (0..context.nodes()).filter(|node| permits.may_survey(*node));
+        let nodes = nodes.filter(|node| context.links[*node].is_ready(now));
+        let nodes: Vec<NodeIndex> = nodes.collect();
+        if nodes.len() < enough_to_refuse(context) {
+            return false;
+        }
+        let names = next.iter();
+        let names = names.map(|index| permit_name(permits.semaphore(), *index));
+        let subject = Subject::of_words(existing_words(names), self.call.ttl);
+        // A late answer to an earlier one is none to this one.
+        let number = WALK_SURVEY_BIT | permits.walked();
+        let mut round = Round::start(context.nodes(), deadline);
+        for node in nodes {
+            round.ask(node);
+            context.ask(node, Kind::Compare, &subject, number);
+        }
+        self.stage = Stage::Surveying(WalkSurvey {
+            permits: next,
+            round,
+            number,
+            quorum: context.quorum(),
+        });
+        true
+    }
+
+    /// The survey of the walk is over: a permit that may be free is asked for, or the walk goes on.
+    pub(super) fn walk_surveyed(&mut self, context: &mut Context<'_>) -> Progress {
+        let stage = std::mem::replace(&mut self.stage, Stage::Pausing(context.now));
+        let (Stage::Surveying(survey), Some(permits)) = (stage, &mut self.permits) else {
+            return Progress::GoesOn;
+        };
+        for node in survey.refusing() {
+            permits.refuses_surveys(node);
+        }
+        let (told, enough) = (survey.told(), enough_to_refuse(context));
+        match told.len() >= enough {
+            true => permits.note_walk_survey(&survey.permits, &told, enough),
+            false => permits.goes_without_survey(),
+        }
+        match self.ask_next_permit(context) {
+            Some(progress) => progress,
+            None => self.wait_behind_refusal(true, context),
+        }
+    }
+
     /// The pause of a call for a permit is over. Where no node has lines one is asked which permits are free, in place of all
     /// nodes for the next one, and the next pause begins: the answer ends it.
     pub(super) fn surveys_in_pause(&mut self, context: &mut Context<'_>) -> Option<Progress> {
@@ -78,3 +191,11 @@ impl Acquiring {
         }
     }
 }
+
+/// How many nodes that have a permit leave no majority to grant it.
+fn enough_to_refuse(context: &Context<'_>) -> usize {
+    context.nodes() + 1 - context.quorum()
+}
+
+/// Set in the rounds of surveys of a walk, which are counted apart from those of attempts.
+pub(super) const WALK_SURVEY_BIT: u32 = 1 << 30;

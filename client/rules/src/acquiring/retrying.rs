@@ -41,19 +41,38 @@ impl Acquiring {
         };
         self.last = Some(failure);
         let wait_left = self.limit.left(context.now);
-        if is_busy && let Some(is_turn) = self.has_untried_permit(wait_left, context.now) {
-            self.choose_permit(context.now);
-            match is_turn {
-                true => self.called_again(context),
-                false => self.ask(context),
-            }
-            return Progress::GoesOn;
+        if is_busy && let Some(progress) = self.ask_next_permit(context) {
+            return progress;
         }
         if repeats && !wait_left.is_zero() {
             // Its token has left the line by taking the node's lock: the next one comes before whoever is called because of that.
             self.called_again(context);
             return Progress::GoesOn;
         }
+        self.wait_behind_refusal(is_busy, context)
+    }
+
+    /// Of a semaphore: asks for the next permit, or which of the next ones may be free. None where there is no next one.
+    pub(super) fn ask_next_permit(&mut self, context: &mut Context<'_>) -> Option<Progress> {
+        let wait_left = self.limit.left(context.now);
+        let is_turn = self.has_untried_permit(wait_left, context.now)?;
+        if is_turn || !self.survey_walk(context) {
+            self.choose_permit(context.now);
+            match is_turn {
+                true => self.called_again(context),
+                false => self.ask(context),
+            }
+        }
+        Some(Progress::GoesOn)
+    }
+
+    /// Nothing is asked for now: the call stands in line, asks how long it will be, or pauses.
+    pub(super) fn wait_behind_refusal(
+        &mut self,
+        is_busy: bool,
+        context: &mut Context<'_>,
+    ) -> Progress {
+        let wait_left = self.limit.left(context.now);
         if is_busy && !wait_left.is_zero() {
             self.line_up(0, context);
         } else if !is_busy && self.untried(context).is_none() {

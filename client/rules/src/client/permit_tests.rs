@@ -14,7 +14,7 @@ use crate::wait::Wait;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn ask(cluster: &mut Cluster, permits: u32, wait: Wait) -> OperationId {
+pub(super) fn ask(cluster: &mut Cluster, permits: u32, wait: Wait) -> OperationId {
     let call = AcquireCall {
         permits: Some(permits),
         ..Cluster::acquisition(wait)
@@ -23,14 +23,14 @@ fn ask(cluster: &mut Cluster, permits: u32, wait: Wait) -> OperationId {
 }
 
 /// The permit that a call has, and its token.
-fn had(cluster: &mut Cluster, call: OperationId) -> (u32, Token) {
+pub(super) fn had(cluster: &mut Cluster, call: OperationId) -> (u32, Token) {
     match cluster.outcome(call) {
         Some(Outcome::Acquired { permit, token, .. }) => (permit.expect("it is one"), token),
         other => panic!("{other:?}"),
     }
 }
 
-fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token)) {
+pub(super) fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token)) {
     cluster.call(Call::Release {
         held: Some(held),
         name: permit_name(b"a", index).into(),
@@ -42,7 +42,7 @@ fn release(cluster: &mut Cluster, held: OperationId, (index, token): (u32, Token
 }
 
 /// Somebody else holds these permits on all nodes.
-fn take_away(cluster: &mut Cluster, permits: std::ops::Range<u32>) {
+pub(super) fn take_away(cluster: &mut Cluster, permits: std::ops::Range<u32>) {
     for node in &mut cluster.nodes {
         for index in permits.clone() {
             node.keys
@@ -160,7 +160,7 @@ fn call_for_each(cluster: &mut Cluster, permits: u32) {
     }
 }
 
-fn set_free(cluster: &mut Cluster, index: u32) {
+pub(super) fn set_free(cluster: &mut Cluster, index: u32) {
     for node in &mut cluster.nodes {
         node.keys.remove(&format!("a:permit:{index}"));
     }
@@ -408,8 +408,9 @@ fn where_permits_are_many_and_no_node_has_lines_one_is_asked_at_a_time_which_are
     cluster.pass(1_000 * MS);
     let takes = cluster.nodes[0].takes;
     // Each node refuses one request about lines, and not one for each permit.
-    for node in &cluster.nodes {
+    for node in &mut cluster.nodes {
         assert_eq!(node.refused, ["HELLO", "LOCK.WAIT"]);
+        node.surveys = 0;
     }
     cluster.pass(3_000 * MS);
     assert_eq!(cluster.nodes[0].takes, takes);
@@ -443,7 +444,7 @@ fn where_no_node_says_which_permits_are_free_they_are_asked_for_one_after_the_ot
 fn a_node_with_lines_that_does_not_say_which_permits_are_free_has_no_attempt_begun() {
     let (mut cluster, _) = waiting(300);
     for node in &mut cluster.nodes {
-        node.refuses_surveys = true;
+        (node.refuses_surveys, node.surveys) = (true, 0);
     }
     let takes = cluster.nodes[0].takes;
     cluster.pass(Duration::from_secs(170));

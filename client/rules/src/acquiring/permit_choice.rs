@@ -141,13 +141,13 @@ impl PermitChoice {
     pub(super) fn note_walk_survey(
         &mut self,
         asked: &[u32],
-        told: &[(NodeIndex, &[bool])],
+        answers: &[(NodeIndex, &[bool])],
         enough_to_refuse: usize,
     ) {
         for (place, &index) in asked.iter().enumerate() {
             let mut lacking = NodeSet::default();
             let mut have = 0;
-            for (node, lacks) in told {
+            for (node, lacks) in answers {
                 match lacks.get(place) {
                     Some(false) => have += 1,
                     _ => lacking.insert(*node),

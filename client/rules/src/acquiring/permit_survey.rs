@@ -49,14 +49,14 @@ impl WalkSurvey {
         self.round.count(Result::is_ok) >= self.quorum || self.round.is_over(now)
     }
 
-    /// What the nodes have said that have answered.
-    fn told(&self) -> Vec<(NodeIndex, &[bool])> {
+    /// Which of the permits each node does not have that has answered.
+    fn lacking(&self) -> Vec<(NodeIndex, &[bool])> {
         let answers = self.round.answers().iter().enumerate();
-        let told = answers.filter_map(|(node, answer)| match answer {
+        let lacking = answers.filter_map(|(node, answer)| match answer {
             Some(Ok(lacks)) => Some((node, &lacks[..])),
             _ => None,
         });
-        told.collect()
+        lacking.collect()
     }
 
     /// The nodes that say it of no permits.
@@ -115,9 +115,9 @@ impl Acquiring {
         for node in survey.refusing() {
             permits.refuses_surveys(node);
         }
-        let (told, enough) = (survey.told(), enough_to_refuse(context));
-        match told.len() >= enough {
-            true => permits.note_walk_survey(&survey.permits, &told, enough),
+        let (lacking, enough) = (survey.lacking(), enough_to_refuse(context));
+        match lacking.len() >= enough {
+            true => permits.note_walk_survey(&survey.permits, &lacking, enough),
             false => permits.goes_without_survey(),
         }
         match self.ask_next_permit(context) {

@@ -32,7 +32,7 @@ use quorlock_client_rules::{
 use redis_protocol::redis_keyslot;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use self::hub::{AnyStream, Connecting, Hub};
 pub use self::known_servers::KnownServers;
@@ -247,7 +247,14 @@ impl System for RedisCluster {
                 .map_err(|unusable| format!("ERR {}", unusable.words))?;
             let (mut locks, mut names) = (Vec::new(), HashSet::new());
             for master in hub.masters() {
-                for (name, holder) in locks_on(&hub, &master, &pattern).await? {
+                // A page of keys that have all moved away is asked about one after the other.
+                let listed = timeout(2 * LIST_PATIENCE, locks_on(&hub, &master, &pattern)).await;
+                let listed = listed.map_err(|_| {
+                    format!(
+                        "ERR Redis Cluster: {master}: a page of its list of locks takes too long"
+                    )
+                })?;
+                for (name, holder) in listed? {
                     // One that is on its way to another server is on both lists.
                     if names.insert(name.clone()) {
                         locks.push((name, Some(holder)));
@@ -299,6 +306,11 @@ async fn locks_on(
         let names: Vec<Bytes> = names
             .filter_map(|name| name.text().map(Bytes::copy_from_slice))
             .collect();
+        if names.len() > PAGE_NAMES_MAX {
+            return Err(format!(
+                "ERR Redis Cluster: {master}: a page of its list has more names than were asked for"
+            ));
+        }
         let looks = names
             .iter()
             .flat_map(|name| evaluation(LOOK_SCRIPT, std::slice::from_ref(name), &[]));
@@ -393,6 +405,8 @@ const NO_FENCE: i64 = 0;
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Of a thousand keys each.
 const PAGES_MAX: usize = 1000;
+/// A server has some more where its table grows.
+const PAGE_NAMES_MAX: usize = 100_000;
 /// Nobody waits longer for a list: the client gives its nodes so long.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 

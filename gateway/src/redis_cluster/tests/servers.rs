@@ -68,7 +68,7 @@ fn a_seed_that_hangs_is_waited_for_by_one_connection_and_not_by_the_next() {
 fn a_list_that_has_no_end_is_read_for_a_time_and_its_server_is_named() {
     run(async {
         for (circles, why) in [
-            (false, "had no end after 101 pages"),
+            (false, "had no end after 10"),
             (true, "a cursor came again"),
         ] {
             let pages = Rc::new(Cell::new(10));
@@ -93,5 +93,27 @@ fn a_list_that_has_no_end_is_read_for_a_time_and_its_server_is_named() {
             let took = begun.elapsed();
             assert!(took <= LIST_PATIENCE + PATIENCE, "{took:?}");
         }
+    });
+}
+
+#[test]
+fn a_page_with_more_names_than_were_asked_for_is_no_page() {
+    run(async {
+        let servers = Servers::new(move |port, command| match command {
+            "SCAN" if port == 1 => Some(reply("*2\r\n$1\r\n0\r\n*0\r\n")),
+            "SCAN" => {
+                let (count, names) = (PAGE_NAMES_MAX + 1, "+a\r\n".repeat(PAGE_NAMES_MAX + 1));
+                Some(reply(format!("*2\r\n$1\r\n0\r\n*{count}\r\n{names}")))
+            }
+            _ => None,
+        });
+        let mut node = servers.gateway().await.expect("it is a cluster");
+        servers.asked();
+        let refused = told(&mut node, &["SCAN 0 MATCH *"]).await;
+        assert!(
+            refused.contains("h:2: a page of its list has more names"),
+            "{refused}"
+        );
+        assert_eq!(servers.asked(), [""; 0], "none of them is looked at");
     });
 }

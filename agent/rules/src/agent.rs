@@ -89,6 +89,7 @@ struct UnderWay {
 
 /// What a request does.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are executed")]
 enum Running {
     /// One that is executed on the scratch keyspace.
     Executed(Request),

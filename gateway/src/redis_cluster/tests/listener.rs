@@ -55,7 +55,7 @@ fn a_master_that_hangs_keeps_nobody_from_being_told_of_releases() {
         let later = async |node: &mut Gateway| {
             let begun = Instant::now();
             let mut buffer = [0; 256];
-            let read = tokio::time::timeout(PATIENCE * 9, node.read(&mut buffer)).await;
+            let read = timeout(PATIENCE * 9, node.read(&mut buffer)).await;
             let count = read.map_or(0, |count| count.expect("it is in memory"));
             assert!(count > 0, "nothing is told");
             let text = String::from_utf8_lossy(&buffer[..count]).replace("\r\n", " ");

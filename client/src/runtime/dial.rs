@@ -7,9 +7,6 @@ use quorlock_client_rules::address::{Endpoint, NodeAddress};
 use tokio::net::UnixStream;
 
 use super::connector::Connector;
-use super::etcd;
-use super::postgresql;
-use super::redis_cluster;
 use super::sentinels;
 use super::stream::Stream;
 use super::tcp;
@@ -34,13 +31,19 @@ pub(super) async fn dial(
         Endpoint::Sentinels { sentinels, master } => {
             return sentinels::connect(sentinels, master, tls, deadline).await;
         }
-        Endpoint::Etcd { .. } => return etcd::connect(&address, tls, deadline).await,
+        #[cfg(feature = "etcd")]
+        Endpoint::Etcd { .. } => return super::etcd::connect(&address, tls, deadline).await,
+        #[cfg(feature = "redis-cluster")]
         Endpoint::RedisCluster { .. } => {
-            return redis_cluster::connect(&address, tls, &known, deadline).await;
+            return super::redis_cluster::connect(&address, tls, &known, deadline).await;
         }
+        #[cfg(feature = "postgresql")]
         Endpoint::Postgresql { .. } => {
-            return postgresql::connect(&address, tls, &known, deadline).await;
+            return super::postgresql::connect(&address, tls, &known, deadline).await;
         }
+        // No client is built for a system whose feature is missing.
+        #[cfg(not(all(feature = "etcd", feature = "postgresql", feature = "redis-cluster")))]
+        _ => return Err(io::ErrorKind::Unsupported.into()),
     };
     tcp::connect(&host, port, tls, &known, deadline).await
 }

@@ -14,9 +14,6 @@ use super::stream::Stream;
 use super::tcp::{self, Addresses};
 use super::tls::Tls;
 
-/// The feature that a client needs for it and lacks.
-pub(super) const MISSING_FEATURE: Option<&str> = None;
-
 /// Connects, speaks TLS and logs in, all within this time.
 pub(super) async fn connect(
     address: &NodeAddress,

@@ -34,6 +34,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -271,6 +272,7 @@ impl LockRequest {
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
+/// What the guard of a program with a runtime tells, this one tells as well: see [`Guard`](crate::Guard). Its calls block.
 /// The client's thread renews it, whatever this one does. Dropping the guard releases the lock
 /// in the background; see [`Redlock::close`](crate::Redlock::close) for the end of a program.
 #[must_use = "a dropped guard releases its lock"]
@@ -279,77 +281,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// The lock's name; of a semaphore the name of the permit.
-    #[must_use]
-    pub fn name(&self) -> &[u8] {
-        self.guard.name()
-    }
-
-    /// All names of the lock; see [`Guard::names`](crate::Guard::names).
-    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.guard.names()
-    }
-
-    /// Which permit this is of a semaphore; see [`Guard::permit`](crate::Guard::permit).
-    #[must_use]
-    pub fn permit(&self) -> Option<u32> {
-        self.guard.permit()
-    }
-
-    /// The token under which the nodes hold the lock.
-    #[must_use]
-    pub fn token(&self) -> &Token {
-        self.guard.token()
-    }
-
-    /// Its fence; see [`Guard::fence`](crate::Guard::fence).
-    #[must_use]
-    pub fn fence(&self) -> Option<u64> {
-        self.guard.fence()
-    }
-
-    /// The end of the present validity on the client's clock. Renewals move it on.
-    #[must_use]
-    pub fn valid_until(&self) -> ClientInstant {
-        self.guard.valid_until()
-    }
-
-    /// Validity left, after drift; zero once the lock is lost.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
-    }
-
-    /// Whether the lock is held now. Ask again after every pause: only the moment counts.
-    ///
-    /// As far as this machine's clocks tell: a hypervisor that pauses a guest stops them all, and the lock seems held until the
-    /// next renewal, for a third of the ttl at most once they go on.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.guard.is_valid()
-    }
-
-    /// Waits until the lock is lost; see [`Guard::lost`](crate::Guard::lost).
+    /// Waits until the lock is lost; see [`LeaseWatch::lost`].
     pub fn lost(&self) -> Loss {
         block_on(self.guard.lost())
-    }
-
-    /// The loss, if it has happened.
-    #[must_use]
-    pub fn loss(&self) -> Option<Loss> {
-        self.guard.loss()
-    }
-
-    /// Whether the last renewal found no majority, or the lock is lost.
-    #[must_use]
-    pub fn is_renewal_failing(&self) -> bool {
-        self.guard.is_renewal_failing()
-    }
-
-    /// The same to be handed to other threads: validity, renewals and loss.
-    #[must_use]
-    pub fn watch(&self) -> LeaseWatch {
-        self.guard.watch()
     }
 
     /// Renews the lock now, without waiting for the next regular renewal. Returns until when it
@@ -392,6 +326,14 @@ impl Guard {
         }
         let done = work(&lease);
         lease.loss().map_or(Ok(done), Err)
+    }
+}
+
+impl Deref for Guard {
+    type Target = crate::Guard;
+
+    fn deref(&self) -> &crate::Guard {
+        &self.guard
     }
 }
 

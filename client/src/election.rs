@@ -141,8 +141,8 @@ impl Election {
 
 /// The leadership of an election: a [`Guard`] of its lock, renewed until it is given up, dropped or lost.
 ///
-/// All that a guard tells is told of the leadership: whether it is [valid](Guard::is_valid), its [fence](Guard::fence), its
-/// [loss](Guard::lost). Dropping it resigns in the background.
+/// All that a guard tells is told of the leadership: whether it is [valid](crate::LeaseWatch::is_valid), its [fence](Guard::fence), its
+/// [loss](crate::LeaseWatch::lost). Dropping it resigns in the background.
 #[must_use = "a candidate that drops its leadership resigns"]
 #[derive(Debug)]
 pub struct Leadership {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -26,6 +27,7 @@ use crate::runtime::handle::{Acquired, Pending, ReplyTo};
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
+/// It is the [`LeaseWatch`] of its lock as well: that tells whether the lock is valid, until when, and when it is lost.
 /// Dropping the guard releases the lock in the background, on the client's thread.
 ///
 /// # Example
@@ -132,94 +134,6 @@ impl Guard {
     #[must_use]
     pub fn fence(&self) -> Option<u64> {
         self.fence
-    }
-
-    /// The end of the present validity on the client's clock. Renewals move it on.
-    #[must_use]
-    pub fn valid_until(&self) -> ClientInstant {
-        self.watch.valid_until()
-    }
-
-    /// Validity left, after drift; zero once the lock is lost.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.watch.remaining()
-    }
-
-    /// Whether the lock is held now. Ask again after every pause: only the moment counts.
-    ///
-    /// As far as this machine's clocks tell: a hypervisor that pauses a guest stops them all, and the lock seems held until the
-    /// next renewal, for a third of the ttl at most once they go on.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.watch.is_valid()
-    }
-
-    /// Waits until the lock is lost. Fires a little before the validity ends (a fiftieth of the
-    /// ttl, 100 ms at most), even if all nodes hang, so that there is time to stop the work. Any
-    /// number of tasks may wait, and a wait may be dropped and begun again.
-    ///
-    /// # Example
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::time::Duration;
-    /// # use quorlock_client::Redlock;
-    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
-    /// # let redlock = Redlock::builder().node(node.url()).build()?;
-    /// let guard = redlock.lock("backup").acquire().await?;
-    /// tokio::select! {
-    ///     loss = guard.lost() => println!("stop at once: {loss}"),
-    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
-    /// }
-    /// assert_eq!(guard.loss(), None);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn lost(&self) -> Loss {
-        self.watch.lost().await
-    }
-
-    /// The loss, if it has happened.
-    #[must_use]
-    pub fn loss(&self) -> Option<Loss> {
-        self.watch.loss()
-    }
-
-    /// Waits until a renewal has found no majority: the lock is still held, but not for long if
-    /// that goes on. Returns at once while that is so, and also once the lock is lost.
-    ///
-    /// # Example
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use std::time::Duration;
-    /// # use quorlock_client::Redlock;
-    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
-    /// # let redlock = Redlock::builder().node(node.url()).build()?;
-    /// let guard = redlock.lock("backup").acquire().await?;
-    /// tokio::select! {
-    ///     () = guard.renewal_failing() => println!("{:?} are left", guard.remaining()),
-    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
-    /// }
-    /// assert!(!guard.is_renewal_failing());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn renewal_failing(&self) {
-        self.watch.renewal_failing().await;
-    }
-
-    /// Waits until no renewal is failing any more: one has found a majority. Returns at once where
-    /// the last one did, and also once the lock is lost.
-    pub async fn renewal_recovered(&self) {
-        self.watch.renewal_recovered().await;
-    }
-
-    /// Whether the last renewal found no majority, or the lock is lost.
-    #[must_use]
-    pub fn is_renewal_failing(&self) -> bool {
-        self.watch.is_renewal_failing()
     }
 
     /// The same to be handed to other tasks and threads: validity, renewals and loss.
@@ -427,6 +341,14 @@ impl Guard {
             .done();
         self.pending.done();
         Lease::new(self.name, self.token, self.ttl, valid_until, clock).fenced(self.fence)
+    }
+}
+
+impl Deref for Guard {
+    type Target = LeaseWatch;
+
+    fn deref(&self) -> &LeaseWatch {
+        &self.watch
     }
 }
 

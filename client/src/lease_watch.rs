@@ -58,6 +58,24 @@ impl LeaseWatch {
     /// Waits until the lock is lost or released. Fires a little before the validity ends (a
     /// fiftieth of the ttl, 100 ms at most), even if all nodes hang, so that there is time to stop
     /// the work. May be dropped and called again.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// tokio::select! {
+    ///     loss = guard.lost() => println!("stop at once: {loss}"),
+    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
+    /// }
+    /// assert_eq!(guard.loss(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> Loss {
         if !self.process.is_current() {
             return Loss::ClientStopped;
@@ -89,6 +107,24 @@ impl LeaseWatch {
     ///
     /// The client tries again by itself; [`renewal_recovered`](Self::renewal_recovered) waits until
     /// it has succeeded.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use quorlock_client::Redlock;
+    /// # let node = quorlock_server::Node::builder().ephemeral().start().await?;
+    /// # let redlock = Redlock::builder().node(node.url()).build()?;
+    /// let guard = redlock.lock("backup").acquire().await?;
+    /// tokio::select! {
+    ///     () = guard.renewal_failing() => println!("{:?} are left", guard.remaining()),
+    ///     () = tokio::time::sleep(Duration::from_millis(1)) => println!("the work is done"),
+    /// }
+    /// assert!(!guard.is_renewal_failing());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn renewal_failing(&self) {
         if !self.process.is_current() {
             return;
@@ -137,6 +173,9 @@ impl LeaseWatch {
     }
 
     /// Whether the lock is held now. Ask again after every pause: only the moment counts.
+    ///
+    /// As far as this machine's clocks tell: a hypervisor that pauses a guest stops them all, and the lock seems held until the
+    /// next renewal, for a third of the ttl at most once they go on.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()

@@ -47,7 +47,7 @@ async fn readers_of_several_clients_hold_a_lock_together_and_no_writer_beside_th
             reader.valid_until().since(first) > TTL
         });
     }
-    assert!(readers.iter().all(Guard::is_valid));
+    assert!(readers.iter().all(|guard| guard.is_valid()));
     for reader in readers {
         assert_busy(request(&one)).await;
         assert!(reader.release_everywhere().await.is_free());

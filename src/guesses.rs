@@ -32,6 +32,7 @@ pub(crate) fn answer(words: &[OsString], error: &clap::Error) -> Option<Failure>
 
 fn entries(table: &str) -> impl Iterator<Item = (Vec<&str>, &str)> {
     let entries = table
+        .trim_end()
         .split("\n\n")
         .filter_map(|entry| entry.split_once(": "));
     entries.map(|(guesses, instead)| (guesses.split(' ').collect(), instead))
@@ -78,61 +79,7 @@ fn is_near(word: &str, name: &str) -> bool {
 }
 
 /// What is guessed and, behind the first colon, what is meant; entries have an empty line between them.
-const TOP: &str = "\
-up start create: start nodes on this machine with: quorlock cluster up
-
-stop down shutdown: stop the nodes of a cluster with: quorlock cluster down
-
-ps nodes health top check: see what each node does with: quorlock status
-and what is wrong with: quorlock doctor
-
-info stats metrics monitor: see what each node does with: quorlock status
-a node says more of itself to: redis-cli -p PORT INFO
-
-web browser gui: see nodes and locks in a browser with: quorlock page
-
-show holders: see all locks with: quorlock locks
-or who holds one with: quorlock who NAME
-
-kill: kill a node of a cluster with: quorlock cluster kill N
-
-join add-node remove-node member resize scale: add and remove nodes of a cluster with: quorlock members
-
-restart: restart a node of a cluster with: quorlock cluster restart N
-
-logs: print what the nodes of a cluster log with: quorlock cluster logs
-look into a data directory with: quorlock log
-
-clean: remove a stopped cluster with: quorlock cluster clean
-
-renew refresh prolong: extend a lock with: quorlock extend NAME TOKEN
-
-force-unlock force break steal delete del rm remove: a lock is released by the token that acquire printed: quorlock release NAME TOKEN
-see who holds it with: quorlock who NAME
-without the token it ends by its ttl, unless its holder renews it: stop the holder
-
-take get lease try: take a lock with: quorlock acquire NAME
-or hold it while a command runs: quorlock run NAME -- COMMAND...
-
-exec with hold do: hold a lock while a command runs with: quorlock run NAME -- COMMAND...
-
-version: print the version with: quorlock --version
-
-init node-init: prepare the data directory of a node with: quorlock node init DIR
-or start five nodes on this machine with: quorlock cluster up
-
-bench benchmark: measure a node as any Redis server: redis-benchmark -p PORT -t set
-or locks, beside other services, with: quorlock experiment compare
-
-completion: print what a shell completes words with by: quorlock completions SHELL
-
-manual manpage: write man pages with: quorlock man DIRECTORY
-
-serve daemon redis-server: start one node with: quorlock server
-
-cli redis-cli shell ping set: any Redis client speaks to a node: redis-cli -p PORT
-
-simulate sim: try crashes on simulated nodes with: quorlock experiment crash-recovery --engine simulated";
+const TOP: &str = include_str!("guesses.txt");
 
 /// Who mistypes it may have meant anything else, and it takes a lock away from its holder.
 const NEVER_PROPOSED: &str = "force-release";

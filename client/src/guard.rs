@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::lease::Lease;
 use crate::lease_watch::LeaseWatch;
 use crate::lock_event::{EndNote, OnEvent};
-use crate::runtime::handle::{Acquired, Pending, ReplyTo};
+use crate::runtime::handle::{Acquired, Handle, Pending, ReplyTo};
 
 /// A lock that is held and renewed until the guard is released, dropped, or the lock is lost.
 ///
@@ -230,21 +230,29 @@ impl Guard {
 
     async fn end(mut self, waits_for_all: bool) -> Release {
         drop(self.end_note.take());
+        let nodes = Arc::clone(&self.nodes);
         if let Err(reason) = self.pending.handle().process().check() {
-            return unasked::release(&self.nodes, &Cause::Invalid(reason));
+            return unasked::release(&nodes, &Cause::Invalid(reason));
         }
+        let keeps_lost = self.has_lock_delay;
+        let (handle, call) = self.into_release(waits_for_all, keeps_lost);
+        let released = handle.ask(call, ReplyTo::Release).await;
+        released.unwrap_or_else(|| unasked::stopped_release(&nodes))
+    }
+
+    /// What releases its lock, and through what. The release says that nobody wants the lock any more.
+    fn into_release(self, waits_for_all: bool, keeps_lost: bool) -> (Handle, Call) {
         let call = Call::Release {
             held: Some(self.pending.operation()),
-            name: self.name.clone(),
-            token: self.token.clone(),
+            name: self.name,
+            token: self.token,
             waits_for_all,
-            keeps_lost: self.has_lock_delay,
+            keeps_lost,
             lasts: None,
         };
         let handle = self.pending.handle().clone();
         self.pending.done();
-        let released = handle.ask(call, ReplyTo::Release).await;
-        released.unwrap_or_else(|| unasked::stopped_release(&self.nodes))
+        (handle, call)
     }
 
     /// Nobody has worked under this lock: others need not wait for its lock delay.
@@ -252,16 +260,7 @@ impl Guard {
         if !self.has_lock_delay {
             return;
         }
-        let call = Call::Release {
-            held: Some(self.pending.operation()),
-            name: self.name.clone(),
-            token: self.token.clone(),
-            waits_for_all: false,
-            keeps_lost: false,
-            lasts: None,
-        };
-        let handle = self.pending.handle().clone();
-        self.pending.done();
+        let (handle, call) = self.into_release(false, false);
         let (reply, _not_awaited) = oneshot::channel();
         handle.call(call, ReplyTo::Release(reply)).done();
     }

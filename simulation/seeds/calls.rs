@@ -105,21 +105,17 @@ impl World {
         let operation = self.cluster.next_operation(client);
         let is_shared = self.is_to_read(client, operation);
         let owner = self.owner(client, operation);
+        let ttl = Duration::from_millis(self.plan.ttl_ms);
         let call = AcquireCall {
-            name: self.plan.lock(name),
-            own_token: None,
             permits: self.plan.permits,
             owner,
-            ttl: Duration::from_millis(self.plan.ttl_ms),
             lock_delay: Duration::from_millis(self.plan.lock_delay_ms),
             is_fenced: self.plan.is_fenced,
             is_shared,
             text: (self.plan.is_election && !is_shared).then(|| Arc::from("a candidate")),
             wait,
             renews: true,
-            min_validity: Duration::ZERO,
-            reserve: Duration::ZERO,
-            max_lifetime: None,
+            ..AcquireCall::new(self.plan.lock(name), ttl)
         };
         // Half of the callers want to know what they wait for.
         let call = match operation.0.is_multiple_of(2) {

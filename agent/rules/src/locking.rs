@@ -16,10 +16,8 @@ use quorlock_clock::{ClientInstant, saturated};
 use quorlock_engine::Reply;
 
 use crate::lock_command::{HolderCall, LockTerms, has_attempt};
-use crate::next::{Expiring, Next};
-use crate::pauses::pause_until;
+use crate::next::{Expiring, Next, release};
 use crate::refusal;
-use crate::request::release;
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
 
@@ -91,7 +89,7 @@ impl Locking {
                 },
                 Stage::Acquiring { ttl, is_shared },
             ) => {
-                let next = self.acquired(token.clone(), valid_until, fence, ttl, world);
+                let next = self.acquired(&token, valid_until, fence, ttl, world);
                 if !is_shared && matches!(next, Next::HandOver(..)) {
                     (world.known).note(world.now, &self.name, token, valid_until);
                 }
@@ -124,24 +122,18 @@ impl Locking {
     }
 
     pub(crate) fn acquire(terms: LockTerms, world: &Surroundings<'_>) -> (Self, Next) {
+        let ttl = node_ttl(terms.ttl, world.drift);
         let call = AcquireCall {
-            name: terms.name.clone().into(),
             own_token: Some(terms.own_token),
-            permits: None,
-            owner: None,
-            ttl: node_ttl(terms.ttl, world.drift),
-            lock_delay: Duration::ZERO,
             wait: match terms.wait {
                 Duration::ZERO => Wait::None,
                 wait => Wait::For(wait),
             },
-            renews: false,
             min_validity: terms.ttl,
-            reserve: Duration::ZERO,
-            max_lifetime: None,
             is_fenced: terms.is_fenced,
             is_shared: terms.is_shared,
             text: terms.owner,
+            ..AcquireCall::new(terms.name.clone().into(), ttl)
         };
         let stage = Stage::Acquiring {
             ttl: terms.ttl,
@@ -158,23 +150,12 @@ impl Locking {
 
     fn acquired(
         &self,
-        token: Token,
+        token: &Token,
         valid_until: ClientInstant,
         fence: Option<u64>,
         ttl: Duration,
         world: &mut Surroundings<'_>,
     ) -> Next {
-        let instead = Reply::Error(refusal::too_late());
-        let lasts = Some(world.now.until(valid_until));
-        let undo = release(self.name.clone().into(), token.clone(), lasts);
-        if world.now.until(valid_until) < ttl {
-            return Next::GiveBack(instead, undo);
-        }
-        let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
-        let name = self.name.clone().into();
-        if let Err(full) = sessions.note_taken(now, client, &name, valid_until, &token) {
-            return Next::GiveBack(Reply::Error(full), undo);
-        }
         let reply = Reply::Array(vec![
             Reply::flag(true),
             fence.map_or(Reply::Nil, number),
@@ -182,12 +163,8 @@ impl Locking {
             // More is left now, and may be gone when the reply leaves.
             number(saturated(ttl.as_millis())),
         ]);
-        let expiring = Expiring {
-            until: valid_until.before(ttl),
-            instead,
-            undo: Some(undo),
-        };
-        Next::HandOver(reply, expiring)
+        let name = self.name.clone().into();
+        world.hand_over(&name, (token, valid_until), ttl, reply)
     }
 
     /// Finds the attempt of the caller's that holds the lock. One that this agent knows is tried first: the step is conditional on it.
@@ -339,14 +316,8 @@ impl Locking {
     }
 
     fn pause(&mut self, own: OwnToken, step: HolderCall, world: &mut Surroundings<'_>) -> Next {
-        self.rounds += 1;
-        match pause_until(self.rounds, world.now, &mut *world.random) {
-            Some(until) => {
-                self.stage = Stage::Pausing(own, step);
-                Next::Pause(until)
-            }
-            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
-        }
+        self.stage = Stage::Pausing(own, step);
+        world.pause(&mut self.rounds)
     }
 }
 

@@ -10,7 +10,6 @@ use quorlock_engine::Reply;
 
 use crate::locking::number;
 use crate::next::Next;
-use crate::pauses::pause_until;
 use crate::refusal;
 use crate::surroundings::Surroundings;
 use crate::terms::caller_ttl;
@@ -46,20 +45,12 @@ impl Looking {
             Err(error) => Next::Answer(Reply::Error(refusal::not_read(&error))),
             Ok(looked) => match looked.reading {
                 Reading::Free => Next::Answer(Reply::NilArray),
-                Reading::Split { .. } => self.pause(world),
+                Reading::Split { .. } => world.pause(&mut self.rounds),
                 Reading::OtherType { .. } => {
                     Next::Answer(Reply::Error(refusal::not_a_lock(OTHER_TYPE)))
                 }
                 Reading::Held { .. } => Next::Answer(facts(&looked, world)),
             },
-        }
-    }
-
-    fn pause(&mut self, world: &mut Surroundings<'_>) -> Next {
-        self.rounds += 1;
-        match pause_until(self.rounds, world.now, &mut *world.random) {
-            Some(until) => Next::Pause(until),
-            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What is to be done for a request.
 
+use std::time::Duration;
+
 use quorlock_client_rules::call::Call;
+use quorlock_client_rules::name::LockName;
+use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::Reply;
 
@@ -38,4 +42,16 @@ pub(crate) enum Next {
     HandOver(Reply, Expiring),
     /// The same, and this lock is released, which nobody waits for.
     GiveBack(Reply, Call),
+}
+
+/// Releases a lock that nodes may keep for so long, if that is known: for so long it is owed to those that are away.
+pub(crate) fn release(name: LockName, token: Token, lasts: Option<Duration>) -> Call {
+    Call::Release {
+        held: None,
+        name,
+        token,
+        waits_for_all: false,
+        keeps_lost: false,
+        lasts,
+    }
 }

@@ -241,7 +241,7 @@ impl Request {
                     token, valid_until, ..
                 },
                 Stage::Acquiring { reply, ttl },
-            ) => self.acquired(token, valid_until, reply, ttl, world),
+            ) => self.acquired(&token, valid_until, reply, ttl, world),
             (Outcome::NotAcquired(error), Stage::Acquiring { .. }) => {
                 self.not_acquired(&error, world)
             }
@@ -433,15 +433,3 @@ fn holders(
 
 /// How long a lock is taken to last where that does not matter.
 const SOME_TIME: Duration = Duration::from_secs(60);
-
-/// Releases a lock that nodes may keep for so long, if that is known: for so long it is owed to those that are away.
-pub(crate) fn release(name: LockName, token: Token, lasts: Option<Duration>) -> Call {
-    Call::Release {
-        held: None,
-        name,
-        token,
-        waits_for_all: false,
-        keeps_lost: false,
-        lasts,
-    }
-}

@@ -16,7 +16,7 @@ use quorlock_clock::ClientInstant;
 use quorlock_engine::ErrorReply;
 
 use crate::lock_command::SessionChoice;
-use crate::request::release;
+use crate::next::release;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::settings::Drift;
+use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
+use quorlock_engine::Reply;
 use rand::Rng;
 
 use crate::channels::Channels;
 use crate::known_holders::KnownHolders;
+use crate::next::{Expiring, Next, release};
+use crate::pauses::pause_until;
+use crate::refusal;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::watched_names::WatchedNames;
@@ -27,4 +33,42 @@ pub(crate) struct Surroundings<'a> {
     /// How long a try may be held back now, if it may.
     pub(crate) hold_back: Option<Duration>,
     pub(crate) random: &'a mut dyn Rng,
+}
+
+impl Surroundings<'_> {
+    /// Hands over a lock that was acquired, if it is valid for the ttl that its caller counts from the reply on, and its session can
+    /// note it. It is released otherwise.
+    pub(crate) fn hand_over(
+        &mut self,
+        name: &LockName,
+        (token, valid_until): (&Token, ClientInstant),
+        ttl: Duration,
+        reply: Reply,
+    ) -> Next {
+        let instead = Reply::Error(refusal::too_late());
+        let lasts = Some(self.now.until(valid_until));
+        let undo = release(name.clone(), token.clone(), lasts);
+        if self.now.until(valid_until) < ttl {
+            return Next::GiveBack(instead, undo);
+        }
+        let (now, client) = (self.now, self.client);
+        if let Err(full) = (self.sessions).note_taken(now, client, name, valid_until, token) {
+            return Next::GiveBack(Reply::Error(full), undo);
+        }
+        let expiring = Expiring {
+            until: valid_until.before(ttl),
+            instead,
+            undo: Some(undo),
+        };
+        Next::HandOver(reply, expiring)
+    }
+
+    /// Votes are split, or the lock has changed: one round more behind a pause, unless there were enough.
+    pub(crate) fn pause(&mut self, rounds: &mut u32) -> Next {
+        *rounds += 1;
+        match pause_until(*rounds, self.now, &mut *self.random) {
+            Some(until) => Next::Pause(until),
+            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
+        }
+    }
 }

@@ -53,6 +53,27 @@ pub struct AcquireCall {
 }
 
 impl AcquireCall {
+    /// One try for a lock of this length, which nothing renews.
+    #[must_use]
+    pub fn new(name: LockName, ttl: Duration) -> Self {
+        Self {
+            name,
+            own_token: None,
+            permits: None,
+            owner: None,
+            ttl,
+            lock_delay: Duration::ZERO,
+            wait: Wait::None,
+            renews: false,
+            min_validity: Duration::ZERO,
+            reserve: Duration::ZERO,
+            max_lifetime: None,
+            is_fenced: false,
+            is_shared: false,
+            text: None,
+        }
+    }
+
     /// Whether the caller is told as soon as a majority has granted the lock. Who keeps nothing but the token may end right
     /// behind that, so the other nodes are waited for as well; who has named the token goes on.
     pub(crate) fn is_told_at_majority(&self) -> bool {

@@ -19,21 +19,11 @@ impl<Step> Cluster<Step> {
         wait: Wait,
         is_fenced: bool,
     ) -> OperationId {
+        let name = Bytes::copy_from_slice(lock.as_bytes()).into();
         let call = AcquireCall {
-            name: Bytes::copy_from_slice(lock.as_bytes()).into(),
-            own_token: None,
-            permits: None,
-            owner: None,
-            ttl,
-            lock_delay: Duration::ZERO,
             is_fenced,
-            is_shared: false,
-            text: None,
             wait,
-            renews: false,
-            min_validity: Duration::ZERO,
-            reserve: Duration::ZERO,
-            max_lifetime: None,
+            ..AcquireCall::new(name, ttl)
         };
         self.call(client, Call::Acquire(call))
     }

@@ -7,14 +7,13 @@ use quorlock_client_rules::call::{AcquireCall, Call};
 use quorlock_client_rules::name::LockName;
 use quorlock_client_rules::outcome::{AcquireError, ExtendError, Release};
 use quorlock_client_rules::token::{OWN_TOKEN_BYTES_MAX, Token};
-use quorlock_client_rules::wait::Wait;
 use quorlock_clock::ClientInstant;
 use quorlock_engine::{Purpose, Reply};
 
-use super::{Request, Stage, release};
+use super::{Request, Stage};
 use crate::change::Change;
-use crate::next::{Expiring, Next};
-use crate::pauses::{ROUNDS_MAX, pause_until};
+use crate::next::{Next, release};
+use crate::pauses::ROUNDS_MAX;
 use crate::refusal::{self, not_a_lock};
 use crate::surroundings::Surroundings;
 use crate::terms::node_ttl;
@@ -82,20 +81,9 @@ impl Request {
         }
         self.stage = Stage::Acquiring { reply, ttl };
         Next::Ask(Call::Acquire(AcquireCall {
-            name: self.name.clone(),
             own_token: Some(Bytes::copy_from_slice(token)),
-            permits: None,
-            owner: None,
-            ttl: node_ttl(ttl, world.drift),
-            lock_delay: Duration::ZERO,
-            wait: Wait::None,
-            renews: false,
             min_validity: ttl,
-            reserve: Duration::ZERO,
-            max_lifetime: None,
-            is_fenced: false,
-            is_shared: false,
-            text: None,
+            ..AcquireCall::new(self.name.clone(), node_ttl(ttl, world.drift))
         }))
     }
 
@@ -156,30 +144,18 @@ impl Request {
 
     pub(super) fn acquired(
         &mut self,
-        token: Token,
+        token: &Token,
         valid_until: ClientInstant,
         reply: Reply,
         ttl: Duration,
         world: &mut Surroundings<'_>,
     ) -> Next {
-        let instead = Reply::Error(refusal::too_late());
-        let lasts = Some(world.now.until(valid_until));
-        let undo = release(self.name.clone(), token.clone(), lasts);
-        if world.now.until(valid_until) < ttl {
-            return Next::GiveBack(instead, undo);
+        let next = world.hand_over(&self.name, (token, valid_until), ttl, reply);
+        match next {
+            Next::HandOver(..) => self.note_known(token, valid_until, world),
+            _ => self.forget(world),
         }
-        self.note_known(&token, valid_until, world);
-        let (now, client, sessions) = (world.now, world.client, &mut *world.sessions);
-        if let Err(full) = sessions.note_taken(now, client, &self.name, valid_until, &token) {
-            self.forget(world);
-            return Next::GiveBack(Reply::Error(full), undo);
-        }
-        let expiring = Expiring {
-            until: valid_until.before(ttl),
-            instead,
-            undo: Some(undo),
-        };
-        Next::HandOver(reply, expiring)
+        next
     }
 
     pub(super) fn not_acquired(
@@ -245,13 +221,7 @@ impl Request {
 
     /// Votes are split: others are taking the lock, or letting it go.
     pub(super) fn pause(&mut self, world: &mut Surroundings<'_>) -> Next {
-        self.rounds += 1;
-        match pause_until(self.rounds, world.now, &mut *world.random) {
-            Some(until) => {
-                self.stage = Stage::Pausing;
-                Next::Pause(until)
-            }
-            None => Next::Answer(Reply::Error(refusal::TRY_AGAIN)),
-        }
+        self.stage = Stage::Pausing;
+        world.pause(&mut self.rounds)
     }
 }

@@ -21,6 +21,7 @@ use crate::link::{Link, LinkReply};
 use crate::log_line::{LogLine, News};
 use crate::refusals::Refusals;
 use crate::register::Register;
+use crate::round::Round;
 use crate::settings::Settings;
 use crate::token::Token;
 use crate::votes::NodeIndex;
@@ -122,6 +123,21 @@ impl Context<'_> {
         }
     }
 
+    /// Asks all nodes, until this time.
+    pub(super) fn ask_all<A>(
+        &mut self,
+        kind: Kind,
+        subject: &Rc<Subject>,
+        deadline: ClientInstant,
+    ) -> Round<A> {
+        let mut round = Round::start(self.nodes(), deadline);
+        for node in 0..self.nodes() {
+            round.ask(node);
+            self.ask(node, kind, subject, 0);
+        }
+        round
+    }
+
     /// Releases on every node, behind whatever was sent there before, and lets the nodes' queues
     /// see to it.
     pub(super) fn release_everywhere(&mut self, subject: &Rc<Subject>) {
@@ -167,8 +183,7 @@ impl Context<'_> {
 
     /// Nobody wants to know of changes at a node any more.
     pub(super) fn untrack(&mut self, node: NodeIndex) {
-        let nothing = Token::from_bytes(Bytes::new());
-        let subject = Subject::new(Bytes::new().into(), nothing, UNWAIT_TTL);
+        let subject = Subject::of_words(Vec::new(), UNWAIT_TTL);
         let request = self.request(Kind::Untrack, &subject, None);
         // Where it is not told, the client gets more messages than it needs.
         let _not_queued = self.links[node].submit(self.now, request);

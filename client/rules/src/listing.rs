@@ -160,13 +160,10 @@ impl Listing {
             return self.leave_out(cause, context);
         }
         self.place.cursor = page.cursor;
-        let mut round = Round::start(context.nodes(), context.now.after(context.patience(LASTS)));
+        let deadline = context.now.after(context.patience(LASTS));
         // Without names as well: nothing is said without a majority.
         let subject = Subject::of_words(compare_words(&page.names), LASTS);
-        for node in 0..context.nodes() {
-            round.ask(node);
-            context.ask(node, Kind::Compare, &subject, 0);
-        }
+        let round = context.ask_all(Kind::Compare, &subject, deadline);
         self.stage = Stage::Comparing(RecordComparison {
             names: page.names,
             round,
@@ -192,7 +189,9 @@ impl Listing {
             return Step::GoesOn;
         }
         if !has_quorum {
-            let answers: Vec<_> = comparing.round.answers().iter().map(cause_of).collect();
+            let answers: Vec<_> = (0..context.nodes())
+                .map(|node| comparing.round.cause(node))
+                .collect();
             return self.fail(&answers, context);
         }
         let told = held
@@ -294,14 +293,6 @@ impl RecordComparison {
             }
         }
         ballot.distinct()
-    }
-}
-
-fn cause_of(answer: &Option<Answer>) -> Option<Cause> {
-    match answer {
-        Some(Ok(_)) => None,
-        Some(Err(cause)) => Some(cause.clone()),
-        None => Some(Cause::Silent),
     }
 }
 

@@ -1,10 +1,7 @@
 //! Asking every node who it is and how it does.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use crate::answer::{Content, Told};
 use crate::call::Outcome;
@@ -14,7 +11,6 @@ use crate::outcome::Cause;
 use crate::probe::{NodeState, NodeStatus};
 use crate::round::Round;
 use crate::step::{Input, Step};
-use crate::token::Token;
 
 #[derive(Debug)]
 pub(super) struct Probing {
@@ -23,13 +19,9 @@ pub(super) struct Probing {
 
 impl Probing {
     pub(super) fn start(context: &mut Context<'_>) -> Self {
-        let subject = nothing();
+        let subject = Subject::of_words(Vec::new(), QUESTION_LASTS);
         let deadline = context.now.after(context.settings.node_deadline_max);
-        let mut round = Round::start(context.nodes(), deadline);
-        for node in 0..context.nodes() {
-            round.ask(node);
-            context.ask(node, Kind::Info, &subject, 0);
-        }
+        let round = context.ask_all(Kind::Info, &subject, deadline);
         Self { round }
     }
 
@@ -88,12 +80,6 @@ fn status(context: &Context<'_>, node: usize, told: Result<Told, Cause>) -> Node
         state: cause.map_or(NodeState::Votes, NodeState::DoesNotVote),
         round_trip: Some(told.round_trip),
     }
-}
-
-/// A question about no lock.
-fn nothing() -> Rc<Subject> {
-    let token = Token::from_bytes(Bytes::new());
-    Subject::new(Bytes::new().into(), token, QUESTION_LASTS)
 }
 
 const QUESTION_LASTS: Duration = Duration::from_secs(5);

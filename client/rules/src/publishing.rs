@@ -4,7 +4,6 @@
 //! which they were handed over, so nothing is waited for before a node is asked: the queue of its link is the order.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,11 +27,7 @@ impl Publishing {
         let words = vec![Bytes::from_static(b"PUBLISH"), channel, payload];
         let subject: Rc<Subject> = Subject::of_words(words, LASTS);
         let deadline = context.now.after(context.patience(LASTS));
-        let mut round = Round::start(context.nodes(), deadline);
-        for node in 0..context.nodes() {
-            round.ask(node);
-            context.ask(node, Kind::Publish, &subject, 0);
-        }
+        let round = context.ask_all(Kind::Publish, &subject, deadline);
         Self { round }
     }
 
@@ -57,16 +52,9 @@ impl Publishing {
         if !self.round.is_over(context.now) {
             return Step::GoesOn;
         }
-        let nodes = self.round.answers().iter().zip(context.labels.iter());
-        let cause = |answer: &Option<Result<_, Cause>>| match answer {
-            Some(Ok(_)) => None,
-            Some(Err(cause)) => Some(cause.clone()),
-            None => Some(Cause::Silent),
-        };
-        let nodes = nodes.map(|(answer, label)| (Arc::clone(label), cause(answer)));
         let error = PublishError {
             needed: context.quorum(),
-            nodes: nodes.collect(),
+            nodes: self.round.causes(context.labels),
         };
         context.tell(Outcome::Published(Err(error)));
         Step::Ended

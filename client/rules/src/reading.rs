@@ -4,7 +4,6 @@
 //! before the time it has left: who is still held under that token later had that time, or less, behind the first answer.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -228,17 +227,9 @@ impl Asking {
     }
 
     fn unread(&self, context: &Context<'_>) -> ReadError {
-        let nodes = self.holders.answers().iter().zip(context.labels.iter());
-        let cause = |answer: &Option<Result<_, Cause>>| match answer {
-            Some(Ok(_)) => None,
-            Some(Err(cause)) => Some(cause.clone()),
-            None => Some(Cause::Silent),
-        };
         ReadError {
             needed: context.quorum(),
-            nodes: nodes
-                .map(|(answer, label)| (Arc::clone(label), cause(answer)))
-                .collect(),
+            nodes: self.holders.causes(context.labels),
         }
     }
 

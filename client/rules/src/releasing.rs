@@ -38,14 +38,9 @@ impl Releasing {
         context: &mut Context<'_>,
     ) -> Self {
         let deadline = context.now.after(context.patience(subject.ttl));
-        let mut round = Round::start(context.nodes(), deadline);
-        for node in 0..context.nodes() {
-            round.ask(node);
-            context.ask(node, Kind::Release, subject, 0);
-        }
         Self {
             subject: Rc::clone(subject),
-            round,
+            round: context.ask_all(Kind::Release, subject, deadline),
             waits_for,
         }
     }

@@ -1,6 +1,9 @@
 //! One question to the nodes, and the answers until they are all there or their time is up.
 
+use std::sync::Arc;
+
 use crate::clock::ClientInstant;
+use crate::outcome::Cause;
 use crate::votes::{NodeIndex, NodeSet};
 
 #[derive(Clone, Debug)]
@@ -50,6 +53,24 @@ impl<A> Round<A> {
     /// How many nodes answered so.
     pub(super) fn count(&self, is_so: impl Fn(&A) -> bool) -> usize {
         self.answers.iter().flatten().filter(|a| is_so(a)).count()
+    }
+}
+
+impl<A> Round<Result<A, Cause>> {
+    /// Why a node has not told what it was asked, if it has not.
+    pub(super) fn cause(&self, node: NodeIndex) -> Option<Cause> {
+        match &self.answers[node] {
+            Some(told) => told.as_ref().err().cloned(),
+            None => Some(Cause::Silent),
+        }
+    }
+
+    /// The same of each node.
+    pub(super) fn causes(&self, labels: &[Arc<str>]) -> Vec<(Arc<str>, Option<Cause>)> {
+        let labels = labels.iter().enumerate();
+        labels
+            .map(|(node, label)| (Arc::clone(label), self.cause(node)))
+            .collect()
     }
 }
 

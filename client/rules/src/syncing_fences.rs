@@ -4,11 +4,8 @@
 //! the node had answered, so that its restart delay was over: until then what it took before may still be on its way to the others.
 //! The node takes no fence in between.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use crate::answer::{Content, NodeCeiling};
 use crate::call::Outcome;
@@ -17,7 +14,6 @@ use crate::link::request::{Kind, Subject};
 use crate::outcome::{Cause, FenceState, NodeFences};
 use crate::round::Round;
 use crate::step::{Input, Step};
-use crate::token::Token;
 use crate::votes::{Ballot, Identity, NodeIndex, majority};
 
 type Answer = Result<NodeCeiling, Cause>;
@@ -228,8 +224,7 @@ fn everybody(context: &Context<'_>) -> Vec<(NodeIndex, Kind)> {
 }
 
 fn ask(questions: &[(NodeIndex, Kind)], stage: Stage, context: &mut Context<'_>) -> Round<Answer> {
-    let token = Token::from_bytes(Bytes::new());
-    let subject: Rc<Subject> = Subject::new(Bytes::new().into(), token, QUESTION_LASTS);
+    let subject = Subject::of_words(Vec::new(), QUESTION_LASTS);
     let deadline = context.now.after(context.settings.node_deadline_max);
     let mut round = Round::start(context.nodes(), deadline);
     for (node, kind) in questions {

@@ -44,11 +44,7 @@ impl Asking {
     ) -> Self {
         let ttl = call.ttl;
         let is_cut = patience_max < context.patience(ttl);
-        let name = call.name.clone();
-        let subject = match call.is_shared {
-            true => Subject::to_read(name, token, ttl, call.text.clone()),
-            false => Subject::with_lock_delay(name, token, ttl, call.lock_delay, call.text.clone()),
-        };
+        let subject = Subject::to_take(call, token);
         let terms = Terms {
             nodes: context.nodes(),
             spare_votes: context.settings.spare_votes,

@@ -41,7 +41,7 @@ impl Acquiring {
         let Some(name) = self.line_name().cloned() else {
             return;
         };
-        let subject = Subject::new_as(false, name.clone().into(), token.clone(), self.call.ttl);
+        let subject = Subject::new(name.clone().into(), token.clone(), self.call.ttl);
         for node in 0..context.nodes() {
             // What is free lets nobody stand in line.
             let is_other = node != of_line && !self.in_line.others.contains(node);

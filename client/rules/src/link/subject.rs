@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::call::AcquireCall;
 use crate::name::LockName;
 use crate::outcome::NodeRelease;
 use crate::token::{Token, is_of_reader};
@@ -80,39 +81,23 @@ impl Subject {
         })
     }
 
-    /// The same for a lock that is held beside others who read. With a text nodes that can tell it to those who look who has
-    /// the lock.
-    pub(crate) fn to_read(
-        name: LockName,
-        token: Token,
-        ttl: Duration,
-        text: Option<Arc<str>>,
-    ) -> Rc<Self> {
-        Rc::new(Self {
-            is_shared: true,
-            text,
-            ..Self::plain(name, token, ttl)
-        })
-    }
-
     /// Whether it is held beside others who read.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// The same, which nodes keep for a lock delay more than the lease that its holder counts with. With a text nodes that
-    /// can tell it to those who look who has the lock.
-    pub(crate) fn with_lock_delay(
-        name: LockName,
-        token: Token,
-        ttl: Duration,
-        lock_delay: Duration,
-        text: Option<Arc<str>>,
-    ) -> Rc<Self> {
+    /// What this call is to take under this token. Nodes keep it for a lock delay more than the lease that its holder counts with,
+    /// if nobody reads beside. With a text nodes that can tell it to those who look who has the lock.
+    pub(crate) fn to_take(call: &AcquireCall, token: Token) -> Rc<Self> {
+        let kept = match call.is_shared {
+            true => call.ttl,
+            false => call.ttl.saturating_add(call.lock_delay),
+        };
         Rc::new(Self {
-            kept: ttl.saturating_add(lock_delay),
-            text,
-            ..Self::plain(name, token, ttl)
+            is_shared: call.is_shared,
+            kept,
+            text: call.text.clone(),
+            ..Self::plain(call.name.clone(), token, call.ttl)
         })
     }
 

@@ -75,48 +75,43 @@ impl Release {
 
     /// No node was asked, for this reason.
     pub(crate) fn not_sent(nodes: &[Arc<str>], cause: &Cause) -> Self {
-        let nodes = nodes.iter();
-        Self {
-            nodes: nodes
-                .map(|node| (Arc::clone(node), NodeRelease::Not(cause.clone())))
-                .collect(),
-        }
+        Self::everywhere(nodes, &NodeRelease::Not(cause.clone()))
     }
 
     /// No node was asked to free a lock that was lost before and has a lock delay.
     pub(crate) fn kept(nodes: &[Arc<str>]) -> Self {
-        let nodes = nodes.iter();
-        Self {
-            nodes: nodes
-                .map(|node| (Arc::clone(node), NodeRelease::Kept))
-                .collect(),
-        }
+        Self::everywhere(nodes, &NodeRelease::Kept)
     }
 
     /// No node was asked to free a lock that others of the same owner hold.
     pub(crate) fn shared(nodes: &[Arc<str>]) -> Self {
+        Self::everywhere(nodes, &NodeRelease::Shared)
+    }
+
+    fn everywhere(nodes: &[Arc<str>], release: &NodeRelease) -> Self {
         let nodes = nodes.iter();
         Self {
             nodes: nodes
-                .map(|node| (Arc::clone(node), NodeRelease::Shared))
+                .map(|node| (Arc::clone(node), release.clone()))
                 .collect(),
         }
+    }
+
+    /// How many nodes did this.
+    fn count(&self, is_so: impl Fn(&NodeRelease) -> bool) -> usize {
+        self.nodes.iter().filter(|(_, node)| is_so(node)).count()
     }
 
     /// Whether other guards of the same owner hold the lock, and no node was asked.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|(_, node)| *node == NodeRelease::Shared)
+        self.count(|node| *node == NodeRelease::Shared) > 0
     }
 
     /// Nodes that freed the lock.
     #[must_use]
     pub fn freed(&self) -> usize {
-        self.nodes
-            .iter()
-            .filter(|(_, node)| *node == NodeRelease::Freed)
-            .count()
+        self.count(|node| *node == NodeRelease::Freed)
     }
 
     /// Whether a majority freed the lock: it was held until now, and is free.
@@ -132,22 +127,16 @@ impl Release {
     /// says nothing; neither is a loss. A lock with a lock delay that was lost before was not asked for.
     #[must_use]
     pub fn was_lost(&self) -> bool {
-        let not_held = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| matches!(node, NodeRelease::NotHeld | NodeRelease::Kept));
-        not_held.count() > self.nodes.len() - majority(self.nodes.len()).min(self.nodes.len())
+        let not_held = self.count(|node| matches!(node, NodeRelease::NotHeld | NodeRelease::Kept));
+        not_held > self.nodes.len() - majority(self.nodes.len()).min(self.nodes.len())
     }
 
     /// Whether a majority says that the token does not hold the lock (any more): everybody can
     /// take it already, as far as this token is concerned.
     #[must_use]
     pub fn is_free(&self) -> bool {
-        let told = self.nodes.iter().filter(|(_, node)| {
-            let is_unasked = matches!(node, NodeRelease::Kept | NodeRelease::Shared);
-            !is_unasked && !matches!(node, NodeRelease::Not(_))
-        });
-        told.count() > self.nodes.len() / 2
+        let told = self.count(|node| matches!(node, NodeRelease::Freed | NodeRelease::NotHeld));
+        told > self.nodes.len() / 2
     }
 }
 

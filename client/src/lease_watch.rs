@@ -126,26 +126,23 @@ impl LeaseWatch {
     /// # }
     /// ```
     pub async fn renewal_failing(&self) {
-        if !self.process.is_current() {
-            return;
-        }
-        let mut state = self.state.clone();
-        // A client that has stopped renews nothing either.
-        let _stopped = state
-            .wait_for(|state| state.is_renewal_failing || state.loss.is_some())
-            .await;
+        self.turned(true).await;
     }
 
     /// Waits until no renewal is failing any more: one has found a majority. Returns at once where
     /// the last one did, and also once the lock is lost. May be dropped and called again.
     pub async fn renewal_recovered(&self) {
+        self.turned(false).await;
+    }
+
+    /// Waits until renewals fail, or do not, or the lock is lost. A client that has stopped renews nothing any more.
+    async fn turned(&self, is_failing: bool) {
         if !self.process.is_current() {
             return;
         }
         let mut state = self.state.clone();
-        // A client that has stopped renews nothing any more: the lock is lost.
         let _stopped = state
-            .wait_for(|state| !state.is_renewal_failing || state.loss.is_some())
+            .wait_for(|state| state.is_renewal_failing == is_failing || state.loss.is_some())
             .await;
     }
 

@@ -370,11 +370,8 @@ impl LockRequest {
                 "several names have no fence in common: a fence is taken with one lock",
             ));
         }
-        if self.owner.is_some() {
-            self.check_owned(renews)?;
-        }
-        if self.is_shared {
-            self.check_shared(renews)?;
+        if self.owner.is_some() || self.is_shared {
+            self.check_alone(renews)?;
         }
         self.text.as_deref().map_or(Ok(()), owner_text::check)?;
         check_ttl(self.ttl, drift, self.min_validity)?;
@@ -388,31 +385,22 @@ impl LockRequest {
         }
     }
 
-    /// What counts guards has guards, and one lock for all of them.
-    fn check_owned(&self, renews: bool) -> Result<(), Arc<str>> {
-        let what = match renews {
-            false => "a lease, which nobody renews",
-            true if self.name.single().is_none() => "a set of several names",
-            true if self.permits.is_some() => "a permit",
-            true if !self.lock_delay.is_zero() => "a lock with a lock delay",
-            true if self.is_fenced => "a lock with a fence",
-            true => return Ok(()),
-        };
-        Err(Arc::from(format!("{what} has no owner")))
-    }
-
-    /// A reader is nothing but a reader, and has a guard.
-    fn check_shared(&self, renews: bool) -> Result<(), Arc<str>> {
+    /// A lock of an owner and a reader are one lock and nothing else besides, and have guards.
+    fn check_alone(&self, renews: bool) -> Result<(), Arc<str>> {
         let what = match renews {
             false => "a lease, which nobody renews,",
-            true if self.permits.is_some() => "a permit",
             true if self.name.single().is_none() => "a set of several names",
-            true if self.owner.is_some() => "a lock of an owner",
+            true if self.permits.is_some() => "a permit",
+            true if self.owner.is_some() && self.is_shared => "a lock of an owner",
             true if !self.lock_delay.is_zero() => "a lock with a lock delay",
             true if self.is_fenced => "a lock with a fence",
             true => return Ok(()),
         };
-        Err(Arc::from(format!("{what} cannot be held shared")))
+        let cannot = match self.is_shared {
+            true => "cannot be held shared",
+            false => "has no owner",
+        };
+        Err(Arc::from(format!("{what} {cannot}")))
     }
 
     async fn call(self, renews: bool) -> Result<Guard, AcquireError> {

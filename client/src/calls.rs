@@ -7,8 +7,9 @@ use quorlock_client_rules::channels::{Heard, Topic};
 use quorlock_client_rules::token::Token;
 use quorlock_clock::ClientInstant;
 
+use crate::opaque::Opaque;
 use crate::redlock::Redlock;
-use crate::runtime::handle::{HearingReport, Pending, ReplyTo, WatchReport, Whole};
+use crate::runtime::handle::{Pending, ReplyTo};
 
 impl Redlock {
     /// Makes a call, which nothing undoes, and returns its number. `told` is called with its outcome on the client's thread, so it
@@ -18,7 +19,7 @@ impl Redlock {
     /// What the call names is sent as it is: whoever makes it has checked names, tokens and times.
     #[doc(hidden)]
     pub fn submit(&self, call: Call, told: impl FnOnce(Outcome) + Send + 'static) -> OperationId {
-        let reply = ReplyTo::Whole(Whole(Box::new(told)));
+        let reply = ReplyTo::Whole(Opaque(Box::new(told)));
         let pending = self.shared().handle.call(call, reply);
         let operation = pending.operation();
         pending.done();
@@ -29,7 +30,7 @@ impl Redlock {
     /// token of who has the lock, as a majority said and as it is still, and with none while that may have changed, or nobody has it.
     #[doc(hidden)]
     pub fn watch(&self, name: Bytes, report: impl Fn(Option<Token>) + Send + 'static) -> LockWatch {
-        let reply = ReplyTo::Watch(WatchReport(Box::new(report)));
+        let reply = ReplyTo::Watch(Opaque(Box::new(report)));
         LockWatch {
             _pending: self.shared().handle.call(Call::Watch { name }, reply),
         }
@@ -39,7 +40,7 @@ impl Redlock {
     /// must be brief. A client has one listener.
     #[doc(hidden)]
     pub fn listen(&self, report: impl Fn(Heard) + Send + 'static) -> Hearing {
-        let reply = ReplyTo::Listen(HearingReport(Box::new(report)));
+        let reply = ReplyTo::Listen(Opaque(Box::new(report)));
         Hearing {
             pending: self.shared().handle.call(Call::Listen, reply),
         }

@@ -57,6 +57,7 @@ mod limits;
 mod lock;
 mod lock_event;
 mod on_wait;
+mod opaque;
 mod program_name;
 mod redlock;
 mod runtime;

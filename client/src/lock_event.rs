@@ -1,6 +1,5 @@
 //! What becomes of calls and of locks, told to a program as it happens: for its metrics.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use quorlock_client_rules::outcome::{AcquireError, Loss};
 use quorlock_clock::ClientInstant;
 
 use crate::lease_watch::LeaseWatch;
+use crate::opaque::Opaque;
 
 /// What became of a call to acquire a lock, or of a lock that was held. Passed to what
 /// [`RedlockBuilder::on_event`](crate::RedlockBuilder::on_event) is given. Times are those of the client's clock.
@@ -48,14 +48,14 @@ pub enum LockEvent<'a> {
 }
 
 /// What is called with each event.
-#[derive(Clone)]
-pub(crate) struct OnEvent(Arc<Called>);
+#[derive(Clone, Debug)]
+pub(crate) struct OnEvent(Opaque<Arc<Called>>);
 
 type Called = dyn Fn(&LockEvent<'_>) + Send + Sync;
 
 impl OnEvent {
     pub(crate) fn new(call: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(call))
+        Self(Opaque(Arc::new(call)))
     }
 
     /// A call has ended.
@@ -67,20 +67,14 @@ impl OnEvent {
     ) {
         let name = name.first();
         match outcome {
-            Ok(()) => (self.0)(&LockEvent::Acquired { name, waited }),
+            Ok(()) => (self.0.0)(&LockEvent::Acquired { name, waited }),
             Err(AcquireError::Invalid { .. }) => {}
-            Err(error) => (self.0)(&LockEvent::Failed {
+            Err(error) => (self.0.0)(&LockEvent::Failed {
                 name,
                 waited,
                 error,
             }),
         }
-    }
-}
-
-impl fmt::Debug for OnEvent {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("OnEvent")
     }
 }
 
@@ -97,7 +91,7 @@ impl Drop for EndNote {
         let loss = self.watch.loss();
         let now = self.watch.clock().now();
         let end = now.earlier(self.watch.valid_until());
-        (self.on_event.0)(&LockEvent::Ended {
+        (self.on_event.0.0)(&LockEvent::Ended {
             name: self.name.first(),
             held: end.since(self.acquired),
             loss: loss.as_ref(),

@@ -1,6 +1,5 @@
 //! What all clones of a client share.
 
-use std::fmt;
 use std::sync::Arc;
 
 use quorlock_client_rules::settings::Settings;
@@ -8,6 +7,7 @@ use quorlock_clock::Clock;
 
 use crate::guard::Guard;
 use crate::lock_event::OnEvent;
+use crate::opaque::Opaque;
 use crate::runtime::handle::Handle;
 
 #[derive(Debug)]
@@ -22,13 +22,4 @@ pub(crate) struct Shared {
 }
 
 /// What is called with each lock that was acquired, before its caller has it; `true` where the client goes on to renew it.
-#[derive(Clone)]
-pub(crate) struct OnAcquired(pub(crate) Arc<Notified>);
-
-type Notified = dyn Fn(&Guard, bool) + Send + Sync;
-
-impl fmt::Debug for OnAcquired {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("OnAcquired")
-    }
-}
+pub(crate) type OnAcquired = Opaque<Arc<dyn Fn(&Guard, bool) + Send + Sync>>;

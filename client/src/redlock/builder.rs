@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::Redlock;
 use crate::guard::Guard;
 use crate::lock_event::{LockEvent, OnEvent};
+use crate::opaque::Opaque;
 use crate::program_name;
 use crate::runtime;
 use crate::runtime::connector::Connector;
@@ -332,7 +333,7 @@ impl RedlockBuilder {
     /// which compares what clients believe.
     #[doc(hidden)]
     pub fn on_acquired(mut self, notify: impl Fn(&Guard, bool) + Send + Sync + 'static) -> Self {
-        self.on_acquired = Some(OnAcquired(Arc::new(notify)));
+        self.on_acquired = Some(Opaque(Arc::new(notify)));
         self
     }
 

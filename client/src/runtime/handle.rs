@@ -3,7 +3,6 @@
 //! Invariant: a call whose future is dropped before its outcome was taken is told to the thread,
 //! which undoes what the call has begun. A program that ends right behind that gives it a moment.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::dropped::Dropped;
 use super::process::Process;
+use crate::opaque::Opaque;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum ClientCommand {
     Gone(OperationId),
 }
 
-/// Where a call's outcome goes.
+/// Where a call's outcome goes. What is called with it is called on the client's thread.
 #[derive(Debug)]
 pub(crate) enum ReplyTo {
     /// The outcome, and meanwhile what the call waits for, if the caller wants to know.
@@ -46,41 +46,14 @@ pub(crate) enum ReplyTo {
     Statistics(oneshot::Sender<Statistics>),
     Settle(oneshot::Sender<()>),
     /// The outcome as the rules tell it.
-    Whole(Whole),
+    Whole(Opaque<Box<dyn FnOnce(Outcome) + Send>>),
     /// Who leads, again and again.
     Observe(watch::Sender<Option<Observed>>),
     /// Who has a lock for certain.
-    Watch(WatchReport),
+    Watch(Opaque<Box<dyn Fn(Option<Token>) + Send>>),
     /// What nodes say of channels.
-    Listen(HearingReport),
+    Listen(Opaque<Box<dyn Fn(Heard) + Send>>),
     Nobody,
-}
-
-/// What is called with an outcome, on the client's thread.
-pub(crate) struct Whole(pub(crate) Box<dyn FnOnce(Outcome) + Send>);
-
-/// What is called with what a watch has to say, on the client's thread.
-pub(crate) struct WatchReport(pub(crate) Box<dyn Fn(Option<Token>) + Send>);
-
-/// What is called with what nodes say of channels, on the client's thread.
-pub(crate) struct HearingReport(pub(crate) Box<dyn Fn(Heard) + Send>);
-
-impl fmt::Debug for HearingReport {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("HearingReport")
-    }
-}
-
-impl fmt::Debug for WatchReport {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("WatchReport")
-    }
-}
-
-impl fmt::Debug for Whole {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Whole")
-    }
 }
 
 /// A lock that was acquired, and where news of it will appear.

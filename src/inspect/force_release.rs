@@ -145,10 +145,9 @@ fn report(
         LockKind::Shared => (after.holder_count(), 0),
         LockKind::Hash | LockKind::String => (0, others),
     };
-    let value = json!({
+    let mut value = json!({
         "outcome": "released", "freed": freed, "nodes": all, "unanswered": left, "stay": stay, "under_another_token": others,
     });
-    let mut value = value.as_object().cloned().unwrap_or_default();
     shown::add_bytes(&mut value, "name", name);
     match outcome {
         Forced::Ended => {

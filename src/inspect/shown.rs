@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quorlock_client_rules::inspection::lock_view::{HolderView, LockState, LockView, Mark};
 use quorlock_server::show_duration;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::duration::whole_ms;
 
@@ -59,8 +59,6 @@ pub(super) fn left(left: Option<Duration>) -> String {
 
 /// A lock, for a program.
 pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
-    let mut value = Map::new();
-    add_bytes(&mut value, "name", name);
     let first = view.holders.first();
     let holders = view
         .holders
@@ -69,22 +67,20 @@ pub(super) fn value(name: &[u8], view: &LockView, nodes: &[&str]) -> Value {
     let silent = view.silent.iter();
     let silent = silent.map(|(node, why)| json!({ "node": nodes.get(*node), "why": why }));
     let marks: Vec<&str> = view.marks.iter().map(|mark| mark.name()).collect();
-    value.extend([
-        ("state".to_owned(), state(view).into()),
-        ("kind".to_owned(), view.kind.name().into()),
-        (
-            "votes".to_owned(),
-            first.map_or(0, |holder| holder.votes).into(),
-        ),
-        ("answered".to_owned(), view.answered.into()),
-        ("nodes".to_owned(), view.nodes.into()),
-        ("silent".to_owned(), silent.collect()),
-        ("marks".to_owned(), json!(marks)),
-        ("waiters".to_owned(), json!(view.waiters)),
-        ("holders".to_owned(), holders.collect()),
-        ("holder_count".to_owned(), json!(view.holder_count())),
-    ]);
-    value.into()
+    let mut value = json!({
+        "state": state(view),
+        "kind": view.kind.name(),
+        "votes": first.map_or(0, |holder| holder.votes),
+        "answered": view.answered,
+        "nodes": view.nodes,
+        "silent": silent.collect::<Value>(),
+        "marks": marks,
+        "waiters": view.waiters,
+        "holders": holders.collect::<Value>(),
+        "holder_count": view.holder_count(),
+    });
+    add_bytes(&mut value, "name", name);
+    value
 }
 
 /// The word for how it is held. What is no lock is not free to be taken either.
@@ -102,41 +98,40 @@ fn holder_value(holder: &HolderView, nodes: &[&str]) -> Value {
         .iter()
         .filter_map(|node| nodes.get(*node).copied())
         .collect();
-    let mut value = Map::new();
+    let mut value = json!({
+        "votes": holder.votes,
+        "on": on,
+        "left_ms": holder.left.map(whole_ms),
+        "held_ms": about.held.map(whole_ms),
+        "extensions": about.extensions,
+        "owner": about.owner,
+        "client_name": about.client_name,
+        "client_address": about.client_address,
+        "connected": about.is_connected,
+        "library": about.library,
+        "fence": about.fence,
+    });
     add_bytes(&mut value, "token", &holder.token);
-    value.extend([
-        ("votes".to_owned(), holder.votes.into()),
-        ("on".to_owned(), json!(on)),
-        ("left_ms".to_owned(), json!(holder.left.map(whole_ms))),
-        ("held_ms".to_owned(), json!(about.held.map(whole_ms))),
-        ("extensions".to_owned(), json!(about.extensions)),
-        ("owner".to_owned(), json!(about.owner)),
-        ("client_name".to_owned(), json!(about.client_name)),
-        ("client_address".to_owned(), json!(about.client_address)),
-        ("connected".to_owned(), json!(about.is_connected)),
-        ("library".to_owned(), json!(about.library)),
-        ("fence".to_owned(), json!(about.fence)),
-    ]);
     if !holder.clients.is_empty() {
         let tokens = holder.clients.iter();
         let tokens = tokens.map(|client| String::from_utf8_lossy(client));
-        value.insert("tokens".to_owned(), tokens.collect());
+        value["tokens"] = tokens.collect();
     }
-    value.into()
+    value
 }
 
 /// Bytes under this name, or as digits under the name with `_hex` behind it.
-pub(super) fn add_bytes(value: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+pub(super) fn add_bytes(value: &mut Value, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => value.insert(name.to_owned(), text.into()),
+        Ok(text) => value[name] = text.into(),
         Err(_) => {
             let mut digits = String::with_capacity(bytes.len() * 2);
             for byte in bytes {
                 write!(digits, "{byte:02x}").expect("writing to memory cannot fail");
             }
-            value.insert(format!("{name}_hex"), digits.into())
+            value[format!("{name}_hex")] = digits.into();
         }
-    };
+    }
 }
 
 /// Escaped, and cut behind so many characters.
@@ -191,9 +186,9 @@ mod tests {
     #[test]
     fn programs_get_each_byte() {
         let of = |bytes: &[u8]| {
-            let mut value = Map::new();
+            let mut value = json!({});
             add_bytes(&mut value, "name", bytes);
-            Value::from(value).to_string()
+            value.to_string()
         };
         assert_eq!(of(b"a\x1b\n"), "{\"name\":\"a\\u001b\\n\"}");
         assert_eq!(of(b"a\xff"), "{\"name_hex\":\"61ff\"}");

@@ -64,7 +64,16 @@ enum ClusterCommand {
     /// Show what each node is doing; ends with 69 if fewer than a quorum serve
     Status(status::Arguments),
     /// Kill a node with kill -9; it stays down until it is restarted
-    Kill(KillArguments),
+    Kill {
+        /// Number of the node, counted from 1
+        #[arg(value_name = "N", value_parser = parse_number)]
+        node: u16,
+        /// With SIGTERM instead of kill -9: the node stops cleanly, and remembers its locks
+        #[arg(long)]
+        term: bool,
+        #[command(flatten)]
+        cluster: ClusterDirectory,
+    },
     /// Stop a node cleanly if it runs, and start it again
     Restart(OneNode),
     /// Take a node's power: what it has not synced is gone, and it stays down (--ephemeral)
@@ -76,13 +85,37 @@ enum ClusterCommand {
     /// Let nothing pass between a node and its clients, until it is healed (--ephemeral)
     Cut(OneNode),
     /// Let what a node and its clients send arrive later, until it is healed (--ephemeral)
-    Slow(SlowArguments),
+    Slow {
+        /// Number of the node, counted from 1
+        #[arg(value_name = "N", value_parser = parse_number)]
+        node: u16,
+        /// How much later what either side sends arrives, such as 200ms
+        #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_delay)]
+        delay: Duration,
+        #[command(flatten)]
+        cluster: ClusterDirectory,
+    },
     /// Leave no room on a node's disk, until it is healed (--ephemeral)
     DiskFull(OneNode),
     /// End what cut, slow and disk-full have done to a node, or to all (--ephemeral)
-    Heal(SomeNodes),
+    Heal {
+        /// Number of the node (default: all)
+        #[arg(value_name = "N", value_parser = parse_number)]
+        node: Option<u16>,
+        #[command(flatten)]
+        cluster: ClusterDirectory,
+    },
     /// Move the clocks of all nodes forward, past the end of locks (--ephemeral)
-    Advance(AdvanceArguments),
+    Advance {
+        /// How far, such as 31s
+        #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_step)]
+        by: Duration,
+        /// Only the clocks of this node
+        #[arg(long, value_name = "N", value_parser = parse_number)]
+        node: Option<u16>,
+        #[command(flatten)]
+        cluster: ClusterDirectory,
+    },
     /// Print the log of a node, or of all
     Logs(logs::Arguments),
     /// Stop all nodes cleanly; their locks and data stay
@@ -118,55 +151,6 @@ struct OneNode {
     /// Number of the node, counted from 1
     #[arg(value_name = "N", value_parser = parse_number)]
     node: u16,
-    #[command(flatten)]
-    cluster: ClusterDirectory,
-}
-
-/// Arguments of `quorlock cluster kill`.
-#[derive(Clone, Debug, clap::Args)]
-struct KillArguments {
-    /// Number of the node, counted from 1
-    #[arg(value_name = "N", value_parser = parse_number)]
-    node: u16,
-    /// With SIGTERM instead of kill -9: the node stops cleanly, and remembers its locks
-    #[arg(long)]
-    term: bool,
-    #[command(flatten)]
-    cluster: ClusterDirectory,
-}
-
-/// One node, or all.
-#[derive(Clone, Debug, clap::Args)]
-struct SomeNodes {
-    /// Number of the node (default: all)
-    #[arg(value_name = "N", value_parser = parse_number)]
-    node: Option<u16>,
-    #[command(flatten)]
-    cluster: ClusterDirectory,
-}
-
-/// Arguments of `quorlock cluster slow`.
-#[derive(Clone, Debug, clap::Args)]
-struct SlowArguments {
-    /// Number of the node, counted from 1
-    #[arg(value_name = "N", value_parser = parse_number)]
-    node: u16,
-    /// How much later what either side sends arrives, such as 200ms
-    #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_delay)]
-    delay: Duration,
-    #[command(flatten)]
-    cluster: ClusterDirectory,
-}
-
-/// Arguments of `quorlock cluster advance`.
-#[derive(Clone, Debug, clap::Args)]
-struct AdvanceArguments {
-    /// How far, such as 31s
-    #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = parse_step)]
-    by: Duration,
-    /// Only the clocks of this node
-    #[arg(long, value_name = "N", value_parser = parse_number)]
-    node: Option<u16>,
     #[command(flatten)]
     cluster: ClusterDirectory,
 }
@@ -215,11 +199,11 @@ pub(crate) fn run(
             watch: true,
         }) => watch::run(&cluster, format),
         Command::Status(status::Arguments { cluster, .. }) => status::run(&cluster, format),
-        Command::Kill(KillArguments {
+        Command::Kill {
             node,
             term,
             cluster,
-        }) => match term {
+        } => match term {
             true => act(&cluster, Request::Stop { node }),
             false => act(&cluster, Request::Kill { node }),
         },
@@ -228,16 +212,14 @@ pub(crate) fn run(
         Command::Resume(OneNode { node, cluster }) => act(&cluster, Request::Resume { node }),
         Command::LosePower(OneNode { node, cluster }) => act(&cluster, Request::LosePower { node }),
         Command::Cut(OneNode { node, cluster }) => act(&cluster, Request::Cut { node }),
-        Command::Slow(SlowArguments {
+        Command::Slow {
             node,
             delay,
             cluster,
-        }) => act(&cluster, Request::Slow { node, delay }),
+        } => act(&cluster, Request::Slow { node, delay }),
         Command::DiskFull(OneNode { node, cluster }) => act(&cluster, Request::DiskFull { node }),
-        Command::Heal(SomeNodes { node, cluster }) => act(&cluster, Request::Heal { node }),
-        Command::Advance(AdvanceArguments { by, node, cluster }) => {
-            act(&cluster, Request::Advance { node, by })
-        }
+        Command::Heal { node, cluster } => act(&cluster, Request::Heal { node }),
+        Command::Advance { by, node, cluster } => act(&cluster, Request::Advance { node, by }),
         Command::Logs(arguments) => logs::run(&arguments),
         Command::Down(cluster) => act(&cluster, Request::Down),
         Command::Clean(cluster) => clean::run(&cluster, format),

@@ -18,24 +18,25 @@ use crate::exit_code::Failure;
 impl Supervisor {
     /// Carries out a request and answers it, unless it asks for the cluster's end.
     pub(super) async fn answer(&mut self, call: Call) -> Option<SupervisionEnd> {
-        let done = match call.request {
-            ControlRequest::Status => Ok(String::new()),
-            ControlRequest::Down => return Some(SupervisionEnd::Request(call.answer)),
-            ControlRequest::Kill { node } => self.kill(node).await,
-            ControlRequest::Stop { node } => self.stop(node).await,
-            ControlRequest::Pause { node } => self.pause(node),
-            ControlRequest::Resume { node } => self.resume(node),
-            ControlRequest::Restart { node } => self.restart(node).await,
-            ControlRequest::LosePower { node } => self.lose_power(node).await,
-            ControlRequest::Cut { node } => self.cut(node),
-            ControlRequest::Slow { node, delay } => self.slow(node, delay),
-            ControlRequest::Heal { node } => self.heal(node),
-            ControlRequest::DiskFull { node } => self.fill_disk(node),
-            ControlRequest::Advance { node, by } => self.advance(node, by).await,
+        use ControlRequest as Request;
+        let (number, done) = match call.request {
+            Request::Status => (None, Ok(String::new())),
+            Request::Down => return Some(SupervisionEnd::Request(call.answer)),
+            Request::Kill { node } => (Some(node), self.kill(node).await),
+            Request::Stop { node } => (Some(node), self.stop(node).await),
+            Request::Pause { node } => (Some(node), self.pause(node)),
+            Request::Resume { node } => (Some(node), self.resume(node)),
+            Request::Restart { node } => (Some(node), self.restart(node).await),
+            Request::LosePower { node } => (Some(node), self.lose_power(node).await),
+            Request::Cut { node } => (Some(node), self.cut(node)),
+            Request::Slow { node, delay } => (Some(node), self.slow(node, delay)),
+            Request::Heal { node } => (node, self.heal(node)),
+            Request::DiskFull { node } => (Some(node), self.fill_disk(node)),
+            Request::Advance { node, by } => (node, self.advance(node, by).await),
         };
         let answer = match done {
             Ok(text) => ControlReply::Done {
-                text,
+                text: self.report(number, &text),
                 cluster: Box::new(self.view()),
             },
             Err(failure) => ControlReply::Refused {
@@ -59,9 +60,8 @@ impl Supervisor {
             true => "ended at once inside the supervisor, without a last write, as by kill -9",
             false => "killed with kill -9",
         };
-        Ok(self.report(
-            number,
-            format!("{how}; it stays down until: quorlock cluster restart {number}"),
+        Ok(format!(
+            "{how}; it stays down until: quorlock cluster restart {number}"
         ))
     }
 
@@ -74,17 +74,15 @@ impl Supervisor {
             true => "stopped cleanly",
             false => "did not stop in time, and was killed",
         };
-        Ok(self.report(
-            number,
-            format!("{how}; it stays down until: quorlock cluster restart {number}"),
+        Ok(format!(
+            "{how}; it stays down until: quorlock cluster restart {number}"
         ))
     }
 
     fn pause(&mut self, number: u16) -> Result<String, Failure> {
         self.pausable(number)?.pause();
-        Ok(self.report(
-            number,
-            format!("paused; it hangs until: quorlock cluster resume {number}"),
+        Ok(format!(
+            "paused; it hangs until: quorlock cluster resume {number}"
         ))
     }
 
@@ -94,7 +92,7 @@ impl Supervisor {
             return Err(Failure::failed(format!("node {number} is not paused")));
         }
         member.resume();
-        Ok(self.report(number, "goes on".to_owned()))
+        Ok("goes on".to_owned())
     }
 
     async fn restart(&mut self, number: u16) -> Result<String, Failure> {
@@ -104,13 +102,7 @@ impl Supervisor {
             Failure::failed(format!("node {number} could not be stopped: {error}"))
         })?;
         start(member, &observations).await?;
-        Ok(self.report(number, "started".to_owned()))
-    }
-
-    /// Reports an event, and gives its text to the one who asked for it.
-    fn report(&mut self, number: u16, text: String) -> String {
-        self.reporter.node(number, &text);
-        format!("node {number}: {text}")
+        Ok("started".to_owned())
     }
 
     async fn lose_power(&mut self, number: u16) -> Result<String, Failure> {
@@ -125,23 +117,17 @@ impl Supervisor {
         lost.map_err(|error| {
             Failure::failed(format!("node {number} could not be ended: {error}"))
         })?;
-        Ok(self.report(
-            number,
-            format!(
-                "lost its power; what it had not synced is gone (appendfsync {synced}); it stays down until: quorlock \
-                 cluster restart {number}"
-            ),
+        Ok(format!(
+            "lost its power; what it had not synced is gone (appendfsync {synced}); it stays down until: quorlock \
+             cluster restart {number}"
         ))
     }
 
     fn cut(&mut self, number: u16) -> Result<String, Failure> {
         let member = self.in_memory(number, || no_network(number))?;
         member.change_network(|network| network.is_cut = true);
-        Ok(self.report(
-            number,
-            format!(
-                "cut off; nothing passes between it and its clients until: quorlock cluster heal {number}"
-            ),
+        Ok(format!(
+            "cut off; nothing passes between it and its clients until: quorlock cluster heal {number}"
         ))
     }
 
@@ -153,11 +139,8 @@ impl Supervisor {
         let member = self.in_memory(number, || no_network(number))?;
         member.change_network(|network| network.delay = delay);
         let later = show_duration(delay);
-        Ok(self.report(
-            number,
-            format!(
-                "slow; what it and its clients send arrives {later} later, until: quorlock cluster heal {number}"
-            ),
+        Ok(format!(
+            "slow; what it and its clients send arrives {later} later, until: quorlock cluster heal {number}"
         ))
     }
 
@@ -171,7 +154,7 @@ impl Supervisor {
             member.machine.set_full(false);
         }
         let text = "reached as before, and no disk is full; what was held up arrives now";
-        Ok(self.report_of(number, text))
+        Ok(text.to_owned())
     }
 
     fn fill_disk(&mut self, number: u16) -> Result<String, Failure> {
@@ -182,12 +165,9 @@ impl Supervisor {
             )
         })?;
         member.machine.set_full(true);
-        Ok(self.report(
-            number,
-            format!(
-                "its disk is full; it goes on in the space that its log has made ahead, then refuses locks with -MISCONF, \
-                 until: quorlock cluster heal {number}"
-            ),
+        Ok(format!(
+            "its disk is full; it goes on in the space that its log has made ahead, then refuses locks with -MISCONF, \
+             until: quorlock cluster heal {number}"
         ))
     }
 
@@ -218,12 +198,9 @@ impl Supervisor {
             self.member(number)?.leave_delay().await;
         }
         let (by, ahead) = (show_duration(by), show_duration(furthest));
-        Ok(self.report_of(
-            number,
-            &format!(
-                "clocks advanced by {by}, {ahead} in all; clients' own clocks have not moved, so a holder may still count on \
-                 a lock that has expired here"
-            ),
+        Ok(format!(
+            "clocks advanced by {by}, {ahead} in all; clients' own clocks have not moved, so a holder may still count on \
+             a lock that has expired here"
         ))
     }
 
@@ -233,9 +210,14 @@ impl Supervisor {
         number.map_or_else(|| all.collect(), |number| vec![number])
     }
 
-    fn report_of(&mut self, number: Option<u16>, text: &str) -> String {
+    /// Reports an event, and gives its text to the one who asked for it.
+    fn report(&mut self, number: Option<u16>, text: &str) -> String {
         match number {
-            Some(number) => self.report(number, text.to_owned()),
+            _ if text.is_empty() => String::new(),
+            Some(number) => {
+                self.reporter.node(number, text);
+                format!("node {number}: {text}")
+            }
             None => {
                 let text = format!("all nodes: {text}");
                 self.reporter.cluster(&text);

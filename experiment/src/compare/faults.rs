@@ -236,14 +236,16 @@ async fn trial(
         _ => {
             running.strike().await?;
             let struck = Instant::now();
-            let probing = probe_until_granted(&mut probe, struck + GIVE_UP);
+            // An attempt that came to nothing may still be in a service's queue: the next asks for another lock.
+            let other = |number| format!("probe-{number}");
+            let probing = take(&mut probe, other, PATIENCE_OF_PROBE, struck + GIVE_UP);
             Some(probing.await.map(|at| ms(at - struck)))
         }
     };
     if no_locks_ms == Some(None) {
         return Err(EngineError::failed("no lock was to be had again"));
     }
-    let had = take(&mut b, name, struck + GIVE_UP).await;
+    let had = take(&mut b, |_| name.to_owned(), PATIENCE, struck + GIVE_UP).await;
     let had = had.ok_or_else(|| EngineError::failed("the lock was never free again"))?;
     // A holder that is gone believes nothing any more.
     let valid_until = granted.valid_until.filter(|_| blow != Blow::HolderGone);
@@ -255,27 +257,18 @@ async fn trial(
     })
 }
 
-/// Asks for one lock after the other until one is granted; when that was. An attempt that came to nothing may still be
-/// in a service's queue, so that the next asks for another lock.
-async fn probe_until_granted(caller: &mut ServiceCaller, give_up: Instant) -> Option<Instant> {
+/// Asks for a lock again and again until it is granted; when that was. `name` is given the number of the attempt.
+async fn take(
+    caller: &mut ServiceCaller,
+    name: impl Fn(u32) -> String,
+    patience: Duration,
+    give_up: Instant,
+) -> Option<Instant> {
     for number in 0.. {
-        let name = format!("probe-{number}");
         if Instant::now() > give_up {
             break;
         }
-        match caller.acquire(&name, TTL, PATIENCE_OF_PROBE).await {
-            Ok(Some(_)) => return Some(Instant::now()),
-            Ok(None) => {}
-            Err(_) => sleep(LOOK_AGAIN).await,
-        }
-    }
-    None
-}
-
-/// Asks for a lock again and again until it is granted; when that was.
-async fn take(caller: &mut ServiceCaller, name: &str, give_up: Instant) -> Option<Instant> {
-    while Instant::now() < give_up {
-        match caller.acquire(name, TTL, PATIENCE).await {
+        match caller.acquire(&name(number), TTL, patience).await {
             Ok(Some(_)) => return Some(Instant::now()),
             Ok(None) => {}
             Err(_) => sleep(LOOK_AGAIN).await,

@@ -237,7 +237,7 @@ async fn trial(
             running.strike().await?;
             let struck = Instant::now();
             // An attempt that came to nothing may still be in a service's queue: the next asks for another lock.
-            let other = |number| format!("probe-{number}");
+            let other = |number: u32| format!("probe-{number}");
             let probing = take(&mut probe, other, PATIENCE_OF_PROBE, struck + GIVE_UP);
             Some(probing.await.map(|at| ms(at - struck)))
         }

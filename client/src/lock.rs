@@ -44,54 +44,36 @@ use crate::shared::Shared;
 #[must_use = "call acquire()"]
 pub struct LockRequest {
     shared: Arc<Shared>,
-    name: LockName,
-    permits: Option<u32>,
-    owner: Option<Arc<[u8]>>,
-    ttl: Duration,
-    lock_delay: Duration,
-    wait: Wait,
-    min_validity: Duration,
-    reserve: Duration,
-    max_lifetime: Option<Duration>,
-    is_fenced: bool,
-    is_shared: bool,
-    text: Option<Arc<str>>,
+    lock: AcquireCall,
     on_wait: Option<OnWait>,
 }
 
 impl LockRequest {
     pub(crate) fn new(shared: Arc<Shared>, name: LockName) -> Self {
-        let min_validity = shared.settings.min_validity;
-        let max_lifetime = shared.settings.max_lifetime;
+        let lock = AcquireCall {
+            wait: WAIT_DEFAULT,
+            min_validity: shared.settings.min_validity,
+            max_lifetime: shared.settings.max_lifetime,
+            ..AcquireCall::new(name, TTL_DEFAULT)
+        };
         Self {
             shared,
-            name,
-            permits: None,
-            owner: None,
-            ttl: TTL_DEFAULT,
-            lock_delay: Duration::ZERO,
-            wait: WAIT_DEFAULT,
-            min_validity,
-            reserve: Duration::ZERO,
-            max_lifetime,
-            is_fenced: false,
-            is_shared: false,
-            text: None,
+            lock,
             on_wait: None,
         }
     }
 
     /// The same for one of so many permits.
-    pub(crate) fn of_permits(self, permits: u32) -> Self {
-        let permits = Some(permits);
-        Self { permits, ..self }
+    pub(crate) fn of_permits(mut self, permits: u32) -> Self {
+        self.lock.permits = Some(permits);
+        self
     }
 
     /// The length of the lease on each node, rounded up to whole milliseconds. 30 s by default;
     /// 365 days at most, and more than the drift takes off (3 ms as a rule). The lock is lost this
     /// long after the last successful renewal at the latest.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = whole_milliseconds(ttl);
+        self.lock.ttl = whole_milliseconds(ttl);
         self
     }
 
@@ -126,7 +108,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
-        self.owner = Some(Arc::from(owner.as_ref()));
+        self.lock.owner = Some(Arc::from(owner.as_ref()));
         self
     }
 
@@ -149,7 +131,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn owner_text(mut self, text: impl AsRef<str>) -> Self {
-        self.text = Some(Arc::from(text.as_ref()));
+        self.lock.text = Some(Arc::from(text.as_ref()));
         self
     }
 
@@ -177,21 +159,21 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.lock_delay = whole_milliseconds(delay);
+        self.lock.lock_delay = whole_milliseconds(delay);
         self
     }
 
     /// How long to try. 10 s by default. The first round has the time its nodes may need, connections included, however
     /// short the wait is.
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
+        self.lock.wait = wait;
         self
     }
 
     /// The least validity with which the lock is handed out; less than the ttl leaves after drift. That of the client by
     /// default, which is zero where the builder was told nothing else.
     pub fn min_validity(mut self, validity: Duration) -> Self {
-        self.min_validity = validity;
+        self.lock.min_validity = validity;
         self
     }
 
@@ -200,7 +182,7 @@ impl LockRequest {
     /// default: then a renewal must be expected to come back before the lock is lost. Less than the ttl leaves after drift.
     /// A lock that is not renewed has none.
     pub fn reserve(mut self, reserve: Duration) -> Self {
-        self.reserve = reserve;
+        self.lock.reserve = reserve;
         self
     }
 
@@ -208,7 +190,7 @@ impl LockRequest {
     /// [`MaxLifetime`](crate::Loss::MaxLifetime). Longer than `min_validity`. That of the client by default, which is
     /// unlimited where the builder was told nothing else.
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
-        self.max_lifetime = Some(lifetime);
+        self.lock.max_lifetime = Some(lifetime);
         self
     }
 
@@ -236,7 +218,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn fenced(mut self) -> Self {
-        self.is_fenced = true;
+        self.lock.is_fenced = true;
         self
     }
 
@@ -265,7 +247,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn shared(mut self) -> Self {
-        self.is_shared = true;
+        self.lock.is_shared = true;
         self
     }
 
@@ -328,8 +310,9 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.call(true).await
+    pub async fn acquire(mut self) -> Result<Guard, AcquireError> {
+        self.lock.renews = true;
+        self.call().await
     }
 
     /// Acquires the lock for one ttl, without renewing it and without a guard: for a program that
@@ -353,63 +336,66 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire_lease(self) -> Result<Lease, AcquireError> {
-        Ok(self.call(false).await?.into_lease())
+        Ok(self.call().await?.into_lease())
     }
 
     /// Whether the arguments can work.
-    fn check(&self, renews: bool) -> Result<(), Arc<str>> {
+    fn check(&self) -> Result<(), Arc<str>> {
+        let lock = &self.lock;
         let drift = self.shared.settings.drift;
         self.shared.handle.process().check()?;
-        self.name.check()?;
-        self.name.behind(&self.shared.settings.prefix).check()?;
-        if let Some(permits) = self.permits {
-            check_permits(self.name.first(), permits)?;
+        lock.name.check()?;
+        lock.name.behind(&self.shared.settings.prefix).check()?;
+        if let Some(permits) = lock.permits {
+            check_permits(lock.name.first(), permits)?;
         }
-        if self.is_fenced && self.name.single().is_none() {
+        if lock.is_fenced && lock.name.single().is_none() {
             return Err(Arc::from(
                 "several names have no fence in common: a fence is taken with one lock",
             ));
         }
-        if self.owner.is_some() || self.is_shared {
-            self.check_alone(renews)?;
+        if lock.owner.is_some() || lock.is_shared {
+            self.check_alone()?;
         }
-        self.text.as_deref().map_or(Ok(()), owner_text::check)?;
-        check_ttl(self.ttl, drift, self.min_validity)?;
-        check_lock_delay(self.lock_delay, self.ttl)?;
-        if renews {
-            check_reserve(self.reserve, self.ttl, drift)?;
+        lock.text.as_deref().map_or(Ok(()), owner_text::check)?;
+        check_ttl(lock.ttl, drift, lock.min_validity)?;
+        check_lock_delay(lock.lock_delay, lock.ttl)?;
+        if lock.renews {
+            check_reserve(lock.reserve, lock.ttl, drift)?;
         }
-        match outlives(self.min_validity, self.max_lifetime) {
+        match outlives(lock.min_validity, lock.max_lifetime) {
             true => Err(Arc::from(LIFETIME)),
             false => Ok(()),
         }
     }
 
     /// A lock of an owner and a reader are one lock and nothing else besides, and have guards.
-    fn check_alone(&self, renews: bool) -> Result<(), Arc<str>> {
-        let what = match renews {
+    fn check_alone(&self) -> Result<(), Arc<str>> {
+        let lock = &self.lock;
+        let what = match lock.renews {
             false => "a lease, which nobody renews,",
-            true if self.name.single().is_none() => "a set of several names",
-            true if self.permits.is_some() => "a permit",
-            true if self.owner.is_some() && self.is_shared => "a lock of an owner",
-            true if !self.lock_delay.is_zero() => "a lock with a lock delay",
-            true if self.is_fenced => "a lock with a fence",
+            true if lock.name.single().is_none() => "a set of several names",
+            true if lock.permits.is_some() => "a permit",
+            true if lock.owner.is_some() && lock.is_shared => "a lock of an owner",
+            true if !lock.lock_delay.is_zero() => "a lock with a lock delay",
+            true if lock.is_fenced => "a lock with a fence",
             true => return Ok(()),
         };
-        let cannot = match self.is_shared {
+        let cannot = match lock.is_shared {
             true => "cannot be held shared",
             false => "has no owner",
         };
         Err(Arc::from(format!("{what} {cannot}")))
     }
 
-    async fn call(self, renews: bool) -> Result<Guard, AcquireError> {
+    async fn call(self) -> Result<Guard, AcquireError> {
         let Some(on_event) = self.shared.on_event.clone() else {
-            return self.attempt(renews).await;
+            return self.attempt().await;
         };
-        let (name, clock) = (self.name.clone(), Arc::clone(&self.shared.clock));
+        let (name, renews) = (self.lock.name.clone(), self.lock.renews);
+        let clock = Arc::clone(&self.shared.clock);
         let began = clock.now();
-        let outcome = self.attempt(renews).await;
+        let outcome = self.attempt().await;
         let now = clock.now();
         on_event.note_call(&name, now.since(began), outcome.as_ref().map(|_| ()));
         outcome.map(|guard| match renews {
@@ -418,36 +404,20 @@ impl LockRequest {
         })
     }
 
-    async fn attempt(self, renews: bool) -> Result<Guard, AcquireError> {
-        self.check(renews)
+    async fn attempt(self) -> Result<Guard, AcquireError> {
+        self.check()
             .map_err(|reason| AcquireError::Invalid { reason })?;
         let (reply, answer) = oneshot::channel();
-        let call = AcquireCall {
-            name: self.name.clone(),
-            own_token: None,
-            permits: self.permits,
-            owner: self.owner.clone(),
-            ttl: self.ttl,
-            lock_delay: self.lock_delay,
-            wait: self.wait,
-            renews,
-            min_validity: self.min_validity,
-            reserve: self.reserve,
-            max_lifetime: self.max_lifetime,
-            is_fenced: self.is_fenced,
-            is_shared: self.is_shared,
-            text: self.text.clone(),
-        };
         let call = match self.on_wait {
-            Some(_) => Call::AcquireTelling(call),
-            None => Call::Acquire(call),
+            Some(_) => Call::AcquireTelling(self.lock.clone()),
+            None => Call::Acquire(self.lock.clone()),
         };
         let clock = &self.shared.clock;
         let began = clock.now();
         let (news, mut told) = self.on_wait.as_ref().map(|_| watch::channel(None)).unzip();
         let pending = self.shared.handle.call(call, ReplyTo::Acquire(reply, news));
         let cancelled = || AcquireError::Cancelled {
-            name: self.name.shown(),
+            name: self.lock.name.shown(),
         };
         let answered = match (&self.on_wait, &mut told) {
             (Some(on_wait), Some(told)) => on_wait.follow(answer, told).await,
@@ -456,22 +426,22 @@ impl LockRequest {
         let acquired = answered.unwrap_or_else(|_| Err(cancelled()))?;
         let nodes = Arc::clone(&self.shared.nodes);
         let clock = Arc::clone(clock);
-        let (ttl, has_lock_delay) = (self.ttl, !self.lock_delay.is_zero());
+        let (ttl, has_lock_delay) = (self.lock.ttl, !self.lock.lock_delay.is_zero());
         let name = match acquired.permit {
-            Some(index) => permit_name(self.name.first(), index).into(),
-            None => self.name,
+            Some(index) => permit_name(self.lock.name.first(), index).into(),
+            None => self.lock.name,
         };
         let guard = Guard::new(name, nodes, pending, acquired, clock, ttl, has_lock_delay);
         // The caller may be polled long after the votes came, or the machine may have slept.
         let remaining = guard.remaining();
-        if remaining.is_zero() || remaining < self.min_validity {
+        if remaining.is_zero() || remaining < self.lock.min_validity {
             let waited = self.shared.clock.now().since(began);
             let late = unasked::taken_late(guard.lock_name(), waited);
             guard.free_unused();
             return Err(late);
         }
         if let Some(on_acquired) = &self.shared.on_acquired {
-            (on_acquired.0)(&guard, renews);
+            (on_acquired.0)(&guard, self.lock.renews);
         }
         Ok(guard)
     }

@@ -28,6 +28,7 @@ All rows with five rounds take about an hour for each peer, P11 10M a quarter of
 ";
 
 /// What the person who started the harness wants.
+#[derive(Default)]
 pub(crate) struct Options {
     pub(crate) rounds: usize,
     pub(crate) only: Vec<String>,
@@ -54,14 +55,10 @@ impl Options {
     ) -> Result<Option<Self>, Failure> {
         let mut options = Self {
             rounds: 5,
-            only: Vec::new(),
             out: PathBuf::from("target/benchmarks"),
-            ours: None,
             peers: DEFAULT_PEERS.map(PathBuf::from).to_vec(),
             load: PathBuf::from("redis-benchmark"),
-            quick: false,
-            long: false,
-            delayed: None,
+            ..Self::default()
         };
         while let Some(name) = arguments.next() {
             let mut value = || {

@@ -3,9 +3,10 @@
 use super::faults::PlannedFault;
 
 /// What goes wrong in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FaultClass {
     /// Nothing.
+    #[default]
     None,
     /// One node at a time is stopped for longer than a lease.
     Pauses,

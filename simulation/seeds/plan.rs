@@ -9,7 +9,7 @@ use super::calls::lock_name;
 use super::fault_class::FaultClass;
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     /// Where every choice comes from.
     pub(crate) seed: u64,
@@ -106,31 +106,16 @@ impl Plan {
             clients: random.pick(&[1, 2, 3]),
             callers: random.pick(&[1, 2, 4]),
             names: random.pick(&[1, 2]),
-            permits: None,
-            spare_votes: 0,
             ttl_ms,
-            lock_delay_ms: 0,
-            is_fenced: false,
-            has_readers: false,
-            has_owners: false,
-            has_forced_releases: false,
-            trusts_fsync: false,
             latency_us,
             fsync: random.pick(&["always", "everysec", "no"]),
             faults: apart.unwrap_or(random.pick(&all)),
             away: 1,
-            is_together: false,
             length_s: 60,
-            is_crowded: false,
-            is_in_step: false,
             is_by_token: apart != Some(FaultClass::StoppedClocks)
                 && Random::of(&[seed, 7]).chance(1, 3),
-            is_several: false,
-            is_waiting: false,
             has_lines: true,
-            is_far: false,
-            is_election: false,
-            has_changing_members: false,
+            ..Plan::default()
         };
         let plan = match random.below(48) {
             0 => plan.crowded(random.pick(&[100, 200])),

@@ -4,7 +4,7 @@ use quorlock_client::{ClientInstant, SystemClock};
 use rustix::time::ClockId;
 
 /// A machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientMachine {
     rate_ppm: i32,
     /// How much slower the clocks run that a time daemon steers.
@@ -23,10 +23,7 @@ impl ClientMachine {
         ClientMachine {
             rate_ppm,
             steered_ppm,
-            slept_ns: 0,
-            sleeps_until_ns: 0,
-            stood_ns: 0,
-            stands_until_ns: 0,
+            ..ClientMachine::default()
         }
     }
 

@@ -55,19 +55,10 @@ impl World {
     /// A caller that starts.
     pub(super) fn new_caller(&mut self, number: usize) -> Caller {
         let mut caller = Caller {
-            library: Library::RedisPy,
             agent: number % self.plan.agents,
-            session: None,
-            names: Vec::new(),
             rate_ppm: 996_000 + self.random.below(8_001),
-            process: 0,
-            tokens: 0,
-            whole_token: None,
             state: State::Trying,
-            tries: 0,
-            until_ns: 0,
-            extensions: 0,
-            had_ns: None,
+            ..DEAD
         };
         self.renew(&mut caller);
         caller
@@ -471,7 +462,7 @@ impl World {
     }
 }
 
-/// What stands in for a caller while it becomes another process.
+/// A caller before its first process, and what stands in for it while it becomes another process.
 const DEAD: Caller = Caller {
     library: Library::RedisPy,
     agent: 0,

@@ -96,7 +96,7 @@ enum Stage {
 }
 
 /// Nodes that have told of a change at about the same time: as a rule of one renewal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Burst {
     /// None behind a count: what comes then is news.
     began: Option<ClientInstant>,
@@ -121,11 +121,7 @@ impl Observation {
             awaited: NodeSet::default(),
             is_stale: false,
             tracked: NodeSet::default(),
-            burst: Burst {
-                began: None,
-                nodes: NodeSet::default(),
-                last_probed: 0,
-            },
+            burst: Burst::default(),
             probed: None,
             told: None,
             fence: 0,

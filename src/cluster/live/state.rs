@@ -9,7 +9,7 @@ use crate::cluster::snapshot::Snapshot;
 use crate::duration::whole_ms;
 
 /// What is on the screen, and which node the keys mean.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct State {
     /// None until the first look is over.
     pub(super) snapshot: Option<Snapshot>,
@@ -40,8 +40,9 @@ pub(super) struct LoadShown {
 }
 
 /// What fills the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
+    #[default]
     Table,
     Help,
     Log,
@@ -52,15 +53,9 @@ pub(super) enum Page {
 impl State {
     pub(super) fn new(can_act: bool) -> Self {
         Self {
-            snapshot: None,
-            latencies: Vec::new(),
             selected: 1,
-            page: Page::Table,
-            log: String::new(),
-            events: VecDeque::new(),
-            pending: None,
-            load: None,
             can_act,
+            ..Self::default()
         }
     }
 

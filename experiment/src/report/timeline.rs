@@ -31,6 +31,16 @@ pub(super) struct StateSpan {
     pub(super) state: State,
 }
 
+impl StateSpan {
+    fn new(from_ns: u64, to_ns: u64, state: State) -> StateSpan {
+        StateSpan {
+            from_ns,
+            to_ns,
+            state,
+        }
+    }
+}
+
 /// What it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -85,11 +95,8 @@ impl Timeline {
             let own = holds.iter().filter(|hold| hold.who == who);
             let mut spans: Vec<StateSpan> = own
                 .filter_map(|hold| {
-                    Some(StateSpan {
-                        from_ns: hold.from_ns,
-                        to_ns: hold.valid_to_ns.min(until_ns),
-                        state: letter(&hold.who)?,
-                    })
+                    let to_ns = hold.valid_to_ns.min(until_ns);
+                    Some(StateSpan::new(hold.from_ns, to_ns, letter(&hold.who)?))
                 })
                 .collect();
             spans.extend(states(records, &who, until_ns));
@@ -159,20 +166,11 @@ fn granted(
         downtimes.truncate(fatal.map_or(downtimes.len(), |fatal| fatal + 1));
         let mut from_ns = hold.from_ns;
         for down in &downtimes {
-            let to_ns = down.from_ns;
-            spans.push(StateSpan {
-                from_ns,
-                to_ns,
-                state,
-            });
+            spans.push(StateSpan::new(from_ns, down.from_ns, state));
             from_ns = down.to_ns;
         }
         if fatal.is_none() && from_ns < end_ns {
-            spans.push(StateSpan {
-                from_ns,
-                to_ns: end_ns,
-                state,
-            });
+            spans.push(StateSpan::new(from_ns, end_ns, state));
         }
     }
     spans
@@ -191,20 +189,13 @@ fn states(records: &[TrialRecord], who: &Who, until_ns: u64) -> Vec<StateSpan> {
             _ => continue,
         };
         if let Some((from_ns, state)) = open.take() {
-            spans.push(StateSpan {
-                from_ns,
-                to_ns: record.at_ns.min(until_ns),
-                state,
-            });
+            let to_ns = record.at_ns.min(until_ns);
+            spans.push(StateSpan::new(from_ns, to_ns, state));
         }
         open = next.map(|state| (record.at_ns, state));
     }
     if let Some((from_ns, state)) = open {
-        spans.push(StateSpan {
-            from_ns,
-            to_ns: until_ns,
-            state,
-        });
+        spans.push(StateSpan::new(from_ns, until_ns, state));
     }
     spans.retain(|span| span.from_ns < span.to_ns);
     spans

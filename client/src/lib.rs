@@ -61,6 +61,7 @@ mod opaque;
 mod program_name;
 mod redlock;
 mod runtime;
+mod setters;
 mod sharded;
 mod shared;
 mod tls_options;

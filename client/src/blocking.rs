@@ -73,30 +73,22 @@ impl From<crate::Redlock> for Redlock {
 impl Redlock {
     /// A lock with this name, to be acquired.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        LockRequest {
-            request: self.redlock.lock(name),
-        }
+        self.redlock.lock(name).into()
     }
 
     /// Several locks, to be acquired together; see [`Redlock::locks`](crate::Redlock::locks).
     pub fn locks(&self, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> LockRequest {
-        LockRequest {
-            request: self.redlock.locks(names),
-        }
+        self.redlock.locks(names).into()
     }
 
     /// One of so many permits of this name, to be acquired; see [`Redlock::semaphore`](crate::Redlock::semaphore).
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> LockRequest {
-        LockRequest {
-            request: self.redlock.semaphore(name, permits),
-        }
+        self.redlock.semaphore(name, permits).into()
     }
 
     /// An election with this name; see [`Redlock::election`](crate::Redlock::election).
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
-        Election {
-            election: self.redlock.election(name),
-        }
+        self.redlock.election(name).into()
     }
 
     /// Extends a lock that is held under `token`; see [`Redlock::extend`](crate::Redlock::extend).

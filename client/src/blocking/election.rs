@@ -30,7 +30,7 @@ use crate::setters::setters;
 #[derive(Clone, Debug)]
 #[must_use = "call campaign() or observe()"]
 pub struct Election {
-    pub(super) election: crate::Election,
+    election: crate::Election,
 }
 
 /// The same election, whose calls block: of a [`ShardedRedlock`](crate::ShardedRedlock), which has no blocking twin.

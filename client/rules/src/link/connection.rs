@@ -10,7 +10,7 @@ use redis_protocol::resp2::types::OwnedFrame;
 
 use super::delivery::Delivered;
 use super::login::Peer;
-use super::request::{Form, Kind, Request, Subject};
+use super::request::{Form, Kind, Request};
 use super::tracking::Tracking;
 use super::{ConnectionId, QUEUE_MAX, Surroundings};
 use crate::answer::{Content, Told};
@@ -151,26 +151,13 @@ impl Connection {
             return None;
         }
         self.state_asked = now;
-        Some(Request {
-            kind: Kind::Info,
-            asker: None,
-            is_repeated: true,
-            ..request.clone()
-        })
+        Some(request.beside(Kind::Info))
     }
 
     /// Before the first line is joined: only RESP3 tells a message from a reply.
     fn ask_resp3(&mut self, now: ClientInstant, request: &Request) {
         self.replies.expect_resp3();
-        self.push(
-            now,
-            Request {
-                kind: Kind::Resp3,
-                asker: None,
-                is_repeated: true,
-                ..request.clone()
-            },
-        );
+        self.push(now, request.beside(Kind::Resp3));
     }
 
     /// Before a name is looked at for the first time: from now on the node tells of its changes.
@@ -185,15 +172,8 @@ impl Connection {
             self.ask_resp3(now, request);
         }
         let silent = |kind, name: Bytes| Request {
-            kind,
-            subject: Subject::new(
-                name.into(),
-                request.subject.token.clone(),
-                request.subject.ttl,
-            ),
-            asker: None,
-            is_repeated: true,
-            ..request.clone()
+            subject: request.subject.alone(name),
+            ..request.beside(kind)
         };
         if wanted.begins_anew {
             self.push(now, silent(Kind::Untrack, name.clone()));
@@ -318,16 +298,6 @@ impl Connection {
                 None if is_preferred => return None,
                 None => not(&meaning::refusal(reply)),
             },
-            (
-                Kind::Take
-                | Kind::TakeFenced { .. }
-                | Kind::Retake(_)
-                | Kind::Fence(_)
-                | Kind::Extend
-                | Kind::SetEnd
-                | Kind::Holder,
-                Err(cause),
-            ) => not(cause),
             (Kind::Release, _) => match meaning::released(reply) {
                 Some(answer) => Content::Released(answer),
                 None if is_preferred => return None,
@@ -335,11 +305,9 @@ impl Connection {
             },
             (Kind::Ceiling, Ok(by)) => Content::Ceiling(meaning::ceiling(reply, by)),
             (Kind::Adopt(_), Ok(by)) => Content::Ceiling(meaning::adopted(reply, by)),
-            (Kind::Ceiling | Kind::Adopt(_), Err(cause)) => not(cause),
             (Kind::Publish, Ok(by)) => Content::Published(listing::published(reply, by)),
             (Kind::Page, Ok(_)) => Content::Page(listing::page(reply)),
             (Kind::Compare, Ok(by)) => Content::Compared(listing::compared(reply, by)),
-            (Kind::Publish | Kind::Page | Kind::Compare, Err(cause)) => not(cause),
             (Kind::TimeLeft, _) => Content::TimeLeft(meaning::time_left(reply)),
             (Kind::Exists, _) => Content::Exists(meaning::exists(reply)),
             (Kind::Resp3 | Kind::Wait { .. } | Kind::Unwait, _) => {
@@ -352,6 +320,7 @@ impl Connection {
                 let round_trip = now.since(request.since);
                 Content::Info(meaning::info(reply).map(|info| Told { info, round_trip }))
             }
+            (_, Err(cause)) => not(cause),
         })
     }
 

@@ -212,34 +212,44 @@ impl Request {
         }
         let names = subject.name.parts().iter();
         let alone = names.map(|name| {
-            let alone = Subject::new(name.clone().into(), subject.token.clone(), subject.ttl);
+            let alone = subject.alone(name.clone());
             alone.note_asked(node, by);
             Self {
                 subject: alone,
-                asker: None,
                 form: Form::Preferred,
-                is_repeated: true,
-                ..self.clone()
+                ..self.beside(self.kind)
             }
         });
         alone.collect()
     }
 
+    /// Another question beside it, of whose answer nobody is told.
+    pub(super) fn beside(&self, kind: Kind) -> Self {
+        Self {
+            kind,
+            asker: None,
+            is_repeated: true,
+            ..self.clone()
+        }
+    }
+
     /// Encodes it for a node.
     pub(super) fn write(&mut self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
+        if self.kind.takes() {
+            self.subject.note_asked(node, peer.identity.as_ref().ok());
+        }
         let mut digits = [0; 20];
         let kept = decimal(&mut digits, self.subject.kept.as_millis());
         let Some(name) = self.subject.name.single() else {
-            return self.write_for_all(node, peer, out);
+            return self.write_for_all(out);
         };
         let token = self.subject.token.as_bytes();
+        let text = self.subject.text.as_deref();
         let is_preferred = self.form == Form::Preferred;
         let by_hash = |hash: Option<ScriptHash>| hash.filter(|_| is_preferred);
         match self.kind {
             Kind::Take if self.subject.is_shared() => {
-                let text = self.subject.text.as_deref();
                 request::take_shared(out, (name, token, kept), text);
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::Extend if self.subject.is_shared() => {
                 request::write(out, &[b"LOCK.EXTEND", name, token, kept]);
@@ -249,29 +259,18 @@ impl Request {
             }
             Kind::Take if self.is_with_text(peer) => {
                 self.form = Form::WithText;
-                let text = self.subject.text.as_deref();
                 request::acquire(out, (name, token, kept), text, None);
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
             Kind::Take => {
                 let with_get = peer.takes_get;
                 self.form = Form::preferred_if(with_get);
                 request::take(out, name, token, kept, with_get);
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
             }
-            Kind::TakeFenced { guess } => {
-                let text = self.subject.text.as_deref();
-                request::acquire(out, (name, token, kept), text, guess);
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
-            }
-            Kind::Retake(fence) => {
-                let text = self.subject.text.as_deref();
-                match is_preferred {
-                    true => request::acquire(out, (name, token, kept), text, Some(fence)),
-                    false => request::take(out, name, token, kept, false),
-                }
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
-            }
+            Kind::TakeFenced { guess } => request::acquire(out, (name, token, kept), text, guess),
+            Kind::Retake(fence) => match is_preferred {
+                true => request::acquire(out, (name, token, kept), text, Some(fence)),
+                false => request::take(out, name, token, kept, false),
+            },
             Kind::Fence(fence) => request::fence(out, name, token, fence),
             Kind::Extend => {
                 let hash = by_hash(peer.extend_hash);
@@ -340,16 +339,13 @@ impl Request {
     }
 
     /// The same about several names: each node takes, extends and frees them at once.
-    fn write_for_all(&self, node: NodeIndex, peer: &Peer, out: &mut Vec<u8>) {
+    fn write_for_all(&self, out: &mut Vec<u8>) {
         let mut digits = [0; 20];
         let kept = decimal(&mut digits, self.subject.kept.as_millis());
         let names = self.subject.name.parts();
         let token = self.subject.token.as_bytes();
         match self.kind {
-            Kind::Take => {
-                request::script_on_all(out, ACQUIRE_ALL_SCRIPT, names, &[token, kept]);
-                self.subject.note_asked(node, peer.identity.as_ref().ok());
-            }
+            Kind::Take => request::script_on_all(out, ACQUIRE_ALL_SCRIPT, names, &[token, kept]),
             Kind::Extend => request::script_on_all(out, EXTEND_ALL_SCRIPT, names, &[token, kept]),
             Kind::Release => request::script_on_all(out, RELEASE_ALL_SCRIPT, names, &[token]),
             Kind::SetEnd => {

@@ -50,6 +50,11 @@ impl Subject {
         Rc::new(Self::plain(name, token, ttl))
     }
 
+    /// One name of it, as of another lock.
+    pub(super) fn alone(&self, name: Bytes) -> Rc<Self> {
+        Self::new(name.into(), self.token.clone(), self.ttl)
+    }
+
     fn plain(name: LockName, token: Token, ttl: Duration) -> Self {
         Self {
             name,

@@ -34,9 +34,9 @@ pub(super) struct Connection {
     node: NodeIndex,
     replies: Replies,
     /// Whether the node may have lines for locks.
-    may_have_lines: bool,
+    pub(super) may_have_lines: bool,
     /// Of what changes it tells.
-    tracking: Tracking,
+    pub(super) tracking: Tracking,
     /// The shortest part of a lease for which bytes may go unacknowledged, and what the kernel was told.
     unacknowledged_max: Duration,
     unacknowledged_told: Duration,
@@ -181,32 +181,6 @@ impl Connection {
         for prefix in wanted.prefixes {
             self.push(now, silent(Kind::Track, prefix));
         }
-    }
-
-    /// Whether the node tells of changes of this name, as far as is known.
-    pub(super) fn tracks(&self, name: &Bytes) -> bool {
-        self.tracking.covers(name)
-    }
-
-    /// Whether the node may tell of changes, as far as is known.
-    pub(super) fn may_tell_changes(&self) -> bool {
-        !self.tracking.is_refused()
-    }
-
-    /// Whether the node was asked to tell of changes.
-    pub(super) fn has_tracking(&self) -> bool {
-        self.tracking.is_used()
-    }
-
-    /// Something on the way closes connections upon such requests: the node is not asked to tell of changes.
-    pub(super) fn without_tracking(mut self) -> Self {
-        self.tracking.refused();
-        self
-    }
-
-    /// Whether the client may stand in a line here.
-    pub(super) fn may_have_lines(&self) -> bool {
-        self.may_have_lines
     }
 
     /// Whether the client may have stood in a line here.

@@ -182,7 +182,8 @@ impl Link {
         }
         let mut connection = Connection::new(world.now, self.index, id, peer.clone());
         if self.closes_upon_lines(world.now) {
-            connection = connection.without_tracking();
+            // Something on the way closes connections upon such requests.
+            connection.tracking.refused();
         }
         if self.second.is(id) {
             return self.move_over(connection, world);
@@ -266,7 +267,7 @@ impl Link {
         };
         let first = std::mem::replace(first, connection);
         self.has_lost_lines |= first.has_lines();
-        self.has_lost_tracking |= first.has_tracking();
+        self.has_lost_tracking |= first.tracking.is_used();
         self.log(News::MovedOver);
         self.actions.push(LinkAction::Close(first.id));
         self.peer = match &self.state {
@@ -343,7 +344,7 @@ impl Link {
         let mut ended = match std::mem::replace(&mut self.state, state) {
             State::Ready(connection) => {
                 self.has_lost_lines |= connection.has_lines();
-                self.has_lost_tracking |= connection.has_tracking();
+                self.has_lost_tracking |= connection.tracking.is_used();
                 connection.in_flight
             }
             _ => VecDeque::new(),

@@ -30,26 +30,29 @@ impl Link {
 
     /// Whether the node tells of changes of this name.
     pub(crate) fn tracks(&self, name: &Bytes) -> bool {
-        self.ready().is_some_and(|ready| ready.tracks(name))
+        self.ready()
+            .is_some_and(|ready| ready.tracking.covers(name))
     }
 
     /// Whether the node was asked to tell of changes.
     pub(crate) fn has_tracking(&self) -> bool {
-        self.ready().is_some_and(Connection::has_tracking)
+        self.ready().is_some_and(|ready| ready.tracking.is_used())
     }
 
     /// Whether the client can stand in line here now, as far as is known.
     pub(crate) fn may_have_lines(&self, now: ClientInstant) -> bool {
         !self.closes_upon_lines(now)
             && self.is_ready(now)
-            && self.ready().is_some_and(Connection::may_have_lines)
+            && self.ready().is_some_and(|ready| ready.may_have_lines)
     }
 
     /// Whether the node may tell of changes here now, as far as is known.
     pub(crate) fn may_tell_changes(&self, now: ClientInstant) -> bool {
         !self.closes_upon_lines(now)
             && self.is_ready(now)
-            && self.ready().is_some_and(Connection::may_tell_changes)
+            && self
+                .ready()
+                .is_some_and(|ready| !ready.tracking.is_refused())
     }
 
     /// Whether connections have ended upon requests about lines, and of that kind.

@@ -13,7 +13,7 @@ use rand::Rng;
 use super::connection::Connection;
 use super::login::{Peer, unreachable};
 use super::obstacle::outsider;
-use super::opening::{Opening, Progress};
+use super::opening::Opening;
 use super::request::{Form, Kind};
 use super::second::Second;
 use super::{
@@ -76,12 +76,12 @@ impl Link {
             return;
         };
         match opening.receive(bytes) {
-            Progress::More => {}
-            Progress::Failed(cause) => {
+            Ok(None) => {}
+            Err(cause) => {
                 self.actions.push(LinkAction::Close(id));
                 self.closed(id, &cause, world);
             }
-            Progress::LoggedIn(peer) => self.logged_in(id, peer, world),
+            Ok(Some(peer)) => self.logged_in(id, peer, world),
         }
     }
 

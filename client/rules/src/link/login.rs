@@ -174,7 +174,7 @@ impl Login {
         match what {
             // A node that serves nobody says so in reply to whatever comes first.
             _ if let Some(cause) = meaning::login_refused(reply) => return Err(cause),
-            LoginQuestion::Must if matches!(reply, OwnedFrame::Error(_)) => {
+            LoginQuestion::Must | LoginQuestion::Role if matches!(reply, OwnedFrame::Error(_)) => {
                 return Err(meaning::refusal(reply));
             }
             LoginQuestion::Info => match meaning::info(reply) {
@@ -193,9 +193,6 @@ impl Login {
                 // One that refuses INFO by its settings names no cluster.
                 Err(cause) => peer.lacks_info = !cause.is_permanent(),
             },
-            LoginQuestion::Role if matches!(reply, OwnedFrame::Error(_)) => {
-                return Err(meaning::refusal(reply));
-            }
             LoginQuestion::Role if sentinel::is_master(reply) != Some(true) => {
                 return Err(unreachable(
                     "the server that the Sentinels name is not the master: a failover is under way",

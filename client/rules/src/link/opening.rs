@@ -19,13 +19,6 @@ pub(super) struct Opening {
     login: Option<Login>,
 }
 
-/// What has become of a login.
-pub(super) enum Progress {
-    More,
-    LoggedIn(Peer),
-    Failed(Cause),
-}
-
 impl Opening {
     pub(super) fn start(id: ConnectionId, deadline: ClientInstant) -> Self {
         Self {
@@ -53,15 +46,9 @@ impl Opening {
         }
     }
 
-    pub(super) fn receive(&mut self, bytes: &[u8]) -> Progress {
-        let Some(login) = &mut self.login else {
-            return Progress::More;
-        };
-        match login.receive(bytes) {
-            Ok(None) => Progress::More,
-            Ok(Some(peer)) => Progress::LoggedIn(peer),
-            Err(cause) => Progress::Failed(cause),
-        }
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<Option<Peer>, Cause> {
+        let login = self.login.as_mut();
+        login.map_or(Ok(None), |login| login.receive(bytes))
     }
 
     /// How long it takes at most, where each step has a deadline of this length.

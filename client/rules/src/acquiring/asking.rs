@@ -44,7 +44,12 @@ impl Asking {
     ) -> Self {
         let ttl = call.ttl;
         let is_cut = patience_max < context.patience(ttl);
-        let subject = Subject::to_take(call, token);
+        let kept = match call.is_shared {
+            true => ttl,
+            false => ttl.saturating_add(call.lock_delay),
+        };
+        let lock = (call.name.clone(), token);
+        let subject = Subject::to_take(call.is_shared, lock, (ttl, kept), call.text.clone());
         let terms = Terms {
             nodes: context.nodes(),
             spare_votes: context.settings.spare_votes,

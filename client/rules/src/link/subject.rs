@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::call::AcquireCall;
 use crate::name::LockName;
 use crate::outcome::NodeRelease;
 use crate::token::{Token, is_of_reader};
@@ -91,18 +90,19 @@ impl Subject {
         self.is_shared
     }
 
-    /// What this call is to take under this token. Nodes keep it for a lock delay more than the lease that its holder counts with,
-    /// if nobody reads beside. With a text nodes that can tell it to those who look who has the lock.
-    pub(crate) fn to_take(call: &AcquireCall, token: Token) -> Rc<Self> {
-        let kept = match call.is_shared {
-            true => call.ttl,
-            false => call.ttl.saturating_add(call.lock_delay),
-        };
+    /// A lock that is to be taken for the first of these times, and that nodes keep for the second. With a text nodes that can
+    /// tell it to those who look who has the lock.
+    pub(crate) fn to_take(
+        is_shared: bool,
+        (name, token): (LockName, Token),
+        (ttl, kept): (Duration, Duration),
+        text: Option<Arc<str>>,
+    ) -> Rc<Self> {
         Rc::new(Self {
-            is_shared: call.is_shared,
+            is_shared,
             kept,
-            text: call.text.clone(),
-            ..Self::plain(call.name.clone(), token, call.ttl)
+            text,
+            ..Self::plain(name, token, ttl)
         })
     }
 

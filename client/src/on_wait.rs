@@ -9,7 +9,9 @@ use crate::opaque::Opaque;
 
 /// A callback that is told what a call waits for.
 #[derive(Clone, Debug)]
-pub(crate) struct OnWait(Opaque<Arc<dyn Fn(&Waiting) + Send + Sync>>);
+pub(crate) struct OnWait(Opaque<Arc<Called>>);
+
+type Called = dyn Fn(&Waiting) + Send + Sync;
 
 impl OnWait {
     pub(crate) fn new(tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {

@@ -231,9 +231,11 @@ fn an_agent_that_is_known_by_its_reply_alone_has_no_vote_and_keeps_no_lock() {
         ..Settings::default()
     };
     let text = Some(Arc::from("me"));
-    let reader = Subject::to_read("a".into(), "t".into(), TTL, None);
-    let named = Subject::with_lock_delay("a".into(), "t".into(), TTL, Duration::ZERO, text);
-    for subject in [reader, named] {
+    let to_take = |is_shared, text| {
+        let lock = ("a".into(), "t".into());
+        Subject::to_take(is_shared, lock, (TTL, TTL), text)
+    };
+    for subject in [to_take(true, None), to_take(false, text)] {
         for (reply, release) in [
             (
                 "*4\r\n:1\r\n$-1\r\n$11\r\nt~sharing-1\r\n:9000\r\n",

@@ -77,7 +77,7 @@ impl Subject {
         })
     }
 
-    /// The same for a lock that is held beside others who read, if it is.
+    /// A lock that no node was asked for yet, which may be held beside others who read.
     pub(crate) fn new_as(is_shared: bool, name: LockName, token: Token, ttl: Duration) -> Rc<Self> {
         Rc::new(Self {
             is_shared,

@@ -5,39 +5,29 @@ use std::sync::atomic::Ordering;
 
 use quorlock_engine::{ErrorReply, Reply};
 
-use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::named_request::NamedRequest;
 
-pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
-        "ERR This instance has cluster support disabled",
-    ))))
+pub(crate) fn cluster(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
+    Err(ErrorReply::fixed("ERR This instance has cluster support disabled").into())
 }
 
 /// SAVE: there are no snapshots to write.
-pub(crate) fn save(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(Reply::Error(NO_SNAPSHOTS)))
+pub(crate) fn save(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
+    Err(NO_SNAPSHOTS.into())
 }
 
 /// BGSAVE, with Redis's grammar.
-pub(crate) fn bgsave(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let is_right = match &arguments[1..] {
-        [] => true,
-        [word] => word.eq_ignore_ascii_case(b"schedule"),
-        _ => false,
-    };
-    Ok(Answer::Reply(Reply::Error(match is_right {
-        true => NO_SNAPSHOTS,
-        false => ErrorReply::SYNTAX,
-    })))
+pub(crate) fn bgsave(_: &mut Session, _: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    match &arguments[1..] {
+        [] => Err(NO_SNAPSHOTS.into()),
+        [word] if word.eq_ignore_ascii_case(b"schedule") => Err(NO_SNAPSHOTS.into()),
+        _ => Err(ErrorReply::SYNTAX.into()),
+    }
 }
 
-pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     let nothing = Reply::Array(Vec::new());
     Ok(Answer::Reply(Reply::Array(vec![
         Reply::bulk("master"),
@@ -47,20 +37,16 @@ pub(crate) fn role(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<An
 }
 
 /// BGREWRITEAOF: has the log compacted.
-pub(crate) fn bgrewriteaof(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn bgrewriteaof(_: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     let node = batch.node;
     let rewrites = &node.rewrites;
     if rewrites.is_running.load(Ordering::Acquire) {
-        return Ok(Answer::Reply(Reply::Error(REWRITING)));
+        return Err(REWRITING.into());
     }
     // Maintenance begins at once, except in the restart delay.
     let begins = node.signals.serving.is_set();
     if rewrites.is_asked.swap(true, Ordering::AcqRel) && begins {
-        return Ok(Answer::Reply(Reply::Error(REWRITING)));
+        return Err(REWRITING.into());
     }
     node.signals.activity.notify_all();
     Ok(Answer::Reply(Reply::status(if begins {
@@ -70,46 +56,33 @@ pub(crate) fn bgrewriteaof(
     })))
 }
 
-pub(crate) fn module(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    Ok(Answer::Reply(
-        match (
-            arguments[1].to_ascii_lowercase().as_slice(),
-            &arguments[2..],
-        ) {
-            (b"list", []) => Reply::Array(Vec::new()),
-            (b"help", []) => Reply::help("MODULE", MODULE_HELP),
-            (b"list", _) => Reply::Error(ErrorReply::wrong_arity("module|list")),
-            (b"help", _) => Reply::Error(ErrorReply::wrong_arity("module|help")),
-            (b"load" | b"loadex" | b"unload", _) => Reply::Error(NO_MODULES),
-            _ => Reply::Error(ErrorReply::unknown_subcommand("module", arguments[1])),
-        },
-    ))
+pub(crate) fn module(_: &mut Session, _: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    if let b"load" | b"loadex" | b"unload" = &*arguments[1].to_ascii_lowercase() {
+        return Err(NO_MODULES.into());
+    }
+    let request = NamedRequest::of(arguments);
+    request.check()?;
+    Ok(Answer::Reply(match request.names().1 {
+        "list" => Reply::Array(Vec::new()),
+        _ => Reply::help("MODULE", MODULE_HELP),
+    }))
 }
 
 /// When everything written was last synced: what LASTSAVE means to a node without snapshots.
-pub(crate) fn lastsave(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn lastsave(_: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     let node = batch.node;
     let (_, now) = batch.executor()?;
     let since_ns = batch.raw().nanos_since(node.commit.last_sync_raw());
     let seconds = (now.wall_us / 1_000_000).saturating_sub(since_ns / 1_000_000_000);
-    Ok(Answer::Reply(Reply::Integer(
-        i64::try_from(seconds).expect("microseconds of 64 bits are fewer seconds"),
-    )))
+    let seconds = i64::try_from(seconds).expect("microseconds of 64 bits are fewer seconds");
+    Ok(Answer::Reply(Reply::Integer(seconds)))
 }
 
 pub(crate) fn shutdown(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let words = &arguments[1..];
     let has = |name: &[u8]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
     let is_one_of =
@@ -120,12 +93,10 @@ pub(crate) fn shutdown(
     };
     let contradicts = has(b"save") && has(b"nosave");
     if contradicts || !words.iter().all(|word| is_one_of(known, word)) {
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+        return Err(ErrorReply::SYNTAX.into());
     }
     if has(b"abort") {
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::fixed(
-            "ERR No shutdown in progress.",
-        ))));
+        return Err(ErrorReply::fixed("ERR No shutdown in progress.").into());
     }
     let address = &session.client.address;
     batch.warn(format!("User requested shutdown... client={address}"));

@@ -9,24 +9,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorlock_engine::channels::Subscription;
-use quorlock_engine::{Categories, ErrorReply, Reply, all_specs, parse_integer};
+use quorlock_engine::{Categories, ErrorReply, Reply, ReplyTooLarge, all_specs, parse_integer};
 
 use crate::acl::{AclLogEntry, DEFAULT, Denial, Selector, User, Users, line_of};
 use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch, Unanswered};
 use crate::session::client_kill::close;
-use crate::session::named_request::NamedRequest;
+use crate::session::named_request::{NamedRequest, try_help};
 
-pub(crate) fn acl(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    if let Err(error) = NamedRequest::of(arguments).check() {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+pub(crate) fn acl(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    NamedRequest::of(arguments).check()?;
     let node = batch.node;
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
@@ -37,19 +31,19 @@ pub(crate) fn acl(
         }
         (b"deluser", names) => return delete(session, batch, names),
         (b"getuser", [name]) => node.access.users().named(name).map_or(Reply::Nil, details),
-        (b"list", []) => listed(batch, |user| Reply::bulk(line_of(user))),
-        (b"users", []) => listed(batch, |user| Reply::bulk(&*user.name)),
+        (b"list", []) => listed(batch, |user| Reply::bulk(line_of(user)))?,
+        (b"users", []) => listed(batch, |user| Reply::bulk(&*user.name))?,
         (b"whoami", []) => Reply::bulk(&*session.rights.user().name),
         (b"cat", []) => Reply::Array(Categories::names().map(Reply::bulk).collect()),
-        (b"cat", [category]) => of_category(category),
-        (b"dryrun", [name, request @ ..]) => dry_run(batch, name, request),
-        (b"genpass", bits @ ([] | [_])) => generated(batch, bits),
+        (b"cat", [category]) => of_category(category)?,
+        (b"dryrun", [name, request @ ..]) => dry_run(batch, name, request)?,
+        (b"genpass", bits @ ([] | [_])) => generated(batch, bits)?,
         (b"log", count @ ([] | [_])) => log(batch, count)?,
         (b"load", []) => return load(session, batch),
-        (b"save", []) => save(batch),
+        (b"save", []) => save(batch)?,
         (b"help", []) => Reply::help("ACL", HELP),
         // CAT, GENPASS and LOG with too many arguments.
-        _ => Reply::Error(wrong_number(arguments[1])),
+        _ => return Err(try_help("ACL", arguments[1]).into()),
     };
     Ok(Answer::Reply(reply))
 }
@@ -63,15 +57,13 @@ pub(super) fn change(
     session: &Session,
     batch: &mut Batch<'_>,
     change: impl FnOnce(&mut Users) -> Result<(), ErrorReply>,
-) -> Result<Answer, Failure> {
-    if let Err(error) = change_users(batch, change)? {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+) -> Answered {
+    change_users(batch, change)??;
     if batch.is_in_transaction() {
         // It may be taken back.
         return Ok(Answer::Reply(Reply::Ok));
     }
-    close_those_who_may_not_stay(session, batch)
+    Ok(close_those_who_may_not_stay(session, batch)?)
 }
 
 /// Changes users under the engine's lock, or nothing where that fails.
@@ -173,9 +165,9 @@ impl Session {
     }
 }
 
-fn delete(session: &Session, batch: &mut Batch<'_>, names: &[&[u8]]) -> Result<Answer, Failure> {
+fn delete(session: &Session, batch: &mut Batch<'_>, names: &[&[u8]]) -> Answered {
     if names.contains(&DEFAULT) {
-        return Ok(Answer::Reply(Reply::Error(NOT_THE_DEFAULT)));
+        return Err(NOT_THE_DEFAULT.into());
     }
     let mut deleted = 0;
     let answer = change(session, batch, |users| {
@@ -189,15 +181,10 @@ fn delete(session: &Session, batch: &mut Batch<'_>, names: &[&[u8]]) -> Result<A
 }
 
 /// Users that are the same as before keep their connections. An error anywhere in the file changes nothing.
-fn load(session: &Session, batch: &mut Batch<'_>) -> Result<Answer, Failure> {
-    let Some(file) = batch.node.access.file() else {
-        return Ok(Answer::Reply(Reply::Error(NO_FILE)));
-    };
+fn load(session: &Session, batch: &mut Batch<'_>) -> Answered {
+    let file = batch.node.access.file().ok_or(NO_FILE)?;
     let refused = |why: String| refused(why.into_bytes());
-    let text = match file.read().map_err(refused) {
-        Ok(text) => text,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-    };
+    let text = file.read().map_err(refused)?;
     let name = file.path.display().to_string();
     change(session, batch, |users| {
         *users = users
@@ -207,32 +194,28 @@ fn load(session: &Session, batch: &mut Batch<'_>) -> Result<Answer, Failure> {
     })
 }
 
-fn save(batch: &mut Batch<'_>) -> Reply {
+fn save(batch: &mut Batch<'_>) -> Result<Reply, ErrorReply> {
     let access = &batch.node.access;
-    let Some(file) = access.file() else {
-        return Reply::Error(NO_FILE);
-    };
-    match file.write(|| access.users().write()) {
-        Ok(()) => Reply::Ok,
-        Err(error) => {
-            let path = file.path.display();
-            batch.warn(format!("ACL SAVE: {path} is what it was: {error}"));
-            Reply::Error(NOT_SAVED)
-        }
+    let file = access.file().ok_or(NO_FILE)?;
+    if let Err(error) = file.write(|| access.users().write()) {
+        let path = file.path.display();
+        batch.warn(format!("ACL SAVE: {path} is what it was: {error}"));
+        return Err(NOT_SAVED);
     }
+    Ok(Reply::Ok)
 }
 
-fn listed(batch: &Batch<'_>, show: impl Fn(&User) -> Reply) -> Reply {
+fn listed(batch: &Batch<'_>, show: impl Fn(&User) -> Reply) -> Result<Reply, ErrorReply> {
     let mut budget = batch.node.settings.reply_budget();
     let users = batch.node.access.users();
-    let replies: Vec<Reply> = users.all().map(|user| show(user)).collect();
-    match replies
-        .iter()
-        .try_for_each(|reply| budget.charge_reply(reply))
-    {
-        Ok(()) => Reply::Array(replies),
-        Err(error) => Reply::Error(error.of_command()),
+    let mut replies = Vec::new();
+    for reply in users.all().map(|user| show(user)) {
+        budget
+            .charge_reply(&reply)
+            .map_err(ReplyTooLarge::of_command)?;
+        replies.push(reply);
     }
+    Ok(Reply::Array(replies))
 }
 
 fn details(user: &Arc<User>) -> Reply {
@@ -264,10 +247,8 @@ fn about(selector: &Selector) -> Vec<(Reply, Reply)> {
     ]
 }
 
-fn of_category(name: &[u8]) -> Reply {
-    let Some(category) = Categories::named(name) else {
-        return Reply::Error(quoting("Unknown category", name, ""));
-    };
+fn of_category(name: &[u8]) -> Result<Reply, ErrorReply> {
+    let category = Categories::named(name).ok_or_else(|| quoting("Unknown category", name, ""))?;
     let mut names = Vec::new();
     for spec in all_specs() {
         if spec.description().categories().intersects(category) {
@@ -277,24 +258,20 @@ fn of_category(name: &[u8]) -> Reply {
         let of_it = parts.filter(|part| part.categories().intersects(category));
         names.extend(of_it.map(|part| Reply::bulk(format!("{}|{}", spec.name, part.name))));
     }
-    Reply::Array(names)
+    Ok(Reply::Array(names))
 }
 
-fn dry_run(batch: &Batch<'_>, name: &[u8], arguments: &[&[u8]]) -> Reply {
+fn dry_run(batch: &Batch<'_>, name: &[u8], arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let user = batch.node.access.users().named(name).cloned();
-    let Some(user) = user else {
-        return Reply::Error(quoting("User", name, " not found"));
-    };
+    let user = user.ok_or_else(|| quoting("User", name, " not found"))?;
     let request = NamedRequest::of(arguments);
     let Some(asked) = request.asked() else {
         let name = arguments.first().copied().unwrap_or_default();
-        return Reply::Error(quoting("Command", name, " not found"));
+        return Err(quoting("Command", name, " not found"));
     };
-    if request.check().is_err() {
-        return Reply::Error(ErrorReply::wrong_arity(&request.full_name()));
-    }
+    request.check()?;
     let (what, object, kind) = match user.check(asked) {
-        Ok(()) => return Reply::Ok,
+        Ok(()) => return Ok(Reply::Ok),
         Err(Denial::Command) => ("run", request.full_name().into_bytes(), "command"),
         Err(Denial::Key(key)) => ("access", key, "key"),
         Err(Denial::Channel(channel)) => ("access", channel, "channel"),
@@ -303,30 +280,28 @@ fn dry_run(batch: &Batch<'_>, name: &[u8], arguments: &[&[u8]]) -> Reply {
     };
     let begin = format!("This user has no permissions to {what} the '");
     let end = format!("' {kind}");
-    Reply::bulk([begin.as_bytes(), &object, end.as_bytes()].concat())
+    Ok(Reply::bulk(
+        [begin.as_bytes(), &object, end.as_bytes()].concat(),
+    ))
 }
 
-fn generated(batch: &Batch<'_>, bits: &[&[u8]]) -> Reply {
-    let given = bits.first().map(|bits| parse_integer(bits));
-    let Some(bits) = given.unwrap_or(Some(256)) else {
-        return Reply::Error(ErrorReply::NOT_AN_INTEGER);
-    };
-    let digits = usize::try_from(bits)
+fn generated(batch: &Batch<'_>, bits: &[&[u8]]) -> Result<Reply, ErrorReply> {
+    let given = bits.first().map_or(Some(256), |bits| parse_integer(bits));
+    let bits = given.ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let bits = usize::try_from(bits)
         .ok()
         .filter(|bits| (1..=4096).contains(bits));
-    let Some(digits) = digits.map(|bits| bits.div_ceil(4)) else {
-        return Reply::Error(GENPASS_BITS);
-    };
+    let digits = bits.ok_or(GENPASS_BITS)?.div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
     if !batch.node.access.fill_random(&mut bytes) {
-        return Reply::Error(NO_RANDOMNESS);
+        return Err(NO_RANDOMNESS);
     }
     let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     text.truncate(digits);
-    Reply::bulk(text)
+    Ok(Reply::bulk(text))
 }
 
-fn log(batch: &mut Batch<'_>, count: &[&[u8]]) -> Result<Reply, Failure> {
+fn log(batch: &mut Batch<'_>, count: &[&[u8]]) -> Result<Reply, Unanswered> {
     let (_, now) = batch.executor()?;
     let now_ms = now.wall_us / 1000;
     let mut denials = batch.node.access.denials();
@@ -336,10 +311,10 @@ fn log(batch: &mut Batch<'_>, count: &[&[u8]]) -> Result<Reply, Failure> {
             denials.clear();
             return Ok(Reply::Ok);
         }
-        Some(count) => match parse_integer(count) {
-            Some(count) => usize::try_from(count.clamp(0, SHOWN_MAX)).expect("it is small"),
-            None => return Ok(Reply::Error(ErrorReply::NOT_AN_INTEGER)),
-        },
+        Some(count) => {
+            let count = parse_integer(count).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+            usize::try_from(count.clamp(0, SHOWN_MAX)).expect("it is small")
+        }
     };
     let entries = denials.newest(count).map(|entry| shown(entry, now_ms));
     Ok(Reply::Array(entries.collect()))
@@ -365,11 +340,6 @@ fn shown(entry: &AclLogEntry, now_ms: u64) -> Reply {
         field("timestamp-created", number(entry.created_ms)),
         field("timestamp-last-updated", number(entry.updated_ms)),
     ])
-}
-
-fn wrong_number(subcommand: &[u8]) -> ErrorReply {
-    let what = "unknown subcommand or wrong number of arguments for";
-    quoting(what, subcommand, ". Try ACL HELP.")
 }
 
 fn quoting(before: &str, word: &[u8], after: &str) -> ErrorReply {

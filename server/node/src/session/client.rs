@@ -2,25 +2,27 @@
 
 use std::collections::HashSet;
 
-use quorlock_engine::{ErrorReply, RawTime, Reply, parse_integer};
+use quorlock_engine::{ErrorReply, RawTime, Reply, ReplyTooLarge, parse_integer};
 
 use crate::core::clients::WaitState;
 use crate::core::commit::Failure;
 use crate::core::deliveries::What;
 use crate::core::pause::HeldUp;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch, Unanswered};
 use crate::session::client_kill::{self, ClientType};
 use crate::session::greeting::valid_name;
+use crate::session::named_request::{NamedRequest, try_help};
 use crate::session::{Session, tracking, waitaof};
 
 pub(crate) fn client(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let now_raw = batch.raw();
     // Who asks is not idle; the iteration notes it only at its end.
     session.client.touch(now_raw);
+    NamedRequest::of(arguments).check()?;
     let subcommand = arguments[1].to_ascii_lowercase();
     let reply = match (subcommand.as_slice(), &arguments[2..]) {
         (b"id", []) => {
@@ -30,8 +32,11 @@ pub(crate) fn client(
             "" => Reply::Nil,
             name => Reply::bulk(name),
         },
-        (b"setname", [name]) => set(name, |name| session.client.introduction().name = name),
-        (b"setinfo", [attribute, value]) => set_information(session, attribute, value),
+        (b"setname", [name]) => {
+            session.client.introduction().name = valid_name(name)?;
+            Reply::Ok
+        }
+        (b"setinfo", [attribute, value]) => set_information(session, attribute, value)?,
         (b"info", []) => info(session, batch, now_raw)?,
         (b"list", filter) => list(session, batch, filter, now_raw)?,
         (b"no-evict" | b"no-touch", [switch])
@@ -46,9 +51,9 @@ pub(crate) fn client(
             }
             Reply::Ok
         }
-        (b"no-evict" | b"no-touch", [_]) => Reply::Error(ErrorReply::SYNTAX),
+        (b"no-evict" | b"no-touch", [_]) => return Err(ErrorReply::SYNTAX.into()),
         (b"kill", [_, ..]) => return client_kill::kill(session, batch, &arguments[2..]),
-        (b"pause", [_] | [_, _]) => pause(batch, &arguments[2..], now_raw),
+        (b"pause", [_] | [_, _]) => pause(batch, &arguments[2..], now_raw)?,
         (b"unpause", []) => {
             batch.node.pause.end();
             batch.node.deliveries.wake_all();
@@ -57,55 +62,30 @@ pub(crate) fn client(
         (b"reply", [mode]) => return Ok(session.set_replies(mode)),
         (b"unblock", [id, reason @ ..]) if reason.len() < 2 => unblock(batch, id, reason)?,
         (b"help", []) => Reply::help("CLIENT", HELP),
-        (b"pause" | b"unblock", [_, _, ..]) => {
-            let name = String::from_utf8_lossy(arguments[1]).into_owned();
-            Reply::Error(ErrorReply::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
-            )))
-        }
-        (b"kill" | b"pause" | b"unpause" | b"reply" | b"unblock" | b"help", _)
-        | (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) =>
-        {
-            let name = String::from_utf8_lossy(&subcommand).into_owned();
-            Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
-        }
         (b"tracking", [switch, options @ ..]) => {
             tracking::tracking(session, batch, switch, options)?
         }
-        (b"caching", [choice]) => tracking::caching(session, choice),
+        (b"caching", [choice]) => tracking::caching(session, choice)?,
         (b"trackinginfo", []) => tracking::trackinginfo(session, batch)?,
         (b"getredir", []) => Reply::Integer(session.redirection()),
-        (b"tracking" | b"caching" | b"trackinginfo" | b"getredir", _) => {
-            let name = String::from_utf8_lossy(&subcommand).into_owned();
-            Reply::Error(ErrorReply::wrong_arity(&format!("client|{name}")))
-        }
-        _ => Reply::Error(ErrorReply::unknown_subcommand("client", arguments[1])),
+        // PAUSE and UNBLOCK with too many arguments.
+        _ => return Err(try_help("CLIENT", arguments[1]).into()),
     };
     Ok(Answer::Reply(reply))
 }
 
-fn set(value: &[u8], store: impl FnOnce(String)) -> Reply {
-    match valid_name(value) {
-        Ok(value) => {
-            store(value);
-            Reply::Ok
-        }
-        Err(error) => Reply::Error(error),
-    }
-}
-
-fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Reply {
+fn set_information(session: &Session, attribute: &[u8], value: &[u8]) -> Result<Reply, ErrorReply> {
     let mut introduction = session.client.introduction();
     if attribute.eq_ignore_ascii_case(b"lib-name") {
-        set(value, |value| introduction.library_name = value)
+        introduction.library_name = valid_name(value)?;
     } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
-        set(value, |value| introduction.library_version = value)
+        introduction.library_version = valid_name(value)?;
     } else {
-        let attribute = String::from_utf8_lossy(attribute).into_owned();
-        Reply::Error(ErrorReply::new(format!(
-            "ERR Unrecognized option '{attribute}'"
-        )))
+        let attribute = String::from_utf8_lossy(attribute);
+        let error = format!("ERR Unrecognized option '{attribute}'");
+        return Err(ErrorReply::new(error));
     }
+    Ok(Reply::Ok)
 }
 
 /// Lines for people.
@@ -124,7 +104,7 @@ fn list(
     batch: &mut Batch<'_>,
     filter: &[&[u8]],
     now_raw: RawTime,
-) -> Result<Reply, Failure> {
+) -> Result<Reply, Unanswered> {
     let (_, now) = batch.executor()?;
     // Others may execute while many clients are listed.
     batch.release();
@@ -132,26 +112,21 @@ fn list(
     let listed = match filter {
         [] => clients.all(),
         [word, kind] if word.eq_ignore_ascii_case(b"type") => {
-            let kind = match ClientType::named(kind) {
-                Ok(kind) => kind,
-                Err(error) => return Ok(Reply::Error(error)),
-            };
+            let kind = ClientType::named(kind)?;
             let mut of_kind = clients.all();
             of_kind.retain(|client| kind.is_of(client));
             of_kind
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
             let ids: Option<Vec<i64>> = ids.iter().map(|id| parse_integer(id)).collect();
-            let Some(ids) = ids else {
-                return Ok(Reply::Error(ErrorReply::fixed("ERR Invalid client ID")));
-            };
+            let ids = ids.ok_or(ErrorReply::fixed("ERR Invalid client ID"))?;
             // Each once, in the order given: a list of names must not multiply what it names.
             let mut named = HashSet::new();
             let ids = ids.into_iter().filter_map(|id| u64::try_from(id).ok());
             let ids = ids.filter(|id| named.insert(*id));
             clients.with_ids_in(&ids.collect::<Vec<_>>())
         }
-        _ => return Ok(Reply::Error(ErrorReply::SYNTAX)),
+        _ => return Err(ErrorReply::SYNTAX.into()),
     };
     let mut budget = batch.node.settings.reply_budget();
     let mut lines = String::new();
@@ -162,30 +137,25 @@ fn list(
             false => client.query(),
         };
         let line = client.line(now.node, now_raw, query);
-        if let Err(error) = budget.charge_memory(line.len() + 1) {
-            return Ok(Reply::Error(error.of_command()));
-        }
+        let charged = budget.charge_memory(line.len() + 1);
+        charged.map_err(ReplyTooLarge::of_command)?;
         lines.push_str(&line);
         lines.push('\n');
     }
     Ok(text(lines))
 }
 
-fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Reply {
+fn pause(batch: &Batch<'_>, arguments: &[&[u8]], now_raw: RawTime) -> Result<Reply, ErrorReply> {
     let holds_up = match arguments.get(1) {
         None => HeldUp::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"all") => HeldUp::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"write") => HeldUp::Writes,
-        Some(_) => return Reply::Error(PAUSE_MODE),
+        Some(_) => return Err(PAUSE_MODE),
     };
-    match waitaof::timeout(arguments[0]) {
-        Ok(timeout_ms) => {
-            let until_raw = now_raw.plus_nanos(timeout_ms.saturating_mul(1_000_000));
-            batch.node.pause.begin(now_raw, until_raw, holds_up);
-            Reply::Ok
-        }
-        Err(error) => Reply::Error(error),
-    }
+    let timeout_ms = waitaof::timeout(arguments[0])?;
+    let until_raw = now_raw.plus_nanos(timeout_ms.saturating_mul(1_000_000));
+    batch.node.pause.begin(now_raw, until_raw, holds_up);
+    Ok(Reply::Ok)
 }
 
 /// What a request asks of: this connection, or others and the node.
@@ -215,16 +185,14 @@ pub(super) fn ends_pause(arguments: &[&[u8]]) -> bool {
 }
 
 /// Ends what another client waits for. One that a pause holds up is not blocked.
-fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: &[&[u8]]) -> Result<Reply, Failure> {
+fn unblock(batch: &mut Batch<'_>, id: &[u8], reason: &[&[u8]]) -> Result<Reply, Unanswered> {
     let is_error = match reason.first() {
         None => false,
         Some(reason) if reason.eq_ignore_ascii_case(b"timeout") => false,
         Some(reason) if reason.eq_ignore_ascii_case(b"error") => true,
-        Some(_) => return Ok(Reply::Error(UNBLOCK_REASON)),
+        Some(_) => return Err(UNBLOCK_REASON.into()),
     };
-    let Some(id) = parse_integer(id) else {
-        return Ok(Reply::Error(ErrorReply::NOT_AN_INTEGER));
-    };
+    let id = parse_integer(id).ok_or(ErrorReply::NOT_AN_INTEGER)?;
     let found = u64::try_from(id).map(|id| batch.node.clients.with_ids_in(&[id]));
     let Some(client) = found.ok().and_then(|found| found.into_iter().next()) else {
         return Ok(Reply::Integer(0));

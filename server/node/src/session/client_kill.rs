@@ -9,7 +9,7 @@ use crate::core::clients::Client;
 use crate::core::commit::Failure;
 use crate::core::deliveries::What;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 
 /// Which connections are meant; all that is given must be so.
 #[derive(Debug, Default)]
@@ -98,22 +98,14 @@ impl<'a> Filter<'a> {
 }
 
 /// `arguments` are what follows the subcommand, at least one.
-pub(super) fn kill(
-    session: &Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn kill(session: &Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let is_old_form = arguments.len() == 1;
     let filter = match arguments {
-        [address] => Ok(Filter {
+        [address] => Filter {
             address: Some(address),
             ..Filter::default()
-        }),
-        options => Filter::parse(options, &batch.node.access.users()),
-    };
-    let filter = match filter {
-        Ok(filter) => filter,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
+        },
+        options => Filter::parse(options, &batch.node.access.users())?,
     };
     let node = batch.node;
     let now_raw = batch.raw();

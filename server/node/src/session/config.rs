@@ -18,21 +18,21 @@ use crate::core::executor::{Executor, Phase};
 use crate::core::settings::durability;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::named_request::NamedRequest;
 use crate::session::prepared_change::{PreparedChange, is_prepared};
 
 pub(crate) fn config(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let subcommand = arguments[1].to_ascii_lowercase();
-    let reply = match (subcommand.as_slice(), &arguments[2..]) {
-        (b"get", []) => Reply::Error(ErrorReply::wrong_arity("config|get")),
-        (b"get", patterns) => matching(batch, patterns),
-        (b"set", [] | [_]) => Reply::Error(ErrorReply::wrong_arity("config|set")),
-        (b"set", pairs) => return set(session, batch, pairs),
-        (b"resetstat", []) => {
+) -> Answered {
+    let request = NamedRequest::of(arguments);
+    request.check()?;
+    let reply = match request.names().1 {
+        "get" => matching(batch, &arguments[2..])?,
+        "set" => return set(session, batch, &arguments[2..]),
+        "resetstat" => {
             batch.node.statistics.reset(batch.node.clients.total());
             batch.node.access.denials().count_anew();
             batch.count_anew();
@@ -40,23 +40,18 @@ pub(crate) fn config(
             executor.count_anew();
             Reply::Ok
         }
-        (b"rewrite", []) => rewrite(batch),
-        (b"help", []) => Reply::help("CONFIG", HELP),
-        (b"resetstat" | b"rewrite" | b"help", _) => {
-            let name = String::from_utf8_lossy(&subcommand).into_owned();
-            Reply::Error(ErrorReply::wrong_arity(&format!("config|{name}")))
-        }
-        _ => Reply::Error(ErrorReply::unknown_subcommand("config", arguments[1])),
+        "rewrite" => rewrite(batch)?,
+        _ => Reply::help("CONFIG", HELP),
     };
     Ok(Answer::Reply(reply))
 }
 
-fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
+fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Result<Reply, ErrorReply> {
     if patterns.len() > PATTERNS_MAX {
-        return Reply::Error(TOO_MANY_PATTERNS);
+        return Err(TOO_MANY_PATTERNS);
     }
     if patterns.iter().any(|it| it.len() > PATTERN_BYTES_MAX) {
-        return Reply::Error(PATTERN_TOO_LONG);
+        return Err(PATTERN_TOO_LONG);
     }
     let patterns: Vec<Vec<u8>> = patterns.iter().map(|it| it.to_ascii_lowercase()).collect();
     let mut budget = GlobBudget::default();
@@ -66,10 +61,8 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
     for name in config.names() {
         let mut is_wanted = false;
         for pattern in &patterns {
-            match budget.matches(pattern, name.as_bytes()) {
-                Ok(is_match) => is_wanted |= is_match,
-                Err(_) => return Reply::Error(PATTERN_TOO_EXPENSIVE),
-            }
+            let is_match = budget.matches(pattern, name.as_bytes());
+            is_wanted |= is_match.map_err(|_| PATTERN_TOO_EXPENSIVE)?;
         }
         if is_wanted && let Some(value) = config.value_of(name) {
             // The port that was asked for as 0 is the one that was found.
@@ -81,14 +74,14 @@ fn matching(batch: &Batch<'_>, patterns: &[&[u8]]) -> Reply {
             pairs.push((Reply::bulk(name), Reply::bulk(value)));
         }
     }
-    Reply::Map(pairs)
+    Ok(Reply::Map(pairs))
 }
 
 /// Writes what is in force into the configuration file. This waits for the disk, so the engine is not locked meanwhile.
-fn rewrite(batch: &mut Batch<'_>) -> Reply {
+fn rewrite(batch: &mut Batch<'_>) -> Result<Reply, ErrorReply> {
     let node = batch.node;
     let (Some(files), Some(path)) = (&node.files, &node.config.file) else {
-        return Reply::Error(NO_FILE);
+        return Err(NO_FILE);
     };
     batch.release();
     let written = {
@@ -100,49 +93,39 @@ fn rewrite(batch: &mut Batch<'_>) -> Reply {
     match written {
         Ok(()) => {
             batch.warn("CONFIG REWRITE executed with success.".to_owned());
-            Reply::Ok
+            Ok(Reply::Ok)
         }
         Err(why) => {
             let path = path.display();
             batch.warn(format!(
                 "CONFIG REWRITE failed: {path} is what it was: {why}"
             ));
-            Reply::Error(ErrorReply::new(format!("ERR Rewriting config file: {why}")))
+            Err(ErrorReply::new(format!("ERR Rewriting config file: {why}")))
         }
     }
 }
 
-fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Result<Answer, Failure> {
+fn set(session: &Session, batch: &mut Batch<'_>, words: &[&[u8]]) -> Answered {
     let node = batch.node;
-    let prepared = match prepare(batch, words) {
-        Ok(prepared) => prepared,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-    };
+    let prepared = prepare(batch, words)?;
     // Under the engine's lock, so that two changes cannot mix.
     let (executor, now) = batch.executor()?;
     let before = node.settings.config().clone();
-    let Changed { after, mut lines } = match changed(&before, words) {
-        Ok(changed) => changed,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-    };
-    if let Err(error) = within_what_the_process_has(node, &before, &after) {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
-    let of_members = match members::judge(node, executor.time.raw, &before, &after) {
-        Ok(change) => change,
-        Err(why) => return Ok(Answer::Reply(Reply::Error(failed("cluster-size", &why)))),
-    };
+    let Changed { after, mut lines } = changed(&before, words)?;
+    within_what_the_process_has(node, &before, &after)?;
+    let of_members = members::judge(node, executor.time.raw, &before, &after)
+        .map_err(|why| failed("cluster-size", &why))?;
     if !prepared.is_of(&after) {
-        return Ok(Answer::Reply(Reply::Error(CHANGED_MEANWHILE)));
+        return Err(CHANGED_MEANWHILE.into());
     }
     if let Phase::Stopped(why) = &executor.phase {
         // Nothing may follow the last record of the log.
         let text = format!("ERR nothing can be changed any more: {why}");
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::new(text))));
+        return Err(ErrorReply::new(text).into());
     }
     if executor.appender.room() == 0 {
         // The last bytes are for the records of an orderly stop.
-        return Ok(Answer::Reply(Reply::Error(executor.no_room())));
+        return Err(executor.no_room().into());
     }
     let position = apply(executor, now.node, &before, &after);
     lines.extend(changes(&before, &after, words));

@@ -11,31 +11,26 @@ use quorlock_engine::{Command, DEBUG_OBJECT, ErrorReply, Reply};
 use crate::clock::saturated_nanos;
 use crate::config::DebugCommand;
 use crate::core::clients::Address;
-use crate::core::commit::Failure;
 use crate::core::pause::HeldUp;
 use crate::core::wait::DurabilityWait;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::named_request::try_help;
 use crate::session::{Condition, Pending, Session};
 
-pub(super) fn debug(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    if let Err(refused) = allowed(session, batch) {
-        return Ok(Answer::Reply(Reply::Error(refused)));
-    }
+pub(super) fn debug(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    allowed(session, batch)?;
     let subcommand = arguments.get(1).copied().unwrap_or_default();
-    Ok(match arguments {
+    match arguments {
         [_, _, seconds] if subcommand.eq_ignore_ascii_case(b"sleep") => sleep(batch, seconds),
         [_, _, _] if subcommand.eq_ignore_ascii_case(b"object") => {
-            object(session, batch, arguments)?
+            object(session, batch, arguments)
         }
         [_, _] if subcommand.eq_ignore_ascii_case(b"help") => {
-            Answer::Reply(Reply::help("DEBUG", HELP))
+            Ok(Answer::Reply(Reply::help("DEBUG", HELP)))
         }
-        _ => Answer::Reply(Reply::Error(unknown(subcommand))),
-    })
+        // Redis has no rows for the subcommands of DEBUG.
+        _ => Err(try_help("DEBUG", subcommand).into()),
+    }
 }
 
 /// Refuses the command where `enable-debug-command` does; in a transaction it then spoils that.
@@ -48,11 +43,7 @@ pub(super) fn allowed(session: &Session, batch: &Batch<'_>) -> Result<(), ErrorR
 }
 
 /// The reply reveals a key, so it waits for what has made it.
-fn object(
-    session: &Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+fn object(session: &Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let (executor, now) = batch.executor()?;
     let command = Command {
         spec: DEBUG_OBJECT,
@@ -66,31 +57,20 @@ fn object(
     })
 }
 
-fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answer {
+fn sleep(batch: &mut Batch<'_>, seconds: &[u8]) -> Answered {
     let text = std::str::from_utf8(seconds).ok();
     let seconds = text.and_then(|text| text.trim().parse::<f64>().ok());
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let Some(time) = time.filter(|time| *time <= SLEEP_MAX) else {
-        return Answer::Reply(Reply::Error(NO_TIME));
-    };
+    let time = time.filter(|time| *time <= SLEEP_MAX).ok_or(NO_TIME)?;
     let now_raw = batch.raw();
     let until_raw = now_raw.plus_nanos(saturated_nanos(time));
     // As in Redis it is measured: this is how people try out what they watch a node with.
     batch.note_slept(time);
     batch.node.pause.begin(now_raw, until_raw, HeldUp::All);
-    Answer::Wait(Pending {
+    Ok(Answer::Wait(Pending {
         condition: Condition::Time,
         until_raw: Some(until_raw),
-    })
-}
-
-/// Redis's words, which has no rows for the subcommands of DEBUG.
-fn unknown(subcommand: &[u8]) -> ErrorReply {
-    let shown = &subcommand[..subcommand.len().min(SHOWN_BYTES_MAX)];
-    ErrorReply::new(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-        String::from_utf8_lossy(shown)
-    ))
+    }))
 }
 
 fn is_local(address: &Address) -> bool {
@@ -100,7 +80,6 @@ fn is_local(address: &Address) -> bool {
     }
 }
 
-const SHOWN_BYTES_MAX: usize = 128;
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 const NOT_ALLOWED: ErrorReply = ErrorReply::fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \

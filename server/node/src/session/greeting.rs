@@ -4,16 +4,11 @@ use quorlock_engine::channels::Subscription;
 use quorlock_engine::{ErrorReply, Protocol, Reply, database_index};
 
 use crate::acl::{DEFAULT, DenialContext, Denied};
-use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::upstream::ONE_DATABASE;
 
-pub(crate) fn hello(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn hello(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let outcome = greet(session, batch, &arguments[1..]);
     Ok(answer(session, outcome))
 }
@@ -104,11 +99,7 @@ fn introduction(session: &Session) -> Reply {
     ])
 }
 
-pub(crate) fn auth(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn auth(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let outcome = match arguments {
         [_, _] if batch.node.access.users().default_user().needs_no_password() => {
             Err(NO_PASSWORD_SET)
@@ -193,11 +184,7 @@ fn note_failed_login(session: &mut Session, batch: &mut Batch<'_>) {
     batch.warn(text);
 }
 
-pub(crate) fn ping(
-    session: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn ping(session: &mut Session, _: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     if let ([_] | [_, _], Protocol::Resp2, true) =
         (arguments, session.caller.protocol, session.is_listening())
     {
@@ -205,18 +192,14 @@ pub(crate) fn ping(
         let pong = vec![Reply::bulk("pong"), Reply::bulk(text)];
         return Ok(Answer::Reply(Reply::Array(pong)));
     }
-    Ok(Answer::Reply(match arguments {
-        [_] => Reply::status("PONG"),
-        [_, text] => Reply::bulk(text),
-        _ => Reply::Error(ErrorReply::wrong_arity("ping")),
-    }))
+    match arguments {
+        [_] => Ok(Answer::Reply(Reply::status("PONG"))),
+        [_, text] => Ok(Answer::Reply(Reply::bulk(text))),
+        _ => Err(ErrorReply::wrong_arity("ping").into()),
+    }
 }
 
-pub(crate) fn echo(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn echo(_: &mut Session, _: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     Ok(Answer::Reply(Reply::bulk(arguments[1])))
 }
 
@@ -224,25 +207,15 @@ pub(crate) fn select(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let databases = batch.node.config.databases;
-    Ok(Answer::Reply(
-        match database_index(arguments[1], databases) {
-            Ok(1..) if batch.has_upstream() => Reply::Error(ONE_DATABASE),
-            Ok(database) => {
-                session.select(database);
-                Reply::Ok
-            }
-            Err(error) => Reply::Error(error),
-        },
-    ))
+) -> Answered {
+    match database_index(arguments[1], batch.node.config.databases)? {
+        1.. if batch.has_upstream() => return Err(ONE_DATABASE.into()),
+        database => session.select(database),
+    }
+    Ok(Answer::Reply(Reply::Ok))
 }
 
-pub(crate) fn reset(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn reset(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     let (executor, _) = batch.executor()?;
     session.end_transaction(executor);
     let [channels, patterns] =
@@ -257,7 +230,7 @@ pub(crate) fn reset(
     Ok(Answer::Reply(Reply::status("RESET")))
 }
 
-pub(crate) fn quit(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Result<Answer, Failure> {
+pub(crate) fn quit(_: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     Ok(Answer::Last(Reply::Ok))
 }
 

@@ -15,29 +15,24 @@ use quorlock_engine::{ErrorReply, Reply};
 use sha2::{Digest, Sha256};
 
 use crate::config::Supervised;
-use crate::core::commit::Failure;
 use crate::core::executor::Phase;
 use crate::core::process::CpuSeconds;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::command_statistics;
 use crate::session::info_constants;
 use crate::session::info_facts::EngineFacts;
 use crate::session::members;
 
-pub(crate) fn info(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn info(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let node = batch.node;
     let wanted: Vec<String> = arguments[1..]
         .iter()
         .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase())
         .collect();
     if wanted.len() > SECTIONS.len() + 3 {
-        return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX)));
+        return Err(ErrorReply::SYNTAX.into());
     }
     // A section that Redis does not have is shown where it is asked for, so that no tool that
     // reads the default sections is surprised; long ones as in Redis.

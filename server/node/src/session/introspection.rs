@@ -8,9 +8,8 @@ use quorlock_engine::{
     spec_named,
 };
 
-use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::made_once::MadeOnce;
 use crate::session::named_request::NamedRequest;
 use crate::session::request_keys::keys_of;
@@ -31,30 +30,24 @@ fn described(name: &[u8]) -> Option<Description> {
     spec_named(name).map(Spec::description)
 }
 
-pub(crate) fn command(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(crate) fn command(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     if arguments.len() < 2 {
         return Ok(Answer::Made(&EVERYTHING));
     }
     let request = NamedRequest::of(arguments);
-    if let Err(error) = request.check() {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+    request.check()?;
     let reply = match (request.names().1, &arguments[2..]) {
         ("count", _) => Reply::count(descriptions().count()),
-        ("list", filter) => list(filter).unwrap_or_else(Reply::Error),
+        ("list", filter) => list(filter)?,
         ("info", []) => return Ok(Answer::Made(&EVERYTHING)),
-        ("info", names) => match describe_all(names, batch.node.settings.reply_budget()) {
-            Ok(descriptions) => Reply::Array(descriptions),
-            Err(error) => Reply::Error(error.of_command()),
-        },
+        ("info", names) => {
+            let described = describe_all(names, batch.node.settings.reply_budget());
+            Reply::Array(described.map_err(ReplyTooLarge::of_command)?)
+        }
         ("docs", []) => return Ok(Answer::Made(&ALL_DOCUMENTS)),
         ("docs", names) => documents_of(names),
-        ("getkeys", request) => keys_of(described(request[0]), request, false),
-        ("getkeysandflags", request) => keys_of(described(request[0]), request, true),
+        ("getkeys", request) => keys_of(described(request[0]), request, false)?,
+        ("getkeysandflags", request) => keys_of(described(request[0]), request, true)?,
         _ => Reply::help("COMMAND", HELP),
     };
     Ok(Answer::Reply(reply))

@@ -11,7 +11,7 @@ use crate::core::commit::Failure;
 use crate::core::latency::{LatencyEvent, LatencySample, Series};
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::latency_graph::graph;
 use crate::session::named_request::NamedRequest;
 
@@ -23,15 +23,9 @@ pub(super) fn event_of(request: NamedRequest<'_>) -> LatencyEvent {
     }
 }
 
-pub(super) fn latency(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn latency(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let request = NamedRequest::of(arguments);
-    if let Err(error) = request.check() {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+    request.check()?;
     let now = Now::of(batch)?;
     let node = batch.node;
     let monitor = &node.latency;

@@ -5,36 +5,20 @@
 use quorlock_engine::Reply;
 
 use crate::core::commit::Failure;
-use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::info::Human;
 use crate::session::info_facts::EngineFacts;
 use crate::session::named_request::NamedRequest;
 
-pub(super) fn memory(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn memory(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let request = NamedRequest::of(arguments);
-    if let Err(error) = request.check() {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+    request.check()?;
     Ok(Answer::Reply(match request.names().1 {
         "purge" => Reply::Ok,
         "malloc-stats" => text("Stats not supported for the current allocator"),
-        "stats" => {
-            let node = batch.node;
-            stats(&MemoryFigures::read(node, &EngineFacts::read(batch)?))
-        }
-        _ => {
-            let node = batch.node;
-            text(&report(&MemoryFigures::read(
-                node,
-                &EngineFacts::read(batch)?,
-            )))
-        }
+        "stats" => stats(&MemoryFigures::read(batch)?),
+        _ => text(&report(&MemoryFigures::read(batch)?)),
     }))
 }
 
@@ -62,13 +46,14 @@ struct MemoryFigures {
 }
 
 impl MemoryFigures {
-    fn read(node: &NodeState, engine: &EngineFacts) -> Self {
+    fn read(batch: &mut Batch<'_>) -> Result<Self, Failure> {
+        let (node, engine) = (batch.node, EngineFacts::read(batch)?);
         let resident = (node.process.resident_bytes)();
         let (used, peak) = match node.upstream {
             None => (engine.memory as u64, engine.memory_peak as u64),
             Some(_) => (resident, resident),
         };
-        Self {
+        Ok(Self {
             used,
             peak,
             keys: engine.memory as u64,
@@ -81,7 +66,7 @@ impl MemoryFigures {
             resident,
             machine: (node.process.machine_bytes)(),
             maxmemory: node.configured(|it| it.maxmemory),
-        }
+        })
     }
 }
 

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quorlock_engine::{CommandGuard, ErrorReply, Flags, Purpose, Reply, keys_of_request};
 
-use crate::core::commit::Failure;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::named_request::NamedRequest;
 use crate::session::shown::{REDACTED, redacted};
 
@@ -20,16 +19,12 @@ pub(super) fn monitor(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let is_full = match &arguments[1..] {
         [] => false,
         [word] if word.eq_ignore_ascii_case(b"full") => true,
-        [_] => return Ok(Answer::Reply(Reply::Error(ErrorReply::SYNTAX))),
-        _ => {
-            return Ok(Answer::Reply(Reply::Error(ErrorReply::wrong_arity(
-                "monitor",
-            ))));
-        }
+        [_] => return Err(ErrorReply::SYNTAX.into()),
+        _ => return Err(ErrorReply::wrong_arity("monitor").into()),
     };
     session.is_monitor = true;
     session.client.introduction().is_monitor = true;

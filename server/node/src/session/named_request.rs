@@ -125,6 +125,17 @@ impl<'a> NamedRequest<'a> {
     }
 }
 
+/// Redis's words for a subcommand whose arguments its table does not check.
+pub(super) fn try_help(command: &str, subcommand: &[u8]) -> ErrorReply {
+    let shown = &subcommand[..subcommand.len().min(SHOWN_BYTES_MAX)];
+    let shown = String::from_utf8_lossy(shown);
+    ErrorReply::new(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{shown}'. Try {command} HELP."
+    ))
+}
+
+const SHOWN_BYTES_MAX: usize = 128;
+
 fn part_of(parts: &'static [Description], arguments: &[&[u8]]) -> Option<&'static Description> {
     let given = arguments.get(1).copied().unwrap_or_default();
     let is_it = |part: &&Description| part.name.as_bytes().eq_ignore_ascii_case(given);

@@ -3,13 +3,13 @@
 use quorlock_engine::NodeCommand;
 
 use crate::core::commit::Failure;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch, Unanswered};
 use crate::session::{
     Session, about, acl, client, config, debug, greeting, info, introspection, latency, memory,
     monitor, slow_log, subscriptions, transaction, waitaof,
 };
 
-type NodeFunction = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Result<Answer, Failure>;
+type NodeFunction = for<'a> fn(&mut Session, &mut Batch<'a>, &[&[u8]]) -> Answered;
 
 impl Batch<'_> {
     /// Executes a command of the node, whose arguments are right in number.
@@ -52,14 +52,16 @@ impl Batch<'_> {
             NodeCommand::Watch => transaction::watch,
             NodeCommand::Unwatch => transaction::unwatch,
             NodeCommand::Subscribe(to) => {
-                return subscriptions::subscribe(session, self, to, arguments);
+                let answered = subscriptions::subscribe(session, self, to, arguments);
+                return answered.or_else(Unanswered::into_answer);
             }
             NodeCommand::Unsubscribe(to) => {
-                return subscriptions::unsubscribe(session, self, to, arguments);
+                let answered = subscriptions::unsubscribe(session, self, to, arguments);
+                return answered.or_else(Unanswered::into_answer);
             }
             NodeCommand::PubSub => subscriptions::pubsub,
             NodeCommand::Command => introspection::command,
         };
-        function(session, self, arguments)
+        function(session, self, arguments).or_else(Unanswered::into_answer)
     }
 }

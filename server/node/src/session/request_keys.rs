@@ -3,12 +3,14 @@
 use quorlock_engine::{Description, ErrorReply, Reply, RequestKey, keys_of_request};
 
 /// The reply to both, about a request of this command, if there is such a one.
-pub(super) fn keys_of(command: Option<Description>, request: &[&[u8]], with_flags: bool) -> Reply {
-    let keys = command.ok_or(INVALID_COMMAND);
-    match keys.and_then(|command| keys_of_request(command, request)) {
-        Ok(keys) => Reply::Array(keys.iter().map(|key| shown(key, with_flags)).collect()),
-        Err(error) => Reply::Error(error),
-    }
+pub(super) fn keys_of(
+    command: Option<Description>,
+    request: &[&[u8]],
+    with_flags: bool,
+) -> Result<Reply, ErrorReply> {
+    let keys = keys_of_request(command.ok_or(INVALID_COMMAND)?, request)?;
+    let shown = keys.iter().map(|key| shown(key, with_flags));
+    Ok(Reply::Array(shown.collect()))
 }
 
 fn shown(key: &RequestKey<'_>, with_flags: bool) -> Reply {

@@ -6,12 +6,11 @@
 
 use quorlock_engine::{ErrorReply, Flags, Reply, Spec, parse_integer};
 
-use crate::core::commit::Failure;
 use crate::core::slow_log::{SlowCommand, shortened};
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch, SlowCall};
+use crate::session::batch::{Answer, Answered, Batch, SlowCall};
 use crate::session::latency::event_of;
-use crate::session::named_request::NamedRequest;
+use crate::session::named_request::{NamedRequest, try_help};
 use crate::session::shown::redacted;
 
 impl Batch<'_> {
@@ -67,15 +66,9 @@ fn entries_max(batch: &Batch<'_>) -> usize {
     batch.node.settings.config().slowlog_max_len
 }
 
-pub(super) fn slowlog(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn slowlog(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     let request = NamedRequest::of(arguments);
-    if let Err(error) = request.check() {
-        return Ok(Answer::Reply(Reply::Error(error)));
-    }
+    request.check()?;
     let entries_max = entries_max(batch);
     let mut log = batch.node.slow_log();
     log.keep(entries_max);
@@ -96,10 +89,7 @@ pub(super) fn slowlog(
         }
         ("help", _) => Reply::help("SLOWLOG", HELP),
         // GET with too many arguments.
-        _ => Reply::Error(ErrorReply::new(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try SLOWLOG HELP.",
-            String::from_utf8_lossy(arguments[1])
-        ))),
+        _ => return Err(try_help("SLOWLOG", arguments[1]).into()),
     };
     Ok(Answer::Reply(reply))
 }

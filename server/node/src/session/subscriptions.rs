@@ -5,19 +5,18 @@
 use quorlock_engine::channels::Subscription;
 use quorlock_engine::{
     ErrorReply, Flags, GlobBudget, PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG,
-    Protocol, Reply,
+    Protocol, Reply, ReplyTooLarge,
 };
 
 use bytes::Bytes;
 
 use crate::core::clients::Listening;
-use crate::core::commit::Failure;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::core::upstream::UNANSWERED;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
-use crate::session::named_request::NamedRequest;
+use crate::session::batch::{Answer, Answered, Batch};
+use crate::session::named_request::{NamedRequest, try_help};
 
 impl Session {
     /// Whether it listens, so that messages may come at any time.
@@ -130,21 +129,21 @@ pub(super) fn subscribe(
     batch: &mut Batch<'_>,
     to: Subscription,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let names = &arguments[1..];
     let is_long = |name: &&[u8]| name.len() > PATTERN_BYTES_MAX;
     if to == Subscription::Pattern && names.iter().any(is_long) {
-        return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_LONG)));
+        return Err(PATTERN_TOO_LONG.into());
     }
     let bytes = names
         .iter()
         .map(|name| name.len() + NAME_BYTES)
         .sum::<usize>();
     if session.listening_bytes + bytes > LISTENING_BYTES_MAX {
-        return Ok(Answer::Reply(Reply::Error(TOO_MANY)));
+        return Err(TOO_MANY.into());
     }
     if batch.has_upstream() {
-        return batch.listen_upstream(session, to, names);
+        return Ok(batch.listen_upstream(session, to, names)?);
     }
     let (executor, _) = batch.executor()?;
     Ok(Answer::Many(session.register(executor, to, names)))
@@ -155,7 +154,7 @@ pub(super) fn unsubscribe(
     batch: &mut Batch<'_>,
     to: Subscription,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let id = session.client.id;
     let (executor, _) = batch.executor()?;
     let channels = executor.engine.channels();
@@ -196,71 +195,49 @@ fn words(to: Subscription) -> (&'static str, &'static str) {
     }
 }
 
-pub(super) fn pubsub(
-    _: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn pubsub(_: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    let request = NamedRequest::of(arguments);
+    request.check()?;
     let mut budget = batch.node.settings.reply_budget();
     let (executor, _) = batch.executor()?;
     let channels = executor.engine.channels();
-    let subcommand = arguments[1].to_ascii_lowercase();
-    let kind = match &*subcommand {
-        b"shardchannels" | b"shardnumsub" => Subscription::Shard,
+    let kind = match request.names().1 {
+        "shardchannels" | "shardnumsub" => Subscription::Shard,
         _ => Subscription::Channel,
     };
     let mut replies = Vec::new();
-    match (&*subcommand, &arguments[2..]) {
-        (b"channels" | b"shardchannels", [] | [_]) => {
+    match (request.names().1, &arguments[2..]) {
+        ("channels" | "shardchannels", [] | [_]) => {
             let pattern = arguments.get(2);
             if pattern.is_some_and(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
-                return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_LONG)));
+                return Err(PATTERN_TOO_LONG.into());
             }
             let mut steps = GlobBudget::default();
             for name in channels.names(kind) {
                 match pattern.map(|pattern| steps.matches(pattern, name)) {
                     Some(Ok(false)) => continue,
                     Some(Ok(true)) | None => {}
-                    Some(Err(_)) => {
-                        return Ok(Answer::Reply(Reply::Error(PATTERN_TOO_EXPENSIVE)));
-                    }
+                    Some(Err(_)) => return Err(PATTERN_TOO_EXPENSIVE.into()),
                 }
-                if let Err(error) = budget.charge(name.len()) {
-                    return Ok(Answer::Reply(Reply::Error(error.of_command())));
-                }
+                let charged = budget.charge(name.len());
+                charged.map_err(ReplyTooLarge::of_command)?;
                 replies.push(Reply::bulk(name));
             }
         }
-        (b"numsub" | b"shardnumsub", names) => {
+        ("numsub" | "shardnumsub", names) => {
             for name in names {
-                if let Err(error) = budget.charge(name.len() + NAME_BYTES) {
-                    return Ok(Answer::Reply(Reply::Error(error.of_command())));
-                }
+                let charged = budget.charge(name.len() + NAME_BYTES);
+                charged.map_err(ReplyTooLarge::of_command)?;
                 replies.push(Reply::bulk(name));
                 replies.push(Reply::count(channels.listeners(kind, name)));
             }
         }
-        (b"numpat", []) => {
+        ("numpat", _) => {
             let patterns = channels.len(Subscription::Pattern);
             return Ok(Answer::Reply(Reply::count(patterns)));
         }
-        (b"help", []) => return Ok(Answer::Reply(Reply::help("PUBSUB", HELP))),
-        (b"channels" | b"shardchannels", _) => {
-            let name = String::from_utf8_lossy(arguments[1]).into_owned();
-            let error = ErrorReply::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try PUBSUB HELP."
-            ));
-            return Ok(Answer::Reply(Reply::Error(error)));
-        }
-        (b"numpat" | b"help", _) => {
-            let name = String::from_utf8_lossy(&subcommand).into_owned();
-            let error = ErrorReply::wrong_arity(&format!("pubsub|{name}"));
-            return Ok(Answer::Reply(Reply::Error(error)));
-        }
-        _ => {
-            let error = ErrorReply::unknown_subcommand("pubsub", arguments[1]);
-            return Ok(Answer::Reply(Reply::Error(error)));
-        }
+        ("help", _) => return Ok(Answer::Reply(Reply::help("PUBSUB", HELP))),
+        _ => return Err(try_help("PUBSUB", arguments[1]).into()),
     }
     Ok(Answer::Reply(Reply::Array(replies)))
 }

@@ -12,7 +12,7 @@ use crate::core::commit::Failure;
 use crate::core::executor::Executor;
 use crate::core::state::NodeState;
 use crate::session::Session;
-use crate::session::batch::Batch;
+use crate::session::batch::{Batch, Unanswered};
 use crate::session::named_request::NamedRequest;
 use crate::session::upstream::CANNOT_TRACK;
 
@@ -92,27 +92,21 @@ pub(super) fn tracking(
     batch: &mut Batch<'_>,
     switch: &[u8],
     options: &[&[u8]],
-) -> Result<Reply, Failure> {
-    let asked = match TrackingRequest::parse(batch.node, options) {
-        Ok(asked) => asked,
-        Err(error) => return Ok(Reply::Error(error)),
-    };
+) -> Result<Reply, Unanswered> {
+    let asked = TrackingRequest::parse(batch.node, options)?;
     if switch.eq_ignore_ascii_case(b"off") {
         let (executor, _) = batch.executor()?;
         session.stop_tracking(executor);
         return Ok(Reply::Ok);
     }
     if !switch.eq_ignore_ascii_case(b"on") {
-        return Ok(Reply::Error(ErrorReply::SYNTAX));
+        return Err(ErrorReply::SYNTAX.into());
     }
     if batch.has_upstream() {
-        return Ok(Reply::Error(CANNOT_TRACK));
+        return Err(CANNOT_TRACK.into());
     }
     let id = session.client.id;
-    let choice = match asked.choice(session.tracking.as_deref()) {
-        Ok(choice) => choice,
-        Err(error) => return Ok(Reply::Error(error)),
-    };
+    let choice = asked.choice(session.tracking.as_deref())?;
     session.client.note_may_be_told();
     let target = asked
         .redirect
@@ -125,10 +119,10 @@ pub(super) fn tracking(
     let before = session.tracking.as_deref();
     let prefix_bytes = before.map_or(0, |it| it.prefix_bytes) + asked.prefix_bytes();
     if prefix_bytes > PREFIX_BYTES_MAX {
-        return Ok(Reply::Error(TOO_MANY_PREFIXES));
+        return Err(TOO_MANY_PREFIXES.into());
     }
     if let Some(error) = asked.overlap(tracking, id) {
-        return Ok(Reply::Error(error));
+        return Err(error.into());
     }
     tracking.start(id, asked.options());
     asked
@@ -276,23 +270,21 @@ fn beside<'a>(prefixes: &BTreeSet<&'a [u8]>, prefix: &'a [u8]) -> Option<&'a [u8
     longer.or(shorter.filter(|it| prefix.starts_with(it)))
 }
 
-pub(super) fn caching(session: &mut Session, choice: &[u8]) -> Reply {
-    let Some(tracks) = &mut session.tracking else {
-        return Reply::Error(CACHING_WITHOUT_TRACKING);
-    };
+pub(super) fn caching(session: &mut Session, choice: &[u8]) -> Result<Reply, ErrorReply> {
+    let tracks = session.tracking.as_mut().ok_or(CACHING_WITHOUT_TRACKING)?;
     let (wanted, error) = if choice.eq_ignore_ascii_case(b"yes") {
         (Choice::OptIn, CACHING_YES)
     } else if choice.eq_ignore_ascii_case(b"no") {
         (Choice::OptOut, CACHING_NO)
     } else {
-        return Reply::Error(ErrorReply::SYNTAX);
+        return Err(ErrorReply::SYNTAX);
     };
     if tracks.choice != wanted {
-        return Reply::Error(error);
+        return Err(error);
     }
     tracks.is_exception = true;
     session.choose_reads();
-    Reply::Ok
+    Ok(Reply::Ok)
 }
 
 pub(super) fn trackinginfo(session: &Session, batch: &mut Batch<'_>) -> Result<Reply, Failure> {

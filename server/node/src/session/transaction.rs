@@ -14,7 +14,7 @@ use crate::core::commit::Failure;
 use crate::core::executor::room::log_bytes_max;
 use crate::core::executor::{Executor, needs_service};
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::named_request::NamedRequest;
 
 /// What was queued since MULTI.
@@ -193,59 +193,42 @@ impl Queued {
     }
 }
 
-pub(super) fn multi(
-    session: &mut Session,
-    _: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn multi(session: &mut Session, _: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     if session.transaction.is_some() {
-        return Ok(Answer::Reply(Reply::Error(NESTED)));
+        return Err(NESTED.into());
     }
     session.transaction = Some(Transaction::default());
     session.client.introduction().queued = Some(0);
     Ok(Answer::Reply(Reply::Ok))
 }
 
-pub(super) fn discard(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let reply = match session.transaction {
-        Some(_) => Reply::Ok,
-        None => return Ok(Answer::Reply(Reply::Error(DISCARD_WITHOUT_MULTI))),
-    };
+pub(super) fn discard(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
+    if session.transaction.is_none() {
+        return Err(DISCARD_WITHOUT_MULTI.into());
+    }
     let (executor, _) = batch.executor()?;
     session.end_transaction(executor);
-    Ok(Answer::Reply(reply))
+    Ok(Answer::Reply(Reply::Ok))
 }
 
-pub(super) fn unwatch(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn unwatch(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
     let (executor, _) = batch.executor()?;
     session.unwatch(executor);
     Ok(Answer::Reply(Reply::Ok))
 }
 
-pub(super) fn watch(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+pub(super) fn watch(session: &mut Session, batch: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
     if session.transaction.is_some() {
-        return Ok(Answer::Reply(Reply::Error(WATCH_INSIDE)));
+        return Err(WATCH_INSIDE.into());
     }
     if batch.has_upstream() {
-        return Ok(Answer::Reply(Reply::Error(CANNOT_WATCH)));
+        return Err(CANNOT_WATCH.into());
     }
     let keys = &arguments[1..];
     let key_bytes = keys.iter().map(|key| key.len() + WATCHED_BYTES);
     let bytes = session.watched_bytes + key_bytes.sum::<usize>();
     if session.client.watched().len() + keys.len() > WATCHED_MAX || bytes > QUEUED_BYTES_MAX {
-        return Ok(Answer::Reply(Reply::Error(TOO_MANY_WATCHED)));
+        return Err(TOO_MANY_WATCHED.into());
     }
     session.watched_bytes = bytes;
     let database = session.caller.database;
@@ -258,18 +241,12 @@ pub(super) fn watch(
     Ok(Answer::Reply(Reply::Ok))
 }
 
-pub(super) fn exec(
-    session: &mut Session,
-    batch: &mut Batch<'_>,
-    _: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let Some(transaction) = &session.transaction else {
-        return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
-    };
+pub(super) fn exec(session: &mut Session, batch: &mut Batch<'_>, _: &[&[u8]]) -> Answered {
+    let transaction = session.transaction.as_ref().ok_or(EXEC_WITHOUT_MULTI)?;
     let (executor, now) = batch.executor()?;
     if transaction.is_spoilt {
         session.end_transaction(executor);
-        return Ok(Answer::Reply(Reply::Error(SPOILT)));
+        return Err(SPOILT.into());
     }
     if session.client.is_dirty(now.node) {
         session.end_transaction(executor);
@@ -279,16 +256,16 @@ pub(super) fn exec(
     let refusal = refusal.or_else(|| executor.engine.refuses_to_grow(transaction.may_grow));
     let log_bytes_max = transaction.log_bytes_max;
     if refusal.is_none() && executor.transaction_waits_for_segment(log_bytes_max) {
-        return batch.lacks_segment();
+        return Ok(batch.lacks_segment()?);
     }
-    let Some(transaction) = session.end_transaction(executor) else {
-        return Ok(Answer::Reply(Reply::Error(EXEC_WITHOUT_MULTI)));
-    };
-    match refusal {
-        Some(error) => Ok(Answer::Reply(aborted(&error))),
-        None if batch.has_upstream() => transaction.ask_upstream(session, batch),
-        None => transaction.execute(session, batch),
-    }
+    let transaction = session
+        .end_transaction(executor)
+        .ok_or(EXEC_WITHOUT_MULTI)?;
+    Ok(match refusal {
+        Some(error) => Answer::Reply(aborted(&error)),
+        None if batch.has_upstream() => transaction.ask_upstream(session, batch)?,
+        None => transaction.execute(session, batch)?,
+    })
 }
 
 /// What EXEC answers where nothing of it is executed, and why.

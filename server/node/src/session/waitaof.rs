@@ -2,30 +2,32 @@
 
 use quorlock_engine::{ErrorReply, Reply, parse_integer};
 
-use crate::core::commit::Failure;
 use crate::session::Session;
-use crate::session::batch::{Answer, Batch};
+use crate::session::batch::{Answer, Answered, Batch};
 use crate::session::pending::{Condition, Pending, acknowledged, is_synced};
 
 pub(crate) fn waitaof(
     session: &mut Session,
     batch: &mut Batch<'_>,
     arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
+) -> Answered {
     let node = batch.node;
-    let WaitedFor {
-        wants_local,
-        timeout_ms,
-    } = match waitaof_arguments(arguments) {
-        Ok(parsed) => parsed,
-        Err(error) => return Ok(Answer::Reply(Reply::Error(error))),
-    };
+    let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    if !(0..=1).contains(&local) {
+        return Err(LOCAL_RANGE.into());
+    }
+    // Else only for copies, which no node has.
+    let wants_local = local == 1;
+    parse_integer(arguments[2])
+        .filter(|replicas| *replicas >= 0)
+        .ok_or(NOT_POSITIVE)?;
+    // 0 stands for "without end".
+    let timeout_ms = timeout(arguments[3])?;
     if !node.is_logged() {
-        return Ok(Answer::Reply(if wants_local {
-            Reply::Error(NO_LOG)
-        } else {
-            acknowledged(false)
-        }));
+        return match wants_local {
+            true => Err(NO_LOG.into()),
+            false => Ok(Answer::Reply(acknowledged(false))),
+        };
     }
     let pending = Pending {
         condition: Condition::Synced(session.position),
@@ -41,41 +43,10 @@ pub(crate) fn waitaof(
     Ok(Answer::Wait(pending))
 }
 
-pub(crate) fn wait(
-    _: &mut Session,
-    _: &mut Batch<'_>,
-    arguments: &[&[u8]],
-) -> Result<Answer, Failure> {
-    let parsed = parse_integer(arguments[1])
-        .ok_or(ErrorReply::NOT_AN_INTEGER)
-        .and_then(|_| timeout(arguments[2]));
-    Ok(Answer::Reply(match parsed {
-        Ok(_) => Reply::Integer(0),
-        Err(error) => Reply::Error(error),
-    }))
-}
-
-/// What a client asks to wait for.
-struct WaitedFor {
-    /// The sync of this node's log, and not only of copies that no node has.
-    wants_local: bool,
-    /// 0 stands for "without end".
-    timeout_ms: u64,
-}
-
-fn waitaof_arguments(arguments: &[&[u8]]) -> Result<WaitedFor, ErrorReply> {
-    let local = parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    if !(0..=1).contains(&local) {
-        return Err(LOCAL_RANGE);
-    }
-    let replicas = parse_integer(arguments[2]).ok_or(NOT_POSITIVE)?;
-    if replicas < 0 {
-        return Err(NOT_POSITIVE);
-    }
-    Ok(WaitedFor {
-        wants_local: local == 1,
-        timeout_ms: timeout(arguments[3])?,
-    })
+pub(crate) fn wait(_: &mut Session, _: &mut Batch<'_>, arguments: &[&[u8]]) -> Answered {
+    parse_integer(arguments[1]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    timeout(arguments[2])?;
+    Ok(Answer::Reply(Reply::Integer(0)))
 }
 
 /// A timeout in milliseconds.

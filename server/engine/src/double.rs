@@ -21,7 +21,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
 }
 
 /// Digits with a point among them, and the power of two behind `p`.
-fn hexadecimal(text: &[u8]) -> Option<f64> {
+pub(crate) fn hexadecimal(text: &[u8]) -> Option<f64> {
     let mark = text.iter().position(|byte| matches!(byte, b'p' | b'P'));
     let (digits, exponent) = match mark {
         None => (text, 0),

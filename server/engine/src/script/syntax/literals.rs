@@ -1,5 +1,7 @@
 //! The values of literals of Lua 5.1, and how they are written for Luau.
 
+use crate::double;
+
 /// A number that is written in Lua 5.1's way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
@@ -21,56 +23,24 @@ impl Number {
 pub(super) fn value_of_number(text: &[u8]) -> Option<Number> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    match digits {
-        Some(digits) => hexadecimal(digits).map(|value| Number {
-            value,
-            is_hexadecimal: true,
-        }),
+    let value = match digits {
+        Some(digits) => hexadecimal(digits)?,
         // Rust's words for infinity begin with no digit.
-        None => text.parse().ok().map(|value| Number {
-            value,
-            is_hexadecimal: false,
-        }),
-    }
+        None => text.parse().ok()?,
+    };
+    let is_hexadecimal = digits.is_some();
+    Some(Number {
+        value,
+        is_hexadecimal,
+    })
 }
 
 /// Digits without a fraction, which Lua's lexemes of this form do not have, and an exponent of two.
 fn hexadecimal(text: &str) -> Option<f64> {
-    let (digits, exponent) = match text.split_once(['p', 'P']) {
-        Some((digits, exponent)) => (digits, exponent),
-        None => (text, "0"),
-    };
-    let is_number = !digits.is_empty()
-        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && !exponent.is_empty()
+    let (digits, exponent) = text.split_once(['p', 'P']).unwrap_or((text, "0"));
+    let is_whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         && exponent.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number {
-        return None;
-    }
-    // More than 53 bits are rounded once, at the end: what is cut off leaves a trace in the lowest bit.
-    let mut mantissa: u64 = 0;
-    let mut shift: u32 = 0;
-    for digit in digits.chars().filter_map(|digit| digit.to_digit(16)) {
-        if mantissa >> 60 == 0 {
-            mantissa = mantissa << 4 | u64::from(digit);
-        } else {
-            mantissa |= u64::from(digit != 0);
-            shift = shift.saturating_add(4);
-        }
-    }
-    if mantissa == 0 {
-        return Some(0.0);
-    }
-    // Each such number with an exponent beyond this is infinite.
-    let exponent = exponent.parse().map_or(EXPONENT_MAX, |exponent: u32| {
-        exponent.saturating_add(shift).min(EXPONENT_MAX)
-    });
-    let exponent = exponent.cast_signed();
-    #[allow(clippy::cast_precision_loss, reason = "rounded as the literal is")]
-    let mantissa = mantissa as f64;
-    // In two steps, since 2^1024 alone is infinite where a small part of it is not.
-    let half = exponent / 2;
-    Some(mantissa * 2.0_f64.powi(half) * 2.0_f64.powi(exponent.saturating_sub(half)))
+    is_whole.then(|| double::hexadecimal(text.as_bytes()))?
 }
 
 /// A string with this value that spans as many lines as its literal did.
@@ -94,8 +64,6 @@ pub(super) fn quoted(value: &[u8], lines: u32) -> Vec<u8> {
     let before: Vec<u8> = (breaks..lines).map(|_| b'\n').collect();
     [before, text].concat()
 }
-
-const EXPONENT_MAX: u32 = 2048;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Numbers in JSON: written with so many digits, read as C's `strtod` reads them.
 
+use crate::double;
+
 /// A number as C's `%.Ng` writes it.
 pub(super) fn general(number: f64, precision: usize) -> String {
     if number.is_nan() {
@@ -78,98 +80,39 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
 }
 
 fn decimal(text: &[u8]) -> Option<(f64, usize)> {
-    let (mantissa, digits) = mantissa(text, u8::is_ascii_digit);
-    if digits == 0 {
-        return None;
-    }
-    let exponent = exponent(&text[mantissa..], b'e').map_or(0, |(_, length)| length);
-    let length = mantissa.saturating_add(exponent);
+    let length = numeral_bytes(text, u8::is_ascii_digit, b'e')?;
     let number = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
     Some((number, length))
 }
 
-/// The length of digits with at most one point among them, and how many digits they are.
-fn mantissa(text: &[u8], is_digit: fn(&u8) -> bool) -> (usize, usize) {
-    let (mut length, mut digits, mut has_point) = (0_usize, 0_usize, false);
-    for byte in text {
-        if is_digit(byte) {
-            digits = digits.saturating_add(1);
-        } else if *byte == b'.' && !has_point {
-            has_point = true;
-        } else {
-            break;
-        }
-        length = length.saturating_add(1);
-    }
-    (length, digits)
-}
-
-/// The exponent and its length with the letter, if both are there.
-fn exponent(text: &[u8], letter: u8) -> Option<(i32, usize)> {
-    let (first, rest) = text.split_first()?;
-    if first.to_ascii_lowercase() != letter {
-        return None;
-    }
-    let (is_negative, digits) = match rest {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        _ => (false, rest),
-    };
-    let count = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    let count = count.count();
-    if count == 0 {
-        return None;
-    }
-    let add = |value: i32, digit: &u8| {
-        let digit = i32::from(digit & 0x0f);
-        value.saturating_mul(10).saturating_add(digit)
-    };
-    let value = digits[..count].iter().fold(0, add);
-    let value = if is_negative {
-        value.saturating_neg()
-    } else {
-        value
-    };
-    let length = text.len().saturating_sub(digits.len());
-    Some((value, length.saturating_add(count)))
-}
-
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
-    let (length, digits) = mantissa(text, u8::is_ascii_hexdigit);
-    if digits == 0 {
-        return None;
-    }
-    let (mut bits, mut scale, mut is_behind_point) = (0_u64, 0_i32, false);
-    for &byte in &text[..length] {
-        let Some(digit) = char::from(byte).to_digit(16) else {
-            is_behind_point = true;
-            continue;
-        };
-        if bits < 1 << 60 {
-            bits = (bits << 4) | u64::from(digit);
-            scale = scale.saturating_sub(if is_behind_point { 4 } else { 0 });
-        } else {
-            // Beyond 60 bits it only matters whether anything is left to round up.
-            bits |= u64::from(digit != 0);
-            scale = scale.saturating_add(if is_behind_point { 0 } else { 4 });
-        }
-    }
-    let (power, exponent) = exponent(&text[length..], b'p').unwrap_or((0, 0));
-    let number = scaled(bits, scale.saturating_add(power));
-    Some((number, length.saturating_add(exponent)))
+    let length = numeral_bytes(text, u8::is_ascii_hexdigit, b'p')?;
+    Some((double::hexadecimal(&text[..length])?, length))
 }
 
-/// `bits` times two to the power of `exponent`.
-#[allow(clippy::cast_precision_loss, reason = "rounded to the nearest double")]
-fn scaled(bits: u64, exponent: i32) -> f64 {
-    let mut number = bits as f64;
-    let mut left = exponent.clamp(-2200, 2200);
-    while left != 0 && number != 0.0 && number.is_finite() {
-        let part = left.clamp(-1000, 1000);
-        number *= 2_f64.powi(part);
-        left = left.saturating_sub(part);
+/// The length of digits with at most one point among them, and of the exponent behind them, if it is one.
+fn numeral_bytes(text: &[u8], is_digit: fn(&u8) -> bool, letter: u8) -> Option<usize> {
+    let mut has_point = false;
+    let is_part =
+        |byte: &&u8| is_digit(byte) || (**byte == b'.' && !std::mem::replace(&mut has_point, true));
+    let length = text.iter().take_while(is_part).count();
+    let (mantissa, rest) = text.split_at(length);
+    if !mantissa.iter().any(is_digit) {
+        return None;
     }
-    number
+    let [first, rest @ ..] = rest else {
+        return Some(length);
+    };
+    let sign = usize::from(matches!(rest, [b'+' | b'-', ..]));
+    let digits = rest[sign..].iter().take_while(|byte| byte.is_ascii_digit());
+    Some(match digits.count() {
+        1.. if !first.eq_ignore_ascii_case(&letter) => length,
+        0 => length,
+        count => length
+            .saturating_add(1)
+            .saturating_add(sign)
+            .saturating_add(count),
+    })
 }
 
 #[cfg(test)]

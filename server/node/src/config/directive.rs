@@ -127,19 +127,25 @@ impl Directive {
         }
     }
 
-    /// Kept and live. Its value is that of `holder`, which is another name where Redis has two for one value.
+    /// Kept and live.
     pub(super) const fn kept(
-        [name, holder]: [&'static str; 2],
+        name: &'static str,
         default: &'static str,
         kind: Kind,
         summary: &'static str,
     ) -> Self {
         Self {
             allowed: kind.allowed(),
-            treatment: Treatment::Kept { kind, holder },
+            treatment: Treatment::Kept { kind, holder: name },
             is_live: true,
             ..Self::inert(name, default, summary)
         }
+    }
+
+    /// Another name of the same value.
+    pub(super) const fn alias(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
     }
 
     pub(super) const fn fixed_with_notice(

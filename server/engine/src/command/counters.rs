@@ -21,7 +21,6 @@ const INCR: Spec = Spec::on_key("incr", 2, |context, arguments| {
 
 const DECR: Spec = INCR
     .variant("decr", |context, arguments| add(context, arguments[1], -1))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
     .summary("Takes one from a key's number, which begins at 0; keeps the TTL");
 
 const INCRBY: Spec = INCR
@@ -29,14 +28,12 @@ const INCRBY: Spec = INCR
         add(context, arguments[1], integer(arguments[2])?)
     })
     .arity(3)
-    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
     .summary("Adds to a key's number, which begins at 0; keeps the TTL")
     .syntax("key increment");
 
 const DECRBY: Spec = INCR
     .variant("decrby", decrby)
     .arity(3)
-    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
     .summary("Takes from a key's number, which begins at 0; keeps the TTL")
     .syntax("key decrement");
 

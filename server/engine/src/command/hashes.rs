@@ -65,7 +65,6 @@ pub(super) fn set_or_create(
 
 const HMSET: Spec = HSET
     .variant("hmset", hmset)
-    .about("2.0.0", Categories::HASH, &[KeyAccess::UPDATE])
     .summary("Sets fields of a hash; HSET with another reply");
 
 fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -121,7 +120,6 @@ const HMGET: Spec = HGET
     .variant("hmget", hmget)
     .arity(-3)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
     .summary("Returns several fields of a hash")
     .syntax("key field [field ...]");
 
@@ -252,7 +250,6 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HVALS: Spec = HKEYS
     .variant("hvals", hvals)
-    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
     .summary("Returns what the fields of a hash hold");
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -270,7 +267,6 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HGETALL: Spec = HKEYS
     .variant("hgetall", hgetall)
-    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
     .summary("Returns the fields of a hash with their values");
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -43,14 +43,12 @@ const SUNION: Spec = SINTER
     .variant("sunion", |context, arguments| {
         answer(context, arguments, union)
     })
-    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
     .summary("Returns the members that any of several sets has");
 
 const SDIFF: Spec = SINTER
     .variant("sdiff", |context, arguments| {
         answer(context, arguments, difference)
     })
-    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
     .summary("Returns the members of the first set that no other one has");
 
 const SINTERSTORE: Spec = Spec::on_keys("sinterstore", -3, |context, arguments| {

@@ -105,7 +105,6 @@ fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
 const SCARD: Spec = SISMEMBER
     .variant("scard", scard)
     .arity(2)
-    .about("1.0.0", Categories::SET, &[KeyAccess::LOOK])
     .summary("Returns the number of members of a set")
     .syntax("key");
 

@@ -53,16 +53,12 @@ const ZINTER: Spec = ZUNION
     .variant("zinter", |context, arguments| {
         answer(context, arguments, Algebra::Intersection)
     })
-    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .counted_at(1)
     .summary("Returns the members that all of several sorted sets have");
 
 const ZDIFF: Spec = ZUNION
     .variant("zdiff", |context, arguments| {
         answer(context, arguments, Algebra::Difference)
     })
-    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .counted_at(1)
     .summary("Returns the members of the first sorted set that no other one has")
     .syntax("numkeys key [key ...] [WITHSCORES]");
 
@@ -83,8 +79,6 @@ const ZINTERSTORE: Spec = ZUNIONSTORE
     .variant("zinterstore", |context, arguments| {
         keep(context, arguments, Algebra::Intersection, "zinterstore")
     })
-    .about("2.0.0", Categories::SORTED_SET, KeyAccess::STORE)
-    .counted_at(2)
     .summary("Writes the members that all of several sorted sets have into another key");
 
 const ZDIFFSTORE: Spec = ZUNIONSTORE

@@ -106,7 +106,6 @@ const ZPOPMAX: Spec = ZPOPMIN
     .variant("zpopmax", |context, arguments| {
         pop_one_key(context, arguments, ScoreEnd::Highest)
     })
-    .about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
     .summary(
         "Removes the member of a sorted set with the highest score, or several, and returns it",
     );

@@ -347,7 +347,6 @@ const ZREVRANK: Spec = ZRANK
     .variant("zrevrank", |context, arguments| {
         rank(context, arguments, true)
     })
-    .about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
     .summary("Returns how many members of a sorted set come after one, and its score WITHSCORE");
 
 fn rank(

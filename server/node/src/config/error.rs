@@ -1,10 +1,10 @@
 //! What can be wrong with a configuration, in the shape Redis prints it.
 
-use std::fmt;
 use std::path::PathBuf;
 
 /// Why one value was refused: names what is allowed. The directive and the value are named around it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct Problem {
     reason: String,
 }
@@ -31,14 +31,6 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-impl std::error::Error for Problem {}
-
 /// Where a line of configuration came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -58,18 +50,37 @@ pub enum Origin {
     CommandLine,
 }
 
+impl Origin {
+    fn heading(&self) -> String {
+        match self {
+            Self::File { line } => format!("Reading the configuration file, at line {line}"),
+            Self::Included { path, line } => {
+                let path = path.display();
+                format!("Reading the configuration file '{path}', at line {line}")
+            }
+            Self::CommandLine => "Reading the command line".to_owned(),
+        }
+    }
+}
+
 /// Why there is no configuration. The text is complete: print it and exit with status 1.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be opened or read.
+    #[error("Fatal error, can't open config file '{}': {error}", path.display())]
     Unreadable {
         /// The path as written.
         path: PathBuf,
         /// What the system says.
+        #[source]
         error: std::io::Error,
     },
     /// Larger than any configuration is, for example because it is a device or a log file.
+    #[error(
+        "Fatal error, config file '{}' has more than {bytes_max} bytes (includes counted). Is it the right file?",
+        path.display()
+    )]
     TooLarge {
         /// The path as written.
         path: PathBuf,
@@ -77,61 +88,18 @@ pub enum ConfigError {
         bytes_max: u64,
     },
     /// A line that cannot be accepted.
+    #[error(
+        "*** FATAL CONFIG FILE ERROR (Quorlock {}) ***\n{}\n>>> '{text}'\n{problem}",
+        env!("CARGO_PKG_VERSION"),
+        .origin.heading()
+    )]
     Line {
         /// Where it stands.
         origin: Origin,
         /// The line itself, shortened and without control characters; passwords are hidden.
         text: String,
         /// Why.
+        #[source]
         problem: Problem,
     },
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, error } => {
-                write!(
-                    f,
-                    "Fatal error, can't open config file '{}': {error}",
-                    path.display()
-                )
-            }
-            Self::TooLarge { path, bytes_max } => write!(
-                f,
-                "Fatal error, config file '{}' has more than {bytes_max} bytes (includes counted). \
-                 Is it the right file?",
-                path.display()
-            ),
-            Self::Line {
-                origin,
-                text,
-                problem,
-            } => {
-                let version = env!("CARGO_PKG_VERSION");
-                writeln!(f, "*** FATAL CONFIG FILE ERROR (Quorlock {version}) ***")?;
-                match origin {
-                    Origin::File { line } => {
-                        writeln!(f, "Reading the configuration file, at line {line}")?;
-                    }
-                    Origin::Included { path, line } => {
-                        let path = path.display();
-                        writeln!(f, "Reading the configuration file '{path}', at line {line}")?;
-                    }
-                    Origin::CommandLine => writeln!(f, "Reading the command line")?,
-                }
-                write!(f, ">>> '{text}'\n{problem}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { error, .. } => Some(error),
-            Self::Line { problem, .. } => Some(problem),
-            Self::TooLarge { .. } => None,
-        }
-    }
 }

@@ -2,33 +2,44 @@
 //!
 //! The texts are Redis's, letter for letter, because drivers and people search for them.
 
-use std::fmt;
-
 /// A violation of the protocol. The stream cannot be trusted after it, so the connection is closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// Something other than `$` where a bulk string must begin.
+    #[error("expected '$', got '{}'", shown(.0))]
     ExpectedBulk(u8),
     /// The count after `*` is not a number or is too large.
+    #[error("invalid multibulk length")]
     InvalidMultibulkLength,
     /// The length after `$` is not a number, is negative or is too large.
+    #[error("invalid bulk length")]
     InvalidBulkLength,
     /// No line end within the bound after `*`.
+    #[error("too big mbulk count string")]
     TooBigMultibulkCount,
     /// No line end within the bound after `$`.
+    #[error("too big bulk count string")]
     TooBigBulkCount,
     /// No line end within the bound of an inline request.
+    #[error("too big inline request")]
     TooBigInlineRequest,
     /// The arguments of one request together are larger than a connection may hold.
+    #[error("too big request, see client-query-buffer-limit")]
     TooBigRequest,
     /// Quotes of an inline request do not match.
+    #[error("unbalanced quotes in request")]
     UnbalancedQuotes,
     /// More arguments than a client may send before AUTH.
+    #[error("unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
     /// A longer argument than a client may send before AUTH.
+    #[error("unauthenticated bulk length")]
     UnauthenticatedBulkLength,
     /// `POST` or `Host:`: a browser was made to talk to this port (cross-protocol scripting).
+    #[error(
+        "possible SECURITY ATTACK: POST or Host: was sent to this port, which is likely cross protocol scripting from a browser"
+    )]
     CrossProtocol,
 }
 
@@ -43,29 +54,9 @@ impl ProtocolError {
     }
 }
 
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::ExpectedBulk(byte @ b' '..=b'~') => {
-                return write!(f, "expected '$', got '{}'", char::from(*byte));
-            }
-            Self::ExpectedBulk(byte) => return write!(f, "expected '$', got '\\x{byte:02x}'"),
-            Self::InvalidMultibulkLength => "invalid multibulk length",
-            Self::InvalidBulkLength => "invalid bulk length",
-            Self::TooBigMultibulkCount => "too big mbulk count string",
-            Self::TooBigBulkCount => "too big bulk count string",
-            Self::TooBigInlineRequest => "too big inline request",
-            Self::TooBigRequest => "too big request, see client-query-buffer-limit",
-            Self::UnbalancedQuotes => "unbalanced quotes in request",
-            Self::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
-            Self::UnauthenticatedBulkLength => "unauthenticated bulk length",
-            Self::CrossProtocol => {
-                "possible SECURITY ATTACK: POST or Host: was sent to this port, which is likely \
-                 cross protocol scripting from a browser"
-            }
-        };
-        f.write_str(text)
+fn shown(byte: &u8) -> String {
+    match byte {
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
     }
 }
-
-impl std::error::Error for ProtocolError {}

@@ -29,25 +29,23 @@ impl Default for Latency {
 
 /// Those that a node uses.
 pub(super) const USED: &[Directive] = &[
-    Directive::used(
+    Directive::live(
         "slowlog-log-slower-than",
         "10000",
         "-1 to 9223372036854775807, in microseconds, -1 = none",
         "A command that takes as long is in SLOWLOG. 0: every command, each of which then costs two readings of the clock.",
         |c, v| integer(one(v)?, -1, i64::MAX).map(|us| c.slowlog_log_slower_than = us),
         |c| c.slowlog_log_slower_than.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "slowlog-max-len",
         "128",
         "0 to 9223372036854775807",
         "How many entries SLOWLOG keeps. It keeps fewer where they take more than 16 MiB.",
         |c, v| integer(one(v)?, 0, usize::MAX >> 1).map(|entries| c.slowlog_max_len = entries),
         |c| c.slowlog_max_len.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "latency-monitor-threshold",
         "0",
         "0 to 9223372036854775807, in milliseconds, 0 = off",
@@ -58,18 +56,16 @@ pub(super) const USED: &[Directive] = &[
             Ok(())
         },
         |c| c.latency.monitor_threshold_ms.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "latency-tracking",
         "yes",
         "`yes`, `no`",
         "Whether `INFO latencystats` and `LATENCY HISTOGRAM` show how long the calls of each command took.",
         |c, v| yes_or_no(one(v)?).map(|yes| c.latency.tracking = yes),
         |c| show_yes_or_no(c.latency.tracking),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "latency-tracking-info-percentiles",
         "50 99 99.9",
         "up to 16 percentages, 0 to 100 with at most six decimals",
@@ -77,19 +73,20 @@ pub(super) const USED: &[Directive] = &[
         |c, v| percentiles(v).map(|parts| c.latency.percentiles = parts),
         |c| {
             let shown = c.latency.percentiles.iter();
-            shown.map(Percentile::to_string).collect::<Vec<_>>().join(" ")
+            shown
+                .map(Percentile::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
         },
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "acllog-max-len",
         "128",
         "0 to 100000",
         "How many entries ACL LOG keeps.",
         |c, v| integer(one(v)?, 0, 100_000).map(|entries| c.acllog_max_len = entries),
         |c| c.acllog_max_len.to_string(),
-    )
-    .live(),
+    ),
 ];
 
 /// So many percent of all calls.

@@ -104,6 +104,21 @@ impl Directive {
         }
     }
 
+    /// The same, which can be changed while the node runs.
+    pub(super) const fn live(
+        name: &'static str,
+        default: &'static str,
+        allowed: &'static str,
+        summary: &'static str,
+        set: Set,
+        show: Show,
+    ) -> Self {
+        Self {
+            is_live: true,
+            ..Self::used(name, default, allowed, summary, set, show)
+        }
+    }
+
     pub(super) const fn inert(
         name: &'static str,
         default: &'static str,
@@ -169,12 +184,6 @@ impl Directive {
             treatment: Treatment::FixedOrRefused,
             ..Self::fixed_with_notice(name, default, summary)
         }
-    }
-
-    /// Can be changed while the node runs.
-    pub(super) const fn live(mut self) -> Self {
-        self.is_live = true;
-        self
     }
 
     /// Accepts a second spelling of the one value.

@@ -34,15 +34,14 @@ impl fmt::Debug for Password {
 }
 
 /// Its directive.
-pub(super) const DIRECTIVE: Directive = Directive::used(
+pub(super) const DIRECTIVE: Directive = Directive::live(
     "requirepass",
     "\"\"",
     "up to 512 bytes",
     "The password that AUTH and HELLO must give. Empty: none.",
     set,
     show,
-)
-.live();
+);
 
 /// That of its file.
 pub(super) const FILE: Directive = Directive::used(

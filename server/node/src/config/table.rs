@@ -60,15 +60,14 @@ pub(super) const USED: &[Directive] = &[
         |c, v| octal(one(v)?).map(|mode| c.unixsocketperm = mode),
         |c| format!("{:o}", c.unixsocketperm),
     ),
-    Directive::used(
+    Directive::live(
         "protected-mode",
         "yes",
         "`yes`, `no`",
         "Refuse clients from other machines while no password is set.",
         |c, v| yes_or_no(one(v)?).map(|yes| c.protected_mode = yes),
         |c| show_yes_or_no(c.protected_mode),
-    )
-    .live(),
+    ),
     password::DIRECTIVE,
     password::FILE,
     users::FILE,
@@ -81,25 +80,23 @@ pub(super) const USED: &[Directive] = &[
         |c, v| integer(one(v)?, 0, 2_147_483_647).map(|length| c.tcp_backlog = length),
         |c| c.tcp_backlog.to_string(),
     ),
-    Directive::used(
+    Directive::live(
         "tcp-keepalive",
         "300",
         "seconds, 0 = off",
         "Idle time after which the kernel asks whether the other end still lives.",
         |c, v| seconds(one(v)?).map(|time| c.tcp_keepalive = time),
         |c| show_seconds(c.tcp_keepalive),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "timeout",
         "0",
         "seconds, 0 = never",
         "Idle time after which a client is disconnected. Its locks stay.",
         |c, v| seconds(one(v)?).map(|time| c.timeout = time),
         |c| show_seconds(c.timeout),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "authentication-timeout",
         "60s",
         "milliseconds (unit allowed), 1ms to 1h",
@@ -107,27 +104,24 @@ pub(super) const USED: &[Directive] = &[
          is sent.",
         |c, v| time(one(v)?, HOUR).map(|time| c.authentication_timeout = time),
         |c| show_milliseconds(c.authentication_timeout),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "request-timeout",
         "60s",
         "milliseconds (unit allowed) up to 24h, 0 = never",
         "Time from the first byte of a request within which all of it must arrive.",
         |c, v| optional_time(one(v)?).map(|time| c.request_timeout = time),
         |c| show_milliseconds(c.request_timeout.unwrap_or_default()),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "send-timeout",
         "60s",
         "milliseconds (unit allowed) up to 24h, 0 = never",
         "Time after which a client is disconnected that has replies and takes none of their bytes.",
         |c, v| optional_time(one(v)?).map(|time| c.send_timeout = time),
         |c| show_milliseconds(c.send_timeout.unwrap_or_default()),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "maxclients",
         "10000",
         "1 to 1000000",
@@ -135,9 +129,8 @@ pub(super) const USED: &[Directive] = &[
          authenticated can make room.",
         |c, v| integer(one(v)?, 1, 1_000_000).map(|clients| c.maxclients = clients),
         |c| c.maxclients.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "proto-max-bulk-len",
         "536870912",
         "bytes, from 1mb",
@@ -145,27 +138,29 @@ pub(super) const USED: &[Directive] = &[
          is refused.",
         |c, v| memory(one(v)?, MEBIBYTE, i64::MAX as u64).map(|bytes| c.proto_max_bulk_len = bytes),
         |c| c.proto_max_bulk_len.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "proto-max-reply-len",
         "67108864",
         "bytes, 1mb to 1gb",
         "Most memory that the reply to one request may take. A larger one is an error instead.",
-        |c, v| memory(one(v)?, MEBIBYTE, 1024 * MEBIBYTE).map(|bytes| c.proto_max_reply_len = bytes),
+        |c, v| {
+            memory(one(v)?, MEBIBYTE, 1024 * MEBIBYTE).map(|bytes| c.proto_max_reply_len = bytes)
+        },
         |c| c.proto_max_reply_len.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "client-query-buffer-limit",
         "67108864",
         "bytes, 1mb to 2gb",
         "Longest request as a whole. A longer one is read to its end and refused.",
-        |c, v| memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE).map(|bytes| c.client_query_buffer_limit = bytes),
+        |c, v| {
+            memory(one(v)?, MEBIBYTE, 2048 * MEBIBYTE)
+                .map(|bytes| c.client_query_buffer_limit = bytes)
+        },
         |c| c.client_query_buffer_limit.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "client-output-buffer-limit",
         "normal 128mb 8mb 60 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
         "`<class> <hard> <soft> <soft seconds>`, repeated; 0 = no limit",
@@ -177,45 +172,40 @@ pub(super) const USED: &[Directive] = &[
             Ok(())
         },
         |c| c.client_output_buffer_limit.show(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "maxmemory",
         "0",
         "bytes, 0 = no limit",
         "What keys may take with their values. Beyond it what adds to them is refused with -OOM; releases and renewals go on.",
         |c, v| memory(one(v)?, 0, u64::MAX).map(|bytes| c.maxmemory = bytes),
         |c| c.maxmemory.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "maxmemory-clients",
         "256mb",
         "bytes up to 1024gb, or 1% to 100% of the machine's memory; 0 = no limit",
         "What the buffers of all clients may take together; beyond it the largest is closed.",
         |c, v| ClientMemory::parse(one(v)?).map(|memory| c.maxmemory_clients = memory),
         |c| c.maxmemory_clients.show(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "notify-keyspace-events",
         "\"\"",
         "letters of `KEg$lshzxetdnmA`",
         "Which events of keys are published, and on which channels.",
         |c, v| events(one(v)?).map(|events| c.notify_keyspace_events = events),
         |c| c.notify_keyspace_events.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tracking-table-max-keys",
         "1000000",
         "0 to 4294967295, 0 = as many as fit into 512 MiB",
         "Keys that are remembered for clients with CLIENT TRACKING. Beyond it some are told to forget one.",
         |c, v| integer(one(v)?, 0, u32::MAX).map(|keys| c.tracking_table_max_keys = keys),
         |c| c.tracking_table_max_keys.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "metrics-port",
         "off",
         "`off`, 0 to 65535",
@@ -225,17 +215,15 @@ pub(super) const USED: &[Directive] = &[
             c.metrics_port
                 .map_or_else(|| "off".to_owned(), |port| port.to_string())
         },
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "metrics-bind",
         "127.0.0.1 -::1",
         "up to 16 IP addresses, `*`, `::*`",
         "Addresses of that endpoint. It has no password, and shows neither keys nor tokens.",
         |c, v| bind::parse_words(v).map(|addresses| c.metrics_bind = addresses),
         |c| bind::show_all(&c.metrics_bind),
-    )
-    .live(),
+    ),
     Directive::used(
         "metrics-tls",
         "no",
@@ -274,15 +262,14 @@ pub(super) const USED: &[Directive] = &[
         |c, v| yes_or_no(one(v)?).map(|yes| c.appendonly = yes),
         |c| show_yes_or_no(c.appendonly),
     ),
-    Directive::used(
+    Directive::live(
         "appendfsync",
         "everysec",
         "`always`, `everysec`, `no`",
         "When the log is forced to the disk: before the reply, once per second, or never.",
         |c, v| one_of(AppendFsync::NAMES, one(v)?).map(|mode| c.appendfsync = mode),
         |c| name_of(AppendFsync::NAMES, &c.appendfsync).to_owned(),
-    )
-    .live(),
+    ),
     Directive::used(
         "log-direct-io",
         "yes",
@@ -291,24 +278,22 @@ pub(super) const USED: &[Directive] = &[
         |c, v| yes_or_no(one(v)?).map(|yes| c.log_direct_io = yes),
         |c| show_yes_or_no(c.log_direct_io),
     ),
-    Directive::used(
+    Directive::live(
         "auto-aof-rewrite-percentage",
         "100",
         "0 to 100000, 0 = only BGREWRITEAOF",
         "The log is compacted when it has grown by so much since the last time ...",
         |c, v| integer(one(v)?, 0, 100_000).map(|it| c.auto_aof_rewrite_percentage = it),
         |c| c.auto_aof_rewrite_percentage.to_string(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "auto-aof-rewrite-min-size",
         "67108864",
         "bytes, 1mb to 1tb",
         "... and has at least this size. It bounds what a small node keeps on disk.",
         |c, v| memory(one(v)?, MEBIBYTE, MEBIBYTE << 20).map(|it| c.auto_aof_rewrite_min_size = it),
         |c| c.auto_aof_rewrite_min_size.to_string(),
-    )
-    .live(),
+    ),
     Directive::used(
         "databases",
         "16",
@@ -317,15 +302,14 @@ pub(super) const USED: &[Directive] = &[
         |c, v| integer(one(v)?, 1, 16).map(|databases| c.databases = databases),
         |c| c.databases.to_string(),
     ),
-    Directive::used(
+    Directive::live(
         "loglevel",
         "notice",
         "`debug`, `verbose`, `notice`, `warning`",
         "How much is written to the log file.",
         |c, v| one_of(LogLevel::NAMES, one(v)?).map(|level| c.loglevel = level),
         |c| name_of(LogLevel::NAMES, &c.loglevel).to_owned(),
-    )
-    .live(),
+    ),
     Directive::used(
         "logfile",
         "\"\"",
@@ -355,7 +339,7 @@ pub(super) const USED: &[Directive] = &[
         |c| name_of(Supervised::NAMES, &c.reports.supervised).to_owned(),
     ),
     supervision::SUPERVISED_READY,
-    Directive::used(
+    Directive::live(
         "shutdown-timeout",
         "10",
         "seconds",
@@ -363,8 +347,7 @@ pub(super) const USED: &[Directive] = &[
          taken. The log is always completed.",
         |c, v| seconds(one(v)?).map(|time| c.shutdown_timeout = time.unwrap_or_default()),
         |c| show_seconds(Some(c.shutdown_timeout)),
-    )
-    .live(),
+    ),
     Directive::used(
         "workers",
         "0",
@@ -394,24 +377,22 @@ pub(super) const USED: &[Directive] = &[
             named => name_of(RESTART_DELAYS, &named).to_owned(),
         },
     ),
-    Directive::used(
+    Directive::live(
         "restart-delay-max",
         "60s",
         "milliseconds (unit allowed), 1ms to 24h",
         "The longest TTL that the delay covers. Longer ones are synced before the reply.",
         |c, v| time(one(v)?, DAY).map(|time| c.restart_delay_max = time),
         |c| show_milliseconds(c.restart_delay_max),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "restart-delay-reply",
         "restartdelay",
         "`restartdelay`, `loading`",
         "The error during the delay. Many drivers retry LOADING for seconds.",
         |c, v| one_of(RestartDelayReply::NAMES, one(v)?).map(|it| c.restart_delay_reply = it),
         |c| name_of(RestartDelayReply::NAMES, &c.restart_delay_reply).to_owned(),
-    )
-    .live(),
+    ),
     Directive::used(
         "trust-fsync",
         "no",
@@ -420,7 +401,7 @@ pub(super) const USED: &[Directive] = &[
         |c, v| yes_or_no(one(v)?).map(|yes| c.trust_fsync = yes),
         |c| show_yes_or_no(c.trust_fsync),
     ),
-    Directive::used(
+    Directive::live(
         "no-ttl-durability",
         "sync",
         "`sync`, `as-mode`",
@@ -428,17 +409,15 @@ pub(super) const USED: &[Directive] = &[
          says, like Redis.",
         |c, v| one_of(NoTtlDurability::NAMES, one(v)?).map(|it| c.no_ttl_durability = it),
         |c| name_of(NoTtlDurability::NAMES, &c.no_ttl_durability).to_owned(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "require-ttl",
         "no",
         "`yes`, `no`",
         "Refuse keys without TTL or beyond restart-delay-max.",
         |c, v| yes_or_no(one(v)?).map(|yes| c.require_ttl = yes),
         |c| show_yes_or_no(c.require_ttl),
-    )
-    .live(),
+    ),
     Directive::used(
         "enable-debug-command",
         "no",
@@ -468,7 +447,7 @@ pub(super) const USED: &[Directive] = &[
         |c, v| label(one(v)?).map(|label| c.cluster_id = label),
         |c| c.cluster_id.clone().unwrap_or_default(),
     ),
-    Directive::used(
+    Directive::live(
         "cluster-size",
         "0",
         "0 to 64, two numbers that differ by one, or `removed`",
@@ -478,8 +457,7 @@ pub(super) const USED: &[Directive] = &[
          `5 6`, while a member is added or removed: clients with either list get votes. `removed`: this node is in no list any more.",
         |c, v| ClusterSize::parse(v).map(|size| c.cluster_size = size),
         |c| c.cluster_size.to_string(),
-    )
-    .live(),
+    ),
     Directive::used(
         "node-name",
         "\"\"",

@@ -108,62 +108,54 @@ pub(super) const USED: &[Directive] = &[
         |c, v| integer(one(v)?, 0, u16::MAX).map(|port| c.tls.port = port),
         |c| c.tls.port.to_string(),
     ),
-    Directive::used(
+    Directive::live(
         "tls-cert-file",
         "\"\"",
         "a path",
         "The node's certificate and those between it and its authority, in PEM.",
         |c, v| path(one(v)?).map(|path| c.tls.cert_file = path),
         |c| show_path(&c.tls.cert_file),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tls-key-file",
         "\"\"",
         "a path",
         "Its private key, in PEM and not encrypted.",
         |c, v| path(one(v)?).map(|path| c.tls.key_file = path),
         |c| show_path(&c.tls.key_file),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tls-ca-cert-file",
         "\"\"",
         "a path",
         "The authorities whose certificates of clients are accepted, in PEM.",
         |c, v| path(one(v)?).map(|path| c.tls.ca_cert_file = path),
         |c| show_path(&c.tls.ca_cert_file),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tls-ca-cert-dir",
         "\"\"",
         "a path",
         "A directory of such files: all that end with `.pem`, `.crt` or `.0`.",
         |c, v| path(one(v)?).map(|path| c.tls.ca_cert_dir = path),
         |c| show_path(&c.tls.ca_cert_dir),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tls-auth-clients",
         "yes",
         "`yes`, `no`, `optional`",
         "Whether clients must show a certificate of such an authority; `optional`: one that is shown must be good.",
-        |c, v| {
-            one_of(ClientCertificates::NAMES, one(v)?).map(|asked| c.tls.auth_clients = asked)
-        },
+        |c, v| one_of(ClientCertificates::NAMES, one(v)?).map(|asked| c.tls.auth_clients = asked),
         |c| name_of(ClientCertificates::NAMES, &c.tls.auth_clients).to_owned(),
-    )
-    .live(),
-    Directive::used(
+    ),
+    Directive::live(
         "tls-protocols",
         "TLSv1.2 TLSv1.3",
         "`TLSv1.2`, `TLSv1.3`, both",
         "The versions of TLS that are spoken.",
         |c, v| TlsProtocols::parse(&v.join(" ")).map(|spoken| c.tls.protocols = spoken),
         |c| c.tls.protocols.show(),
-    )
-    .live(),
+    ),
 ];
 
 /// Whether a directive, in any case, is one of TLS.

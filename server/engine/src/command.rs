@@ -1,9 +1,9 @@
 //! Commands: the table that says what exists, and the way from a request to a checked command.
 //!
-//! A command on keys is one constant [`Spec`] beside its function, listed in its family's table. Nothing
-//! else has to change when one is added. The commands of the node, and those that it does not have, are rows of
-//! the same table. After [`Command::parse`] the name and the number of arguments are right; the function checks
-//! what the arguments say.
+//! A command on keys is one constant [`Spec`] beside its function, listed in its family's table, and a line of
+//! `documentation.txt`. Nothing else has to change when one is added. The commands of the node, and those that it does not
+//! have, are rows of the same table. After [`Command::parse`] the name and the number of arguments are right; the function
+//! checks what the arguments say.
 
 mod about;
 mod arguments;
@@ -15,6 +15,7 @@ mod channels;
 mod compare;
 mod counters;
 mod databases;
+mod documentation;
 mod dump;
 mod expire;
 mod flags;
@@ -61,6 +62,7 @@ use std::sync::LazyLock;
 
 pub use crate::command::about::{Categories, Description, Docs, KeyAccess};
 pub use crate::command::databases::database_index;
+pub use crate::command::documentation::Documentation;
 pub use crate::command::object::DEBUG_OBJECT;
 use crate::command::refused::REFUSED;
 pub use crate::command::request_keys::{RequestKey, keys_of_request};

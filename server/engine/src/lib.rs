@@ -62,9 +62,9 @@ pub mod words;
 
 pub use caller::{Caller, Protocol};
 pub use command::{
-    Categories, Command, DEBUG_OBJECT, Description, Docs, Flags, KeyAccess, KeyPositions,
-    NodeCommand, RequestKey, Spec, all_specs, database_index, is_arity, keys_of_request,
-    numbered_spec, refused_specs, spec_named,
+    Categories, Command, DEBUG_OBJECT, Description, Docs, Documentation, Flags, KeyAccess,
+    KeyPositions, NodeCommand, RequestKey, Spec, all_specs, database_index, is_arity,
+    keys_of_request, numbered_spec, refused_specs, spec_named,
 };
 pub use command_guard::{CommandGuard, Purpose};
 pub use effects::{Dependency, Effects, LogRoom, NO_FILES, NO_ROOM, WaitLimit};

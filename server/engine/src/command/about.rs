@@ -1,5 +1,5 @@
-//! What is told of a command beside what runs it: since when Redis has it, what it is for, what it does with its
-//! keys. COMMAND and the book's table are made of this; access rules of clients may be.
+//! What is known of a command beside what runs it: what it is for, and what it does with its keys. COMMAND, the book's table
+//! and the access rules of clients are made of this; what people read of it is in [`Documentation`](crate::Documentation).
 
 use crate::command::flags::{Flags, KeyPositions};
 
@@ -14,10 +14,6 @@ pub struct Description {
     pub flags: Flags,
     /// Which arguments are keys.
     pub keys: KeyPositions,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// As [`crate::Spec::syntax`]; of a subcommand what follows both names.
-    pub syntax: &'static str,
     /// The rest.
     pub about: Docs,
 }
@@ -25,8 +21,6 @@ pub struct Description {
 /// What execution does not depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
-    /// The version of Redis in which it came, or of the server that invented it.
-    pub since: &'static str,
     /// What it is for; some categories follow from the flags.
     pub categories: Categories,
     /// What it does with its keys: one for each key that is named on its own, and for all that follow the last.
@@ -39,13 +33,8 @@ pub struct Docs {
 
 impl Docs {
     /// A command without subcommands.
-    pub const fn new(
-        since: &'static str,
-        categories: Categories,
-        access: &'static [KeyAccess],
-    ) -> Docs {
+    pub const fn new(categories: Categories, access: &'static [KeyAccess]) -> Docs {
         Docs {
-            since,
             categories,
             access,
             subcommands: &[],
@@ -55,8 +44,8 @@ impl Docs {
 }
 
 /// The subcommand HELP of a command.
-pub(crate) const fn help(since: &'static str, categories: Categories) -> Description {
-    part("help", 2, Flags::ALWAYS).documented(since, categories, "Tells of the subcommands")
+pub(crate) const fn help(categories: Categories) -> Description {
+    part("help", 2, Flags::ALWAYS).of(categories)
 }
 
 /// A subcommand without keys.
@@ -66,34 +55,14 @@ pub(crate) const fn part(name: &'static str, arity: i8, flags: Flags) -> Descrip
         arity,
         flags,
         keys: KeyPositions::NONE,
-        summary: "",
-        syntax: "",
-        about: Docs::new("", Categories::NONE, &[]),
+        about: Docs::new(Categories::NONE, &[]),
     }
 }
 
 impl Description {
-    /// Since when Redis has it, what it is for, and what it does.
-    pub(crate) const fn documented(
-        mut self,
-        since: &'static str,
-        categories: Categories,
-        summary: &'static str,
-    ) -> Description {
-        self.about.since = since;
+    /// In these categories as well as those of its flags.
+    pub(crate) const fn of(mut self, categories: Categories) -> Description {
         self.about.categories = categories;
-        self.summary = summary;
-        self
-    }
-
-    /// Since when Redis has it, and what it does, where it is in no category but those of its flags.
-    pub(crate) const fn since(self, since: &'static str, summary: &'static str) -> Description {
-        self.documented(since, Categories::NONE, summary)
-    }
-
-    /// The same with arguments.
-    pub const fn syntax(mut self, syntax: &'static str) -> Description {
-        self.syntax = syntax;
         self
     }
 

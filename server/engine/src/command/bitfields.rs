@@ -17,23 +17,12 @@ pub(super) const FAMILY: Family = &[&BITFIELD, &BITFIELD_RO];
 
 const BITFIELD: Spec = Spec::on_key("bitfield", -2, bitfield)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("3.2.0", Categories::BITMAP, &[KeyAccess::CHANGE])
-    .summary(
-        "Reads, sets and increments numbers of up to 64 bits within a key's string; keeps the TTL",
-    )
-    .syntax(
-        "key [operation: GET encoding offset|\
-         <write: [wrap_sat_fail: OVERFLOW <WRAP|SAT|FAIL>] \
-         <write_operation: SET encoding offset value:integer|\
-         INCRBY encoding offset increment>>] [...]",
-    );
+    .about(Categories::BITMAP, &[KeyAccess::CHANGE]);
 
 const BITFIELD_RO: Spec = BITFIELD
     .variant("bitfield_ro", bitfield_ro)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("6.0.0", Categories::BITMAP, &[KeyAccess::READ])
-    .summary("Reads numbers of up to 64 bits within a key's string")
-    .syntax("key [GET encoding offset [GET encoding offset ...]]");
+    .about(Categories::BITMAP, &[KeyAccess::READ]);
 
 fn bitfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let operations = operations(&arguments[2..])?;

@@ -18,11 +18,7 @@ pub(super) const FAMILY: Family = &[&SETBIT, &GETBIT, &BITCOUNT, &BITPOS, &BITOP
 
 const SETBIT: Spec = Spec::on_key("setbit", 4, setbit)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("2.2.0", Categories::BITMAP, &[KeyAccess::CHANGE])
-    .summary(
-        "Sets or clears one bit of a key's string, which is filled up with zeros; keeps the TTL",
-    )
-    .syntax("key offset value:integer");
+    .about(Categories::BITMAP, &[KeyAccess::CHANGE]);
 
 fn setbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, offset) = (arguments[1], bit_offset(arguments[2])?);
@@ -80,9 +76,7 @@ fn bit_at(bytes: &[u8], offset: usize) -> bool {
 
 const GETBIT: Spec = Spec::on_key("getbit", 3, getbit)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("2.2.0", Categories::BITMAP, &[KeyAccess::READ])
-    .summary("Returns one bit of a key's string")
-    .syntax("key offset");
+    .about(Categories::BITMAP, &[KeyAccess::READ]);
 
 fn getbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let offset = bit_offset(arguments[2])?;
@@ -93,9 +87,7 @@ fn getbit(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const BITCOUNT: Spec = Spec::on_key("bitcount", -2, bitcount)
     .flags(Flags::READ_KEYS)
-    .about("2.6.0", Categories::BITMAP, &[KeyAccess::READ])
-    .summary("Counts the bits of a key's string that are set, or those between two offsets")
-    .syntax("key [index: start end:integer [index_unit: BYTE|BIT]]");
+    .about(Categories::BITMAP, &[KeyAccess::READ]);
 
 /// In Redis's order: without a key the range is not looked at.
 fn bitcount(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -184,9 +176,7 @@ fn to_bit(offset: usize) -> u8 {
 
 const BITPOS: Spec = Spec::on_key("bitpos", -3, bitpos)
     .flags(Flags::READ_KEYS)
-    .about("2.8.7", Categories::BITMAP, &[KeyAccess::READ])
-    .summary("Returns the offset of the first bit of a key's string that is set, or that is not")
-    .syntax("key bit:integer [index: start [end_index: end:integer [index_unit: BYTE|BIT]]]");
+    .about(Categories::BITMAP, &[KeyAccess::READ]);
 
 fn bitpos(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let bit = match integer(arguments[2])? {
@@ -238,9 +228,7 @@ fn first_bit(bytes: &[u8], bit: bool, first: usize, last: usize) -> Option<usize
 const BITOP: Spec = Spec::on_keys("bitop", -4, bitop)
     .keys(KeyPositions::new(2, -1, 1))
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("2.6.0", Categories::BITMAP, KeyAccess::STORE)
-    .summary("Writes what AND, OR, XOR or NOT makes of the strings of keys to another key")
-    .syntax("operation destkey:key key [key ...]");
+    .about(Categories::BITMAP, KeyAccess::STORE);
 
 fn bitop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, sources) = (arguments[2], &arguments[3..]);

@@ -20,20 +20,11 @@ const BLPOP: Spec = Spec::on_keys("blpop", -3, |context, arguments| {
 .keys(KeyPositions::ALL_BUT_LAST)
 .flags(Flags::WRITE_KEYS.with(Flags::NO_SCRIPT))
 .and(Flags::BLOCKING)
-.about("2.0.0", Categories::LIST, &[KeyAccess::TAKE])
-.summary(
-    "Takes an element from the left end of the first list that has one, or waits \
-             for one",
-)
-.syntax("key [key ...] timeout:double");
+.about(Categories::LIST, &[KeyAccess::TAKE]);
 
-const BRPOP: Spec = BLPOP
-    .variant("brpop", |context, arguments| {
-        pop(context, arguments, End::Right)
-    })
-    .summary(
-        "Takes an element from the right end of the first list that has one, or waits for one",
-    );
+const BRPOP: Spec = BLPOP.variant("brpop", |context, arguments| {
+    pop(context, arguments, End::Right)
+});
 
 fn pop(
     context: &mut CommandContext<'_>,
@@ -60,9 +51,7 @@ const BLMOVE: Spec = Spec::on_keys("blmove", 6, blmove)
     .keys(KeyPositions::TWO)
     .flags(Flags::GROW_KEYS.with(Flags::NO_SCRIPT))
     .and(Flags::BLOCKING.with(Flags::WHOLE_VALUE))
-    .about("6.2.0", Categories::LIST, KeyAccess::MOVE)
-    .summary("Moves an element from an end of a list to an end of another, or waits for one")
-    .syntax("source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT> timeout:double");
+    .about(Categories::LIST, KeyAccess::MOVE);
 
 fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
@@ -70,15 +59,7 @@ fn blmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     move_or_wait(context, arguments, from, to, limit)
 }
 
-const BRPOPLPUSH: Spec = BLMOVE
-    .variant("brpoplpush", brpoplpush)
-    .arity(4)
-    .about("2.2.0", Categories::LIST, KeyAccess::MOVE)
-    .summary(
-        "Moves an element from the right end of a list to the left end of another, \
-             or waits for one",
-    )
-    .syntax("source destination timeout:double");
+const BRPOPLPUSH: Spec = BLMOVE.variant("brpoplpush", brpoplpush).arity(4);
 
 fn brpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let limit = wait_limit(arguments[3])?;
@@ -102,10 +83,8 @@ fn move_or_wait(
 const BLMPOP: Spec = Spec::on_keys("blmpop", -5, blmpop)
     .flags(Flags::WRITE_KEYS.with(Flags::BLOCKING))
     .and(Flags::MOVABLE_KEYS)
-    .about("7.0.0", Categories::LIST, &[KeyAccess::TAKE])
-    .counted_at(2)
-    .summary("Takes elements from an end of the first list that has any, or waits for one")
-    .syntax("timeout:double numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]");
+    .about(Categories::LIST, &[KeyAccess::TAKE])
+    .counted_at(2);
 
 fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = SeveralPops::parse(&arguments[2..])?;

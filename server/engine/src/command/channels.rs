@@ -15,18 +15,14 @@ const PUBLISH: Spec = Spec::on_keys("publish", 3, |context, arguments| {
 .flags(Flags::FAST.with(Flags::MAY_REPLICATE))
 .and(Flags::PUBSUB.with(Flags::ALWAYS))
 .and(Flags::SIMPLE)
-.about("2.0.0", Categories::NONE, &[])
-.summary("Sends a message to those who listen to a channel; returns how many they are")
-.syntax("channel message");
+.about(Categories::NONE, &[]);
 
 const SPUBLISH: Spec = PUBLISH
     .variant("spublish", |context, arguments| {
         publish(context, Subscription::Shard, arguments)
     })
     .keys(KeyPositions::ONE)
-    .about("7.0.0", Categories::NONE, &[KeyAccess::NOT_KEY])
-    .summary("Sends a message to those who listen to a sharded channel; returns how many they are")
-    .syntax("shardchannel message");
+    .about(Categories::NONE, &[KeyAccess::NOT_KEY]);
 
 fn publish(
     context: &mut CommandContext<'_>,

@@ -15,9 +15,7 @@ pub(super) const FAMILY: Family = &[&DELEX, &DELIFEQ];
 
 const DELEX: Spec = Spec::on_key("delex", -2, delex)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST))
-    .about("8.4.0", Categories::STRING, &[KeyAccess::REMOVE])
-    .summary("Deletes a key, if its string equals a value or does not")
-    .syntax("key [condition: IFEQ ifeq-value|IFNE ifne-value]");
+    .about(Categories::STRING, &[KeyAccess::REMOVE]);
 
 fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -44,9 +42,7 @@ fn delex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const DELIFEQ: Spec = Spec::on_key("delifeq", 3, delifeq)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST))
-    .about("Valkey 9.0", Categories::STRING, &[KeyAccess::REMOVE])
-    .summary("Deletes a key if its string equals a value")
-    .syntax("key value");
+    .about(Categories::STRING, &[KeyAccess::REMOVE]);
 
 fn delifeq(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

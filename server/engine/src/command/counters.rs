@@ -15,27 +15,17 @@ const INCR: Spec = Spec::on_key("incr", 2, |context, arguments| {
     add(context, arguments[1], 1)
 })
 .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-.about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
-.summary("Adds one to a key's number, which begins at 0; keeps the TTL")
-.syntax("key");
+.about(Categories::STRING, &[KeyAccess::CHANGE]);
 
-const DECR: Spec = INCR
-    .variant("decr", |context, arguments| add(context, arguments[1], -1))
-    .summary("Takes one from a key's number, which begins at 0; keeps the TTL");
+const DECR: Spec = INCR.variant("decr", |context, arguments| add(context, arguments[1], -1));
 
 const INCRBY: Spec = INCR
     .variant("incrby", |context, arguments| {
         add(context, arguments[1], integer(arguments[2])?)
     })
-    .arity(3)
-    .summary("Adds to a key's number, which begins at 0; keeps the TTL")
-    .syntax("key increment");
+    .arity(3);
 
-const DECRBY: Spec = INCR
-    .variant("decrby", decrby)
-    .arity(3)
-    .summary("Takes from a key's number, which begins at 0; keeps the TTL")
-    .syntax("key decrement");
+const DECRBY: Spec = INCR.variant("decrby", decrby).arity(3);
 
 fn decrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let decrement = integer(arguments[2])?;

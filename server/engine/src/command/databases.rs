@@ -12,8 +12,7 @@ pub(super) const FAMILY: Family = &[&DBSIZE, &FLUSHDB, &FLUSHALL, &SWAPDB, &TIME
 
 const DBSIZE: Spec = Spec::on_keys("dbsize", 1, dbsize)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("1.0.0", Categories::KEYSPACE, &[])
-    .summary("Returns the number of keys in the database");
+    .about(Categories::KEYSPACE, &[]);
 
 /// Counts keys that have expired and are about to be reclaimed, as Redis does.
 fn dbsize(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -29,24 +28,13 @@ const FLUSHDB: Spec = Spec::on_keys("flushdb", -1, |context, arguments| {
     flush(context, arguments, Some(database))
 })
 .flags(Flags::WRITE_KEYS.with(Flags::DANGEROUS))
-.about(
-    "1.0.0",
-    Categories::KEYSPACE.with(Categories::DANGEROUS),
-    &[],
-)
-.summary("Deletes all keys of the database")
-.syntax("[async: ASYNC|SYNC]");
+.about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
 const FLUSHALL: Spec = FLUSHDB
     .variant("flushall", |context, arguments| {
         flush(context, arguments, None)
     })
-    .about(
-        "1.0.0",
-        Categories::KEYSPACE.with(Categories::DANGEROUS),
-        &[],
-    )
-    .summary("Deletes all keys of all databases");
+    .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
 fn flush(
     context: &mut CommandContext<'_>,
@@ -66,13 +54,7 @@ fn flush(
 
 const SWAPDB: Spec = Spec::on_keys("swapdb", 3, swapdb)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::DANGEROUS))
-    .about(
-        "4.0.0",
-        Categories::KEYSPACE.with(Categories::DANGEROUS),
-        &[],
-    )
-    .summary("Gives each of two databases the keys of the other one")
-    .syntax("index1:integer index2:integer");
+    .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
 fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     // As in Redis both are numbers before either is a database.
@@ -97,8 +79,7 @@ fn swapdb(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const TIME: Spec = Spec::on_keys("time", 1, time)
     .flags(Flags::FAST.with(Flags::ALWAYS))
-    .about("2.6.0", Categories::NONE, &[])
-    .summary("Returns the wall clock as seconds and microseconds");
+    .about(Categories::NONE, &[]);
 
 fn time(context: &mut CommandContext<'_>, _: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let part = |number: u64| Reply::bulk(itoa::Buffer::new().format(number));

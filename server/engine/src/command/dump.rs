@@ -21,9 +21,7 @@ pub(super) const FAMILY: Family = &[&DUMP, &RESTORE];
 
 const DUMP: Spec = Spec::on_key("dump", 2, dump)
     .flags(Flags::READ_KEYS)
-    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ])
-    .summary("Returns a key's value as bytes for RESTORE, in this node's own form")
-    .syntax("key");
+    .about(Categories::KEYSPACE, &[KeyAccess::READ]);
 
 fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -48,12 +46,9 @@ fn dump(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 const RESTORE: Spec = Spec::on_key("restore", -4, restore)
     .flags(Flags::GROW_KEYS)
     .about(
-        "2.6.0",
         Categories::KEYSPACE.with(Categories::DANGEROUS),
         &[KeyAccess::OVERWRITE],
-    )
-    .summary("Makes a key of what DUMP has returned")
-    .syntax("key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]");
+    );
 
 fn restore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, payload) = (arguments[1], arguments[3]);

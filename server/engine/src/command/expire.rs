@@ -27,33 +27,19 @@ const EXPIRE: Spec = Spec::on_key("expire", -3, |context, arguments| {
     expire(context, arguments, "expire", TimeForm::SECONDS)
 })
 .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-.about("1.0.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
-.summary("Gives a key a TTL in seconds, with conditions")
-.syntax("key seconds [condition: NX|XX|GT|LT]");
+.about(Categories::KEYSPACE, &[KeyAccess::UPDATE]);
 
-const PEXPIRE: Spec = EXPIRE
-    .variant("pexpire", |context, arguments| {
-        expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
-    })
-    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
-    .summary("Gives a key a TTL in milliseconds, with conditions")
-    .syntax("key milliseconds [condition: NX|XX|GT|LT]");
+const PEXPIRE: Spec = EXPIRE.variant("pexpire", |context, arguments| {
+    expire(context, arguments, "pexpire", TimeForm::MILLISECONDS)
+});
 
-const EXPIREAT: Spec = EXPIRE
-    .variant("expireat", |context, arguments| {
-        expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
-    })
-    .about("1.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
-    .summary("Gives a key a deadline in Unix seconds, with conditions")
-    .syntax("key unix-time-seconds [condition: NX|XX|GT|LT]");
+const EXPIREAT: Spec = EXPIRE.variant("expireat", |context, arguments| {
+    expire(context, arguments, "expireat", TimeForm::UNIX_SECONDS)
+});
 
-const PEXPIREAT: Spec = EXPIRE
-    .variant("pexpireat", |context, arguments| {
-        expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
-    })
-    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
-    .summary("Gives a key a deadline in Unix milliseconds, with conditions")
-    .syntax("key unix-time-milliseconds [condition: NX|XX|GT|LT]");
+const PEXPIREAT: Spec = EXPIRE.variant("pexpireat", |context, arguments| {
+    expire(context, arguments, "pexpireat", TimeForm::UNIX_MILLISECONDS)
+});
 
 fn expire(
     context: &mut CommandContext<'_>,
@@ -147,34 +133,23 @@ const TTL: Spec = Spec::on_key("ttl", 2, |context, arguments| {
     })
 })
 .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-.about("1.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
-.summary("Returns a key's time left in seconds, -1 without a TTL, -2 without a key")
-.syntax("key");
+.about(Categories::KEYSPACE, &[KeyAccess::READ]);
 
-const PTTL: Spec = TTL
-    .variant("pttl", |context, arguments| {
-        remaining(context, arguments[1], |deadline, now| {
-            deadline.left_ms(now.node)
-        })
+const PTTL: Spec = TTL.variant("pttl", |context, arguments| {
+    remaining(context, arguments[1], |deadline, now| {
+        deadline.left_ms(now.node)
     })
-    .about("2.6.0", Categories::KEYSPACE, &[KeyAccess::READ])
-    .summary("Returns a key's time left in milliseconds, -1 without a TTL, -2 without a key");
+});
 
-const EXPIRETIME: Spec = TTL
-    .variant("expiretime", |context, arguments| {
-        remaining(context, arguments[1], |deadline, now| {
-            to_seconds(unix_ms(deadline, now))
-        })
+const EXPIRETIME: Spec = TTL.variant("expiretime", |context, arguments| {
+    remaining(context, arguments[1], |deadline, now| {
+        to_seconds(unix_ms(deadline, now))
     })
-    .about("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
-    .summary("Returns a key's deadline in Unix seconds, -1 without a TTL, -2 without a key");
+});
 
-const PEXPIRETIME: Spec = TTL
-    .variant("pexpiretime", |context, arguments| {
-        remaining(context, arguments[1], unix_ms)
-    })
-    .about("7.0.0", Categories::KEYSPACE, &[KeyAccess::READ])
-    .summary("Returns a key's deadline in Unix milliseconds, -1 without a TTL, -2 without a key");
+const PEXPIRETIME: Spec = TTL.variant("pexpiretime", |context, arguments| {
+    remaining(context, arguments[1], unix_ms)
+});
 
 fn remaining(
     context: &mut CommandContext<'_>,
@@ -216,9 +191,7 @@ const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
 const PERSIST: Spec = Spec::on_key("persist", 2, persist)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.2.0", Categories::KEYSPACE, &[KeyAccess::UPDATE])
-    .summary("Takes a key's TTL away")
-    .syntax("key");
+    .about(Categories::KEYSPACE, &[KeyAccess::UPDATE]);
 
 fn persist(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

@@ -15,9 +15,7 @@ pub(super) const FAMILY: Family = &[&INCRBYFLOAT, &HINCRBYFLOAT];
 /// A sum may have some thousand digits, however short its summands are: hence the flag.
 const INCRBYFLOAT: Spec = Spec::on_key("incrbyfloat", 3, incrbyfloat)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
-    .about("2.6.0", Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Adds to a key's number, which may have a fraction and begins at 0; keeps the TTL")
-    .syntax("key increment:double");
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -39,9 +37,7 @@ fn incrbyfloat(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 const HINCRBYFLOAT: Spec = INCRBYFLOAT
     .variant("hincrbyfloat", hincrbyfloat)
     .arity(4)
-    .about("2.6.0", Categories::HASH, &[KeyAccess::CHANGE])
-    .summary("Adds to the number in a hash's field, which may have a fraction and begins at 0")
-    .syntax("key field increment:double");
+    .about(Categories::HASH, &[KeyAccess::CHANGE]);
 
 fn hincrbyfloat(
     context: &mut CommandContext<'_>,

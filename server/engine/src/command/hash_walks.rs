@@ -17,9 +17,7 @@ const HSCAN: Spec = Spec::on_key("hscan", -3, |context, arguments| {
     scan::<Fields>(context, arguments, add_pair)
 })
 .flags(Flags::READ_KEYS)
-.about("2.8.0", Categories::HASH, &[KeyAccess::READ])
-.summary("Returns some fields of a hash and the cursor with which to go on, 0 at the end")
-.syntax("key cursor [MATCH pattern] [COUNT count]");
+.about(Categories::HASH, &[KeyAccess::READ]);
 
 fn add_pair(
     fields: &Fields,
@@ -38,11 +36,7 @@ fn add_pair(
 
 const HRANDFIELD: Spec = Spec::on_key("hrandfield", -2, hrandfield)
     .flags(Flags::READ_KEYS)
-    .about("6.2.0", Categories::HASH, &[KeyAccess::READ])
-    .summary(
-        "Returns any field of a hash, or several: different ones, or any with a negative count",
-    )
-    .syntax("key [options: count [WITHVALUES]]");
+    .about(Categories::HASH, &[KeyAccess::READ]);
 
 fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, with_values) = match arguments[2..] {

@@ -21,9 +21,7 @@ pub(super) const FAMILY: Family = &[
 const HSET: Spec = Spec::on_key("hset", -4, hset)
     .flags(Flags::GROW_KEYS.with(Flags::FAST))
     .and(Flags::PAIRS.with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::UPDATE])
-    .summary("Sets fields of a hash; returns how many are new")
-    .syntax("key field value [field value ...]");
+    .about(Categories::HASH, &[KeyAccess::UPDATE]);
 
 fn hset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pairs) = (arguments[1], &arguments[2..]);
@@ -63,9 +61,7 @@ pub(super) fn set_or_create(
     context.put_collection(found, key, fields, Deadline::NEVER)
 }
 
-const HMSET: Spec = HSET
-    .variant("hmset", hmset)
-    .summary("Sets fields of a hash; HSET with another reply");
+const HMSET: Spec = HSET.variant("hmset", hmset);
 
 fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pairs) = (arguments[1], &arguments[2..]);
@@ -81,9 +77,7 @@ fn hmset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HSETNX: Spec = Spec::on_key("hsetnx", 4, hsetnx)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::ADD])
-    .summary("Sets a field of a hash if the hash does not have it")
-    .syntax("key field value");
+    .about(Categories::HASH, &[KeyAccess::ADD]);
 
 fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, pair) = (arguments[1], &arguments[2..]);
@@ -100,9 +94,7 @@ fn hsetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const HGET: Spec = Spec::on_key("hget", 3, hget)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
-    .summary("Returns a field of a hash")
-    .syntax("key field");
+    .about(Categories::HASH, &[KeyAccess::READ]);
 
 fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -119,9 +111,7 @@ fn hget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 const HMGET: Spec = HGET
     .variant("hmget", hmget)
     .arity(-3)
-    .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .summary("Returns several fields of a hash")
-    .syntax("key field [field ...]");
+    .flags(Flags::READ_KEYS.with(Flags::FAST));
 
 fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -143,8 +133,7 @@ fn hmget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const HEXISTS: Spec = HGET
     .variant("hexists", hexists)
-    .about("2.0.0", Categories::HASH, &[KeyAccess::LOOK])
-    .summary("Tells whether a hash has a field");
+    .about(Categories::HASH, &[KeyAccess::LOOK]);
 
 fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -156,8 +145,7 @@ fn hexists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HSTRLEN: Spec = HGET
     .variant("hstrlen", hstrlen)
-    .about("3.2.0", Categories::HASH, &[KeyAccess::LOOK])
-    .summary("Returns the length of what a hash's field holds");
+    .about(Categories::HASH, &[KeyAccess::LOOK]);
 
 fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -169,9 +157,7 @@ fn hstrlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HINCRBY: Spec = Spec::on_key("hincrby", 4, hincrby)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::CHANGE])
-    .summary("Adds to the number in a hash's field, which begins at 0")
-    .syntax("key field increment");
+    .about(Categories::HASH, &[KeyAccess::CHANGE]);
 
 fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, field) = (arguments[1], arguments[2]);
@@ -197,9 +183,7 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 
 const HDEL: Spec = Spec::on_key("hdel", -3, hdel)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::SUBTRACT])
-    .summary("Removes fields of a hash, and the key with its last field")
-    .syntax("key field [field ...]");
+    .about(Categories::HASH, &[KeyAccess::SUBTRACT]);
 
 fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -218,9 +202,7 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HLEN: Spec = Spec::on_key("hlen", 2, hlen)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.0.0", Categories::HASH, &[KeyAccess::LOOK])
-    .summary("Returns the number of fields of a hash")
-    .syntax("key");
+    .about(Categories::HASH, &[KeyAccess::LOOK]);
 
 fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -231,9 +213,7 @@ fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const HKEYS: Spec = Spec::on_key("hkeys", 2, hkeys)
     .flags(Flags::READ_KEYS)
-    .about("2.0.0", Categories::HASH, &[KeyAccess::READ])
-    .summary("Returns the names of the fields of a hash")
-    .syntax("key");
+    .about(Categories::HASH, &[KeyAccess::READ]);
 
 fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -248,9 +228,7 @@ fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Array(names))
 }
 
-const HVALS: Spec = HKEYS
-    .variant("hvals", hvals)
-    .summary("Returns what the fields of a hash hold");
+const HVALS: Spec = HKEYS.variant("hvals", hvals);
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -265,9 +243,7 @@ fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
     Ok(Reply::Array(values))
 }
 
-const HGETALL: Spec = HKEYS
-    .variant("hgetall", hgetall)
-    .summary("Returns the fields of a hash with their values");
+const HGETALL: Spec = HKEYS.variant("hgetall", hgetall);
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);

@@ -12,16 +12,12 @@ pub(super) const FAMILY: Family = &[&DEL, &UNLINK, &EXISTS, &TOUCH, &TYPE, &RAND
 const DEL: Spec = Spec::on_keys("del", -2, del)
     .keys(KeyPositions::ALL)
     .flags(Flags::WRITE_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE])
-    .summary("Deletes keys")
-    .syntax("key [key ...]");
+    .about(Categories::KEYSPACE, &[KeyAccess::REMOVE]);
 
 const UNLINK: Spec = Spec::on_keys("unlink", -2, del)
     .keys(KeyPositions::ALL)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("4.0.0", Categories::KEYSPACE, &[KeyAccess::REMOVE])
-    .summary("Deletes keys; the same as DEL")
-    .syntax("key [key ...]");
+    .about(Categories::KEYSPACE, &[KeyAccess::REMOVE]);
 
 fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     Ok(Reply::count(context.delete_all(&arguments[1..])?))
@@ -30,9 +26,7 @@ fn del(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 const EXISTS: Spec = Spec::on_keys("exists", -2, exists)
     .keys(KeyPositions::ALL)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK])
-    .summary("Counts which of the keys exist; a key named twice counts twice")
-    .syntax("key [key ...]");
+    .about(Categories::KEYSPACE, &[KeyAccess::LOOK]);
 
 fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
@@ -42,10 +36,7 @@ fn exists(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(Reply::count(found))
 }
 
-const TOUCH: Spec = EXISTS
-    .variant("touch", touch)
-    .about("3.2.1", Categories::KEYSPACE, &[KeyAccess::LOOK])
-    .summary("Counts which of the keys exist, which counts as reading them");
+const TOUCH: Spec = EXISTS.variant("touch", touch);
 
 fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = arguments[1..]
@@ -57,9 +48,7 @@ fn touch(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const TYPE: Spec = Spec::on_key("type", 2, type_name)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::LOOK])
-    .summary("Returns the name of the type of a key's value, or none")
-    .syntax("key");
+    .about(Categories::KEYSPACE, &[KeyAccess::LOOK]);
 
 fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup_unread(arguments[1]);
@@ -72,8 +61,7 @@ fn type_name(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Re
 
 const RANDOMKEY: Spec = Spec::on_keys("randomkey", 1, randomkey)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::KEYSPACE, &[])
-    .summary("Returns any key of the database");
+    .about(Categories::KEYSPACE, &[]);
 
 /// Looks at random slots until one holds a key that lives: half of them do or more, and any of those is as likely as
 /// any other. Where nearly all keys have expired and are about to be reclaimed it looks at all, as KEYS does.

@@ -18,23 +18,14 @@ pub(super) const FAMILY: Family = &[&LMOVE, &RPOPLPUSH, &LMPOP];
 const LMOVE: Spec = Spec::on_keys("lmove", 5, lmove)
     .keys(KeyPositions::TWO)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("6.2.0", Categories::LIST, KeyAccess::MOVE)
-    .summary("Moves an element from an end of a list to an end of another, and returns it")
-    .syntax("source destination <wherefrom: LEFT|RIGHT> <whereto: LEFT|RIGHT>");
+    .about(Categories::LIST, KeyAccess::MOVE);
 
 fn lmove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (from, to) = (end_named(arguments[3])?, end_named(arguments[4])?);
     move_element(context, arguments[1], arguments[2], from, to)
 }
 
-const RPOPLPUSH: Spec = LMOVE
-    .variant("rpoplpush", rpoplpush)
-    .arity(3)
-    .about("1.2.0", Categories::LIST, KeyAccess::MOVE)
-    .summary(
-        "Moves an element from the right end of a list to the left end of another, and returns it",
-    )
-    .syntax("source destination");
+const RPOPLPUSH: Spec = LMOVE.variant("rpoplpush", rpoplpush).arity(3);
 
 fn rpoplpush(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     move_element(context, arguments[1], arguments[2], End::Right, End::Left)
@@ -122,10 +113,8 @@ fn rotate(
 
 const LMPOP: Spec = Spec::on_keys("lmpop", -4, lmpop)
     .flags(Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS))
-    .about("7.0.0", Categories::LIST, &[KeyAccess::TAKE])
-    .counted_at(1)
-    .summary("Takes elements from an end of the first list that has any")
-    .syntax("numkeys key [key ...] <where: LEFT|RIGHT> [COUNT count]");
+    .about(Categories::LIST, &[KeyAccess::TAKE])
+    .counted_at(1);
 
 fn lmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = SeveralPops::parse(&arguments[1..])?;

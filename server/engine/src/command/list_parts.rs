@@ -16,9 +16,7 @@ pub(super) const FAMILY: Family = &[&LINSERT, &LREM, &LTRIM, &LPOS];
 
 const LINSERT: Spec = Spec::on_key("linsert", 5, linsert)
     .flags(Flags::GROW_KEYS)
-    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
-    .summary("Adds an element before or after another one; returns the length, -1 without that one")
-    .syntax("key <where: BEFORE|AFTER> pivot element");
+    .about(Categories::LIST, &[KeyAccess::ADD]);
 
 fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, side, pivot, element) = (arguments[1], arguments[2], arguments[3], arguments[4]);
@@ -45,9 +43,7 @@ fn linsert(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 const LREM: Spec = Spec::on_key("lrem", 4, lrem)
     .flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
     .and(Flags::SIMPLE)
-    .about("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT])
-    .summary("Removes elements that are equal to one, all or some from an end; returns how many")
-    .syntax("key count element");
+    .about(Categories::LIST, &[KeyAccess::SUBTRACT]);
 
 fn lrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, element) = (arguments[1], arguments[3]);
@@ -113,9 +109,7 @@ fn remove(
 
 const LTRIM: Spec = Spec::on_key("ltrim", 4, ltrim)
     .flags(Flags::WRITE_KEYS)
-    .about("1.0.0", Categories::LIST, &[KeyAccess::SUBTRACT])
-    .summary("Keeps the elements from one index to another")
-    .syntax("key start stop");
+    .about(Categories::LIST, &[KeyAccess::SUBTRACT]);
 
 fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -149,9 +143,7 @@ fn ltrim(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const LPOS: Spec = Spec::on_key("lpos", -3, lpos)
     .flags(Flags::READ_KEYS)
-    .about("6.0.6", Categories::LIST, &[KeyAccess::READ])
-    .summary("Returns the indexes of elements that are equal to one")
-    .syntax("key element [RANK rank] [COUNT num-matches] [MAXLEN len]");
+    .about(Categories::LIST, &[KeyAccess::READ]);
 
 fn lpos(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let element = arguments[2];

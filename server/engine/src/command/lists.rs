@@ -20,15 +20,11 @@ const LPUSH: Spec = Spec::on_key("lpush", -3, |context, arguments| {
     push(context, arguments, End::Left)
 })
 .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-.about("1.0.0", Categories::LIST, &[KeyAccess::ADD])
-.summary("Adds elements at the left end of a list; returns its length")
-.syntax("key element [element ...]");
+.about(Categories::LIST, &[KeyAccess::ADD]);
 
-const RPUSH: Spec = LPUSH
-    .variant("rpush", |context, arguments| {
-        push(context, arguments, End::Right)
-    })
-    .summary("Adds elements at the right end of a list; returns its length");
+const RPUSH: Spec = LPUSH.variant("rpush", |context, arguments| {
+    push(context, arguments, End::Right)
+});
 
 fn push(
     context: &mut CommandContext<'_>,
@@ -81,19 +77,13 @@ pub(super) fn push_or_create(
     context.put_collection(found, key, list, Deadline::NEVER)
 }
 
-const LPUSHX: Spec = LPUSH
-    .variant("lpushx", |context, arguments| {
-        push_if_exists(context, arguments, End::Left)
-    })
-    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
-    .summary("Adds elements at the left end of a list that exists; returns its length");
+const LPUSHX: Spec = LPUSH.variant("lpushx", |context, arguments| {
+    push_if_exists(context, arguments, End::Left)
+});
 
-const RPUSHX: Spec = LPUSH
-    .variant("rpushx", |context, arguments| {
-        push_if_exists(context, arguments, End::Right)
-    })
-    .about("2.2.0", Categories::LIST, &[KeyAccess::ADD])
-    .summary("Adds elements at the right end of a list that exists; returns its length");
+const RPUSHX: Spec = LPUSH.variant("rpushx", |context, arguments| {
+    push_if_exists(context, arguments, End::Right)
+});
 
 fn push_if_exists(
     context: &mut CommandContext<'_>,
@@ -112,15 +102,11 @@ const LPOP: Spec = Spec::on_key("lpop", -2, |context, arguments| {
     pop(context, arguments, End::Left)
 })
 .flags(Flags::WRITE_KEYS.with(Flags::FAST))
-.about("1.0.0", Categories::LIST, &[KeyAccess::TAKE])
-.summary("Takes elements from the left end of a list, and the key with the last one")
-.syntax("key [count]");
+.about(Categories::LIST, &[KeyAccess::TAKE]);
 
-const RPOP: Spec = LPOP
-    .variant("rpop", |context, arguments| {
-        pop(context, arguments, End::Right)
-    })
-    .summary("Takes elements from the right end of a list, and the key with the last one");
+const RPOP: Spec = LPOP.variant("rpop", |context, arguments| {
+    pop(context, arguments, End::Right)
+});
 
 fn pop(
     context: &mut CommandContext<'_>,
@@ -189,9 +175,7 @@ pub(super) fn pop_elements(
 
 const LLEN: Spec = Spec::on_key("llen", 2, llen)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::LIST, &[KeyAccess::LOOK])
-    .summary("Returns the length of a list")
-    .syntax("key");
+    .about(Categories::LIST, &[KeyAccess::LOOK]);
 
 fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -201,9 +185,7 @@ fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const LINDEX: Spec = Spec::on_key("lindex", 3, lindex)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::LIST, &[KeyAccess::READ])
-    .summary("Returns the element of an index, from the right where it is negative")
-    .syntax("key index");
+    .about(Categories::LIST, &[KeyAccess::READ]);
 
 fn lindex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -232,9 +214,7 @@ fn index_of(number: i64, length: usize) -> Option<usize> {
 
 const LRANGE: Spec = Spec::on_key("lrange", 4, lrange)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::LIST, &[KeyAccess::READ])
-    .summary("Returns the elements from one index to another")
-    .syntax("key start stop");
+    .about(Categories::LIST, &[KeyAccess::READ]);
 
 fn lrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (start, stop) = (integer(arguments[2])?, integer(arguments[3])?);
@@ -266,9 +246,7 @@ pub(super) fn range_of(start: i64, stop: i64, length: usize) -> std::ops::Range<
 
 const LSET: Spec = Spec::on_key("lset", 4, lset)
     .flags(Flags::GROW_KEYS)
-    .about("1.0.0", Categories::LIST, &[KeyAccess::UPDATE])
-    .summary("Writes another element at an index")
-    .syntax("key index element");
+    .about(Categories::LIST, &[KeyAccess::UPDATE]);
 
 fn lset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, element) = (arguments[1], arguments[3]);

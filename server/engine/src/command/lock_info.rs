@@ -5,7 +5,6 @@
 
 use crate::channels::Subscription;
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::locks::SINCE;
 use crate::command::scan::{ScanFilter, cursor, page_of_slots};
 use crate::command::shared_locks;
 use crate::command::spec::{Family, Flags, Spec};
@@ -32,9 +31,7 @@ pub(super) const FAMILY: Family = &[&INFO, &LIST, &FORCE_RELEASE];
 
 const INFO: Spec = Spec::on_key("lock.info", 2, info)
     .flags(Flags::READ_KEYS.with(Flags::NO_SCRIPT))
-    .about(SINCE, Categories::STRING, &[KeyAccess::READ])
-    .summary("Tells who holds a lock, since when and for how long")
-    .syntax("key");
+    .about(Categories::STRING, &[KeyAccess::READ]);
 
 /// Nothing where nobody holds it.
 fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -78,11 +75,7 @@ fn info(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 // It shows tokens, with which locks can be released, and addresses.
 const LIST: Spec = Spec::on_keys("lock.list", -1, list)
     .flags(INFO.flags)
-    .about(SINCE, Categories::KEYSPACE.with(Categories::DANGEROUS), &[])
-    .summary(
-        "Returns some of the locks that are held, and the cursor with which to go on, 0 at the end",
-    )
-    .syntax("[pattern [cursor]]");
+    .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
 fn list(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (pattern, start) = match arguments[1..] {
@@ -129,12 +122,7 @@ fn row(
 const FORCE_RELEASE: Spec = Spec::on_key("lock.force-release", 3, force_release)
     .flags(Flags::WRITE_KEYS.with(Flags::ADMIN))
     .and(Flags::NO_SCRIPT.with(Flags::NO_MULTI))
-    .about(SINCE, Categories::KEYSPACE, &[KeyAccess::REMOVE])
-    .summary(
-        "Ends a lock that somebody else holds, if its token is this one, and wakes \
-             those who wait for it",
-    )
-    .syntax("key token");
+    .about(Categories::KEYSPACE, &[KeyAccess::REMOVE]);
 
 /// The token is the one that was looked at: whoever has got the lock since keeps it.
 fn force_release(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::caller::Protocol;
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::{integer, is_option};
-use crate::command::locks::{SINCE, admit_token};
+use crate::command::locks::admit_token;
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -20,9 +20,7 @@ const WAIT: Spec = Spec::on_key("lock.wait", -3, wait)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
     .and(Flags::NO_SCRIPT.with(Flags::NO_MULTI))
     .and(Flags::SENDS_LATER)
-    .about(SINCE, Categories::STRING, &[KeyAccess::INSERT])
-    .summary("Stands in line for a lock, and is sent a message when it is free")
-    .syntax("key token [SHARED] [TURN milliseconds]");
+    .about(Categories::STRING, &[KeyAccess::INSERT]);
 
 /// How many wait, this client included, or 0 where it is its turn. It is a reply about the key: it waits until what has made
 /// the key what it is is on record.
@@ -81,9 +79,7 @@ fn options(arguments: &[&[u8]]) -> Result<(bool, Duration), ErrorReply> {
 const UNWAIT: Spec = WAIT
     .variant("lock.unwait", unwait)
     .arity(-2)
-    .keys(KeyPositions::ALL)
-    .summary("Leaves the lines for locks; the next in each has its turn")
-    .syntax("key [key ...]");
+    .keys(KeyPositions::ALL);
 
 /// In how many of them it stood. No message about them comes behind the reply.
 fn unwait(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -25,9 +25,7 @@ pub(super) const FAMILY: Family = &[&ACQUIRE, &EXTEND, &RELEASE, &FENCE, &CEILIN
 
 const ACQUIRE: Spec = Spec::on_key("lock.acquire", -4, acquire)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS))
-    .about(SINCE, Categories::STRING, &[KeyAccess::INSERT])
-    .summary("Takes a lock if nobody holds it, and tells its fence")
-    .syntax("key token milliseconds [SHARED] [OWNER text] [GUESS fence]");
+    .about(Categories::STRING, &[KeyAccess::INSERT]);
 
 /// Granted, the fence of the name, and whether the guess was taken; or refused, the fence, and the token that holds the lock.
 fn acquire(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -118,9 +116,7 @@ impl<'a> AcquireOptions<'a> {
 
 const EXTEND: Spec = Spec::on_key("lock.extend", 4, extend)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about(SINCE, Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Lets a lock end later, if this token holds it")
-    .syntax("key token milliseconds");
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 /// An extension that comes late shortens nothing: one that was sent after it may have come before it.
 fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -148,9 +144,7 @@ fn extend(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 const RELEASE: Spec = EXTEND
     .variant("lock.release", release)
     .arity(3)
-    .about(SINCE, Categories::STRING, &[KeyAccess::REMOVE])
-    .summary("Frees a lock, if this token holds it")
-    .syntax("key token");
+    .about(Categories::STRING, &[KeyAccess::REMOVE]);
 
 fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let name = arguments[1];
@@ -173,9 +167,7 @@ fn release(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 // Its ceilings take room of the log, which a full disk keeps for releases.
 const FENCE: Spec = Spec::on_key("lock.fence", 4, fence)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(NOT_AMONG_OTHERS))
-    .about(SINCE, Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Gives a lock its fence, if this token holds it and no larger one was taken")
-    .syntax("key token fence");
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 /// Taken or not, and the fence of the name; nothing where the token does not hold the lock.
 fn fence(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -211,14 +203,11 @@ const CEILING: Spec = Spec::on_keys("lock.ceiling", 1, |context, _| {
     ]))
 })
 .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::NO_SCRIPT))
-.about(SINCE, Categories::NONE, &[])
-.summary("Returns a number that no fence of this node is above, and whether that is certain");
+.about(Categories::NONE, &[]);
 
 const ADOPT: Spec = Spec::on_keys("lock.adopt", 2, adopt)
     .flags(Flags::WRITE_KEYS.with(Flags::ADMIN).with(NOT_AMONG_OTHERS))
-    .about(SINCE, Categories::NONE, &[])
-    .summary("Takes over the largest ceiling of a majority of the other nodes")
-    .syntax("ceiling");
+    .about(Categories::NONE, &[]);
 
 /// Returns the ceiling from here on.
 fn adopt(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
@@ -344,6 +333,4 @@ const NOT_AMONG_OTHERS: Flags = Flags::RAISES_CEILING
     .with(Flags::NO_SCRIPT)
     .with(Flags::NO_MULTI);
 
-/// The first version of this server that has them.
-pub(super) const SINCE: &str = "0.1.0";
 const OWNER_BYTES_MAX: usize = 256;

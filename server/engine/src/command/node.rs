@@ -26,21 +26,10 @@ const fn row(name: &'static str, arity: i8, command: NodeCommand) -> Spec {
 }
 
 impl Spec {
-    /// Since when Redis has it, what it is for, and what it does.
-    const fn documented(
-        mut self,
-        since: &'static str,
-        categories: Categories,
-        summary: &'static str,
-    ) -> Spec {
-        self.about.since = since;
+    /// In these categories as well as those of its flags.
+    const fn of(mut self, categories: Categories) -> Spec {
         self.about.categories = categories;
-        self.summary(summary)
-    }
-
-    /// Since when Redis has it, and what it does, where it is in no category but those of its flags.
-    const fn since(self, since: &'static str, summary: &'static str) -> Spec {
-        self.documented(since, Categories::NONE, summary)
+        self
     }
 
     /// Its arguments are keys, or channels, which Redis tells of in the same way.

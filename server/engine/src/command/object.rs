@@ -14,9 +14,8 @@ pub(super) const FAMILY: Family = &[&OBJECT, &MEMORY];
 const OBJECT: Spec = Spec::on_keys("object", -2, object)
     .keys(KeyPositions::SECOND)
     .flags(Flags::READ_KEYS)
-    .about("2.2.3", Categories::NONE, &[])
-    .subcommands(OBJECT_PARTS)
-    .summary("Tells how a key's value is kept");
+    .about(Categories::NONE, &[])
+    .subcommands(OBJECT_PARTS);
 
 fn object(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let subcommand = arguments[1].to_ascii_lowercase();
@@ -62,7 +61,7 @@ fn idle_s(context: &CommandContext<'_>, slot: Slot) -> u64 {
 pub const DEBUG_OBJECT: &Spec = &Spec::on_keys("debug", 3, debug_object)
     .keys(KeyPositions::SECOND)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::NONE, &[]);
+    .about(Categories::NONE, &[]);
 
 /// The place and the length are those of this node: of its entry in the table, and of its value's bytes in the log.
 fn debug_object(
@@ -105,9 +104,8 @@ const MEMORY: Spec = Spec::new(
 )
 .keys(KeyPositions::SECOND)
 .flags(Flags::READ_KEYS)
-.about("4.0.0", Categories::NONE, &[])
-.subcommands(MEMORY_PARTS)
-.summary("Tells what keys and clients take");
+.about(Categories::NONE, &[])
+.subcommands(MEMORY_PARTS);
 
 /// The subcommands of MEMORY that are not about one key.
 const NODE_PARTS: &[&str] = &["doctor", "malloc-stats", "purge", "stats"];
@@ -179,32 +177,24 @@ const MEMORY_HELP: &[&str] = &[
 ];
 
 const OBJECT_PARTS: &[Description] = &[
-    of_object("encoding", "2.2.3", "Tells how a key's value is kept"),
-    of_object("freq", "4.0.0", "Not tracked: an error"),
-    of_object(
-        "idletime",
-        "2.2.3",
-        "Tells for how long a key was neither written nor read",
-    ),
-    of_object("refcount", "2.2.3", "Answers 1"),
-    help("6.2.0", Categories::KEYSPACE),
+    of_object("encoding"),
+    of_object("freq"),
+    of_object("idletime"),
+    of_object("refcount"),
+    help(Categories::KEYSPACE),
 ];
 
-const fn of_object(name: &'static str, since: &'static str, summary: &'static str) -> Description {
+const fn of_object(name: &'static str) -> Description {
     part(name, 3, Flags::READ)
-        .documented(since, Categories::KEYSPACE, summary)
-        .syntax("key")
+        .of(Categories::KEYSPACE)
         .on_key(&[KeyAccess::LOOK])
 }
 
 const MEMORY_PARTS: &[Description] = &[
-    part("doctor", 2, Flags::NONE).since("4.0.0", "Tells in words what takes much memory"),
-    part("malloc-stats", 2, Flags::NONE).since("4.0.0", "Answers that the allocator tells nothing"),
-    part("purge", 2, Flags::NONE).since("4.0.0", "Does nothing"),
-    part("stats", 2, Flags::NONE).since("4.0.0", "Tells what keys, clients and scripts take"),
-    part("usage", -3, Flags::READ)
-        .since("4.0.0", "Tells how many bytes a key takes")
-        .syntax("key [SAMPLES count]")
-        .on_key(&[KeyAccess::LOOK]),
-    help("4.0.0", Categories::NONE),
+    part("doctor", 2, Flags::NONE),
+    part("malloc-stats", 2, Flags::NONE),
+    part("purge", 2, Flags::NONE),
+    part("stats", 2, Flags::NONE),
+    part("usage", -3, Flags::READ).on_key(&[KeyAccess::LOOK]),
+    help(Categories::NONE),
 ];

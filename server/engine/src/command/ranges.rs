@@ -16,9 +16,7 @@ pub(super) const FAMILY: Family = &[&STRLEN, &GETRANGE, &SUBSTR, &SETRANGE, &APP
 
 const STRLEN: Spec = Spec::on_key("strlen", 2, strlen)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("2.2.0", Categories::STRING, &[KeyAccess::LOOK])
-    .summary("Returns the length of a key's string")
-    .syntax("key");
+    .about(Categories::STRING, &[KeyAccess::LOOK]);
 
 fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -27,14 +25,9 @@ fn strlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETRANGE: Spec = Spec::on_key("getrange", 4, getrange)
     .flags(Flags::READ_KEYS)
-    .about("2.4.0", Categories::STRING, &[KeyAccess::READ])
-    .summary("Returns a part of a key's string, from one offset to another, both included")
-    .syntax("key start end");
+    .about(Categories::STRING, &[KeyAccess::READ]);
 
-const SUBSTR: Spec = GETRANGE
-    .variant("substr", getrange)
-    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
-    .summary("Returns a part of a key's string; the same as GETRANGE");
+const SUBSTR: Spec = GETRANGE.variant("substr", getrange);
 
 fn getrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
@@ -65,11 +58,7 @@ fn range_of(start: i64, end: i64, length: usize) -> Range<usize> {
 
 const SETRANGE: Spec = Spec::on_key("setrange", 4, setrange)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("2.2.0", Categories::STRING, &[KeyAccess::UPDATE])
-    .summary(
-        "Overwrites a part of a key's string, which is filled up with zero bytes; keeps the TTL",
-    )
-    .syntax("key offset value");
+    .about(Categories::STRING, &[KeyAccess::UPDATE]);
 
 fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, part) = (arguments[1], arguments[3]);
@@ -97,9 +86,7 @@ fn setrange(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 const APPEND: Spec = Spec::on_key("append", 3, append)
     .flags(Flags::GROW_KEYS.with(Flags::FAST))
     .and(Flags::WHOLE_VALUE.with(Flags::SIMPLE))
-    .about("2.0.0", Categories::STRING, &[KeyAccess::ADD])
-    .summary("Adds bytes to the end of a key's string, which begins empty; keeps the TTL")
-    .syntax("key value");
+    .about(Categories::STRING, &[KeyAccess::ADD]);
 
 fn append(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, part) = (arguments[1], arguments[2]);

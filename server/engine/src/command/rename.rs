@@ -16,24 +16,16 @@ const RENAME: Spec = Spec::on_keys("rename", 3, |context, arguments| {
 .keys(KeyPositions::TWO)
 .flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
 .about(
-    "1.0.0",
     Categories::KEYSPACE,
     &[KeyAccess::TAKE, KeyAccess::OVERWRITE],
-)
-.summary("Gives a key another name, over a key that has it")
-.syntax("key newkey");
+);
 
 const RENAMENX: Spec = RENAME
     .variant("renamenx", |context, arguments| {
         rename(context, arguments[1], arguments[2], Collision::Kept).map(Reply::flag)
     })
     .flags(RENAME.flags.with(Flags::FAST))
-    .about(
-        "1.0.0",
-        Categories::KEYSPACE,
-        &[KeyAccess::TAKE, KeyAccess::INSERT],
-    )
-    .summary("Gives a key another name if no key has it");
+    .about(Categories::KEYSPACE, &[KeyAccess::TAKE, KeyAccess::INSERT]);
 
 /// What happens to a key that has the new name already.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,9 +60,7 @@ fn rename(
 const COPY: Spec = Spec::on_keys("copy", -3, copy)
     .keys(KeyPositions::TWO)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("6.2.0", Categories::KEYSPACE, KeyAccess::COPY)
-    .summary("Copies a key with its TTL, also into another database")
-    .syntax("source destination [DB destination-db] [REPLACE]");
+    .about(Categories::KEYSPACE, KeyAccess::COPY);
 
 fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, other) = (arguments[1], arguments[2]);
@@ -106,9 +96,7 @@ fn copy(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const MOVE: Spec = Spec::on_key("move", 3, move_key)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
-    .about("1.0.0", Categories::KEYSPACE, &[KeyAccess::TAKE])
-    .summary("Moves a key with its TTL into another database, unless that has such a key")
-    .syntax("key db");
+    .about(Categories::KEYSPACE, &[KeyAccess::TAKE]);
 
 fn move_key(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, database) = (arguments[1], database_of(context, arguments[2])?);

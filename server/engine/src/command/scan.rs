@@ -18,13 +18,7 @@ pub(super) const FAMILY: Family = &[&KEYS, &SCAN];
 
 const KEYS: Spec = Spec::on_keys("keys", 2, keys)
     .flags(Flags::READ_KEYS.with(Flags::DANGEROUS))
-    .about(
-        "1.0.0",
-        Categories::KEYSPACE.with(Categories::DANGEROUS),
-        &[],
-    )
-    .summary("Returns all keys that match a pattern")
-    .syntax("pattern");
+    .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
 fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut filter = ScanFilter::of_names(arguments[1])?;
@@ -41,9 +35,7 @@ fn keys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SCAN: Spec = Spec::on_keys("scan", -2, scan)
     .flags(Flags::READ_KEYS)
-    .about("2.8.0", Categories::KEYSPACE, &[])
-    .summary("Returns some keys and the cursor with which to go on, 0 at the end")
-    .syntax("cursor [MATCH pattern] [COUNT count] [TYPE type]");
+    .about(Categories::KEYSPACE, &[]);
 
 fn scan(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let start = cursor(arguments[1])?;

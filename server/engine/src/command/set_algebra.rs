@@ -35,48 +35,34 @@ const SINTER: Spec = Spec::on_keys("sinter", -2, |context, arguments| {
 })
 .keys(KeyPositions::ALL)
 .flags(Flags::READ_KEYS)
-.about("1.0.0", Categories::SET, &[KeyAccess::READ])
-.summary("Returns the members that all of several sets have")
-.syntax("key [key ...]");
+.about(Categories::SET, &[KeyAccess::READ]);
 
-const SUNION: Spec = SINTER
-    .variant("sunion", |context, arguments| {
-        answer(context, arguments, union)
-    })
-    .summary("Returns the members that any of several sets has");
+const SUNION: Spec = SINTER.variant("sunion", |context, arguments| {
+    answer(context, arguments, union)
+});
 
-const SDIFF: Spec = SINTER
-    .variant("sdiff", |context, arguments| {
-        answer(context, arguments, difference)
-    })
-    .summary("Returns the members of the first set that no other one has");
+const SDIFF: Spec = SINTER.variant("sdiff", |context, arguments| {
+    answer(context, arguments, difference)
+});
 
 const SINTERSTORE: Spec = Spec::on_keys("sinterstore", -3, |context, arguments| {
     store(context, arguments, intersection, "sinterstore")
 })
 .keys(KeyPositions::ALL)
 .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-.about(
-    "1.0.0",
-    Categories::SET,
-    &[KeyAccess::UPDATE, KeyAccess::READ],
-)
-.summary("Writes the members that all of several sets have to another key")
-.syntax("destination key [key ...]");
+.about(Categories::SET, &[KeyAccess::UPDATE, KeyAccess::READ]);
 
 const SUNIONSTORE: Spec = SINTERSTORE
     .variant("sunionstore", |context, arguments| {
         store(context, arguments, union, "sunionstore")
     })
-    .about("1.0.0", Categories::SET, KeyAccess::STORE)
-    .summary("Writes the members that any of several sets has to another key");
+    .about(Categories::SET, KeyAccess::STORE);
 
 const SDIFFSTORE: Spec = SINTERSTORE
     .variant("sdiffstore", |context, arguments| {
         store(context, arguments, difference, "sdiffstore")
     })
-    .about("1.0.0", Categories::SET, KeyAccess::STORE)
-    .summary("Writes the members of the first set that no other one has to another key");
+    .about(Categories::SET, KeyAccess::STORE);
 
 fn answer(
     context: &mut CommandContext<'_>,
@@ -113,10 +99,8 @@ fn store(
 // The number of its keys comes first.
 const SINTERCARD: Spec = Spec::on_keys("sintercard", -3, sintercard)
     .flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
-    .about("7.0.0", Categories::SET, &[KeyAccess::READ])
-    .counted_at(1)
-    .summary("Returns how many members all of several sets have, up to a limit")
-    .syntax("numkeys key [key ...] [LIMIT limit]");
+    .about(Categories::SET, &[KeyAccess::READ])
+    .counted_at(1);
 
 fn sintercard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, rest) = (arguments[1], &arguments[2..]);

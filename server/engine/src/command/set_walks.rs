@@ -20,9 +20,7 @@ const SSCAN: Spec = Spec::on_key("sscan", -3, |context, arguments| {
     scan::<Members>(context, arguments, add_member)
 })
 .flags(Flags::READ_KEYS)
-.about("2.8.0", Categories::SET, &[KeyAccess::READ])
-.summary("Returns some members of a set and the cursor with which to go on, 0 at the end")
-.syntax("key cursor [MATCH pattern] [COUNT count]");
+.about(Categories::SET, &[KeyAccess::READ]);
 
 fn add_member(
     set: &Members,
@@ -39,11 +37,7 @@ fn add_member(
 
 const SRANDMEMBER: Spec = Spec::on_key("srandmember", -2, srandmember)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
-    .summary(
-        "Returns any member of a set, or several: different ones, or any with a negative count",
-    )
-    .syntax("key [count]");
+    .about(Categories::SET, &[KeyAccess::READ]);
 
 fn srandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let count = match arguments[2..] {
@@ -61,9 +55,7 @@ fn srandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<
 
 const SPOP: Spec = Spec::on_key("spop", -2, spop)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
-    .about("1.0.0", Categories::SET, &[KeyAccess::TAKE])
-    .summary("Removes and returns any member of a set, or several")
-    .syntax("key [count]");
+    .about(Categories::SET, &[KeyAccess::TAKE]);
 
 fn spop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

@@ -22,9 +22,7 @@ pub(super) const FAMILY: Family = &[
 
 const SADD: Spec = Spec::on_key("sadd", -3, sadd)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::SET, &[KeyAccess::ADD])
-    .summary("Adds members to a set; returns how many are new")
-    .syntax("key member [member ...]");
+    .about(Categories::SET, &[KeyAccess::ADD]);
 
 fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, members) = (arguments[1], &arguments[2..]);
@@ -50,9 +48,7 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SREM: Spec = Spec::on_key("srem", -3, srem)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::SET, &[KeyAccess::SUBTRACT])
-    .summary("Removes members of a set, and the key with its last member")
-    .syntax("key member [member ...]");
+    .about(Categories::SET, &[KeyAccess::SUBTRACT]);
 
 fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, members) = (arguments[1], &arguments[2..]);
@@ -70,9 +66,7 @@ fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const SISMEMBER: Spec = Spec::on_key("sismember", 3, sismember)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::SET, &[KeyAccess::LOOK])
-    .summary("Tells whether a set has a member")
-    .syntax("key member");
+    .about(Categories::SET, &[KeyAccess::LOOK]);
 
 fn sismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -86,9 +80,7 @@ const SMISMEMBER: Spec = SISMEMBER
     .variant("smismember", smismember)
     .arity(-3)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("6.2.0", Categories::SET, &[KeyAccess::READ])
-    .summary("Tells for several members whether a set has them")
-    .syntax("key member [member ...]");
+    .about(Categories::SET, &[KeyAccess::READ]);
 
 fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -102,11 +94,7 @@ fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
     Ok(Reply::Array(replies))
 }
 
-const SCARD: Spec = SISMEMBER
-    .variant("scard", scard)
-    .arity(2)
-    .summary("Returns the number of members of a set")
-    .syntax("key");
+const SCARD: Spec = SISMEMBER.variant("scard", scard).arity(2);
 
 fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -116,9 +104,7 @@ fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply,
 
 const SMEMBERS: Spec = Spec::on_key("smembers", 2, smembers)
     .flags(Flags::READ_KEYS)
-    .about("1.0.0", Categories::SET, &[KeyAccess::READ])
-    .summary("Returns all members of a set")
-    .syntax("key");
+    .about(Categories::SET, &[KeyAccess::READ]);
 
 fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -136,9 +122,7 @@ fn smembers(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Rep
 const SMOVE: Spec = Spec::on_keys("smove", 4, smove)
     .keys(KeyPositions::TWO)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
-    .about("1.0.0", Categories::SET, KeyAccess::MOVE)
-    .summary("Moves a member from one set to another")
-    .syntax("source destination member");
+    .about(Categories::SET, KeyAccess::MOVE);
 
 fn smove(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (key, other, member) = (arguments[1], arguments[2], arguments[3]);

@@ -11,9 +11,7 @@ pub(super) const FAMILY: Family = &[&MGET, &MSET, &MSETNX];
 const MGET: Spec = Spec::on_keys("mget", -2, mget)
     .keys(KeyPositions::ALL)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
-    .summary("Returns the strings of several keys")
-    .syntax("key [key ...]");
+    .about(Categories::STRING, &[KeyAccess::READ]);
 
 fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let mut replies = Vec::new();
@@ -31,9 +29,7 @@ fn mget(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 const MSET: Spec = Spec::on_keys("mset", -3, mset)
     .keys(KeyPositions::EVERY_SECOND)
     .flags(Flags::GROW_KEYS)
-    .about("1.0.1", Categories::STRING, &[KeyAccess::OVERWRITE])
-    .summary("Sets several keys to strings")
-    .syntax("key value [key value ...]");
+    .about(Categories::STRING, &[KeyAccess::OVERWRITE]);
 
 fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let pairs = pairs_of(arguments, "mset")?;
@@ -47,8 +43,7 @@ fn mset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const MSETNX: Spec = MSET
     .variant("msetnx", msetnx)
-    .about("1.0.1", Categories::STRING, &[KeyAccess::INSERT])
-    .summary("Sets several keys to strings if none of them exists");
+    .about(Categories::STRING, &[KeyAccess::INSERT]);
 
 fn msetnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let pairs = pairs_of(arguments, "msetnx")?;

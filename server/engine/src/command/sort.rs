@@ -31,14 +31,7 @@ const SORT: Spec = Spec::on_key("sort", -2, |context, arguments| {
 })
 .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
 .and(Flags::MOVABLE_KEYS)
-.about("1.0.0", CATEGORIES, KeyAccess::COPY)
-.summary(
-    "Returns the elements of a list, set or sorted set in order, or writes them to another key",
-)
-.syntax(
-    "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
-             [sorting: ALPHA] [STORE destination]",
-);
+.about(CATEGORIES, KeyAccess::COPY);
 
 const SORT_RO: Spec = SORT
     .variant("sort_ro", |context, arguments| {
@@ -49,12 +42,7 @@ const SORT_RO: Spec = SORT
         )
     })
     .flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
-    .about("7.0.0", CATEGORIES, &[KeyAccess::READ])
-    .summary("Returns the elements of a list, set or sorted set in order")
-    .syntax(
-        "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [order: ASC|DESC] \
-             [sorting: ALPHA]",
-    );
+    .about(CATEGORIES, &[KeyAccess::READ]);
 
 const CATEGORIES: Categories = Categories::SET
     .with(Categories::SORTED_SET)

@@ -41,61 +41,34 @@ const ZUNION: Spec = Spec::on_keys("zunion", -3, |context, arguments| {
     answer(context, arguments, Algebra::Union)
 })
 .flags(Flags::READ_KEYS.with(Flags::MOVABLE_KEYS))
-.about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-.counted_at(1)
-.summary("Returns the members that any of several sorted sets has")
-.syntax(
-    "numkeys key [key ...] [WEIGHTS weight [weight ...]] \
-             [AGGREGATE <aggregate: SUM|MIN|MAX>] [WITHSCORES]",
-);
+.about(Categories::SORTED_SET, &[KeyAccess::READ])
+.counted_at(1);
 
-const ZINTER: Spec = ZUNION
-    .variant("zinter", |context, arguments| {
-        answer(context, arguments, Algebra::Intersection)
-    })
-    .summary("Returns the members that all of several sorted sets have");
+const ZINTER: Spec = ZUNION.variant("zinter", |context, arguments| {
+    answer(context, arguments, Algebra::Intersection)
+});
 
-const ZDIFF: Spec = ZUNION
-    .variant("zdiff", |context, arguments| {
-        answer(context, arguments, Algebra::Difference)
-    })
-    .summary("Returns the members of the first sorted set that no other one has")
-    .syntax("numkeys key [key ...] [WITHSCORES]");
+const ZDIFF: Spec = ZUNION.variant("zdiff", |context, arguments| {
+    answer(context, arguments, Algebra::Difference)
+});
 
 const ZUNIONSTORE: Spec = Spec::on_key("zunionstore", -4, |context, arguments| {
     keep(context, arguments, Algebra::Union, "zunionstore")
 })
 .flags(Flags::GROW_KEYS.with(Flags::MOVABLE_KEYS))
 .and(Flags::WHOLE_VALUE)
-.about("2.0.0", Categories::SORTED_SET, KeyAccess::STORE)
-.counted_at(2)
-.summary("Writes the members that any of several sorted sets has into another key")
-.syntax(
-    "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] \
-             [AGGREGATE <aggregate: SUM|MIN|MAX>]",
-);
+.about(Categories::SORTED_SET, KeyAccess::STORE)
+.counted_at(2);
 
-const ZINTERSTORE: Spec = ZUNIONSTORE
-    .variant("zinterstore", |context, arguments| {
-        keep(context, arguments, Algebra::Intersection, "zinterstore")
-    })
-    .summary("Writes the members that all of several sorted sets have into another key");
+const ZINTERSTORE: Spec = ZUNIONSTORE.variant("zinterstore", |context, arguments| {
+    keep(context, arguments, Algebra::Intersection, "zinterstore")
+});
 
-const ZDIFFSTORE: Spec = ZUNIONSTORE
-    .variant("zdiffstore", |context, arguments| {
-        keep(context, arguments, Algebra::Difference, "zdiffstore")
-    })
-    .about("6.2.0", Categories::SORTED_SET, KeyAccess::STORE)
-    .counted_at(2)
-    .summary("Writes the members of the first sorted set that no other one has into another key")
-    .syntax("destination numkeys key [key ...]");
+const ZDIFFSTORE: Spec = ZUNIONSTORE.variant("zdiffstore", |context, arguments| {
+    keep(context, arguments, Algebra::Difference, "zdiffstore")
+});
 
-const ZINTERCARD: Spec = ZUNION
-    .variant("zintercard", zintercard)
-    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .counted_at(1)
-    .summary("Returns how many members all of several sorted sets have, up to a limit")
-    .syntax("numkeys key [key ...] [LIMIT limit]");
+const ZINTERCARD: Spec = ZUNION.variant("zintercard", zintercard);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algebra {

@@ -29,57 +29,42 @@ const ZRANGE: Spec = Spec::on_key("zrange", -4, |context, arguments| {
     reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
 })
 .flags(Flags::READ_KEYS)
-.about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-.summary("Returns a range of a sorted set: of ranks, BYSCORE or BYLEX")
-.syntax(
-    "key start:string stop:string [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count] \
-             [WITHSCORES]",
-);
+.about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 const ZREVRANGE: Spec = ZRANGE
     .variant("zrevrange", |context, arguments| {
         let form = RangeForm::of(RangeKind::Ranks, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     })
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the members of a sorted set with these ranks, the highest first")
-    .syntax("key start stop [WITHSCORES]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 const ZRANGEBYSCORE: Spec = ZRANGE
     .variant("zrangebyscore", |context, arguments| {
         let form = RangeForm::of(RangeKind::Scores, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     })
-    .about("1.0.5", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the members of a sorted set with scores between two")
-    .syntax("key min:double max:double [WITHSCORES] [LIMIT offset count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 const ZREVRANGEBYSCORE: Spec = ZRANGE
     .variant("zrevrangebyscore", |context, arguments| {
         let form = RangeForm::of(RangeKind::Scores, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     })
-    .about("2.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the members of a sorted set with scores between two, the highest first")
-    .syntax("key max:double min:double [WITHSCORES] [LIMIT offset count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 const ZRANGEBYLEX: Spec = ZRANGE
     .variant("zrangebylex", |context, arguments| {
         let form = RangeForm::of(RangeKind::Members, false);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     })
-    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the members of a sorted set of equal scores that are between two")
-    .syntax("key min max [LIMIT offset count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 const ZREVRANGEBYLEX: Spec = ZRANGE
     .variant("zrevrangebylex", |context, arguments| {
         let form = RangeForm::of(RangeKind::Members, true);
         reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
     })
-    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the members of a sorted set of equal scores between two, the last first")
-    .syntax("key max min [LIMIT offset count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 /// What a command's name says of its ranges; its options say the rest.
 #[derive(Clone, Copy, Debug)]
@@ -205,9 +190,7 @@ fn reply(
 const ZRANGESTORE: Spec = Spec::on_keys("zrangestore", -5, zrangestore)
     .keys(KeyPositions::TWO)
     .flags(Flags::GROW_KEYS.with(Flags::WHOLE_VALUE))
-    .about("6.2.0", Categories::SORTED_SET, KeyAccess::STORE)
-    .summary("Writes a range of a sorted set into another key; returns its length")
-    .syntax("dst src min max [sortby: BYSCORE|BYLEX] [REV] [LIMIT offset count]");
+    .about(Categories::SORTED_SET, KeyAccess::STORE);
 
 fn zrangestore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let form = RangeForm {
@@ -242,17 +225,11 @@ const ZCOUNT: Spec = Spec::on_key("zcount", 4, |context, arguments| {
     count(context, arguments, RangeKind::Scores)
 })
 .flags(Flags::READ_KEYS.with(Flags::FAST))
-.about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
-.summary("Returns the number of members of a sorted set with scores between two")
-.syntax("key min:double max:double");
+.about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
-const ZLEXCOUNT: Spec = ZCOUNT
-    .variant("zlexcount", |context, arguments| {
-        count(context, arguments, RangeKind::Members)
-    })
-    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the number of members of a sorted set of equal scores between two")
-    .syntax("key min max");
+const ZLEXCOUNT: Spec = ZCOUNT.variant("zlexcount", |context, arguments| {
+    count(context, arguments, RangeKind::Members)
+});
 
 fn count(
     context: &mut CommandContext<'_>,

@@ -30,25 +30,15 @@ const ZREMRANGEBYRANK: Spec = Spec::on_key("zremrangebyrank", 4, |context, argum
     remove(context, arguments, RangeKind::Ranks)
 })
 .flags(Flags::WRITE_KEYS.with(Flags::WHOLE_VALUE))
-.about("2.0.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
-.summary("Removes the members of a sorted set with these ranks; returns how many")
-.syntax("key start stop");
+.about(Categories::SORTED_SET, &[KeyAccess::SUBTRACT]);
 
-const ZREMRANGEBYSCORE: Spec = ZREMRANGEBYRANK
-    .variant("zremrangebyscore", |context, arguments| {
-        remove(context, arguments, RangeKind::Scores)
-    })
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
-    .summary("Removes the members of a sorted set with scores between two; returns how many")
-    .syntax("key min:double max:double");
+const ZREMRANGEBYSCORE: Spec = ZREMRANGEBYRANK.variant("zremrangebyscore", |context, arguments| {
+    remove(context, arguments, RangeKind::Scores)
+});
 
-const ZREMRANGEBYLEX: Spec = ZREMRANGEBYRANK
-    .variant("zremrangebylex", |context, arguments| {
-        remove(context, arguments, RangeKind::Members)
-    })
-    .about("2.8.9", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
-    .summary("Removes the members of a sorted set of equal scores between two; returns how many")
-    .syntax("key min max");
+const ZREMRANGEBYLEX: Spec = ZREMRANGEBYRANK.variant("zremrangebylex", |context, arguments| {
+    remove(context, arguments, RangeKind::Members)
+});
 
 fn remove(
     context: &mut CommandContext<'_>,
@@ -98,17 +88,11 @@ const ZPOPMIN: Spec = Spec::on_key("zpopmin", -2, |context, arguments| {
     pop_one_key(context, arguments, ScoreEnd::Lowest)
 })
 .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::WHOLE_VALUE))
-.about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
-.summary("Removes the member of a sorted set with the lowest score, or several, and returns it")
-.syntax("key [count]");
+.about(Categories::SORTED_SET, &[KeyAccess::TAKE]);
 
-const ZPOPMAX: Spec = ZPOPMIN
-    .variant("zpopmax", |context, arguments| {
-        pop_one_key(context, arguments, ScoreEnd::Highest)
-    })
-    .summary(
-        "Removes the member of a sorted set with the highest score, or several, and returns it",
-    );
+const ZPOPMAX: Spec = ZPOPMIN.variant("zpopmax", |context, arguments| {
+    pop_one_key(context, arguments, ScoreEnd::Highest)
+});
 
 /// The end of a sorted set at which members are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,10 +176,8 @@ pub(super) fn pop(
 const ZMPOP: Spec = Spec::on_keys("zmpop", -4, zmpop)
     .flags(Flags::WRITE_KEYS.with(Flags::MOVABLE_KEYS))
     .and(Flags::WHOLE_VALUE)
-    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
-    .counted_at(1)
-    .summary("Removes members at an end of the first sorted set that there is, and returns them")
-    .syntax("numkeys key [key ...] <where: MIN|MAX> [COUNT count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::TAKE])
+    .counted_at(1);
 
 fn zmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     PopOfSeveral::parse(&arguments[1..])?.run(context)

@@ -18,20 +18,11 @@ const BZPOPMIN: Spec = Spec::on_keys("bzpopmin", -3, |context, arguments| {
 .keys(KeyPositions::ALL_BUT_LAST)
 .flags(Flags::WRITE_KEYS.with(Flags::NO_SCRIPT))
 .and(Flags::BLOCKING.with(Flags::FAST))
-.about("5.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
-.summary(
-    "Takes the member with the lowest score of the first sorted set that has any, or waits for one",
-)
-.syntax("key [key ...] timeout:double");
+.about(Categories::SORTED_SET, &[KeyAccess::TAKE]);
 
-const BZPOPMAX: Spec = BZPOPMIN
-    .variant("bzpopmax", |context, arguments| {
-        pop_one(context, arguments, ScoreEnd::Highest)
-    })
-    .summary(
-        "Takes the member with the highest score of the first sorted set that has \
-             any, or waits for one",
-    );
+const BZPOPMAX: Spec = BZPOPMIN.variant("bzpopmax", |context, arguments| {
+    pop_one(context, arguments, ScoreEnd::Highest)
+});
 
 fn pop_one(
     context: &mut CommandContext<'_>,
@@ -53,13 +44,8 @@ fn pop_one(
 const BZMPOP: Spec = Spec::on_keys("bzmpop", -5, bzmpop)
     .flags(Flags::WRITE_KEYS.with(Flags::BLOCKING))
     .and(Flags::MOVABLE_KEYS.with(Flags::WHOLE_VALUE))
-    .about("7.0.0", Categories::SORTED_SET, &[KeyAccess::TAKE])
-    .counted_at(2)
-    .summary(
-        "Takes members with the lowest or highest scores of the first sorted set \
-             that has any, or waits for one",
-    )
-    .syntax("timeout:double numkeys key [key ...] <where: MIN|MAX> [COUNT count]");
+    .about(Categories::SORTED_SET, &[KeyAccess::TAKE])
+    .counted_at(2);
 
 fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let request = PopOfSeveral::parse(&arguments[2..])?;

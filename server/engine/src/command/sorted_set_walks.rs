@@ -32,12 +32,7 @@ const ZSCAN: Spec = Spec::on_key("zscan", -3, |context, arguments| {
     scan::<SortedSet>(context, arguments, add_pair)
 })
 .flags(Flags::READ_KEYS)
-.about("2.8.0", Categories::SORTED_SET, &[KeyAccess::READ])
-.summary(
-    "Returns some members of a sorted set and the cursor with which to go on, 0 \
-             at the end",
-)
-.syntax("key cursor [MATCH pattern] [COUNT count]");
+.about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 /// A score is text here, also with RESP3.
 fn add_pair(
@@ -58,12 +53,7 @@ fn add_pair(
 
 const ZRANDMEMBER: Spec = Spec::on_key("zrandmember", -2, zrandmember)
     .flags(Flags::READ_KEYS)
-    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary(
-        "Returns any member of a sorted set, or several: different ones, or any with \
-             a negative count",
-    )
-    .syntax("key [options: count [WITHSCORES]]");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 fn zrandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let (count, with_scores) = match arguments[2..] {

@@ -76,12 +76,7 @@ const ZADD: Spec = Spec::on_key("zadd", -4, |context, arguments| {
     add(context, arguments, Rule::default())
 })
 .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::PAIRS))
-.about("1.2.0", Categories::SORTED_SET, &[KeyAccess::UPDATE])
-.summary("Gives members of a sorted set scores; returns how many are new, or changed with CH")
-.syntax(
-    "key [condition: NX|XX] [comparison: GT|LT] [change: CH] [increment: INCR] \
-             score member [score member ...]",
-);
+.about(Categories::SORTED_SET, &[KeyAccess::UPDATE]);
 
 const ZINCRBY: Spec = ZADD
     .variant("zincrby", |context, arguments| {
@@ -92,9 +87,7 @@ const ZINCRBY: Spec = ZADD
         add(context, arguments, rule)
     })
     .arity(4)
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::CHANGE])
-    .summary("Adds to the score of a member of a sorted set, which begins at 0")
-    .syntax("key increment member");
+    .about(Categories::SORTED_SET, &[KeyAccess::CHANGE]);
 
 /// ZADD's options: which members get which scores.
 #[derive(Clone, Copy, Debug, Default)]
@@ -268,9 +261,7 @@ pub(super) fn kept_score(score: f64) -> f64 {
 
 const ZREM: Spec = Spec::on_key("zrem", -3, zrem)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::SUBTRACT])
-    .summary("Removes members of a sorted set, and the key with its last member")
-    .syntax("key member [member ...]");
+    .about(Categories::SORTED_SET, &[KeyAccess::SUBTRACT]);
 
 fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -289,9 +280,7 @@ fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
 
 const ZSCORE: Spec = Spec::on_key("zscore", 3, zscore)
     .flags(Flags::READ_KEYS.with(Flags::FAST))
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the score of a member of a sorted set")
-    .syntax("key member");
+    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 fn zscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -300,12 +289,7 @@ fn zscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
-const ZMSCORE: Spec = ZSCORE
-    .variant("zmscore", zmscore)
-    .arity(-3)
-    .about("6.2.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns the scores of several members of a sorted set")
-    .syntax("key member [member ...]");
+const ZMSCORE: Spec = ZSCORE.variant("zmscore", zmscore).arity(-3);
 
 fn zmscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -324,9 +308,7 @@ const ZCARD: Spec = ZSCORE
     .variant("zcard", zcard)
     .arity(2)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.2.0", Categories::SORTED_SET, &[KeyAccess::LOOK])
-    .summary("Returns the number of members of a sorted set")
-    .syntax("key");
+    .about(Categories::SORTED_SET, &[KeyAccess::LOOK]);
 
 fn zcard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -338,16 +320,11 @@ const ZRANK: Spec = ZSCORE
     .variant("zrank", |context, arguments| {
         rank(context, arguments, false)
     })
-    .arity(-3)
-    .about("2.0.0", Categories::SORTED_SET, &[KeyAccess::READ])
-    .summary("Returns how many members of a sorted set come before one, and its score WITHSCORE")
-    .syntax("key member [WITHSCORE]");
+    .arity(-3);
 
-const ZREVRANK: Spec = ZRANK
-    .variant("zrevrank", |context, arguments| {
-        rank(context, arguments, true)
-    })
-    .summary("Returns how many members of a sorted set come after one, and its score WITHSCORE");
+const ZREVRANK: Spec = ZRANK.variant("zrevrank", |context, arguments| {
+    rank(context, arguments, true)
+});
 
 fn rank(
     context: &mut CommandContext<'_>,

@@ -17,11 +17,6 @@ pub struct Spec {
     pub flags: Flags,
     /// Which arguments are keys.
     pub keys: KeyPositions,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// The arguments that follow its name, as Redis's documentation writes them; empty where there are none. How to
-    /// read it is in the server's `session/syntax.rs`.
-    pub syntax: &'static str,
     /// What its execution does not depend on.
     pub about: Docs,
     pub(crate) handler: Handler,
@@ -39,9 +34,7 @@ impl Spec {
             arity,
             flags: Flags::NONE,
             keys: KeyPositions::NONE,
-            summary: "",
-            syntax: "",
-            about: Docs::new("", Categories::NONE, &[]),
+            about: Docs::new(Categories::NONE, &[]),
             handler,
         }
     }
@@ -84,14 +77,13 @@ impl Spec {
         self
     }
 
-    /// Since when Redis has it, what it is for, and what it does with its keys.
+    /// What it is for, and what it does with its keys.
     pub(crate) const fn about(
         mut self,
-        since: &'static str,
         categories: Categories,
         access: &'static [KeyAccess],
     ) -> Spec {
-        self.about = Docs::new(since, categories, access);
+        self.about = Docs::new(categories, access);
         self
     }
 
@@ -105,16 +97,6 @@ impl Spec {
         self.about.subcommands = subcommands;
         self
     }
-
-    pub(crate) const fn summary(mut self, summary: &'static str) -> Spec {
-        self.summary = summary;
-        self
-    }
-
-    pub(crate) const fn syntax(mut self, syntax: &'static str) -> Spec {
-        self.syntax = syntax;
-        self
-    }
 }
 
 impl Spec {
@@ -125,8 +107,6 @@ impl Spec {
             arity: self.arity,
             flags: self.flags,
             keys: self.keys,
-            summary: self.summary,
-            syntax: self.syntax,
             about: self.about,
         }
     }

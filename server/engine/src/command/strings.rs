@@ -19,13 +19,7 @@ pub(super) const FAMILY: Family = &[
 
 const SET: Spec = Spec::on_key("set", -3, set)
     .flags(Flags::GROW_KEYS.with(Flags::BRIEF).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Sets a key to a string, with conditions and a TTL")
-    .syntax(
-        "key value [condition: NX|XX|IFEQ ifeq-value|IFNE ifne-value] [GET] \
-             [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
-             PXAT unix-time-milliseconds|KEEPTTL]",
-    );
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 fn set(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions::parse(&arguments[3..])?;
@@ -105,9 +99,7 @@ const HELD_SHARED: ErrorReply =
 
 const GET: Spec = Spec::on_key("get", 2, get)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::READ])
-    .summary("Returns the string of a key")
-    .syntax("key");
+    .about(Categories::STRING, &[KeyAccess::READ]);
 
 fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
@@ -116,9 +108,7 @@ fn get(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, E
 
 const SETNX: Spec = Spec::on_key("setnx", 3, setnx)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::INSERT])
-    .summary("Sets a key to a string if the key does not exist")
-    .syntax("key value");
+    .about(Categories::STRING, &[KeyAccess::INSERT]);
 
 fn setnx(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
@@ -134,17 +124,11 @@ const SETEX: Spec = Spec::on_key("setex", 4, |context, arguments| {
     set_with_ttl(context, arguments, "setex", TimeForm::SECONDS)
 })
 .flags(Flags::GROW_KEYS.with(Flags::SIMPLE))
-.about("2.0.0", Categories::STRING, &[KeyAccess::OVERWRITE])
-.summary("Sets a key to a string with a TTL in seconds")
-.syntax("key seconds value");
+.about(Categories::STRING, &[KeyAccess::OVERWRITE]);
 
-const PSETEX: Spec = SETEX
-    .variant("psetex", |context, arguments| {
-        set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
-    })
-    .about("2.6.0", Categories::STRING, &[KeyAccess::OVERWRITE])
-    .summary("Sets a key to a string with a TTL in milliseconds")
-    .syntax("key milliseconds value");
+const PSETEX: Spec = SETEX.variant("psetex", |context, arguments| {
+    set_with_ttl(context, arguments, "psetex", TimeForm::MILLISECONDS)
+});
 
 fn set_with_ttl(
     context: &mut CommandContext<'_>,
@@ -159,9 +143,7 @@ fn set_with_ttl(
 
 const GETSET: Spec = Spec::on_key("getset", 3, getset)
     .flags(Flags::GROW_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("1.0.0", Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Sets a key to a string and returns the one before; SET with GET")
-    .syntax("key value");
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let options = SetOptions {
@@ -174,9 +156,7 @@ fn getset(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETDEL: Spec = Spec::on_key("getdel", 2, getdel)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about("6.2.0", Categories::STRING, &[KeyAccess::TAKE])
-    .summary("Returns the string of a key and deletes the key")
-    .syntax("key");
+    .about(Categories::STRING, &[KeyAccess::TAKE]);
 
 fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];
@@ -190,12 +170,7 @@ fn getdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply
 
 const GETEX: Spec = Spec::on_key("getex", -2, getex)
     .flags(Flags::WRITE_KEYS.with(Flags::FAST))
-    .about("6.2.0", Categories::STRING, &[KeyAccess::CHANGE])
-    .summary("Returns the string of a key and gives it another TTL, or none")
-    .syntax(
-        "key [expiration: EX seconds|PX milliseconds|EXAT unix-time-seconds|\
-             PXAT unix-time-milliseconds|PERSIST]",
-    );
+    .about(Categories::STRING, &[KeyAccess::CHANGE]);
 
 fn getex(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
     let key = arguments[1];

@@ -14,12 +14,7 @@ pub(super) const FAMILY: Family = &[&LCS];
 const LCS: Spec = Spec::on_keys("lcs", -3, lcs)
     .keys(KeyPositions::TWO)
     .flags(Flags::READ_KEYS)
-    .about("7.0.0", Categories::STRING, &[KeyAccess::READ])
-    .summary(
-        "Returns the longest sequence of bytes that the strings of two keys have in \
-             common, in their order",
-    )
-    .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]");
+    .about(Categories::STRING, &[KeyAccess::READ]);
 
 /// In Redis's order: the keys come before the options.
 fn lcs(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use quorlock_engine::{Description, Spec, refused_specs};
+use quorlock_engine::{Description, Documentation, Spec, refused_specs};
 
 use crate::session::introspection::descriptions;
 
@@ -55,9 +55,9 @@ fn page() -> String {
         }
         page.push_str("\n```text\n");
         for command in &commands {
-            add_syntax(&mut page, command.name, command);
+            add_syntax(&mut page, command.name);
             for part in command.about.subcommands {
-                add_syntax(&mut page, &format!("{} {}", command.name, part.name), part);
+                add_syntax(&mut page, &format!("{} {}", command.name, part.name));
             }
         }
         page.push_str("```\n");
@@ -85,25 +85,32 @@ fn add_row(page: &mut String, name: &str, command: &Description) {
             if at == 0 { fixed } else { more }
         }
     };
+    let read = documentation(name);
     let _ = writeln!(
         page,
         "| {name} | {} | {keys} | {} | {} | {} | {} |",
         command.arity,
         command.flag_words().join(" "),
         command.category_words().join(" "),
-        command.about.since,
-        command.summary,
+        read.since,
+        read.summary,
     );
 }
 
+/// Of a name as the page shows it.
+fn documentation(name: &str) -> Documentation {
+    Documentation::of(&name.to_lowercase().replace(' ', "|"))
+}
+
 /// Its arguments without the names of groups and the types, which are for programs.
-fn add_syntax(page: &mut String, name: &str, command: &Description) {
-    if command.syntax.is_empty() {
+fn add_syntax(page: &mut String, name: &str) {
+    let syntax = documentation(name).syntax;
+    if syntax.is_empty() {
         return;
     }
     let mut line = name.to_uppercase();
     let mut separator = " ";
-    for word in command.syntax.split(' ') {
+    for word in syntax.split(' ') {
         line.push_str(separator);
         match word.strip_suffix(':').and(word.rfind(['[', '<'])) {
             Some(bracket) => {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use quorlock_engine::{
-    Categories, Description, ErrorReply, GlobBudget, KeyPositions, PATTERN_BYTES_MAX,
-    PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply, ReplyBudget, ReplyTooLarge, Spec, all_specs,
-    spec_named,
+    Categories, Description, Documentation, ErrorReply, GlobBudget, KeyPositions,
+    PATTERN_BYTES_MAX, PATTERN_TOO_EXPENSIVE, PATTERN_TOO_LONG, Reply, ReplyBudget, ReplyTooLarge,
+    Spec, all_specs, spec_named,
 };
 
 use crate::session::Session;
@@ -183,12 +183,13 @@ fn documents_of(names: &[&[u8]]) -> Reply {
 }
 
 fn document(name: String, command: &Description, group: &'static str) -> (Reply, Reply) {
+    let read = Documentation::of(&name);
     let mut fields = vec![
-        (Reply::bulk("summary"), Reply::bulk(command.summary)),
-        (Reply::bulk("since"), Reply::bulk(command.about.since)),
+        (Reply::bulk("summary"), Reply::bulk(read.summary)),
+        (Reply::bulk("since"), Reply::bulk(read.since)),
         (Reply::bulk("group"), Reply::bulk(group)),
     ];
-    if let Some(arguments) = syntax::document(command.syntax) {
+    if let Some(arguments) = syntax::document(read.syntax) {
         fields.push((Reply::bulk("arguments"), arguments));
     }
     if !command.about.subcommands.is_empty() {
@@ -228,8 +229,9 @@ mod tests {
     #[test]
     fn the_syntax_of_every_command_agrees_with_its_arity() {
         let check = |name: &str, words: usize, command: &Description| {
-            let Some(arguments) = syntax::parse(command.syntax) else {
-                panic!("{name}: {}", command.syntax);
+            let syntax = Documentation::of(name).syntax;
+            let Some(arguments) = syntax::parse(syntax) else {
+                panic!("{name}: {syntax}");
             };
             let least = arguments.iter().map(syntax::Argument::words_min);
             let least = words + least.sum::<usize>();
@@ -240,9 +242,9 @@ mod tests {
         for command in descriptions() {
             match command.name {
                 // As in Redis it takes any arguments, and does nothing with them.
-                "quit" => assert_eq!(command.syntax, ""),
+                "quit" => assert_eq!(Documentation::of("quit").syntax, ""),
                 name if command.about.subcommands.is_empty() => check(name, 1, &command),
-                name => assert_eq!(command.syntax, "", "{name}"),
+                name => assert_eq!(Documentation::of(name).syntax, "", "{name}"),
             }
             for part in command.about.subcommands {
                 check(&full_name(&command, part), 2, part);

@@ -2,6 +2,7 @@
 
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::integer;
+use crate::command::lists::length;
 use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -200,16 +201,9 @@ fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(removed))
 }
 
-const HLEN: Spec = Spec::on_key("hlen", 2, hlen)
+const HLEN: Spec = Spec::on_key("hlen", 2, length::<Fields>)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
     .about(Categories::HASH, &[KeyAccess::LOOK]);
-
-fn hlen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    Ok(Reply::count(
-        context.collection::<Fields>(&found)?.map_or(0, Fields::len),
-    ))
-}
 
 const HKEYS: Spec = Spec::on_key("hkeys", 2, hkeys)
     .flags(Flags::READ_KEYS)

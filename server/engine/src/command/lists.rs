@@ -7,6 +7,7 @@ use crate::context::CommandContext;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
+use crate::keyspace::collection::Kind;
 use crate::keyspace::list::{End, List};
 use crate::notifications::Class;
 use crate::reply::Reply;
@@ -173,14 +174,18 @@ pub(super) fn pop_elements(
     Ok(popped)
 }
 
-const LLEN: Spec = Spec::on_key("llen", 2, llen)
+const LLEN: Spec = Spec::on_key("llen", 2, length::<List>)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
     .about(Categories::LIST, &[KeyAccess::LOOK]);
 
-fn llen(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
+/// LLEN, and the like of other collections: how many parts there are.
+pub(super) fn length<K: Kind>(
+    context: &mut CommandContext<'_>,
+    arguments: &[&[u8]],
+) -> Result<Reply, ErrorReply> {
     let found = context.lookup(arguments[1]);
-    let list = context.collection::<List>(&found)?;
-    Ok(Reply::count(list.map_or(0, List::len)))
+    let collection = context.collection::<K>(&found)?;
+    Ok(Reply::count(collection.map_or(0, K::length)))
 }
 
 const LINDEX: Spec = Spec::on_key("lindex", 3, lindex)

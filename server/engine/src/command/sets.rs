@@ -1,6 +1,7 @@
 //! Sets: members under one key, each of them once.
 
 use crate::command::about::{Categories, KeyAccess};
+use crate::command::lists::length;
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -94,13 +95,7 @@ fn smismember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<R
     Ok(Reply::Array(replies))
 }
 
-const SCARD: Spec = SISMEMBER.variant("scard", scard).arity(2);
-
-fn scard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    let set = context.collection::<Members>(&found)?;
-    Ok(Reply::count(set.map_or(0, Members::len)))
-}
+const SCARD: Spec = SISMEMBER.variant("scard", length::<Members>).arity(2);
 
 const SMEMBERS: Spec = Spec::on_key("smembers", 2, smembers)
     .flags(Flags::READ_KEYS)

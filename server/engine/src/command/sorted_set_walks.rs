@@ -15,10 +15,6 @@ use crate::reply::Reply;
 pub(super) const FAMILY: Family = &[&ZSCAN, &ZRANDMEMBER];
 
 impl Walk for SortedSet {
-    fn length(&self) -> usize {
-        self.len()
-    }
-
     fn is_small(&self) -> bool {
         SortedSet::is_small(self)
     }

@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use crate::caller::Protocol;
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
+use crate::command::lists::length;
 use crate::command::scores::score;
 use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
@@ -305,16 +306,10 @@ fn zmscore(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
 }
 
 const ZCARD: Spec = ZSCORE
-    .variant("zcard", zcard)
+    .variant("zcard", length::<SortedSet>)
     .arity(2)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
     .about(Categories::SORTED_SET, &[KeyAccess::LOOK]);
-
-fn zcard(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    let set = context.collection::<SortedSet>(&found)?;
-    Ok(Reply::count(set.map_or(0, SortedSet::len)))
-}
 
 const ZRANK: Spec = ZSCORE
     .variant("zrank", |context, arguments| {

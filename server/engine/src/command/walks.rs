@@ -20,8 +20,6 @@ use crate::reply::Reply;
 /// A collection whose parts have offsets from 0 on and names. With more parts than are searched from
 /// front to back, only the last one moves when another is removed.
 pub(super) trait Walk: Kind {
-    fn length(&self) -> usize;
-
     /// Whether it is so small that one scan returns all of it.
     fn is_small(&self) -> bool;
 
@@ -29,10 +27,6 @@ pub(super) trait Walk: Kind {
 }
 
 impl Walk for Fields {
-    fn length(&self) -> usize {
-        self.len()
-    }
-
     fn is_small(&self) -> bool {
         Fields::is_small(self)
     }
@@ -43,10 +37,6 @@ impl Walk for Fields {
 }
 
 impl Walk for Members {
-    fn length(&self) -> usize {
-        self.len()
-    }
-
     fn is_small(&self) -> bool {
         Members::is_small(self)
     }

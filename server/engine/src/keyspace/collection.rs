@@ -27,81 +27,53 @@ pub enum Collection {
 pub(crate) trait Kind: Sized {
     /// The collection, if it is of this type.
     fn of(collection: &Collection) -> Option<&Self>;
+    /// How many parts it has.
+    fn length(&self) -> usize;
 }
 
-impl Kind for Fields {
-    fn of(collection: &Collection) -> Option<&Fields> {
-        match collection {
-            Collection::Hash(fields) => Some(fields),
-            _ => None,
+/// Which variant is of which type.
+macro_rules! kinds {
+    ($($kind:ty => $variant:ident,)*) => {$(
+        impl Kind for $kind {
+            fn of(collection: &Collection) -> Option<&Self> {
+                match collection {
+                    Collection::$variant(it) => Some(it),
+                    _ => None,
+                }
+            }
+
+            fn length(&self) -> usize {
+                self.len()
+            }
         }
-    }
-}
 
-impl Kind for List {
-    fn of(collection: &Collection) -> Option<&List> {
-        match collection {
-            Collection::List(list) => Some(list),
-            _ => None,
+        impl From<$kind> for Collection {
+            fn from(it: $kind) -> Self {
+                Collection::$variant(Box::new(it))
+            }
         }
-    }
+    )*};
 }
 
-impl Kind for Members {
-    fn of(collection: &Collection) -> Option<&Members> {
-        match collection {
-            Collection::Set(members) => Some(members),
-            _ => None,
+kinds! {
+    Fields => Hash,
+    List => List,
+    Members => Set,
+    SortedSet => SortedSet,
+    SharedHolders => SharedLock,
+}
+
+/// What each of them has a method of the same name for.
+macro_rules! each {
+    ($collection:expr, $it:ident => $answer:expr) => {
+        match $collection {
+            Collection::Hash($it) => $answer,
+            Collection::List($it) => $answer,
+            Collection::Set($it) => $answer,
+            Collection::SortedSet($it) => $answer,
+            Collection::SharedLock($it) => $answer,
         }
-    }
-}
-
-impl Kind for SortedSet {
-    fn of(collection: &Collection) -> Option<&SortedSet> {
-        match collection {
-            Collection::SortedSet(set) => Some(set),
-            _ => None,
-        }
-    }
-}
-
-impl Kind for SharedHolders {
-    fn of(collection: &Collection) -> Option<&SharedHolders> {
-        match collection {
-            Collection::SharedLock(holders) => Some(holders),
-            _ => None,
-        }
-    }
-}
-
-impl From<Fields> for Collection {
-    fn from(fields: Fields) -> Collection {
-        Collection::Hash(Box::new(fields))
-    }
-}
-
-impl From<List> for Collection {
-    fn from(list: List) -> Collection {
-        Collection::List(Box::new(list))
-    }
-}
-
-impl From<Members> for Collection {
-    fn from(members: Members) -> Collection {
-        Collection::Set(Box::new(members))
-    }
-}
-
-impl From<SortedSet> for Collection {
-    fn from(set: SortedSet) -> Collection {
-        Collection::SortedSet(Box::new(set))
-    }
-}
-
-impl From<SharedHolders> for Collection {
-    fn from(holders: SharedHolders) -> Collection {
-        Collection::SharedLock(Box::new(holders))
-    }
+    };
 }
 
 impl Collection {
@@ -134,13 +106,7 @@ impl Collection {
 
     /// How many parts it has.
     pub fn len(&self) -> usize {
-        match self {
-            Collection::Hash(fields) => fields.len(),
-            Collection::List(list) => list.len(),
-            Collection::Set(members) => members.len(),
-            Collection::SortedSet(set) => set.len(),
-            Collection::SharedLock(holders) => holders.len(),
-        }
+        each!(self, it => it.len())
     }
 
     /// Whether nothing is left in it; then there is no key any more.
@@ -150,13 +116,7 @@ impl Collection {
 
     /// The bytes of all parts, with what their encoding adds at most.
     pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Collection::Hash(fields) => fields.bytes(),
-            Collection::List(list) => list.bytes(),
-            Collection::Set(members) => members.bytes(),
-            Collection::SortedSet(set) => set.bytes(),
-            Collection::SharedLock(holders) => holders.bytes(),
-        }
+        each!(self, it => it.bytes())
     }
 
     /// The bytes of the part at an offset below its length, with what its encoding adds at most. Offsets are as
@@ -218,12 +178,6 @@ impl Collection {
 
     /// About how many bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        match self {
-            Collection::Hash(fields) => fields.memory(),
-            Collection::List(list) => list.memory(),
-            Collection::Set(members) => members.memory(),
-            Collection::SortedSet(set) => set.memory(),
-            Collection::SharedLock(holders) => holders.memory(),
-        }
+        each!(self, it => it.memory())
     }
 }

@@ -23,7 +23,7 @@ use crate::core::executor::{Executor, ServedBehind};
 use crate::core::shared_message::{RECEIVER_COST, SharedMessage};
 use crate::core::upstream::LateReply;
 use crate::core::wait::DurabilityWait;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// A message for connections of one worker.
 pub(crate) struct Post {
@@ -157,18 +157,8 @@ impl Deliveries {
             return;
         };
         client.note_waiting(WaitState::Unblocked);
-        let answer = UnblockedReply {
-            connection: client.connection(),
-            client_id: client.id,
-            reply: LateReply::Made(served.reply),
-            wait,
-            behind: queue.posted.load(Ordering::Relaxed),
-        };
-        let mut answers = queue
-            .answers
-            .lock()
-            .expect("no holder of a queue can panic");
-        answers.push(answer);
+        let answer = queue.answer(&client, LateReply::Made(served.reply), wait);
+        lock(&queue.answers).push(answer);
         queue.is_unwoken.store(true, Ordering::Release);
     }
 
@@ -177,17 +167,8 @@ impl Deliveries {
         let Some(queue) = self.queues.get(client.worker) else {
             return;
         };
-        let answer = UnblockedReply {
-            connection: client.connection(),
-            client_id: client.id,
-            reply,
-            wait: DurabilityWait::default(),
-            behind: queue.posted.load(Ordering::Relaxed),
-        };
-        let mut answers = queue
-            .answers
-            .lock()
-            .expect("no holder of a queue can panic");
+        let answer = queue.answer(client, reply, DurabilityWait::default());
+        let mut answers = lock(&queue.answers);
         let is_first = answers.is_empty();
         answers.push(answer);
         drop(answers);
@@ -199,13 +180,8 @@ impl Deliveries {
 
     /// Takes the answers for a worker's connections.
     pub(crate) fn take_answers(&self, worker: usize) -> Vec<UnblockedReply> {
-        self.queues.get(worker).map_or_else(Vec::new, |queue| {
-            let mut answers = queue
-                .answers
-                .lock()
-                .expect("no holder of a queue can panic");
-            std::mem::take(&mut *answers)
-        })
+        let queue = self.queues.get(worker);
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.answers)))
     }
 
     fn queue(
@@ -285,7 +261,7 @@ impl Deliveries {
                 here: here.clone(),
             };
             self.cost.fetch_add(post.cost(), Ordering::Relaxed);
-            queue.lock().push(post);
+            lock(&queue.posts).push(post);
             queue.posted.fetch_add(1, Ordering::Relaxed);
             queue.is_unwoken.store(true, Ordering::Release);
         }
@@ -357,20 +333,14 @@ impl Deliveries {
             client_id: client.id,
             what,
         };
-        queue
-            .orders
-            .lock()
-            .expect("no holder of a queue can panic")
-            .push(order);
+        lock(&queue.orders).push(order);
         queue.is_unwoken.store(true, Ordering::Release);
     }
 
     /// Takes the orders for a worker.
     pub(crate) fn take_orders(&self, worker: usize) -> Vec<Order> {
-        self.queues.get(worker).map_or_else(Vec::new, |queue| {
-            let mut orders = queue.orders.lock().expect("no holder of a queue can panic");
-            std::mem::take(&mut *orders)
-        })
+        let queue = self.queues.get(worker);
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.orders)))
     }
 
     /// Wakes all workers: something that concerns each of them has changed.
@@ -391,14 +361,25 @@ impl Deliveries {
     /// Takes what is there for a worker's connections.
     pub(crate) fn take(&self, worker: usize) -> Vec<Post> {
         let queue = self.queues.get(worker);
-        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
+        queue.map_or_else(Vec::new, |queue| std::mem::take(&mut *lock(&queue.posts)))
     }
 }
 
 impl DeliveryQueue {
-    fn lock(&self) -> crate::sync::MutexGuard<'_, Vec<Post>> {
-        self.posts.lock().expect("no holder of a queue can panic")
+    /// Behind all that was posted until now.
+    fn answer(&self, client: &Client, reply: LateReply, wait: DurabilityWait) -> UnblockedReply {
+        UnblockedReply {
+            connection: client.connection(),
+            client_id: client.id,
+            reply,
+            wait,
+            behind: self.posted.load(Ordering::Relaxed),
+        }
     }
+}
+
+fn lock<T>(queue: &Mutex<T>) -> MutexGuard<'_, T> {
+    queue.lock().expect("no holder of a queue can panic")
 }
 
 impl Post {

@@ -82,86 +82,72 @@ impl FindingKind {
         )
     }
 
-    const fn meaning(self) -> &'static str {
+    /// What it means for the locks, and what to do.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Break => {
+            Self::Break => (
                 "what follows was being written when the process or the machine stopped, and was never \
                  confirmed as durable: a start leaves it out and waits until no lock can be held that it \
-                 may have forgotten"
-            }
-            Self::Emptied => {
+                 may have forgotten",
+                NOTHING_TO_DO,
+            ),
+            Self::Emptied => (
                 "whatever locks the node had granted are forgotten: a start waits until every lock that a \
-                 delay can cover has expired; locks without TTL are gone"
-            }
-            Self::DurableDataLost | Self::MissingSegment | Self::Damaged => {
+                 delay can cover has expired; locks without TTL are gone",
+                NOTHING_TO_DO,
+            ),
+            Self::DurableDataLost | Self::MissingSegment | Self::Damaged => (
                 "locks that were granted, and confirmed as durable, may be gone: a start refuses, because \
-                 the node could grant them a second time"
-            }
-            Self::UnknownVersion | Self::NotUnderstood => {
-                "nothing is known to be lost, but this program cannot tell which locks are held: a start refuses"
-            }
-            Self::ForeignNode => {
-                "these are another node's locks: a start refuses, because two nodes that count as one \
-                 would vote twice"
-            }
-            Self::BadIdentity => {
-                "whose locks these are is not known: a start refuses, because a node with a wrong name \
-                 could vote twice"
-            }
-            Self::Released => {
-                "nothing is lost: the log holds all that the node has granted, and a start refuses, because the node may serve \
-                 where it was moved to"
-            }
-            Self::NoSpace => {
-                "nothing is lost: the locks are in the log, and a start refuses for as long as it cannot put itself on record"
-            }
-            Self::Unreadable => "whether locks are lost cannot be said: a start refuses",
-        }
-    }
-
-    const fn remedy(self) -> &'static str {
-        match self {
-            Self::Break | Self::Emptied => {
-                "nothing needs to be done: start the node and let it wait"
-            }
-            Self::DurableDataLost | Self::MissingSegment | Self::Damaged => {
+                 the node could grant them a second time",
                 "restore the file from the disk's own redundancy or a copy of the same moment; or cut the log \
-                 where it is whole with: quorlock log repair DIR --accept-lost-locks"
-            }
-            Self::UnknownVersion | Self::NotUnderstood => {
-                "start the newer program that wrote it, or one newer still"
-            }
-            Self::ForeignNode => {
+                 where it is whole with: quorlock log repair DIR --accept-lost-locks",
+            ),
+            Self::UnknownVersion | Self::NotUnderstood => (
+                "nothing is known to be lost, but this program cannot tell which locks are held: a start refuses",
+                "start the newer program that wrote it, or one newer still",
+            ),
+            Self::ForeignNode => (
+                "these are another node's locks: a start refuses, because two nodes that count as one \
+                 would vote twice",
                 "put the file back where it belongs, or name the directory of the right node; never let two \
-                 nodes share a log"
-            }
-            Self::BadIdentity => {
+                 nodes share a log",
+            ),
+            Self::BadIdentity => (
+                "whose locks these are is not known: a start refuses, because a node with a wrong name \
+                 could vote twice",
                 "restore node.id; the log's headers name the node (quorlock log stats DIR), and the book says \
-                 what the file holds"
-            }
-            Self::Released => {
+                 what the file holds",
+            ),
+            Self::Released => (
+                "nothing is lost: the log holds all that the node has granted, and a start refuses, because the node may serve \
+                 where it was moved to",
                 "where the node is to go on: quorlock node adopt DIR --receipt RECEIPT; or with --wait, if the receipt is lost or \
-                 the node has run elsewhere since"
-            }
-            Self::NoSpace => {
-                "free some space on this file system, or make it larger; then start the node"
-            }
-            Self::Unreadable => {
-                "check the disk and the permissions, and run this as the node's user"
-            }
+                 the node has run elsewhere since",
+            ),
+            Self::NoSpace => (
+                "nothing is lost: the locks are in the log, and a start refuses for as long as it cannot put itself on record",
+                "free some space on this file system, or make it larger; then start the node",
+            ),
+            Self::Unreadable => (
+                "whether locks are lost cannot be said: a start refuses",
+                "check the disk and the permissions, and run this as the node's user",
+            ),
         }
     }
 }
 
+const NOTHING_TO_DO: &str = "nothing needs to be done: start the node and let it wait";
+
 impl DirectoryFinding {
     pub(super) fn new(kind: FindingKind, file: String, offset: Option<u64>, what: String) -> Self {
+        let (meaning, remedy) = kind.texts();
         Self {
             kind,
             file,
             offset,
             what,
-            meaning: kind.meaning(),
-            remedy: kind.remedy(),
+            meaning,
+            remedy,
         }
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Nothing here reads a clock or a socket. What all connections together may hold is decided in `memory.rs`.
 
-use std::fmt;
 use std::time::Duration;
 
 use quorlock_engine::RawTime;
@@ -64,29 +63,36 @@ pub(crate) struct OverSoftLimit {
 }
 
 /// Why a connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
-    /// It was silent for longer than `timeout`.
+    #[error("it was idle for longer than timeout allows")]
     Idle,
-    /// It did not send the password in time.
+    #[error("it did not send the password within authentication-timeout")]
     Authentication,
-    /// Its TLS handshake was not complete in time.
+    #[error("its TLS handshake was not complete within authentication-timeout")]
     Handshake,
-    /// A request was not complete in time.
+    #[error("a request was not complete within request-timeout")]
     Request,
-    /// It took none of its replies for too long.
+    #[error("it took none of its replies for send-timeout")]
     Send,
-    /// Its output reached the hard limit.
+    #[error("{0} bytes of replies wait, the hard limit of client-output-buffer-limit")]
     OutputHard(usize),
-    /// Its output was over the soft limit for too long.
+    #[error(
+        "{0} bytes of replies wait, over the soft limit of client-output-buffer-limit for too long"
+    )]
     OutputSoft(usize),
-    /// A message for it was not made.
+    #[error(
+        "a message that may have been for it was not made: one command published more events, or had \
+         more or longer patterns to match, than a command may"
+    )]
     MissedMessages,
-    /// It held the most when all clients together held too much.
+    #[error(
+        "it held the most, {0} bytes, when the buffers of all clients reached maxmemory-clients"
+    )]
     ClientMemory(usize),
-    /// It was the oldest when those that have not authenticated together held too much.
+    #[error("it was the oldest that had not authenticated when those together held too much")]
     UnauthenticatedMemory,
-    /// It was the oldest that has not authenticated when `maxclients` was reached.
+    #[error("it was the oldest that had not authenticated when maxclients was reached")]
     MakesRoom,
 }
 
@@ -196,48 +202,6 @@ impl ConnectionLimits {
         least.map_or(usize::MAX, |least| {
             usize::try_from(least - 1).unwrap_or(usize::MAX)
         })
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Idle => formatter.write_str("it was idle for longer than timeout allows"),
-            Self::Authentication => {
-                formatter.write_str("it did not send the password within authentication-timeout")
-            }
-            Self::Handshake => formatter.write_str(
-                "its TLS handshake was not complete within authentication-timeout",
-            ),
-            Self::Request => {
-                formatter.write_str("a request was not complete within request-timeout")
-            }
-            Self::Send => formatter.write_str("it took none of its replies for send-timeout"),
-            Self::OutputHard(bytes) => write!(
-                formatter,
-                "{bytes} bytes of replies wait, the hard limit of client-output-buffer-limit"
-            ),
-            Self::OutputSoft(bytes) => write!(
-                formatter,
-                "{bytes} bytes of replies wait, over the soft limit of client-output-buffer-limit \
-                 for too long"
-            ),
-            Self::MissedMessages => formatter.write_str(
-                "a message that may have been for it was not made: one command published more events, or had \
-                 more or longer patterns to match, than a command may",
-            ),
-            Self::ClientMemory(bytes) => write!(
-                formatter,
-                "it held the most, {bytes} bytes, when the buffers of all clients reached \
-                 maxmemory-clients"
-            ),
-            Self::UnauthenticatedMemory => formatter.write_str(
-                "it was the oldest that had not authenticated when those together held too much",
-            ),
-            Self::MakesRoom => formatter.write_str(
-                "it was the oldest that had not authenticated when maxclients was reached",
-            ),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlua::{IntoLua, Value};
 
-use crate::script::luau::libraries::native::NativeCall;
+use crate::script::luau::libraries::native::{NativeCall, low_half};
 
 /// The settings of one `cjson`.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,6 @@ pub(super) const SETTERS: [(&str, Setter); 6] = [
             call,
             shared,
             |settings| &mut settings.encode_depth_max,
-            1,
             i32::MAX,
         )
     }),
@@ -67,12 +66,11 @@ pub(super) const SETTERS: [(&str, Setter); 6] = [
             call,
             shared,
             |settings| &mut settings.decode_depth_max,
-            1,
             i32::MAX,
         )
     }),
     ("encode_number_precision", |call, shared| {
-        number(call, shared, |settings| &mut settings.precision, 1, 14)
+        number(call, shared, |settings| &mut settings.precision, 14)
     }),
     ("encode_keep_buffer", |call, shared| {
         flag(call, shared, |settings| &mut settings.keeps_buffer)
@@ -87,12 +85,11 @@ fn number(
     call: &NativeCall<'_>,
     shared: &Cell<JsonSettings>,
     field: fn(&mut JsonSettings) -> &mut i32,
-    low: i32,
     high: i32,
 ) -> mlua::Result<Value> {
     arguments_max(call, 1)?;
     let mut settings = shared.get();
-    let value = set_number(call, 1, field(&mut settings), low, high)?;
+    let value = set_number(call, 1, field(&mut settings), 1, high)?;
     shared.set(settings);
     Ok(value)
 }
@@ -191,12 +188,4 @@ fn choice(call: &NativeCall<'_>, options: &[&str]) -> mlua::Result<usize> {
     let text = text.to_string_lossy();
     let found = options.iter().position(|option| *option == text);
     found.ok_or_else(|| call.refuse(1, &format!("invalid option '{text}'")))
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "C's int has the lower half, as there"
-)]
-fn low_half(number: i64) -> i32 {
-    number as i32
 }

@@ -6,8 +6,9 @@
 use mlua::{Error, IntoLua, MultiValue, Table, Value};
 use rmp::Marker;
 
+use crate::script::call::rounded;
 use crate::script::luau::fault::located;
-use crate::script::luau::libraries::native::{Library, NativeCall, STACK_SLOTS};
+use crate::script::luau::libraries::native::{Library, NativeCall, STACK_SLOTS, low_half};
 
 pub(super) fn add_to(library: &Library<'_>, table: &Table) -> mlua::Result<()> {
     library.add(table, "unpack", |call| unpack(call, 0, 0))?;
@@ -285,19 +286,6 @@ impl Unpacker<'_> {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "Lua's numbers have 53 bits")]
-fn rounded(number: i64) -> f64 {
-    number as f64
-}
-
 fn size(length: u32) -> usize {
     usize::try_from(length).expect("a size has 64 bits")
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "C's int has the lower half, as there"
-)]
-fn low_half(number: i64) -> i32 {
-    number as i32
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use mlua::{Error, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::number::truncated;
+use crate::script::call::rounded;
 use crate::script::limits::{Budget, ScriptLimit};
 use crate::script::luau::fault::{located, location_of};
 
@@ -203,16 +204,20 @@ impl<'a> BoundedOutput<'a> {
 }
 
 /// A number as Lua has it; the interpreter's interface tells whole ones apart.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "an integer here was a double before"
-)]
 pub(super) fn number_of(value: &Value) -> Option<f64> {
     match value {
-        Value::Integer(number) => Some(*number as f64),
+        Value::Integer(number) => Some(rounded(*number)),
         Value::Number(number) => Some(*number),
         _ => None,
     }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "C's int has the lower half, as there"
+)]
+pub(super) fn low_half(number: i64) -> i32 {
+    number as i32
 }
 
 /// The type's name as Lua 5.1 says it.

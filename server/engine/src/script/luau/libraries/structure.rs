@@ -7,6 +7,7 @@
 use mlua::{IntoLua, Table, Value};
 
 use crate::number::truncated;
+use crate::script::call::rounded;
 use crate::script::luau::libraries::native::{BoundedOutput, Library, NativeCall, STACK_SLOTS};
 use crate::script::luau::libraries::structure_format::{Item, StructureFormat};
 
@@ -224,7 +225,7 @@ fn integer(bytes: &[u8], is_big: bool, is_signed: bool) -> f64 {
     let sign = u32::try_from(bytes.len().wrapping_mul(8).wrapping_sub(1) & 63);
     let mask = u64::MAX.wrapping_shl(sign.unwrap_or(63));
     let bits = if bits & mask == 0 { bits } else { bits | mask };
-    signed_number(bits.cast_signed())
+    rounded(bits.cast_signed())
 }
 
 fn fraction(bytes: &[u8], is_big: bool) -> f64 {
@@ -261,11 +262,6 @@ fn single(number: f64) -> f32 {
 
 #[allow(clippy::cast_precision_loss, reason = "Lua's numbers have 53 bits")]
 fn unsigned_number(bits: u64) -> f64 {
-    bits as f64
-}
-
-#[allow(clippy::cast_precision_loss, reason = "Lua's numbers have 53 bits")]
-fn signed_number(bits: i64) -> f64 {
     bits as f64
 }
 

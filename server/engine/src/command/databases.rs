@@ -30,11 +30,9 @@ const FLUSHDB: Spec = Spec::on_keys("flushdb", -1, |context, arguments| {
 .flags(Flags::WRITE_KEYS.with(Flags::DANGEROUS))
 .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
 
-const FLUSHALL: Spec = FLUSHDB
-    .variant("flushall", |context, arguments| {
-        flush(context, arguments, None)
-    })
-    .about(Categories::KEYSPACE.with(Categories::DANGEROUS), &[]);
+const FLUSHALL: Spec = FLUSHDB.variant("flushall", |context, arguments| {
+    flush(context, arguments, None)
+});
 
 fn flush(
     context: &mut CommandContext<'_>,

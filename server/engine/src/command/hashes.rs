@@ -1,10 +1,13 @@
 //! Hashes: fields with values under one key. Reentrant locks count their holds in them.
 
+use std::sync::Arc;
+
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::integer;
-use crate::command::lists::length;
+use crate::command::lists::{length, remove};
 use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
+use crate::effects::Effects;
 use crate::error::ErrorReply;
 use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
@@ -182,24 +185,12 @@ fn hincrby(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Repl
     Ok(Reply::Integer(sum))
 }
 
-const HDEL: Spec = Spec::on_key("hdel", -3, hdel)
-    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about(Categories::HASH, &[KeyAccess::SUBTRACT]);
-
-fn hdel(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let key = arguments[1];
-    let found = context.peek(key);
-    context.reveal(&found);
-    context.collection::<Fields>(&found)?;
-    let fields = arguments[2..].iter();
-    let changes = fields.map(|field| Change::HashDelete { field });
-    let removed = context.change(&found, key, changes)?;
-    if removed > 0 {
-        context.notify(Class::Hash, "hdel", key);
-        context.notify_if_gone(key);
-    }
-    Ok(Reply::count(removed))
-}
+const HDEL: Spec = Spec::on_key("hdel", -3, |context, arguments| {
+    let deleted = |field| Change::HashDelete { field };
+    remove::<Fields>(context, arguments, Class::Hash, "hdel", deleted)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about(Categories::HASH, &[KeyAccess::SUBTRACT]);
 
 const HLEN: Spec = Spec::on_key("hlen", 2, length::<Fields>)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
@@ -210,45 +201,47 @@ const HKEYS: Spec = Spec::on_key("hkeys", 2, hkeys)
     .about(Categories::HASH, &[KeyAccess::READ]);
 
 fn hkeys(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
-        return Ok(Reply::Array(Vec::new()));
-    };
-    let mut names = Vec::new();
-    for (field, _) in fields.iter() {
+    let names = of_each(context, arguments[1], |field, _, effects| {
         effects.charge(field.len())?;
-        names.push(Reply::bulk(field));
-    }
-    Ok(Reply::Array(names))
+        Ok(Reply::bulk(field))
+    });
+    names.map(Reply::Array)
 }
 
 const HVALS: Spec = HKEYS.variant("hvals", hvals);
 
 fn hvals(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
-        return Ok(Reply::Array(Vec::new()));
-    };
-    let mut values = Vec::new();
-    for (_, value) in fields.iter() {
+    let values = of_each(context, arguments[1], |_, value, effects| {
         effects.charge(value.len())?;
-        values.push(Reply::value(value));
-    }
-    Ok(Reply::Array(values))
+        Ok(Reply::value(value))
+    });
+    values.map(Reply::Array)
 }
 
 const HGETALL: Spec = HKEYS.variant("hgetall", hgetall);
 
 fn hgetall(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let found = context.lookup(arguments[1]);
-    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
-        return Ok(Reply::Map(Vec::new()));
-    };
-    let mut pairs = Vec::new();
-    for (field, value) in fields.iter() {
+    let pairs = of_each(context, arguments[1], |field, value, effects| {
         effects.charge(field.len())?;
         effects.charge(value.len())?;
-        pairs.push((Reply::bulk(field), Reply::value(value)));
+        Ok((Reply::bulk(field), Reply::value(value)))
+    });
+    pairs.map(Reply::Map)
+}
+
+/// What is told of each field, in their order.
+fn of_each<T>(
+    context: &mut CommandContext<'_>,
+    key: &[u8],
+    tell: impl Fn(&[u8], &Arc<[u8]>, &mut Effects) -> Result<T, ErrorReply>,
+) -> Result<Vec<T>, ErrorReply> {
+    let found = context.lookup(key);
+    let Some((fields, effects)) = context.collection_and_effects::<Fields>(&found)? else {
+        return Ok(Vec::new());
+    };
+    let mut told = Vec::new();
+    for (field, value) in fields.iter() {
+        told.push(tell(field, value, effects)?);
     }
-    Ok(Reply::Map(pairs))
+    Ok(told)
 }

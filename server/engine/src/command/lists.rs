@@ -188,6 +188,27 @@ pub(super) fn length<K: Kind>(
     Ok(Reply::count(collection.map_or(0, K::length)))
 }
 
+/// HDEL, SREM and ZREM: takes parts out by their names, and tells of it if one was there.
+pub(super) fn remove<'a, K: Kind>(
+    context: &mut CommandContext<'_>,
+    arguments: &[&'a [u8]],
+    class: Class,
+    event: &'static str,
+    removal: fn(&'a [u8]) -> Change<'a>,
+) -> Result<Reply, ErrorReply> {
+    let key = arguments[1];
+    let found = context.peek(key);
+    context.reveal(&found);
+    context.collection::<K>(&found)?;
+    let removals = arguments[2..].iter().map(|&name| removal(name));
+    let removed = context.change(&found, key, removals)?;
+    if removed > 0 {
+        context.notify(class, event, key);
+        context.notify_if_gone(key);
+    }
+    Ok(Reply::count(removed))
+}
+
 const LINDEX: Spec = Spec::on_key("lindex", 3, lindex)
     .flags(Flags::READ_KEYS)
     .about(Categories::LIST, &[KeyAccess::READ]);

@@ -1,7 +1,7 @@
 //! Sets: members under one key, each of them once.
 
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::lists::length;
+use crate::command::lists::{length, remove};
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -47,23 +47,12 @@ fn sadd(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, 
     Ok(Reply::count(count))
 }
 
-const SREM: Spec = Spec::on_key("srem", -3, srem)
-    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about(Categories::SET, &[KeyAccess::SUBTRACT]);
-
-fn srem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let (key, members) = (arguments[1], &arguments[2..]);
-    let found = context.peek(key);
-    context.reveal(&found);
-    context.collection::<Members>(&found)?;
-    let changes = members.iter().map(|member| Change::SetRemove { member });
-    let removed = context.change(&found, key, changes)?;
-    if removed > 0 {
-        context.notify(Class::Set, "srem", key);
-        context.notify_if_gone(key);
-    }
-    Ok(Reply::count(removed))
-}
+const SREM: Spec = Spec::on_key("srem", -3, |context, arguments| {
+    let removed = |member| Change::SetRemove { member };
+    remove::<Members>(context, arguments, Class::Set, "srem", removed)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about(Categories::SET, &[KeyAccess::SUBTRACT]);
 
 const SISMEMBER: Spec = Spec::on_key("sismember", 3, sismember)
     .flags(Flags::READ_KEYS.with(Flags::FAST).with(Flags::SIMPLE))

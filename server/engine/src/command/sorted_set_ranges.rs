@@ -26,45 +26,30 @@ pub(super) const FAMILY: Family = &[
 ];
 
 const ZRANGE: Spec = Spec::on_key("zrange", -4, |context, arguments| {
-    reply(context, arguments[1], Query::parse(&arguments[2..], ANY)?)
+    reply(context, arguments, ANY)
 })
 .flags(Flags::READ_KEYS)
 .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
-const ZREVRANGE: Spec = ZRANGE
-    .variant("zrevrange", |context, arguments| {
-        let form = RangeForm::of(RangeKind::Ranks, true);
-        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    })
-    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
+const ZREVRANGE: Spec = ZRANGE.variant("zrevrange", |context, arguments| {
+    reply(context, arguments, RangeForm::of(RangeKind::Ranks, true))
+});
 
-const ZRANGEBYSCORE: Spec = ZRANGE
-    .variant("zrangebyscore", |context, arguments| {
-        let form = RangeForm::of(RangeKind::Scores, false);
-        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    })
-    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
+const ZRANGEBYSCORE: Spec = ZRANGE.variant("zrangebyscore", |context, arguments| {
+    reply(context, arguments, RangeForm::of(RangeKind::Scores, false))
+});
 
-const ZREVRANGEBYSCORE: Spec = ZRANGE
-    .variant("zrevrangebyscore", |context, arguments| {
-        let form = RangeForm::of(RangeKind::Scores, true);
-        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    })
-    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
+const ZREVRANGEBYSCORE: Spec = ZRANGE.variant("zrevrangebyscore", |context, arguments| {
+    reply(context, arguments, RangeForm::of(RangeKind::Scores, true))
+});
 
-const ZRANGEBYLEX: Spec = ZRANGE
-    .variant("zrangebylex", |context, arguments| {
-        let form = RangeForm::of(RangeKind::Members, false);
-        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    })
-    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
+const ZRANGEBYLEX: Spec = ZRANGE.variant("zrangebylex", |context, arguments| {
+    reply(context, arguments, RangeForm::of(RangeKind::Members, false))
+});
 
-const ZREVRANGEBYLEX: Spec = ZRANGE
-    .variant("zrevrangebylex", |context, arguments| {
-        let form = RangeForm::of(RangeKind::Members, true);
-        reply(context, arguments[1], Query::parse(&arguments[2..], form)?)
-    })
-    .about(Categories::SORTED_SET, &[KeyAccess::READ]);
+const ZREVRANGEBYLEX: Spec = ZRANGE.variant("zrevrangebylex", |context, arguments| {
+    reply(context, arguments, RangeForm::of(RangeKind::Members, true))
+});
 
 /// What a command's name says of its ranges; its options say the rest.
 #[derive(Clone, Copy, Debug)]
@@ -169,11 +154,12 @@ impl<'a> Query<'a> {
 
 fn reply(
     context: &mut CommandContext<'_>,
-    key: &[u8],
-    query: Query<'_>,
+    arguments: &[&[u8]],
+    form: RangeForm,
 ) -> Result<Reply, ErrorReply> {
+    let query = Query::parse(&arguments[2..], form)?;
     let shape = MemberShape::of(query.with_scores, context.caller.protocol);
-    let found = context.lookup(key);
+    let found = context.lookup(arguments[1]);
     let mut replies = Vec::new();
     if let Some((set, effects)) = context.collection_and_effects::<SortedSet>(&found)? {
         let mut members = set.range(query.ranks(set));

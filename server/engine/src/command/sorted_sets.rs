@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use crate::caller::Protocol;
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::is_option;
-use crate::command::lists::length;
+use crate::command::lists::{length, remove};
 use crate::command::scores::score;
 use crate::command::spec::{Family, Flags, Spec};
 use crate::context::CommandContext;
@@ -260,24 +260,12 @@ pub(super) fn kept_score(score: f64) -> f64 {
     if score == 0.0 { 0.0 } else { score }
 }
 
-const ZREM: Spec = Spec::on_key("zrem", -3, zrem)
-    .flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
-    .about(Categories::SORTED_SET, &[KeyAccess::SUBTRACT]);
-
-fn zrem(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let key = arguments[1];
-    let found = context.peek(key);
-    context.reveal(&found);
-    context.collection::<SortedSet>(&found)?;
-    let members = arguments[2..].iter();
-    let changes = members.map(|member| Change::ScoreRemove { member });
-    let removed = context.change(&found, key, changes)?;
-    if removed > 0 {
-        context.notify(Class::SortedSet, "zrem", key);
-        context.notify_if_gone(key);
-    }
-    Ok(Reply::count(removed))
-}
+const ZREM: Spec = Spec::on_key("zrem", -3, |context, arguments| {
+    let removed = |member| Change::ScoreRemove { member };
+    remove::<SortedSet>(context, arguments, Class::SortedSet, "zrem", removed)
+})
+.flags(Flags::WRITE_KEYS.with(Flags::FAST).with(Flags::SIMPLE))
+.about(Categories::SORTED_SET, &[KeyAccess::SUBTRACT]);
 
 const ZSCORE: Spec = Spec::on_key("zscore", 3, zscore)
     .flags(Flags::READ_KEYS.with(Flags::FAST))

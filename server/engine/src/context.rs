@@ -383,32 +383,17 @@ impl CommandContext<'_> {
 
     fn admit_name(&self, key: &[u8]) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.key_bytes_max;
-        if key.len() <= limit {
-            return Ok(());
-        }
-        Err(ErrorReply::new(format!(
-            "ERR key is longer than {limit} bytes"
-        )))
+        within(limit, key.len(), "key is longer")
     }
 
     pub(crate) fn admit_value(&self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.value_bytes_max;
-        if bytes <= limit {
-            return Ok(());
-        }
-        Err(ErrorReply::new(format!(
-            "ERR value is larger than {limit} bytes"
-        )))
+        within(limit, bytes, "value is larger")
     }
 
     pub(crate) fn admit_collection(&self, bytes: usize) -> Result<(), ErrorReply> {
         let limit = self.keyspace.rules.collection_bytes_max;
-        if bytes <= limit {
-            return Ok(());
-        }
-        Err(ErrorReply::new(format!(
-            "ERR collection is larger than {limit} bytes"
-        )))
+        within(limit, bytes, "collection is larger")
     }
 
     /// A group has to fit into one frame of the log.
@@ -449,6 +434,15 @@ impl CommandContext<'_> {
             && !self.keyspace.is_recording()
             && !is_covered(deadline, self.covered_until());
         if is_refused { Err(REQUIRE_TTL) } else { Ok(()) }
+    }
+}
+
+fn within(limit: usize, bytes: usize, too_much: &str) -> Result<(), ErrorReply> {
+    match bytes <= limit {
+        true => Ok(()),
+        false => Err(ErrorReply::new(format!(
+            "ERR {too_much} than {limit} bytes"
+        ))),
     }
 }
 

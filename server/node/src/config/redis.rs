@@ -26,18 +26,8 @@ pub(super) const FIXED: &[Directive] = &[
         "a node stays in the foreground, and this process is the node; let a supervisor run it, such as systemd (Type=notify, \
          with --supervised systemd) or a container, or put '&' behind the command",
     ),
-    Directive::fixed_or_refused(
-        "replicaof",
-        "\"\"",
-        "nodes of a Redlock cluster must be independent, a replica forgets locks on failover",
-    )
-    .also("no one"),
-    Directive::fixed_or_refused(
-        "slaveof",
-        "\"\"",
-        "nodes of a Redlock cluster must be independent, a replica forgets locks on failover",
-    )
-    .also("no one"),
+    REPLICA_OF,
+    REPLICA_OF.alias("slaveof"),
     Directive::fixed_or_refused(
         "cluster-enabled",
         "no",
@@ -151,3 +141,10 @@ pub(super) const INERT: &[Directive] = &[
     Directive::inert("stop-writes-on-bgsave-error", "yes", SNAPSHOTS),
     Directive::inert_family("tls-*", TLS),
 ];
+
+const REPLICA_OF: Directive = Directive::fixed_or_refused(
+    "replicaof",
+    "\"\"",
+    "nodes of a Redlock cluster must be independent, a replica forgets locks on failover",
+)
+.also("no one");

@@ -69,9 +69,7 @@ impl LogOptions {
             segment_bytes: whole_blocks(self.segment_bytes.max(segment_least)),
             frame_bytes_max,
             reserve_bytes,
-            allows_direct: self.allows_direct,
-            writes_direct: self.writes_direct,
-            expected_node: self.expected_node,
+            ..self
         }
     }
 }

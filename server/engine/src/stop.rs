@@ -30,38 +30,38 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Its number in a record, its name for machines, and what people read.
+    const fn row(self) -> (u8, &'static str, &'static str) {
+        match self {
+            Self::Unclean => (1, "unclean", "unclean stop"),
+            Self::Clean => (2, "clean", "clean stop"),
+            Self::Complete => (3, "complete", "unclean stop, log complete"),
+            Self::PowerLoss => (
+                4,
+                "power-loss",
+                "machine went down, log complete if the disk kept what it acknowledged",
+            ),
+            Self::Moved => (5, "moved", "data directory was copied, restored or moved"),
+            Self::Emptied => (
+                6,
+                "emptied",
+                "node has an identity, or the trace of a run, but no log of it",
+            ),
+            Self::Unknown => (7, "unknown", "empty data directory, unknown past"),
+            Self::NeverServed => (8, "never-served", "stopped before it served"),
+            Self::NeverRan => (9, "never-ran", "new node"),
+            Self::Lost => (10, "lost", "the log was repaired: durable data was lost"),
+        }
+    }
+
     /// Why a node that stopped so may have to wait, for people.
     pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Clean => "clean stop",
-            Self::NeverServed => "stopped before it served",
-            Self::NeverRan => "new node",
-            Self::Complete => "unclean stop, log complete",
-            Self::PowerLoss => {
-                "machine went down, log complete if the disk kept what it acknowledged"
-            }
-            Self::Unclean => "unclean stop",
-            Self::Moved => "data directory was copied, restored or moved",
-            Self::Emptied => "node has an identity, or the trace of a run, but no log of it",
-            Self::Unknown => "empty data directory, unknown past",
-            Self::Lost => "the log was repaired: durable data was lost",
-        }
+        self.row().2
     }
 
     /// Its name for machines: in INFO, metrics and log lines. Never changed once released.
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Clean => "clean",
-            Self::NeverServed => "never-served",
-            Self::NeverRan => "never-ran",
-            Self::Complete => "complete",
-            Self::PowerLoss => "power-loss",
-            Self::Unclean => "unclean",
-            Self::Moved => "moved",
-            Self::Emptied => "emptied",
-            Self::Unknown => "unknown",
-            Self::Lost => "lost",
-        }
+        self.row().1
     }
 
     /// Why a delay that this stop caused has to be waited out, for people.
@@ -74,18 +74,7 @@ impl Stop {
 
     /// Its number in a record. Part of the on-disk format and never reused; 0 means none.
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Unclean => 1,
-            Self::Clean => 2,
-            Self::Complete => 3,
-            Self::PowerLoss => 4,
-            Self::Moved => 5,
-            Self::Emptied => 6,
-            Self::Unknown => 7,
-            Self::NeverServed => 8,
-            Self::NeverRan => 9,
-            Self::Lost => 10,
-        }
+        self.row().0
     }
 
     /// The stop with this number.

@@ -112,18 +112,12 @@ fn judged(mut report: DirectoryReport, holder: Option<Option<u32>>) -> Directory
     report.holder = holder;
     if holder.is_some() {
         report.next_start = None;
+        let mut take = |kind: FindingKind| report.finding.take_if(|finding| finding.kind == kind);
         // It has started.
-        report
-            .finding
-            .take_if(|finding| finding.kind == FindingKind::NoSpace);
+        take(FindingKind::NoSpace);
         // It may just be starting: its marker comes before its first record.
-        report
-            .finding
-            .take_if(|finding| finding.kind == FindingKind::Emptied);
-        if let Some(finding) = report
-            .finding
-            .take_if(|finding| finding.kind == FindingKind::Break)
-        {
+        take(FindingKind::Emptied);
+        if let Some(finding) = take(FindingKind::Break) {
             report.moving_tail = Some(Location {
                 file: finding.file,
                 offset: finding.offset.unwrap_or(0),

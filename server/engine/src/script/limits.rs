@@ -44,8 +44,9 @@ impl Default for ScriptLimits {
     }
 }
 
-/// Which limit ended a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which limit ended a script, as the error that unwinds the interpreter. The reply is made from the [`Budget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the script has reached a limit")]
 pub(crate) enum ScriptLimit {
     Time,
     Memory,
@@ -260,15 +261,6 @@ impl fmt::Debug for Budget {
             .finish_non_exhaustive()
     }
 }
-
-/// As the error that unwinds the interpreter. The reply is made from the [`Budget`].
-impl fmt::Display for ScriptLimit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the script has reached a limit")
-    }
-}
-
-impl std::error::Error for ScriptLimit {}
 
 const TIME_DEFAULT: Duration = Duration::from_millis(500);
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;

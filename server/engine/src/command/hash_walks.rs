@@ -2,9 +2,8 @@
 
 use crate::caller::Protocol;
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::arguments::is_option;
 use crate::command::spec::{Family, Flags, Spec};
-use crate::command::walks::{any_offset, count_of, sample, scan};
+use crate::command::walks::{any_offset, sample, sampling, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -39,20 +38,9 @@ const HRANDFIELD: Spec = Spec::on_key("hrandfield", -2, hrandfield)
     .about(Categories::HASH, &[KeyAccess::READ]);
 
 fn hrandfield(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let (count, with_values) = match arguments[2..] {
-        [] => return one_field(context, arguments[1]),
-        [count] => (count_of(count)?, false),
-        [count, option] => {
-            let count = count_of(count)?;
-            if !is_option(option, "withvalues") {
-                return Err(ErrorReply::SYNTAX);
-            }
-            if count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
-                return Err(ErrorReply::fixed("ERR value is out of range"));
-            }
-            (count, true)
-        }
-        [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
+    let (count, with_values) = sampling(&arguments[2..], "withvalues")?;
+    let Some(count) = count else {
+        return one_field(context, arguments[1]);
     };
     let found = context.lookup(arguments[1]);
     let fields = match (with_values, context.caller.protocol) {

@@ -1,10 +1,9 @@
 //! Some members of a sorted set: ZSCAN and ZRANDMEMBER.
 
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::arguments::is_option;
 use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Spec};
-use crate::command::walks::{Walk, count_of, sample, scan};
+use crate::command::walks::{Walk, sample, sampling, scan};
 use crate::context::CommandContext;
 use crate::effects::Effects;
 use crate::error::ErrorReply;
@@ -52,21 +51,7 @@ const ZRANDMEMBER: Spec = Spec::on_key("zrandmember", -2, zrandmember)
     .about(Categories::SORTED_SET, &[KeyAccess::READ]);
 
 fn zrandmember(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let (count, with_scores) = match arguments[2..] {
-        [] => (None, false),
-        [count] => (Some(count_of(count)?), false),
-        [count, option] => {
-            let count = count_of(count)?;
-            if !is_option(option, "withscores") {
-                return Err(ErrorReply::SYNTAX);
-            }
-            if count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
-                return Err(ErrorReply::fixed("ERR value is out of range"));
-            }
-            (Some(count), true)
-        }
-        [count, ..] => return Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
-    };
+    let (count, with_scores) = sampling(&arguments[2..], "withscores")?;
     let shape = MemberShape::of(with_scores, context.caller.protocol);
     let found = context.lookup(arguments[1]);
     let add = |set: &SortedSet, offset, effects: &mut Effects, replies: &mut Vec<Reply>| match set

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::command::arguments::integer;
+use crate::command::arguments::{integer, is_option};
 use crate::command::scan::{ScanOptions, cursor};
 use crate::context::CommandContext;
 use crate::effects::Effects;
@@ -94,6 +94,28 @@ pub(super) fn count_of(argument: &[u8]) -> Result<i64, ErrorReply> {
     match integer(argument)? {
         i64::MIN => Err(OUT_OF_RANGE),
         count => Ok(count),
+    }
+}
+
+/// What HRANDFIELD and ZRANDMEMBER are asked for: how many parts, where that is said, and whether with what belongs to them.
+pub(super) fn sampling(
+    arguments: &[&[u8]],
+    option: &str,
+) -> Result<(Option<i64>, bool), ErrorReply> {
+    match *arguments {
+        [] => Ok((None, false)),
+        [count] => Ok((Some(count_of(count)?), false)),
+        [count, word] => {
+            let count = count_of(count)?;
+            if !is_option(word, option) {
+                return Err(ErrorReply::SYNTAX);
+            }
+            if count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+                return Err(ErrorReply::fixed("ERR value is out of range"));
+            }
+            Ok((Some(count), true))
+        }
+        [count, ..] => Err(count_of(count).err().unwrap_or(ErrorReply::SYNTAX)),
     }
 }
 

@@ -20,13 +20,13 @@ use crate::time::{BootTime, NodeTime, RawTime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
     /// `appendonly no`: keys are not logged at all.
-    Volatile,
+    Volatile = 0,
     /// `appendfsync no`: in the page cache; the system syncs when it likes.
-    No,
+    No = 1,
     /// `appendfsync everysec`: in the page cache; synced about once a second.
-    Everysec,
+    Everysec = 2,
     /// `appendfsync always`: synced before the reply.
-    Always,
+    Always = 3,
 }
 
 impl Durability {
@@ -42,12 +42,7 @@ impl Durability {
 
     /// Its number in a record.
     pub const fn code(self) -> u8 {
-        match self {
-            Self::Volatile => 0,
-            Self::No => 1,
-            Self::Everysec => 2,
-            Self::Always => 3,
-        }
+        self as u8
     }
 
     /// The durability with this number.

@@ -33,6 +33,7 @@ mod lock_wait;
 mod locks;
 mod node;
 mod object;
+mod pops;
 mod ranges;
 mod refused;
 mod rename;

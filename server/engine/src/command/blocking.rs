@@ -2,8 +2,9 @@
 
 use crate::command::about::{Categories, KeyAccess};
 use crate::command::arguments::wait_limit;
-use crate::command::list_moves::{SeveralPops, move_element};
+use crate::command::list_moves::move_element;
 use crate::command::lists::{end_named, pop_elements};
+use crate::command::pops::{pop_or_wait, several_or_wait};
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::effects::WaitLimit;
@@ -15,7 +16,13 @@ use crate::reply::Reply;
 pub(super) const FAMILY: Family = &[&BLPOP, &BRPOP, &BLMOVE, &BRPOPLPUSH, &BLMPOP];
 
 const BLPOP: Spec = Spec::on_keys("blpop", -3, |context, arguments| {
-    pop(context, arguments, End::Left)
+    pop_or_wait::<List, End>(
+        context,
+        arguments,
+        End::Left,
+        pop_elements,
+        AwaitedKind::List,
+    )
 })
 .keys(KeyPositions::ALL_BUT_LAST)
 .flags(Flags::WRITE_KEYS.with(Flags::NO_SCRIPT))
@@ -23,29 +30,14 @@ const BLPOP: Spec = Spec::on_keys("blpop", -3, |context, arguments| {
 .about(Categories::LIST, &[KeyAccess::TAKE]);
 
 const BRPOP: Spec = BLPOP.variant("brpop", |context, arguments| {
-    pop(context, arguments, End::Right)
+    pop_or_wait::<List, End>(
+        context,
+        arguments,
+        End::Right,
+        pop_elements,
+        AwaitedKind::List,
+    )
 });
-
-fn pop(
-    context: &mut CommandContext<'_>,
-    arguments: &[&[u8]],
-    end: End,
-) -> Result<Reply, ErrorReply> {
-    let keys = 1..arguments.len().saturating_sub(1);
-    let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
-    for key in &arguments[keys.clone()] {
-        let found = context.peek(key);
-        context.reveal(&found);
-        if context.collection::<List>(&found)?.is_some() {
-            context.effects.charge(key.len())?;
-            let mut popped = pop_elements(context, &found, key, end, 1)?;
-            popped.insert(0, Reply::bulk(key));
-            return Ok(Reply::Array(popped));
-        }
-    }
-    context.wait_for(arguments, keys, AwaitedKind::List, limit);
-    Ok(Reply::NilArray)
-}
 
 const BLMOVE: Spec = Spec::on_keys("blmove", 6, blmove)
     .keys(KeyPositions::TWO)
@@ -87,12 +79,11 @@ const BLMPOP: Spec = Spec::on_keys("blmpop", -5, blmpop)
     .counted_at(2);
 
 fn blmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let request = SeveralPops::parse(&arguments[2..])?;
-    let limit = wait_limit(arguments[1])?;
-    let reply = request.run(context)?;
-    if reply == Reply::NilArray {
-        let keys = 3..request.keys.len().saturating_add(3);
-        context.wait_for(arguments, keys, AwaitedKind::List, limit);
-    }
-    Ok(reply)
+    several_or_wait::<List, End>(
+        context,
+        arguments,
+        end_named,
+        pop_elements,
+        AwaitedKind::List,
+    )
 }

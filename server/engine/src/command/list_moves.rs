@@ -1,8 +1,8 @@
 //! Elements go from list to list, or come from the first list that has one.
 
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::arguments::{is_option, positive_number};
 use crate::command::lists::{end_named, pop_elements, pop_event, push_event, push_or_create};
+use crate::command::pops::SeveralPops;
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
@@ -117,58 +117,7 @@ const LMPOP: Spec = Spec::on_keys("lmpop", -4, lmpop)
     .counted_at(1);
 
 fn lmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let request = SeveralPops::parse(&arguments[1..])?;
-    request.run(context)
-}
-
-/// Elements from an end of the first of several lists that has any.
-pub(super) struct SeveralPops<'a> {
-    pub(super) keys: &'a [&'a [u8]],
-    end: End,
-    count: usize,
-}
-
-impl<'a> SeveralPops<'a> {
-    /// `numkeys key [key ...] LEFT|RIGHT [COUNT count]`.
-    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<SeveralPops<'a>, ErrorReply> {
-        let (number, rest) = (arguments[0], &arguments[1..]);
-        let number = positive_number(number, "ERR numkeys should be greater than 0")?;
-        let after = number.checked_add(1).filter(|&after| after <= rest.len());
-        let Some(after) = after else {
-            return Err(ErrorReply::SYNTAX);
-        };
-        let (keys, end) = (&rest[..number], end_named(rest[number])?);
-        let mut count = None;
-        let mut options = rest[after..].iter();
-        while let Some(name) = options.next() {
-            let value = options.next().filter(|_| is_option(name, "count"));
-            let value = value.filter(|_| count.is_none());
-            let value = value.ok_or(ErrorReply::SYNTAX)?;
-            count = Some(positive_number(
-                value,
-                "ERR count should be greater than 0",
-            )?);
-        }
-        Ok(SeveralPops {
-            keys,
-            end,
-            count: count.unwrap_or(1),
-        })
-    }
-
-    pub(super) fn run(&self, context: &mut CommandContext<'_>) -> Result<Reply, ErrorReply> {
-        for key in self.keys {
-            let found = context.peek(key);
-            context.reveal(&found);
-            if context.collection::<List>(&found)?.is_some() {
-                context.effects.charge(key.len())?;
-                context.effects.charge(0)?;
-                let popped = pop_elements(context, &found, key, self.end, self.count)?;
-                return Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(popped)]));
-            }
-        }
-        Ok(Reply::NilArray)
-    }
+    SeveralPops::parse(&arguments[1..], end_named)?.run::<List>(context, pop_elements)
 }
 
 /// What a pop takes in the log beside the key, and the marks of both mutations.

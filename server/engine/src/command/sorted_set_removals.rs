@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::arguments::is_option;
+use crate::command::arguments::{is_option, positive};
+use crate::command::pops::{Pop, SeveralPops};
 use crate::command::scores::{MemberRange, RangeKind};
 use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, Spec};
@@ -14,7 +15,6 @@ use crate::keyspace::KeySlot;
 use crate::keyspace::change::Change;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::notifications::Class;
-use crate::number::parse_integer;
 use crate::reply::Reply;
 
 pub(super) const FAMILY: Family = &[
@@ -123,7 +123,7 @@ fn pop_one_key(
     let (count, shape) = match arguments[2..] {
         [] => (1, MemberShape::Flat),
         [count] => (
-            at_least(count, 0, "ERR value is out of range, must be positive")?,
+            positive(count)?,
             MemberShape::of(true, context.caller.protocol),
         ),
         _ => return Err(ErrorReply::SYNTAX),
@@ -180,77 +180,8 @@ const ZMPOP: Spec = Spec::on_keys("zmpop", -4, zmpop)
     .counted_at(1);
 
 fn zmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    PopOfSeveral::parse(&arguments[1..])?.run(context)
+    SeveralPops::parse(&arguments[1..], ScoreEnd::parse)?.run::<SortedSet>(context, POP_NESTED)
 }
 
-/// ZMPOP's arguments: `numkeys key [key ...] MIN|MAX [COUNT count]`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PopOfSeveral<'a> {
-    pub(super) keys: &'a [&'a [u8]],
-    pub(super) end: ScoreEnd,
-    pub(super) count: usize,
-}
-
-impl<'a> PopOfSeveral<'a> {
-    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<PopOfSeveral<'a>, ErrorReply> {
-        let number = at_least(arguments[0], 1, "ERR numkeys should be greater than 0")?;
-        let (keys, rest) = arguments[1..]
-            .split_at_checked(number)
-            .ok_or(ErrorReply::SYNTAX)?;
-        let [end, options @ ..] = rest else {
-            return Err(ErrorReply::SYNTAX);
-        };
-        let end = ScoreEnd::parse(end)?;
-        let count = match options {
-            [] => 1,
-            [option, count, rest @ ..] if is_option(option, "count") => {
-                let count = at_least(count, 1, "ERR count should be greater than 0")?;
-                if !rest.is_empty() {
-                    return Err(ErrorReply::SYNTAX);
-                }
-                count
-            }
-            _ => return Err(ErrorReply::SYNTAX),
-        };
-        Ok(PopOfSeveral { keys, end, count })
-    }
-
-    pub(super) fn run(&self, context: &mut CommandContext<'_>) -> Result<Reply, ErrorReply> {
-        let Some((key, found)) = first_key(context, self.keys)? else {
-            return Ok(Reply::NilArray);
-        };
-        context.effects.charge(key.len())?;
-        context.effects.charge(0)?;
-        let members = pop(
-            context,
-            &found,
-            key,
-            self.end,
-            self.count,
-            MemberShape::Nested,
-        )?;
-        Ok(Reply::Array(vec![Reply::bulk(key), Reply::Array(members)]))
-    }
-}
-
-/// The first of these keys that there is. An error if it holds no sorted set.
-pub(super) fn first_key<'a>(
-    context: &mut CommandContext<'_>,
-    keys: &[&'a [u8]],
-) -> Result<Option<(&'a [u8], KeySlot)>, ErrorReply> {
-    for key in keys {
-        let found = context.peek(key);
-        context.reveal(&found);
-        if context.collection::<SortedSet>(&found)?.is_some() {
-            return Ok(Some((key, found)));
-        }
-    }
-    Ok(None)
-}
-
-fn at_least(argument: &[u8], least: usize, text: &'static str) -> Result<usize, ErrorReply> {
-    parse_integer(argument)
-        .and_then(|number| usize::try_from(number).ok())
-        .filter(|&number| number >= least)
-        .ok_or(ErrorReply::fixed(text))
-}
+pub(super) const POP_NESTED: Pop<ScoreEnd> =
+    |context, found, key, end, count| pop(context, found, key, end, count, MemberShape::Nested);

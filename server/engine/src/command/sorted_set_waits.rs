@@ -1,12 +1,13 @@
 //! Commands on sorted sets that wait for a member where there is none.
 
 use crate::command::about::{Categories, KeyAccess};
-use crate::command::arguments::wait_limit;
-use crate::command::sorted_set_removals::{PopOfSeveral, ScoreEnd, first_key, pop};
+use crate::command::pops::{Pop, pop_or_wait, several_or_wait};
+use crate::command::sorted_set_removals::{POP_NESTED, ScoreEnd, pop};
 use crate::command::sorted_sets::MemberShape;
 use crate::command::spec::{Family, Flags, KeyPositions, Spec};
 use crate::context::CommandContext;
 use crate::error::ErrorReply;
+use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::waiters::AwaitedKind;
 use crate::reply::Reply;
 
@@ -29,16 +30,9 @@ fn pop_one(
     arguments: &[&[u8]],
     end: ScoreEnd,
 ) -> Result<Reply, ErrorReply> {
-    let keys = 1..arguments.len().saturating_sub(1);
-    let limit = wait_limit(arguments[arguments.len().saturating_sub(1)])?;
-    let Some((key, found)) = first_key(context, &arguments[keys.clone()])? else {
-        context.wait_for(arguments, keys, AwaitedKind::SortedSet, limit);
-        return Ok(Reply::NilArray);
-    };
-    context.effects.charge(key.len())?;
-    let mut replies = vec![Reply::bulk(key)];
-    replies.extend(pop(context, &found, key, end, 1, MemberShape::Flat)?);
-    Ok(Reply::Array(replies))
+    let flat: Pop<ScoreEnd> =
+        |context, found, key, end, count| pop(context, found, key, end, count, MemberShape::Flat);
+    pop_or_wait::<SortedSet, ScoreEnd>(context, arguments, end, flat, AwaitedKind::SortedSet)
 }
 
 const BZMPOP: Spec = Spec::on_keys("bzmpop", -5, bzmpop)
@@ -48,12 +42,11 @@ const BZMPOP: Spec = Spec::on_keys("bzmpop", -5, bzmpop)
     .counted_at(2);
 
 fn bzmpop(context: &mut CommandContext<'_>, arguments: &[&[u8]]) -> Result<Reply, ErrorReply> {
-    let request = PopOfSeveral::parse(&arguments[2..])?;
-    let limit = wait_limit(arguments[1])?;
-    let reply = request.run(context)?;
-    if reply == Reply::NilArray {
-        let keys = 3..request.keys.len().saturating_add(3);
-        context.wait_for(arguments, keys, AwaitedKind::SortedSet, limit);
-    }
-    Ok(reply)
+    several_or_wait::<SortedSet, ScoreEnd>(
+        context,
+        arguments,
+        ScoreEnd::parse,
+        POP_NESTED,
+        AwaitedKind::SortedSet,
+    )
 }

@@ -2,6 +2,7 @@
 //!
 //! Each agent has a client of its own. Callers send it the commands of lock libraries.
 
+pub mod library_scripts;
 mod nodes;
 mod replies;
 mod running;

@@ -1,46 +1,11 @@
 //! The scripts of lock libraries, by their text. Each does on the nodes what it does on one server.
 
+use quorlock_agent_simulation::library_scripts::{
+    REDIS_PY_EXTEND, REDIS_PY_REACQUIRE, REDIS_PY_RELEASE, SPRING_OBTAIN, SYMFONY_SAVE,
+};
 use quorlock_engine::Reply;
 
 use crate::{agents, token};
-
-/// redis-py's Lock (redis/lock.py, 5.0).
-const REDIS_PY_RELEASE: &str = "
-        local token = redis.call('get', KEYS[1])
-        if not token or token ~= ARGV[1] then
-            return 0
-        end
-        redis.call('del', KEYS[1])
-        return 1
-    ";
-const REDIS_PY_EXTEND: &str = "
-        local token = redis.call('get', KEYS[1])
-        if not token or token ~= ARGV[1] then
-            return 0
-        end
-        local expiration = redis.call('pttl', KEYS[1])
-        if not expiration then
-            expiration = 0
-        end
-        if expiration < 0 then
-            return 0
-        end
-
-        local newttl = ARGV[2]
-        if ARGV[3] == \"0\" then
-            newttl = ARGV[2] + expiration
-        end
-        redis.call('pexpire', KEYS[1], newttl)
-        return 1
-    ";
-const REDIS_PY_REACQUIRE: &str = "
-        local token = redis.call('get', KEYS[1])
-        if not token or token ~= ARGV[1] then
-            return 0
-        end
-        redis.call('pexpire', KEYS[1], ARGV[2])
-        return 1
-    ";
 
 #[test]
 fn those_of_redis_py() {
@@ -78,19 +43,6 @@ fn those_of_redis_py() {
     assert_eq!(run(REDIS_PY_RELEASE, "me", &[]), (Reply::Integer(1), -2));
 }
 
-/// spring-integration's RedisLockRegistry (6.3).
-const SPRING_OBTAIN: &str = "
-            local lockClientId = redis.call('GET', KEYS[1])
-            if lockClientId == ARGV[1] then
-                redis.call('PEXPIRE', KEYS[1], ARGV[2])
-                return true
-            elseif not lockClientId then
-                redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-                return true
-            end
-            return false
-            ";
-
 #[test]
 fn that_of_spring_integration() {
     let mut agents = agents();
@@ -103,12 +55,6 @@ fn that_of_spring_integration() {
 
 /// bsm/redislock (0.9.4).
 const REDISLOCK_PTTL: &str = "if redis.call(\"get\", KEYS[1]) == ARGV[1] then return redis.call(\"pttl\", KEYS[1]) else return -3 end";
-/// Symfony's RedisStore (7.1), for its exclusive lock.
-const SYMFONY_SAVE: &str = "
-            if redis.call(\"SET\", KEYS[1], ARGV[1], \"NX\", \"PX\", ARGV[2]) then return 1 end
-            if redis.call(\"GET\", KEYS[1]) == ARGV[1] then return redis.call(\"PEXPIRE\", KEYS[1], ARGV[2]) end
-            return 0
-        ";
 /// Laravel's RedisLock (11), which is that of many.
 const LARAVEL_RELEASE: &str = "
 if redis.call(\"get\",KEYS[1]) == ARGV[1] then

@@ -5,14 +5,12 @@ them stands between MULTI and EXEC or is called by scripts, those that wait incl
 """
 
 import argparse
-import random
-import sys
-import time
 
 import compare
-from compare import Connection, allowed, read_doubles, rules, show
+import sequences
+from compare import allowed, read_doubles
 from kinds import LEX_KEYS, Kinds
-from sequences import DATABASES, KEYS, SEQUENCE_COMMANDS, SHOWN_MAX, Maker, is_bounded, normal, size, words_of
+from sequences import DATABASES, KEYS, SEQUENCE_COMMANDS, Maker, difference, replies_of, words_of
 
 # Kinds of values, and how often commands on them come.
 KINDS = {"string": 2, "hash": 2, "list": 2, "set": 2, "sorted": 3}
@@ -34,11 +32,6 @@ ABOUT_THE_NODE = [
         b"SHUTDOWN", b"SELECT 1", b"ECHO x",
     ]
 ]
-# Their replies are drawn by chance.
-DRAWN = {"RANDOMKEY", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"}
-compare.UNORDERED |= {
-    "SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP", "SRANDMEMBER", "SSCAN", "ZRANDMEMBER", "ZSCAN",
-}
 
 
 class Mixed(Kinds, Maker):
@@ -91,33 +84,10 @@ class Mixed(Kinds, Maker):
 
 
 def is_same(command, one, two):
-    name = command[0].upper().decode("latin-1")
-    if compare.same(command, one, two):
-        return True
     scores = [read_doubles(reply) for reply in (one, two)]
-    if name in compare.UNORDERED:
+    if command[0].upper().decode("latin-1") in compare.UNORDERED:
         scores = [compare.sort(reply) for reply in scores]
-    if scores[0] == scores[1]:
-        return True
-    if name in DRAWN:
-        return size(one) == size(two)
-    if is_bounded(command, one, two):
-        return True
-    if name == "DBSIZE" and one[0] == two[0] == ":":
-        # Redis counts a key that was set with a time in the past until it comes across it.
-        return int(one[1]) >= int(two[1])
-    return name == "EVAL" and is_same_script(command, one, two)
-
-
-def is_same_script(command, one, two):
-    """Whatever a script calls is compared as the call alone would be."""
-    inner = {word.upper().decode("latin-1") for word in command[3:]}
-    one, two = read_doubles(one), read_doubles(two)
-    if inner & (DRAWN | {"DBSIZE"}):
-        return one[0] == two[0]
-    if inner & (compare.UNORDERED | {"PTTL", "TTL", "PEXPIRETIME", "EXPIRETIME", "SETRANGE"}):
-        return normal(one) == normal(two)
-    return one == two
+    return scores[0] == scores[1] or sequences.is_same(command, one, two)
 
 
 def is_same_transaction(queued, one, two, known):
@@ -129,13 +99,11 @@ def is_same_transaction(queued, one, two, known):
     )
 
 
-def differences_of(seed, kinds, servers, known):
+def differences_of(seed, servers, known, options):
     """The commands sent, and where the replies differ."""
-    commands = Mixed(seed, kinds).sequence()
-    replies = [server.exchange([[b"FLUSHALL"], [b"SELECT", b"0"]] + commands)[2:] for server in servers]
+    commands = Mixed(seed, set(options.kinds.split(","))).sequence()
     queued = []
-    for number, (command, one, two) in enumerate(zip(commands, *replies)):
-        line = words_of(command)
+    for number, (command, one, two) in enumerate(zip(commands, *replies_of(commands, servers))):
         if one == two == ("+", b"QUEUED"):
             queued.append(command)
             continue
@@ -143,56 +111,12 @@ def differences_of(seed, kinds, servers, known):
             alike, queued = is_same_transaction(queued, one, two, known), []
         else:
             alike = is_same(command, one, two)
-        if not alike and not allowed(line, one, two, known):
-            before = [words_of(sent).decode() for sent in commands[:number]]
-            shown = "\n".join(f"      {sent}" for sent in before[-40:])
-            return len(commands), (
-                f"seed {seed} (--seed {seed} --sequences 1), command {number}:\n{shown}\n"
-                f"   {line.decode()}\n      reference {show(one)}\n      subject   {show(two)}"
-            )
+        if not alike and not allowed(words_of(command), one, two, known):
+            return len(commands), difference(seed, commands, number, one, two)
     return len(commands), None
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--reference", type=int, required=True)
-    arguments.add_argument("--subject", type=int, required=True)
-    arguments.add_argument("--sequences", type=int, default=2000)
-    arguments.add_argument("--seed", type=int, help="of the first one; random if not given")
-    arguments.add_argument("--kinds", default=",".join(KINDS), help="of values, to look at some alone")
-    arguments.add_argument("--all", action="store_true", help="go on after some differences")
-    options = arguments.parse_args()
-    first = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)
-    known, kinds = rules(), set(options.kinds.split(","))
-    failed = False
-    for protocol in (2, 3):
-        seeds = [seed for seed in range(first, first + options.sequences) if seed % 2 == protocol % 2]
-        if not seeds:
-            continue
-        began, count, problems = time.monotonic(), 0, []
-        servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
-        for seed in seeds:
-            try:
-                sent, problem = differences_of(seed, kinds, servers, known)
-            except (OSError, ValueError) as error:
-                sent, problem = 0, f"seed {seed}: {error}"
-                servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
-            count += sent
-            if problem:
-                problems.append(problem)
-                if len(problems) >= SHOWN_MAX and not options.all:
-                    break
-        check = (
-            f"differential: {len(seeds)} mixed sequences with RESP{protocol} from seed {first} "
-            f"({count} commands in {time.monotonic() - began:.0f} s)"
-        )
-        for problem in problems:
-            print(f"   {problem}")
-        print(f"FAIL {check}: {len(problems)} differences" if problems else f"ok {check}", flush=True)
-        failed = failed or bool(problems)
-    print("done")
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of values, to look at some alone")
+    sequences.run(parser, "mixed", differences_of)

@@ -512,24 +512,31 @@ def is_same(command, one, two):
     return False
 
 
+def difference(seed, commands, number, one, two):
+    """What differs at a command, with what was sent before it."""
+    shown = "\n".join(f"      {words_of(sent).decode()}" for sent in commands[max(0, number - 40) : number])
+    return (
+        f"seed {seed} (--seed {seed} --sequences 1), command {number}:\n{shown}\n"
+        f"   {words_of(commands[number]).decode()}\n      reference {show(one)}\n      subject   {show(two)}"
+    )
+
+
+def replies_of(commands, servers):
+    """What each of the servers replies, empty at first."""
+    return [server.exchange([[b"FLUSHALL"], [b"SELECT", b"0"]] + commands)[2:] for server in servers]
+
+
 def differences_of(seed, servers, known):
     """The commands sent, and where the replies differ."""
     commands = Maker(seed).sequence()
-    replies = [server.exchange([[b"FLUSHALL"], [b"SELECT", b"0"]] + commands)[2:] for server in servers]
-    for number, (command, one, two) in enumerate(zip(commands, *replies)):
-        line = words_of(command)
-        if not is_same(command, one, two) and not allowed(line, one, two, known):
-            before = [words_of(sent).decode() for sent in commands[:number]]
-            shown = "\n".join(f"      {sent}" for sent in before[-40:])
-            return len(commands), (
-                f"seed {seed} (--seed {seed} --sequences 1), command {number}:\n{shown}\n"
-                f"   {line.decode()}\n      reference {show(one)}\n      subject   {show(two)}"
-            )
+    for number, (command, one, two) in enumerate(zip(commands, *replies_of(commands, servers))):
+        if not is_same(command, one, two) and not allowed(words_of(command), one, two, known):
+            return len(commands), difference(seed, commands, number, one, two)
     return len(commands), None
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
+def run(arguments, called, differences_of):
+    """Compares the sequences that the command line asks for. DIFFERENCES_OF gets a seed, servers, what may differ and the options."""
     arguments.add_argument("--reference", type=int, required=True)
     arguments.add_argument("--subject", type=int, required=True)
     arguments.add_argument("--sequences", type=int, default=2000)
@@ -547,7 +554,7 @@ def main():
         servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
         for seed in seeds:
             try:
-                sent, problem = differences_of(seed, servers, known)
+                sent, problem = differences_of(seed, servers, known, options)
             except (OSError, ValueError) as error:
                 sent, problem = 0, f"seed {seed}: {error}"
                 servers = [Connection(port, protocol) for port in (options.reference, options.subject)]
@@ -557,7 +564,7 @@ def main():
                 if len(problems) >= SHOWN_MAX and not options.all:
                     break
         check = (
-            f"differential: {len(seeds)} random sequences with RESP{protocol} from seed {first} "
+            f"differential: {len(seeds)} {called} sequences with RESP{protocol} from seed {first} "
             f"({count} commands in {time.monotonic() - began:.0f} s)"
         )
         for problem in problems:
@@ -569,4 +576,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(argparse.ArgumentParser(description=__doc__), "random", lambda *which: differences_of(*which[:-1]))

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -148,49 +146,14 @@ func patiently(call func() error) error {
 }
 
 func agentExcludes(obtain agentLibrary) error {
-	type interval struct{ start, end time.Time }
 	name := fresh("agents-eight")
-	var guard sync.Mutex
-	var group sync.WaitGroup
-	var held []interval
-	problems := make(chan error, 8)
-	for caller := 0; caller < 8; caller++ {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			for round := 0; round < 3; round++ {
-				lock, err := obtained(obtain, agents[caller%2], name)
-				if err != nil {
-					problems <- err
-					return
-				}
-				start := time.Now()
-				time.Sleep(2 * time.Millisecond)
-				guard.Lock()
-				held = append(held, interval{start, time.Now()})
-				guard.Unlock()
-				if err := patiently(lock.release); err != nil {
-					problems <- err
-					return
-				}
-			}
-		}()
-	}
-	group.Wait()
-	close(problems)
-	for err := range problems {
-		return err
-	}
-	sort.Slice(held, func(a, b int) bool { return held[a].start.Before(held[b].start) })
-	for index := 1; index < len(held); index++ {
-		if held[index].start.Before(held[index-1].end) {
-			return errors.New("two callers held the lock at once")
+	return holdAlone(8, func(caller int) (func() error, error) {
+		lock, err := obtained(obtain, agents[caller%2], name)
+		if err != nil {
+			return nil, err
 		}
-	}
-	if len(held) != 24 {
-		return fmt.Errorf("%d of 24 locks were got", len(held))
-	}
-	return nil
+		return func() error { return patiently(lock.release) }, nil
+	})
 }
 
 // rueidislock has the node tell when a key changes, which an agent cannot.

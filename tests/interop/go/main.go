@@ -130,39 +130,38 @@ func expires() error {
 	return err
 }
 
-func excludes() error {
+// holdAlone has callers take a lock three times each, and fails where two of them held it at once.
+func holdAlone(callers int, take func(caller int) (release func() error, err error)) error {
 	type interval struct{ start, end time.Time }
 	var guard sync.Mutex
 	var group sync.WaitGroup
 	var held []interval
-	problems := make(chan error, 30)
-	for caller := 0; caller < 10; caller++ {
+	problems := make(chan error, callers)
+	for caller := 0; caller < callers; caller++ {
 		group.Add(1)
 		go func() {
 			defer group.Done()
 			for round := 0; round < 3; round++ {
-				mutex := locker().NewMutex(fresh("ten"), redsync.WithTries(3000),
-					redsync.WithRetryDelay(10*time.Millisecond))
-				if err := mutex.Lock(); err != nil {
+				release, err := take(caller)
+				if err == nil {
+					start := time.Now()
+					time.Sleep(2 * time.Millisecond)
+					guard.Lock()
+					held = append(held, interval{start, time.Now()})
+					guard.Unlock()
+					err = release()
+				}
+				if err != nil {
 					problems <- err
 					return
-				}
-				start := time.Now()
-				time.Sleep(2 * time.Millisecond)
-				guard.Lock()
-				held = append(held, interval{start, time.Now()})
-				guard.Unlock()
-				if _, err := mutex.Unlock(); err != nil {
-					problems <- err
 				}
 			}
 		}()
 	}
 	group.Wait()
-	select {
-	case err := <-problems:
+	close(problems)
+	for err := range problems {
 		return err
-	default:
 	}
 	sort.Slice(held, func(a, b int) bool { return held[a].start.Before(held[b].start) })
 	for index := 1; index < len(held); index++ {
@@ -170,10 +169,22 @@ func excludes() error {
 			return errors.New("two callers held the lock at once")
 		}
 	}
-	if len(held) != 30 {
-		return fmt.Errorf("%d of 30 locks were got", len(held))
+	if len(held) != 3*callers {
+		return fmt.Errorf("%d of %d locks were got", len(held), 3*callers)
 	}
 	return nil
+}
+
+func excludes() error {
+	return holdAlone(10, func(int) (func() error, error) {
+		mutex := locker().NewMutex(fresh("ten"), redsync.WithTries(3000),
+			redsync.WithRetryDelay(10*time.Millisecond))
+		unlock := func() error {
+			_, err := mutex.Unlock()
+			return err
+		}
+		return unlock, mutex.Lock()
+	})
 }
 
 func connects(protocol int) error {

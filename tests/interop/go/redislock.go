@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
-	"sync"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -81,51 +79,19 @@ func redislockIsLost() error {
 }
 
 func redislockExcludes() error {
-	type interval struct{ start, end time.Time }
 	name := fresh("redislock-ten")
 	limit, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	var guard sync.Mutex
-	var group sync.WaitGroup
-	var held []interval
-	problems := make(chan error, 10)
-	for caller := 0; caller < 10; caller++ {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			locker := redislock.New(client(urls[0]))
-			retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(3 * time.Millisecond)}
-			for round := 0; round < 3; round++ {
-				lock, err := locker.Obtain(limit, name, 10*time.Second, retry)
-				if err != nil {
-					problems <- err
-					return
-				}
-				start := time.Now()
-				time.Sleep(2 * time.Millisecond)
-				guard.Lock()
-				held = append(held, interval{start, time.Now()})
-				guard.Unlock()
-				if err := lock.Release(ctx); err != nil {
-					problems <- err
-					return
-				}
-			}
-		}()
+	var lockers [10]*redislock.Client
+	for caller := range lockers {
+		lockers[caller] = redislock.New(client(urls[0]))
 	}
-	group.Wait()
-	close(problems)
-	for err := range problems {
-		return err
-	}
-	sort.Slice(held, func(a, b int) bool { return held[a].start.Before(held[b].start) })
-	for index := 1; index < len(held); index++ {
-		if held[index].start.Before(held[index-1].end) {
-			return errors.New("two callers held the lock at once")
+	return holdAlone(len(lockers), func(caller int) (func() error, error) {
+		retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(3 * time.Millisecond)}
+		lock, err := lockers[caller].Obtain(limit, name, 10*time.Second, retry)
+		if err != nil {
+			return nil, err
 		}
-	}
-	if len(held) != 30 {
-		return fmt.Errorf("%d of 30 locks were got", len(held))
-	}
-	return nil
+		return func() error { return lock.Release(ctx) }, nil
+	})
 }

@@ -89,109 +89,98 @@ impl fmt::Display for Counts {
 }
 
 /// Runs everything that is asked for, and says each line as soon as it is known.
-pub(crate) fn all(options: &Options, mut say: impl FnMut(String)) -> Counts {
-    let mut counts = Counts::default();
-    say(report::models_head());
-    for scope in exclusion::scopes(options.size) {
-        if options.wants(scope.name) {
-            let outcome = check_scope(scope.clone(), Mutant::None, options.threads);
-            judge_model(&mut counts, &mut say, scope.name, scope.about, &outcome, 0);
-        }
+pub(crate) fn all(options: &Options, say: impl FnMut(String)) -> Counts {
+    let (size, threads) = (options.size, options.threads);
+    let mut run = Run {
+        options,
+        say,
+        counts: Counts::default(),
+    };
+    (run.say)(report::models_head());
+    for scope in exclusion::scopes(size) {
+        run.model(scope.name, scope.about, || {
+            (check_scope(scope, Mutant::None, threads), 0)
+        });
     }
     let walks = exclusion::everything();
-    if options.wants(walks.name) {
-        let (name, about) = (walks.name, walks.about);
-        let outcome = walk(walks, options.size);
-        judge_model(&mut counts, &mut say, name, about, &outcome, 0);
-    }
-    judge_fences(&mut counts, &mut say, options);
-    judge_sharing(&mut counts, &mut say, options);
-    for (name, about, bounds) in stream::runs(options.size) {
-        if options.wants(name) {
-            let (outcome, crashes) = check_stream(bounds, stream::Mutant::None, options.threads);
-            judge_model(&mut counts, &mut say, name, about, &outcome, crashes);
-        }
-    }
-    say(report::mutants_head());
-    for (mutant, scope) in exclusion::mutants() {
-        if options.wants(mutant.words()) || options.wants(scope.name) {
-            let name = scope.name;
-            let outcome = check_scope(scope, mutant, options.threads);
-            judge_mutant(
-                &mut counts,
-                &mut say,
-                options,
-                (mutant.words(), name),
-                &outcome,
-            );
-        }
-    }
-    judge_mutants_of_fences(&mut counts, &mut say, options);
-    judge_mutants_of_sharing(&mut counts, &mut say, options);
-    for mutant in stream::Mutant::ALL {
-        if options.wants(mutant.words()) {
-            let (name, bounds) = stream::catching(mutant);
-            let (outcome, _) = check_stream(bounds, mutant, options.threads);
-            judge_mutant(
-                &mut counts,
-                &mut say,
-                options,
-                (mutant.words(), name),
-                &outcome,
-            );
-        }
-    }
-    counts
-}
-
-fn judge_fences(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
-    for scope in fences::scopes(options.size) {
-        if options.wants(scope.name) {
-            let (name, about) = (scope.name, scope.about);
-            let outcome = check_fences(scope, fences::Mutant::None, options.threads);
-            judge_model(counts, say, name, about, &outcome, 0);
-        }
+    run.model(walks.name, walks.about, || (walk(walks, size), 0));
+    for scope in fences::scopes(size) {
+        run.model(scope.name, scope.about, || {
+            (check_fences(scope, fences::Mutant::None, threads), 0)
+        });
     }
     let walks = fences::everything();
-    if options.wants(walks.name) {
-        let (name, about) = (walks.name, walks.about);
-        let outcome = walk_fences(walks, options.size);
-        judge_model(counts, say, name, about, &outcome, 0);
-    }
-}
-
-fn judge_mutants_of_fences(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
-    for (mutant, scope) in fences::mutants() {
-        if options.wants(mutant.words()) || options.wants(scope.name) {
-            let words = (mutant.words(), scope.name);
-            let outcome = check_fences(scope, mutant, options.threads);
-            judge_mutant(counts, say, options, words, &outcome);
-        }
-    }
-}
-
-fn judge_sharing(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
-    for scope in sharing::scopes(options.size) {
-        if options.wants(scope.name) {
-            let (name, about) = (scope.name, scope.about);
-            let outcome = check_sharing(scope, sharing::Mutant::None, options.threads);
-            judge_model(counts, say, name, about, &outcome, 0);
-        }
+    run.model(walks.name, walks.about, || (walk_fences(walks, size), 0));
+    for scope in sharing::scopes(size) {
+        run.model(scope.name, scope.about, || {
+            (check_sharing(scope, sharing::Mutant::None, threads), 0)
+        });
     }
     let walks = sharing::everything();
-    if options.wants(walks.name) {
-        let (name, about) = (walks.name, walks.about);
-        let outcome = walk_sharing(walks, options.size);
-        judge_model(counts, say, name, about, &outcome, 0);
+    run.model(walks.name, walks.about, || (walk_sharing(walks, size), 0));
+    for (name, about, bounds) in stream::runs(size) {
+        run.model(name, about, || {
+            check_stream(bounds, stream::Mutant::None, threads)
+        });
     }
+    (run.say)(report::mutants_head());
+    for (mutant, scope) in exclusion::mutants() {
+        run.mutant(mutant.words(), scope.name, || {
+            check_scope(scope, mutant, threads)
+        });
+    }
+    for (mutant, scope) in fences::mutants() {
+        run.mutant(mutant.words(), scope.name, || {
+            check_fences(scope, mutant, threads)
+        });
+    }
+    for (mutant, scope) in sharing::mutants() {
+        run.mutant(mutant.words(), scope.name, || {
+            check_sharing(scope, mutant, threads)
+        });
+    }
+    for mutant in stream::Mutant::ALL {
+        let (name, bounds) = stream::catching(mutant);
+        run.mutant(mutant.words(), name, || {
+            check_stream(bounds, mutant, threads).0
+        });
+    }
+    run.counts
 }
 
-fn judge_mutants_of_sharing(counts: &mut Counts, say: &mut impl FnMut(String), options: &Options) {
-    for (mutant, scope) in sharing::mutants() {
-        if options.wants(mutant.words()) || options.wants(scope.name) {
-            let words = (mutant.words(), scope.name);
-            let outcome = check_sharing(scope, mutant, options.threads);
-            judge_mutant(counts, say, options, words, &outcome);
+/// What is asked for, and what came out so far.
+struct Run<'a, Say> {
+    options: &'a Options,
+    say: Say,
+    counts: Counts,
+}
+
+impl<Say: FnMut(String)> Run<'_, Say> {
+    /// Checks a model where it is asked for. The check also tells how many crash states were looked at.
+    fn model(&mut self, name: &str, about: &str, check: impl FnOnce() -> (Outcome, u64)) {
+        if !self.options.wants(name) {
+            return;
+        }
+        let (outcome, crash_states) = check();
+        self.counts.add(outcome.is_good());
+        (self.say)(report::model(name, about, &outcome, crash_states));
+        if let Some(failure) = &outcome.failure {
+            (self.say)(report::steps(failure));
+        }
+    }
+
+    /// Checks a model with a mutant, which has to be caught, where either is asked for.
+    fn mutant(&mut self, words: &str, name: &str, check: impl FnOnce() -> Outcome) {
+        if !self.options.wants(words) && !self.options.wants(name) {
+            return;
+        }
+        let outcome = check();
+        self.counts.add(outcome.failure.is_some());
+        (self.say)(report::mutant(words, name, &outcome));
+        if let Some(failure) = &outcome.failure
+            && self.options.has_steps
+        {
+            (self.say)(report::steps(failure));
         }
     }
 }
@@ -254,35 +243,4 @@ pub(crate) fn walk(scope: Scope, size: Size) -> Outcome {
     };
     let search = Search::Walks { seed: 4, states };
     check(Exclusion::new(scope, Mutant::None), search, 1)
-}
-
-fn judge_model(
-    counts: &mut Counts,
-    say: &mut impl FnMut(String),
-    name: &str,
-    about: &str,
-    outcome: &Outcome,
-    crash_states: u64,
-) {
-    counts.add(outcome.is_good());
-    say(report::model(name, about, outcome, crash_states));
-    if let Some(failure) = &outcome.failure {
-        say(report::steps(failure));
-    }
-}
-
-fn judge_mutant(
-    counts: &mut Counts,
-    say: &mut impl FnMut(String),
-    options: &Options,
-    (words, name): (&str, &str),
-    outcome: &Outcome,
-) {
-    counts.add(outcome.failure.is_some());
-    say(report::mutant(words, name, outcome));
-    if let Some(failure) = &outcome.failure
-        && options.has_steps
-    {
-        say(report::steps(failure));
-    }
 }

@@ -29,6 +29,8 @@ pub(crate) mod latency;
 pub(crate) mod line_rate;
 pub(crate) mod linger;
 #[cfg(test)]
+mod lock_bench_tests;
+#[cfg(test)]
 mod lock_info_tests;
 #[cfg(test)]
 mod lock_wait_tests;

@@ -2,126 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use quorlock_engine::control::Durability;
 use quorlock_engine::{Caller, Command, Moment, NodeTime, Protocol};
-use quorlock_persistence::{MemoryDisk, Position};
+use quorlock_persistence::Position;
 
-use crate::clock::{Clock, SettableClock};
-use crate::config::Config;
+use super::lock_bench_tests::{Bench, push};
+use crate::clock::Clock;
 use crate::core::executor::Executor;
 use crate::core::executor_tests::executor;
 use crate::core::wait::DurabilityWait;
-use crate::simulation::{Client, Node, Setup, request_bytes};
-
-/// A node whose maintenance and log come as soon as there is something for them.
-struct Bench {
-    clock: Arc<SettableClock>,
-    node: Node,
-}
-
-impl Bench {
-    fn new(directives: &[(&str, &str)]) -> Self {
-        let mut config = Config::default();
-        for (name, value) in [&[("first-start", "serve")], directives].concat() {
-            let words: Vec<&str> = value.split(' ').collect();
-            config.set(name, &words).unwrap();
-        }
-        let clock = Arc::new(SettableClock::new());
-        let disk = Arc::new(MemoryDisk::with_power_loss());
-        let node = Node::start(disk, clock.clone(), &Setup::new(config)).unwrap();
-        let mut bench = Self { clock, node };
-        bench.go_on();
-        bench
-    }
-
-    /// A client that speaks RESP3.
-    fn client(&mut self) -> Client {
-        let client = self.node.connect(usize::MAX, None);
-        assert!(self.run(client, "HELLO 3").starts_with('%'));
-        client
-    }
-
-    fn clients(&mut self, count: usize) -> Vec<Client> {
-        (0..count).map(|_| self.client()).collect()
-    }
-
-    fn send(&self, client: Client, line: &str) {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        self.node.send(client, &request_bytes(&words));
-    }
-
-    /// What a client has received when its request and all that follows from it are done.
-    fn run(&mut self, client: Client, line: &str) -> String {
-        self.send(client, line);
-        self.go_on();
-        self.received(client)
-    }
-
-    fn received(&self, client: Client) -> String {
-        let bytes = self.node.take_received(client);
-        String::from_utf8(bytes).unwrap().replace("\r\n", " ")
-    }
-
-    /// Lets workers, log and maintenance do what there is to do now; returns after how long the maintenance comes again.
-    fn go_on(&mut self) -> Duration {
-        let mut pause = Duration::ZERO;
-        for _ in 0..8 {
-            for worker in 0..self.node.workers() {
-                while self.node.iterate(worker) {}
-            }
-            self.node.work_on_log().unwrap();
-            pause = self.node.maintain().unwrap().unwrap();
-        }
-        pause
-    }
-
-    /// The time that the maintenance sleeps passes, as often as it takes for so long.
-    fn advance(&mut self, duration: Duration) {
-        let mut left = duration;
-        while !left.is_zero() {
-            let step = self.go_on().clamp(Duration::from_micros(1), left);
-            self.clock.advance(step);
-            left -= step;
-        }
-        self.go_on();
-    }
-
-    /// Who of these is told that the lock is free, by its number.
-    fn told(&self, clients: &[Client]) -> Vec<usize> {
-        let mut told = Vec::new();
-        for (number, client) in clients.iter().enumerate() {
-            match self.received(*client).as_str() {
-                "" => {}
-                text => {
-                    assert_eq!(text, push("job", &format!("t{number}")));
-                    told.push(number);
-                }
-            }
-        }
-        told
-    }
-
-    /// Clients wait for `job`, which is held.
-    fn with_waiting(count: usize) -> (Self, Client, Vec<Client>) {
-        let mut bench = Self::new(&[]);
-        let holder = bench.client();
-        assert_eq!(bench.run(holder, "SET job held NX PX 1000"), "+OK ");
-        let clients = bench.clients(count);
-        for (number, client) in clients.iter().enumerate() {
-            let reply = bench.run(*client, &format!("LOCK.WAIT job t{number}"));
-            assert_eq!(reply, format!(":{} ", number + 1));
-        }
-        (bench, holder, clients)
-    }
-}
-
-fn push(key: &str, token: &str) -> String {
-    let (key_len, token_len) = (key.len(), token.len());
-    format!(">3 $9 lock-free ${key_len} {key} ${token_len} {token} ")
-}
+use crate::simulation::Client;
 
 #[test]
 fn fifty_clients_have_a_lock_one_after_the_other_in_the_order_in_which_they_came() {

@@ -2,111 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use quorlock_persistence::MemoryDisk;
-
-use crate::clock::SettableClock;
-use crate::config::Config;
-use crate::simulation::{Client, Node, Setup, request_bytes};
-
-/// A node whose maintenance and log come as soon as there is something for them.
-struct Bench {
-    disk: Arc<MemoryDisk>,
-    clock: Arc<SettableClock>,
-    setup: Setup,
-    node: Node,
-}
-
-impl Bench {
-    fn new(directives: &[(&str, &str)]) -> Bench {
-        let mut config = Config::default();
-        for (name, value) in [&[("first-start", "serve")], directives].concat() {
-            config.set(name, &[value]).unwrap();
-        }
-        let (disk, clock) = (
-            Arc::new(MemoryDisk::with_power_loss()),
-            Arc::new(SettableClock::new()),
-        );
-        let setup = Setup::new(config);
-        let node = Node::start(disk.clone(), clock.clone(), &setup).unwrap();
-        let mut bench = Bench {
-            disk,
-            clock,
-            setup,
-            node,
-        };
-        bench.go_on();
-        bench
-    }
-
-    fn client(&mut self) -> Client {
-        let client = self.node.connect(usize::MAX, None);
-        assert!(self.run(client, "HELLO 3").starts_with('%'));
-        client
-    }
-
-    /// What a client has received when its request and all that follows from it are done.
-    fn run(&mut self, client: Client, line: &str) -> String {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        self.node.send(client, &request_bytes(&words));
-        self.go_on();
-        self.received(client)
-    }
-
-    fn received(&self, client: Client) -> String {
-        let bytes = self.node.take_received(client);
-        String::from_utf8(bytes).unwrap().replace("\r\n", " ")
-    }
-
-    fn go_on(&mut self) -> Duration {
-        let mut pause = Duration::ZERO;
-        for _ in 0..8 {
-            for worker in 0..self.node.workers() {
-                while self.node.iterate(worker) {}
-            }
-            self.node.work_on_log().unwrap();
-            pause = self.node.maintain().unwrap().unwrap();
-        }
-        pause
-    }
-
-    /// The time that the maintenance sleeps passes, as often as it takes for so long.
-    fn advance(&mut self, duration: Duration) {
-        let mut left = duration;
-        while !left.is_zero() {
-            let step = self.go_on().clamp(Duration::from_micros(1), left);
-            self.clock.advance(step);
-            left -= step;
-        }
-        self.go_on();
-    }
-
-    /// The machine loses its power: what was not synced is lost. The node starts again, in its restart delay.
-    fn lose_power(self) -> Bench {
-        let disk = Arc::new(self.disk.after_power_loss(false, |_, _| false));
-        let (clock, setup) = (self.clock.clone(), self.setup);
-        drop(self.node);
-        clock.reboot(Duration::from_secs(1));
-        let node = Node::start(disk.clone(), clock.clone(), &setup).unwrap();
-        let mut bench = Bench {
-            disk,
-            clock,
-            setup,
-            node,
-        };
-        bench.go_on();
-        bench
-    }
-}
+use super::lock_bench_tests::{Bench, push};
 
 const GRANTED: &str = "*2 :1 _ ";
 const KEPT_OUT: &str = "*2 :0 _ ";
-
-fn push(token: &str) -> String {
-    format!(">3 $9 lock-free $3 job ${} {token} ", token.len())
-}
 
 #[test]
 fn readers_in_line_are_woken_together_behind_the_writer_that_stood_before_them() {
@@ -125,11 +26,11 @@ fn readers_in_line_are_woken_together_behind_the_writer_that_stood_before_them()
     );
     assert_eq!(bench.run(holder, "LOCK.RELEASE job held"), ":1 ");
     let told = [writer, one, two].map(|client| bench.received(client));
-    assert_eq!(told, [push("w"), String::new(), String::new()]);
+    assert_eq!(told, [push("job", "w"), String::new(), String::new()]);
     assert_eq!(bench.run(writer, "SET job w NX PX 30000"), "+OK ");
     assert_eq!(bench.run(writer, "LOCK.RELEASE job w"), ":1 ");
     let told = [writer, one, two].map(|client| bench.received(client));
-    assert_eq!(told, [String::new(), push("r1"), push("r2")]);
+    assert_eq!(told, [String::new(), push("job", "r1"), push("job", "r2")]);
     assert_eq!(bench.run(two, "LOCK.ACQUIRE job r2 30000 SHARED"), GRANTED);
     assert_eq!(bench.run(one, "LOCK.ACQUIRE job r1 30000 SHARED"), GRANTED);
     assert_eq!(
@@ -150,7 +51,11 @@ fn readers_whose_turn_lapses_and_readers_kept_out_by_an_intent_are_woken_in_time
     bench.advance(Duration::from_millis(499));
     assert_eq!(bench.received(reader), "");
     bench.advance(Duration::from_millis(2));
-    assert_eq!(bench.received(reader), push("r"), "the writer has vanished");
+    assert_eq!(
+        bench.received(reader),
+        push("job", "r"),
+        "the writer has vanished"
+    );
     assert_eq!(
         bench.run(reader, "LOCK.ACQUIRE job r 30000 SHARED"),
         GRANTED

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cluster_for_tests::{Cluster, Conduct, Node};
+use super::line_tests::{acquired, tried};
 use crate::OperationId;
 use crate::action::Event;
-use crate::call::{AcquireCall, Call, Outcome};
+use crate::call::{AcquireCall, Call};
 use crate::name::LockName;
 use crate::token::Token;
 use crate::wait::Wait;
@@ -43,19 +44,8 @@ fn token(cluster: &Cluster, node: usize) -> String {
     cluster.nodes[node].waits.last().cloned().unwrap()
 }
 
-fn had(cluster: &mut Cluster, call: OperationId) -> Option<String> {
-    match cluster.outcome(call) {
-        Some(Outcome::Acquired { token, .. }) => Some(token.to_string()),
-        _ => None,
-    }
-}
-
 fn sum(cluster: &Cluster, of: impl Fn(&Node) -> usize) -> usize {
     cluster.nodes.iter().map(of).sum()
-}
-
-fn tried(cluster: &Cluster) -> usize {
-    sum(cluster, |node| node.takes)
 }
 
 #[test]
@@ -74,7 +64,7 @@ fn a_writer_behind_readers_stands_in_line_and_keeps_new_ones_out_at_all_nodes() 
             node.keys.clear();
         }
         cluster.push(0, held, &first);
-        assert_eq!(had(&mut cluster, call), Some(first));
+        assert_eq!(acquired(&mut cluster, call), Some(first));
         // No other caller of this client is kept from reading by what it stood for.
         for node in &cluster.nodes[1..] {
             assert_eq!(node.unwaits, [held], "{names:?}");
@@ -113,7 +103,7 @@ fn a_majority_without_the_node_of_the_line_that_says_it_is_free_has_all_of_them_
     cluster.push(1, "a", &token);
     assert_eq!(tried(&cluster), tries);
     cluster.push(2, "a", &token);
-    assert_eq!(had(&mut cluster, call), Some(token));
+    assert_eq!(acquired(&mut cluster, call), Some(token));
 }
 
 #[test]
@@ -189,7 +179,7 @@ fn a_writer_that_is_gone_keeps_no_reader_out() {
             .all(|left| left[..] == ["a"])
     );
     assert_eq!(cluster.nodes[0].unwaits, [""; 0]);
-    assert!(had(&mut cluster, behind).is_some());
+    assert!(acquired(&mut cluster, behind).is_some());
     assert_eq!(cluster.client.size().lines, 0);
 }
 
@@ -202,7 +192,7 @@ fn a_node_that_says_at_a_check_that_it_is_free_has_all_of_them_asked() {
         node.keys.clear();
     }
     cluster.pass(Duration::from_secs(20));
-    assert!(had(&mut cluster, call).is_some());
+    assert!(acquired(&mut cluster, call).is_some());
 }
 
 /// The node says when the last one has.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::cluster_for_tests::{Cluster, Conduct};
+use super::line_tests::{acquired, set_free, tried, wait};
 use crate::OperationId;
 use crate::action::Event;
 use crate::call::{Call, Outcome};
@@ -18,29 +19,6 @@ fn waiting(nodes: usize) -> (Cluster, OperationId) {
     cluster.take_away();
     let call = wait(&mut cluster);
     (cluster, call)
-}
-
-fn wait(cluster: &mut Cluster) -> OperationId {
-    let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
-    cluster.pass(MS);
-    call
-}
-
-fn set_free(cluster: &mut Cluster) {
-    for node in &mut cluster.nodes {
-        node.keys.clear();
-    }
-}
-
-fn tried(cluster: &Cluster) -> usize {
-    cluster.nodes.iter().map(|node| node.takes).sum()
-}
-
-fn acquired(cluster: &mut Cluster, call: OperationId) -> Option<String> {
-    match cluster.outcome(call) {
-        Some(Outcome::Acquired { token, .. }) => Some(token.to_string()),
-        _ => None,
-    }
 }
 
 #[test]

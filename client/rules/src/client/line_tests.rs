@@ -21,13 +21,13 @@ fn waiting(nodes: usize) -> (Cluster, OperationId) {
     (cluster, call)
 }
 
-fn wait(cluster: &mut Cluster) -> OperationId {
+pub(super) fn wait(cluster: &mut Cluster) -> OperationId {
     let call = cluster.call(Call::Acquire(Cluster::acquisition(Wait::Forever)));
     cluster.pass(MS);
     call
 }
 
-fn set_free(cluster: &mut Cluster) {
+pub(super) fn set_free(cluster: &mut Cluster) {
     for node in &mut cluster.nodes {
         node.keys.clear();
     }
@@ -42,14 +42,14 @@ fn token(cluster: &Cluster, node: usize) -> String {
         .unwrap_or_default()
 }
 
-fn acquired(cluster: &mut Cluster, call: OperationId) -> Option<String> {
+pub(super) fn acquired(cluster: &mut Cluster, call: OperationId) -> Option<String> {
     match cluster.outcome(call) {
         Some(Outcome::Acquired { token, .. }) => Some(token.to_string()),
         _ => None,
     }
 }
 
-fn tried(cluster: &Cluster) -> usize {
+pub(super) fn tried(cluster: &Cluster) -> usize {
     cluster.nodes.iter().map(|node| node.takes).sum()
 }
 

@@ -20,7 +20,7 @@ fn ask(cluster: &mut Cluster, owner: &'static str, wait: Wait) -> OperationId {
     cluster.call(Call::Acquire(call))
 }
 
-fn had(cluster: &mut Cluster, call: OperationId) -> Token {
+pub(super) fn had(cluster: &mut Cluster, call: OperationId) -> Token {
     match cluster.outcome(call) {
         Some(Outcome::Acquired { token, .. }) => token,
         other => panic!("{other:?}"),

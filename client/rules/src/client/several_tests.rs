@@ -5,6 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cluster_for_tests::{Cluster, Conduct, Node, TTL};
+use super::line_tests::tried;
+use super::owner_tests::had;
 use crate::OperationId;
 use crate::action::Event;
 use crate::call::{AcquireCall, Call, Outcome};
@@ -25,13 +27,6 @@ fn ask(cluster: &mut Cluster, names: &[&'static str], wait: Wait) -> OperationId
         ..Cluster::acquisition(wait)
     };
     cluster.call(Call::Acquire(call))
-}
-
-fn had(cluster: &mut Cluster, call: OperationId) -> Token {
-    match cluster.outcome(call) {
-        Some(Outcome::Acquired { token, .. }) => token,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn release(cluster: &mut Cluster, held: OperationId, names: &[&'static str], token: Token) {
@@ -289,10 +284,6 @@ fn call_last(cluster: &mut Cluster, name: &str) -> String {
     let token = node.waits.last().cloned().unwrap();
     cluster.push(0, name, &token);
     token
-}
-
-fn tried(cluster: &Cluster) -> usize {
-    cluster.nodes.iter().map(|node| node.takes).sum()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -168,16 +168,12 @@ impl NodeProcess {
     }
 }
 
-/// A port nobody uses now, for what has to be named before it is there, or that nobody may answer for. What is stopped and started again
-/// on its port has a [`ReservedPort`].
+/// A port nobody uses now, for what has to be named before it is there, or that nobody may answer for. It stays reserved for as long as
+/// this process lives, so that no connection of another process has it when a server comes to listen on it.
 ///
 /// # Panics
 ///
 /// If the system has none.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener
-        .local_addr()
-        .expect("a bound socket has an address")
-        .port()
+    Box::leak(Box::new(ReservedPort::new().expect("a port is free"))).number()
 }

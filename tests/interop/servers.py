@@ -68,7 +68,17 @@ def redis_version():
     return told.stdout.split("v=")[1].split()[0]
 
 
+# Sockets that are bound and never listen.
+RESERVED = []
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """
+    A port that the system gives to nobody who names none, as long as this process lives. Between the search for a free one and
+    the start of a server it might be given to a connection else. Servers may listen on it: they allow addresses to be used again.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    RESERVED.append(reserved)
+    return reserved.getsockname()[1]

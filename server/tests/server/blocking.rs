@@ -53,9 +53,7 @@ fn an_element_that_was_waited_for_leaves_once_its_removal_is_durable() {
         let (mut pusher, mut waiter) = gated.wires();
         waiter.send(b"BLPOP queue 0\r\n");
         pusher.await_info("blocked_clients", "1");
-        gated.gate.set_closed(true);
-        pusher.send(b"RPUSH queue job\r\n");
-        gated.gate.await_thread("quorlock");
+        gated.hold(&mut pusher, "RPUSH queue job", "quorlock");
         assert!(waiter.is_silent(), "neither push nor pop is on disk");
         gated.gate.set_closed(false);
         assert_eq!(waiter.reply(), "[queue, job]");

@@ -82,15 +82,11 @@ fn a_client_whose_reply_waits_for_the_log_may_be_killed() {
         let (mut client, mut other) = gated.wires();
         assert_eq!(client.ask("SET a 1 PX 30000"), "+OK");
         let id = id(&mut client);
-        gated.gate.set_closed(true);
-        client.send(b"SET a 2 PX 30000\r\n");
-        gated.gate.await_thread("quorlock-");
+        gated.hold(&mut client, "SET a 2 PX 30000", "quorlock-");
         gated.machine.advance_ms(20);
         gated.gate.set_closed(false);
         client.reply();
-        gated.gate.set_closed(true);
-        client.send(b"SET a 3 PX 30000\r\n");
-        gated.gate.await_thread("quorlock-log");
+        gated.hold(&mut client, "SET a 3 PX 30000", "quorlock-log");
         assert_eq!(other.ask(&format!("CLIENT KILL ID {id}")), ":1");
         assert_eq!(client.reply(), "<closed>");
         gated.gate.set_closed(false);

@@ -25,12 +25,9 @@ fn a_long_sync_or_direct_write_is_an_event_of_its_mode() {
             let mut client = wire(&slow.node);
             assert_eq!(client.ask("SET a token PX 30000"), "+OK");
             assert_eq!(client.ask("LATENCY LATEST"), "[]");
-            slow.gate.set_closed(true);
-            client.send(b"SET b token PX 30000\r\n");
-            slow.gate.await_thread("quorlock-");
+            slow.hold(&mut client, "SET b token PX 30000", "quorlock-");
             slow.machine.clock.advance(Duration::from_millis(250));
-            slow.gate.set_closed(false);
-            assert_eq!(client.reply(), "+OK");
+            slow.let_go(&mut client);
             let latest = client.ask("LATENCY LATEST");
             assert!(latest.contains(event), "{event} in {latest}");
             assert!(latest.ends_with(":250, :250]]"), "{latest}");

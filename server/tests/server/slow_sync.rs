@@ -55,21 +55,16 @@ fn info_counts_a_key_only_when_its_own_reply_may_leave() {
             let (mut client, mut other) = slow.wires();
             assert_eq!(client.ask("SET a token NX"), "+OK");
             assert_eq!(keys(&mut other), 1, "{mode}");
-            slow.gate.set_closed(true);
-            client.send(format!("{set}\r\n").as_bytes());
             // The sync of this second may be due: then the log thread's is the one.
-            slow.gate.await_thread("quorlock-");
+            slow.hold(&mut client, set, "quorlock-");
             assert_eq!(keys(&mut other), 1, "{mode}: its OK has not left");
             assert_eq!(keys_in_metrics(&slow.node), 1, "{mode}");
             assert!(client.is_silent(), "{mode}");
-            slow.gate.set_closed(false);
-            assert_eq!(client.reply(), "+OK");
+            slow.let_go(&mut client);
             assert_eq!(keys(&mut other), 2, "{mode}");
             assert_eq!(keys_in_metrics(&slow.node), 2, "{mode}");
             // A deletion as well.
-            slow.gate.set_closed(true);
-            client.send(b"DEL b\r\n");
-            slow.gate.await_thread("quorlock-");
+            slow.hold(&mut client, "DEL b", "quorlock-");
             assert_eq!(keys(&mut other), 2, "{mode}: it is not deleted for sure");
             slow.gate.set_closed(false);
             assert_eq!(client.reply(), ":1");
@@ -105,9 +100,7 @@ fn a_worker_with_a_write_is_not_held_by_the_sync_of_another() {
         let slow = gated("always").await;
         let (mut client, mut other) = slow.wires();
         let (_third, mut fourth) = slow.wires();
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX PX 30000", "quorlock-1");
         other.send(b"SET b token NX PX 30000\r\n");
         // The write is committed before one of the later ones is answered.
         for _ in 0..50 {
@@ -129,9 +122,7 @@ fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
         let slow = gated("always").await;
         let (mut client, _other) = slow.wires();
         assert_eq!(client.ask("SET z token PX 3000000"), "+OK");
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX PX 30000", "quorlock-1");
         for _ in 0..10 {
             slow.machine.advance_ms(2_000);
             // Of two connections one is the other worker's.
@@ -141,8 +132,7 @@ fn new_clients_are_served_while_a_worker_is_held_by_a_sync() {
                 !new.iter_mut().all(Wire::is_silent)
             });
         }
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
     });
 }
 
@@ -152,17 +142,14 @@ fn while_a_worker_is_held_by_a_sync_info_and_probes_answer() {
     run(async {
         let slow = gated("always").await;
         let (mut client, mut other) = slow.wires();
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX PX 30000", "quorlock-1");
         assert_eq!(other.ask("PING"), "+PONG");
         assert_eq!(other.info("connected_clients"), "2");
         let address = slow.node.metrics_address().unwrap();
         for path in ["/healthz", "/readyz", "/metrics"] {
             assert_eq!(get(address, path).0, 200, "{path}");
         }
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
     });
 }
 
@@ -172,23 +159,17 @@ fn while_the_log_thread_is_held_by_a_sync_info_answers_on_every_worker() {
     run(async {
         let slow = gated("always").await;
         let (mut client, mut other) = slow.wires();
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX PX 30000", "quorlock-1");
         slow.machine.advance_ms(8_000);
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
         let (mut third, _) = slow.wires();
-        slow.gate.set_closed(true);
-        client.send(b"SET b token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-log");
+        slow.hold(&mut client, "SET b token NX PX 30000", "quorlock-log");
         for wire in [&mut other, &mut third] {
             assert_eq!(wire.ask("PING"), "+PONG");
             assert_eq!(keys(wire), 1);
         }
         assert_eq!(get(slow.node.metrics_address().unwrap(), "/healthz").0, 200);
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
     });
 }
 
@@ -236,9 +217,7 @@ fn a_slow_direct_write_holds_only_the_worker_that_makes_it() {
         eventually("the tick is written", || {
             slow.machine.frames_of(kind::TICK) > 0
         });
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX PX 30000", "quorlock-1");
         same_worker.send(b"PING\r\n");
         assert_others_are_served(&slow, &mut other);
         other.send(b"SET b token NX PX 30000\r\n");
@@ -261,21 +240,15 @@ fn after_a_slow_direct_write_the_log_thread_makes_them_and_every_worker_answers(
         let slow = gated_direct().await;
         let (mut client, mut other) = slow.wires();
         let (mut same_worker, _fourth) = slow.wires();
-        slow.gate.set_closed(true);
         // Without a deadline, so that no tick is written beside it.
-        client.send(b"SET a token NX\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(&mut client, "SET a token NX", "quorlock-1");
         slow.machine.advance_ms(8_000);
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
-        slow.gate.set_closed(true);
-        client.send(b"SET b token NX PX 30000\r\n");
-        slow.gate.await_thread("quorlock-log");
+        slow.let_go(&mut client);
+        slow.hold(&mut client, "SET b token NX PX 30000", "quorlock-log");
         assert_others_are_served(&slow, &mut same_worker);
         assert_others_are_served(&slow, &mut other);
         assert!(client.is_silent());
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
         assert_eq!(keys(&mut other), 2);
     });
 }
@@ -286,12 +259,13 @@ fn no_reply_of_a_pipeline_leaves_before_what_its_first_request_waits_for() {
     run(async {
         let slow = gated("always").await;
         let (mut client, _) = slow.wires();
-        slow.gate.set_closed(true);
-        client.send(b"SET a token NX PX 30000\r\nGET never\r\nPING\r\n");
-        slow.gate.await_thread("quorlock-1");
+        slow.hold(
+            &mut client,
+            "SET a token NX PX 30000\r\nGET never\r\nPING",
+            "quorlock-1",
+        );
         assert!(client.is_silent());
-        slow.gate.set_closed(false);
-        assert_eq!(client.reply(), "+OK");
+        slow.let_go(&mut client);
         assert_eq!([client.reply(), client.reply()], ["nil", "+PONG"]);
     });
 }

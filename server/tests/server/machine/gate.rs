@@ -70,6 +70,19 @@ impl GatedNode {
         };
         (connected(), connected())
     }
+
+    /// Closes the gate, and sends what has a thread whose name begins like this stand at it.
+    pub(crate) fn hold(&self, client: &mut Wire, line: &str, thread: &str) {
+        self.gate.set_closed(true);
+        client.send(format!("{line}\r\n").as_bytes());
+        self.gate.await_thread(thread);
+    }
+
+    /// Opens the gate: the client's OK leaves.
+    pub(crate) fn let_go(&self, client: &mut Wire) {
+        self.gate.set_closed(false);
+        assert_eq!(client.reply(), "+OK");
+    }
 }
 
 /// Opens the gate when a test ends, also where it fails: a node does not stop before it.

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 use quorlock_testkit::{Connection, Process, binary, eventually};
+use serde_json::Value;
 
 use crate::log::Logged;
 use crate::shell::Shell;
@@ -19,11 +20,7 @@ fn garbage_behind_the_end_is_a_break_and_takes_no_lock_away() {
     let end = logged.frames(1).last().unwrap().1;
     logged.edit(1, |bytes| bytes[end + 64..end + 128].fill(0x5a));
     let value = logged.check();
-    assert_eq!(
-        (&value["state"], &value["exit_code"]),
-        (&"broken".into(), &1.into()),
-        "{value}"
-    );
+    assert_state(&value, "broken", 1);
     assert_eq!(value["finding"]["offset"].as_u64(), Some(end as u64));
     logged.node.start_again();
     let reply = logged.node.ask(&["GET", "lock:3"]).unwrap();
@@ -48,24 +45,28 @@ fn garbage_in_the_segment_made_ahead_is_a_break() {
     assert!(file.ends_with("segment-0000000002.segment"), "{file}");
 }
 
+/// What has the name of a file and not its content.
+const IMPOSTORS: [fn(&Path); 5] = [
+    |path| fs::create_dir(path).unwrap(),
+    |path| symlink("/dev/zero", path).unwrap(),
+    |path| fs::write(path, "").unwrap(),
+    |path| fs::write(path, vec![0x5a; 100_000]).unwrap(),
+    |path| fs::write(path, vec![0xff; 100_000]).unwrap(),
+];
+
+fn assert_state(value: &Value, state: &str, exit_code: u64) {
+    let found = (&value["state"], &value["exit_code"]);
+    assert_eq!(found, (&state.into(), &exit_code.into()), "{value}");
+}
+
 #[test]
 fn what_only_has_the_name_of_a_segment_is_refused_by_name() {
-    let makes: [fn(&Path); 4] = [
-        |path| fs::create_dir(path).unwrap(),
-        |path| symlink("/dev/zero", path).unwrap(),
-        |path| fs::write(path, "").unwrap(),
-        |path| fs::write(path, vec![0x5a; 100_000]).unwrap(),
-    ];
-    for make in makes {
+    for make in IMPOSTORS {
         let logged = Logged::stopped();
         let path = logged.segment(7);
         make(&path);
         let value = logged.check();
-        assert_eq!(
-            (&value["state"], &value["exit_code"]),
-            (&"refused".into(), &2.into()),
-            "{value}"
-        );
+        assert_state(&value, "refused", 2);
         assert_eq!(value["finding"]["kind"], "damaged", "{value}");
         let said = logged.refused_start();
         assert!(said.contains("segment-0000000007.segment"), "{said}");
@@ -75,23 +76,13 @@ fn what_only_has_the_name_of_a_segment_is_refused_by_name() {
 
 #[test]
 fn a_node_id_that_is_none_is_refused_by_name() {
-    let makes: [fn(&Path); 4] = [
-        |path| fs::create_dir(path).unwrap(),
-        |path| symlink("/dev/zero", path).unwrap(),
-        |path| fs::write(path, "").unwrap(),
-        |path| fs::write(path, [0xff; 100_000]).unwrap(),
-    ];
-    for make in makes {
+    for make in IMPOSTORS {
         let logged = Logged::stopped();
         let path = logged.directory.join("node.id");
         fs::remove_file(&path).unwrap();
         make(&path);
         let value = logged.check();
-        assert_eq!(
-            (&value["state"], &value["exit_code"]),
-            (&"refused".into(), &2.into()),
-            "{value}"
-        );
+        assert_state(&value, "refused", 2);
         let file = value["finding"]["file"].as_str().unwrap();
         assert!(file.ends_with("node.id"), "{value}");
         let said = logged.refused_start();
@@ -136,12 +127,17 @@ fn a_directory_removed_under_a_node_ends_it_with_the_next_grant() {
     let reply = ask(&["SET", "after", "t", "PX", "30000"]);
     let is_granted = reply.as_ref().is_ok_and(|reply| reply == "+OK");
     assert!(!is_granted, "a lock was granted that nothing remembers");
-    assert_eq!(node.await_end().code(), Some(1));
+    let said = "was removed or renamed while the node was using it";
+    assert_fails(&mut node, &[said]);
+}
+
+/// The node ends, and says all of this.
+fn assert_fails(node: &mut Process, says: &[&str]) {
+    assert_eq!(node.await_end().code(), Some(1), "{}", node.output());
     let said = node.output();
-    assert!(
-        said.contains("was removed or renamed while the node was using it"),
-        "{said}"
-    );
+    for text in says {
+        assert!(said.contains(text), "{text}: {said}");
+    }
 }
 
 /// The reply to a command on a connection of its own, if there is one.
@@ -189,13 +185,11 @@ fn a_directory_that_may_not_be_written_is_refused_by_name() {
         let shell = Shell::new();
         fs::create_dir(shell.file("data")).unwrap();
         let mut node = start_unprivileged(&shell, mode, &[]);
-        assert_eq!(node.await_end().code(), Some(1), "mode {mode:o}");
-        let said = node.output();
-        assert!(
-            said.contains("the data directory data cannot be used"),
-            "{said}"
-        );
-        assert!(said.contains("must exist and be writable"), "{said}");
+        let said = [
+            "the data directory data cannot be used",
+            "must exist and be writable",
+        ];
+        assert_fails(&mut node, &said);
         fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
         assert!(fs::read_dir(shell.file("data")).unwrap().next().is_none());
     }
@@ -208,13 +202,11 @@ fn a_segment_that_may_not_be_read_is_refused_by_name() {
     let segment = shell.file("data/segment-0000000001.segment");
     fs::set_permissions(&segment, fs::Permissions::from_mode(0o000)).unwrap();
     let mut node = start_unprivileged(&shell, 0o700, &[]);
-    assert_eq!(node.await_end().code(), Some(1));
-    let said = node.output();
-    assert!(
-        said.contains("segment-0000000001.segment: Permission denied"),
-        "{said}"
-    );
-    assert!(said.contains("permissions"), "{said}");
+    let said = [
+        "segment-0000000001.segment: Permission denied",
+        "permissions",
+    ];
+    assert_fails(&mut node, &said);
 }
 
 const NOBODY: u32 = 65_534;
@@ -237,13 +229,8 @@ fn a_directory_that_is_closed_under_a_node_ends_it_at_the_next_segment() {
         node.status().is_some()
     });
     assert!(asked > 10, "it goes on for as long as it can");
-    assert_eq!(node.await_end().code(), Some(1));
-    let said = node.output();
-    assert!(
-        said.contains("segment-0000000002.new: Permission denied"),
-        "{said}"
-    );
-    assert!(said.contains("permissions"), "{said}");
+    let said = ["segment-0000000002.new: Permission denied", "permissions"];
+    assert_fails(&mut node, &said);
     fs::set_permissions(shell.file("data"), fs::Permissions::from_mode(0o700)).unwrap();
     // What it had granted is on record.
     let dump = shell.succeed(&["log", "dump", "data"]);

@@ -42,6 +42,14 @@ impl Clusters {
     }
 }
 
+async fn assert_busy(client: &ShardedRedlock, name: &'static str) {
+    let refused = client.lock(name).unwrap().wait(Wait::None).acquire().await;
+    assert!(
+        matches!(refused, Err(AcquireError::Busy { .. })),
+        "{refused:?}"
+    );
+}
+
 #[tokio::test]
 async fn clients_exclude_each_other_on_the_cluster_of_the_name_whatever_the_order_of_their_lists() {
     let clusters = Clusters::start().await;
@@ -52,11 +60,7 @@ async fn clients_exclude_each_other_on_the_cluster_of_the_name_whatever_the_orde
     assert_eq!([on("backup"), on("report")], ["east", "west"]);
     for (name, own) in [("backup", 0), ("report", 1)] {
         let guard = first.lock(name).unwrap().ttl(TTL).acquire().await.unwrap();
-        let refused = second.lock(name).unwrap().wait(Wait::None).acquire().await;
-        assert!(
-            matches!(refused, Err(AcquireError::Busy { .. })),
-            "{refused:?}"
-        );
+        assert_busy(&second, name).await;
         let held = clusters.holders(name).await;
         assert!(held[own] >= 2 && held[1 - own] == 0, "{held:?}");
         assert!(guard.release().await.is_free());
@@ -86,13 +90,7 @@ async fn leases_several_names_permits_and_elections_are_on_the_cluster_of_their_
     );
     let together = first.locks(["backup {report}", "{report} 2"]).unwrap();
     let guard = together.acquire().await.unwrap();
-    let one = second
-        .lock("{report} 2")
-        .unwrap()
-        .wait(Wait::None)
-        .acquire()
-        .await;
-    assert!(matches!(one, Err(AcquireError::Busy { .. })), "{one:?}");
+    assert_busy(&second, "{report} 2").await;
     drop(guard);
 
     // The name under which a permit is extended leads to the same cluster.
@@ -171,16 +169,7 @@ async fn a_name_that_moves_rests_until_all_have_the_next_list_and_the_others_go_
         .await
         .unwrap();
     for other in [&meanwhile, &after] {
-        let refused = other
-            .lock("backup")
-            .unwrap()
-            .wait(Wait::None)
-            .acquire()
-            .await;
-        assert!(
-            matches!(refused, Err(AcquireError::Busy { .. })),
-            "{refused:?}"
-        );
+        assert_busy(other, "backup").await;
     }
     drop(guard);
     assert!(after.lock("report").unwrap().acquire().await.is_ok());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use quorlock_server::{adopt, mark_restored, release};
+use quorlock_server::{Node, adopt, mark_restored, release};
 
 use crate::machine::home::Home;
 use crate::machine::said::said;
@@ -22,6 +22,22 @@ async fn run_again(home: &Home) {
     node.stop().await.unwrap();
 }
 
+/// A running node whose copy `hot` knows nothing of its last lock.
+async fn copied_while_it_runs() -> (Shelf, Home, Node) {
+    let shelf = Shelf::new();
+    let home = Home::at(shelf.path("data"));
+    let node = home.start(ALWAYS).await;
+    assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
+    copy(&home.path, &shelf.path("hot"), Way::InPlace, false);
+    assert_eq!(wire(&node).ask("SET b token NX PX 10000"), "+OK");
+    (shelf, home, node)
+}
+
+fn assert_moved(node: &Node) {
+    let said = said(node);
+    assert_eq!((said.stop.as_str(), said.left_ms), ("moved", CAP));
+}
+
 /// How files are put into a directory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
@@ -30,6 +46,14 @@ enum Way {
     /// `rsync`, `tar`, most backup programs: a new file under the old name.
     ByRename,
 }
+
+/// Each way, with and without a mirror.
+const WAYS: [(Way, bool); 4] = [
+    (Way::InPlace, true),
+    (Way::InPlace, false),
+    (Way::ByRename, true),
+    (Way::ByRename, false),
+];
 
 /// Copies all files. With `is_mirror` what the source does not have goes, as with `rsync --delete`.
 fn copy(from: &Path, to: &Path, way: Way, is_mirror: bool) {
@@ -241,18 +265,12 @@ fn a_copy_waits_whatever_the_original_does() {
         assert_eq!(said(&original).stop, "clean");
         let one = home.beside(shelf.path("one")).start(ALWAYS).await;
         assert_eq!(one.id(), original.id(), "clients count both as one node");
-        assert_eq!(
-            (said(&one).stop.as_str(), said(&one).left_ms),
-            ("moved", CAP)
-        );
+        assert_moved(&one);
 
         // Taken from the running node: its end is missing, but first of all it is a copy.
         copy(&home.path, &shelf.path("two"), Way::InPlace, false);
         let two = home.beside(shelf.path("two")).start(ALWAYS).await;
-        assert_eq!(
-            (said(&two).stop.as_str(), said(&two).left_ms),
-            ("moved", CAP)
-        );
+        assert_moved(&two);
         // A copy of a copy that still waits; the delay it carries is not the longer one.
         one.stop().await.unwrap();
         copy(
@@ -278,10 +296,7 @@ fn a_copy_of_hard_links_is_a_copy() {
             fs::hard_link(home.path.join(&name), shelf.path("links").join(&name)).unwrap();
         }
         let node = home.beside(shelf.path("links")).start(ALWAYS).await;
-        assert_eq!(
-            (said(&node).stop.as_str(), said(&node).left_ms),
-            ("moved", CAP)
-        );
+        assert_moved(&node);
         let error = home.try_start(ALWAYS).await.unwrap_err().to_string();
         assert!(
             error.contains("in use by another node of this process"),
@@ -321,29 +336,14 @@ fn a_lower_cap_today_shortens_no_delay() {
 #[test]
 fn a_running_nodes_copy_put_back_is_noticed_unless_the_node_had_crashed() {
     run(async {
-        for (way, is_mirror) in [
-            (Way::InPlace, true),
-            (Way::InPlace, false),
-            (Way::ByRename, true),
-            (Way::ByRename, false),
-        ] {
-            let shelf = Shelf::new();
-            let home = Home::at(shelf.path("data"));
-            let node = home.start(ALWAYS).await;
-            assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
-            copy(&home.path, &shelf.path("hot"), Way::InPlace, false);
-            assert_eq!(wire(&node).ask("SET b token NX PX 10000"), "+OK");
+        for (way, is_mirror) in WAYS {
+            let (shelf, home, node) = copied_while_it_runs().await;
             node.stop().await.unwrap();
             copy(&shelf.path("hot"), &home.path, way, is_mirror);
             let node = home.start(ALWAYS).await;
             assert_eq!(said(&node).stop, "moved", "{way:?}, mirror: {is_mirror}");
         }
-        let shelf = Shelf::new();
-        let home = Home::at(shelf.path("data"));
-        let node = home.start(ALWAYS).await;
-        assert_eq!(wire(&node).ask("SET a token NX PX 10000"), "+OK");
-        copy(&home.path, &shelf.path("hot"), Way::InPlace, false);
-        assert_eq!(wire(&node).ask("SET b token NX PX 10000"), "+OK");
+        let (shelf, home, node) = copied_while_it_runs().await;
         node.crash().await;
         copy(&shelf.path("hot"), &home.path, Way::InPlace, true);
         let node = home.start(ALWAYS).await;
@@ -398,10 +398,7 @@ fn a_running_nodes_log_alone_put_back_after_a_clean_stop_is_noticed() {
         node.stop().await.unwrap();
         copy(&hot, &home.path, Way::InPlace, false);
         let node = home.start(ALWAYS).await;
-        assert_eq!(
-            (said(&node).stop.as_str(), said(&node).left_ms),
-            ("moved", CAP)
-        );
+        assert_moved(&node);
     });
 }
 
@@ -410,12 +407,7 @@ fn a_running_nodes_log_alone_put_back_after_a_clean_stop_is_noticed() {
 #[test]
 fn an_older_state_put_back_over_a_released_directory_is_noticed() {
     run(async {
-        for (way, is_mirror) in [
-            (Way::InPlace, true),
-            (Way::InPlace, false),
-            (Way::ByRename, true),
-            (Way::ByRename, false),
-        ] {
+        for (way, is_mirror) in WAYS {
             let shelf = Shelf::new();
             let home = shelf.stopped().await;
             copy(&home.path, &shelf.path("backup"), Way::InPlace, false);

@@ -93,14 +93,7 @@ fn a_killed_node_stays_down_and_waits_after_its_restart() {
 #[test]
 fn with_always_a_killed_node_serves_again_at_once() {
     let mut shell = Shell::new();
-    shell.up(&[
-        "--nodes",
-        "1",
-        "--base-port",
-        "0",
-        "--appendfsync",
-        "always",
-    ]);
+    shell.up_of(1, &["--appendfsync", "always"]);
     let token = shell.succeed(&["acquire", "a", "--ttl", "1h"]);
     shell.succeed(&["cluster", "kill", "1"]);
     let restarted = shell.succeed(&["cluster", "restart", "1"]);
@@ -149,14 +142,7 @@ fn a_paused_node_hangs_until_it_is_resumed() {
 #[test]
 fn nodes_do_not_outlive_a_killed_supervisor() {
     let mut shell = Shell::new();
-    let first = shell.up(&[
-        "--nodes",
-        "3",
-        "--base-port",
-        "0",
-        "--appendfsync",
-        "always",
-    ]);
+    let first = shell.up_of(3, &["--appendfsync", "always"]);
     // A stopped process must go too, although it cannot hear anything.
     shell.succeed(&["cluster", "pause", "2"]);
     shell.supervisor().signal(Signal::KILL);
@@ -197,14 +183,7 @@ fn a_detached_cluster_lives_on_and_an_ephemeral_one_leaves_nothing() {
 #[test]
 fn nodes_inside_the_supervisor_work_the_same() {
     let mut shell = Shell::new();
-    let ready = shell.up(&[
-        "--nodes",
-        "3",
-        "--base-port",
-        "0",
-        "--in-process",
-        "--ephemeral",
-    ]);
+    let ready = shell.up_of(3, &["--in-process", "--ephemeral"]);
     let mut ids: Vec<String> = identities(&ready).into_iter().map(|(id, _)| id).collect();
     assert!(
         ids.iter()

@@ -23,14 +23,7 @@ fn what_is_printed_is_what_packaging_has_with_the_nodes_of_the_local_cluster() {
     let files = print(&shell, "systemd");
     assert!(files.contains(&packaged("systemd/quorlock@.service")));
 
-    let ready = shell.up(&[
-        "--nodes",
-        "3",
-        "--base-port",
-        "0",
-        "--appendfsync",
-        "always",
-    ]);
+    let ready = shell.up_of(3, &["--appendfsync", "always"]);
     let url = ready["nodes"][0]["url"].as_str().unwrap();
     let port = url.rsplit(':').next().unwrap();
     let three = print(&shell, "kubernetes");

@@ -13,14 +13,7 @@ use crate::shell::{Ended, Shell, await_end, lives, send};
 
 pub(crate) fn cluster() -> Shell {
     let mut shell = Shell::new();
-    shell.up(&[
-        "--nodes",
-        "3",
-        "--base-port",
-        "0",
-        "--in-process",
-        "--ephemeral",
-    ]);
+    shell.up_of(3, &["--in-process", "--ephemeral"]);
     shell
 }
 

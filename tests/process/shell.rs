@@ -108,6 +108,12 @@ impl Shell {
         serde_json::from_str(&fs::read_to_string(ready).unwrap()).unwrap()
     }
 
+    /// The same for so many nodes, on ports that are free.
+    pub(crate) fn up_of(&mut self, nodes: usize, words: &[&str]) -> Value {
+        let nodes = nodes.to_string();
+        self.up(&[&["--nodes", &nodes, "--base-port", "0"][..], words].concat())
+    }
+
     /// What the foreground command of the cluster has printed.
     pub(crate) fn up_output(&self) -> String {
         self.clusters.last().unwrap().output()

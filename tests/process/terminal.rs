@@ -82,14 +82,7 @@ impl Drop for Session {
 
 fn cluster() -> Shell {
     let mut shell = Shell::new();
-    shell.up(&[
-        "--nodes",
-        "1",
-        "--base-port",
-        "0",
-        "--in-process",
-        "--ephemeral",
-    ]);
+    shell.up_of(1, &["--in-process", "--ephemeral"]);
     shell
 }
 

@@ -27,30 +27,26 @@ const COMPARE_AND_PEXPIRE: &str = r#"
         return 0
     end"#;
 
+/// A script with these keys and these arguments has this reply.
+#[track_caller]
+fn expect(node: &mut Node, script: &str, keys: &str, arguments: &str, reply: &str) {
+    let keys: Vec<&str> = keys.split_whitespace().collect();
+    let rest: Vec<&str> = arguments.split_whitespace().collect();
+    assert_eq!(eval(node, script, &keys, &rest), reply, "{keys:?} {rest:?}");
+}
+
 #[test]
 fn only_the_owner_deletes() {
     let mut node = Node::default();
     node.run("SET lock mine NX PX 30000");
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_DELETE, &["lock"], &["other"]),
-        "0"
-    );
+    expect(&mut node, COMPARE_AND_DELETE, "lock", "other", "0");
     assert_eq!(node.run("GET lock"), "\"mine\"");
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_DELETE, &["lock"], &["mine"]),
-        "1"
-    );
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_DELETE, &["lock"], &["mine"]),
-        "0"
-    );
+    expect(&mut node, COMPARE_AND_DELETE, "lock", "mine", "1");
+    expect(&mut node, COMPARE_AND_DELETE, "lock", "mine", "0");
     node.run("SET lock mine NX PX 30000");
     node.advance(Duration::from_millis(30_000));
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_DELETE, &["lock"], &["mine"]),
-        "0",
-        "it has expired"
-    );
+    // It has expired.
+    expect(&mut node, COMPARE_AND_DELETE, "lock", "mine", "0");
     assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
 
@@ -58,26 +54,12 @@ fn only_the_owner_deletes() {
 fn only_the_owner_extends_and_a_free_lock_is_taken_again() {
     let mut node = Node::default();
     node.run("SET lock mine NX PX 1000");
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_PEXPIRE, &["lock"], &["mine", "8000"]),
-        "1"
-    );
+    expect(&mut node, COMPARE_AND_PEXPIRE, "lock", "mine 8000", "1");
     assert_eq!(node.run("PTTL lock"), "8000");
-    assert_eq!(
-        eval(
-            &mut node,
-            COMPARE_AND_PEXPIRE,
-            &["lock"],
-            &["other", "9000"]
-        ),
-        "0"
-    );
+    expect(&mut node, COMPARE_AND_PEXPIRE, "lock", "other 9000", "0");
     assert_eq!(node.run("PTTL lock"), "8000");
     node.advance(Duration::from_millis(8000));
-    assert_eq!(
-        eval(&mut node, COMPARE_AND_PEXPIRE, &["lock"], &["other", "500"]),
-        "1"
-    );
+    expect(&mut node, COMPARE_AND_PEXPIRE, "lock", "other 500", "1");
     assert_eq!(node.run("GET lock"), "\"other\"");
     assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
@@ -118,15 +100,12 @@ fn several_names_are_taken_extended_and_released_together() {
     let names = ["a", "b", "c"];
     assert_eq!(eval(&mut node, acquire, &names, &["mine", "5000"]), "3");
     assert_eq!(node.log.len(), 1, "all of them in one group");
-    assert_eq!(
-        eval(&mut node, acquire, &["c", "d"], &["other", "5000"]),
-        "0"
-    );
+    expect(&mut node, acquire, "c d", "other 5000", "0");
     assert_eq!(node.run("EXISTS d"), "0");
     assert_eq!(eval(&mut node, extend, &names, &["mine", "9000"]), "3");
     assert_eq!(node.run("PTTL c"), "9000");
     assert_eq!(eval(&mut node, extend, &names, &["other", "1"]), "0");
-    assert_eq!(eval(&mut node, release, &["a", "x"], &["mine"]), "1");
+    expect(&mut node, release, "a x", "mine", "1");
     assert_eq!(eval(&mut node, release, &names, &["mine"]), "2");
     assert_eq!(state_of(&mut node.replayed(), node.now.node), node.state());
 }
@@ -219,26 +198,14 @@ fn time_is_added_to_what_is_left() {
     "#;
     let mut node = Node::default();
     node.run("SET lock mine PX 1000");
-    assert_eq!(
-        eval(&mut node, extend, &["lock"], &["mine", "500", "0"]),
-        "1"
-    );
+    expect(&mut node, extend, "lock", "mine 500 0", "1");
     assert_eq!(node.run("PTTL lock"), "1500");
-    assert_eq!(
-        eval(&mut node, extend, &["lock"], &["mine", "500", "1"]),
-        "1"
-    );
+    expect(&mut node, extend, "lock", "mine 500 1", "1");
     assert_eq!(node.run("PTTL lock"), "500");
     node.run("PERSIST lock");
-    assert_eq!(
-        eval(&mut node, extend, &["lock"], &["mine", "500", "0"]),
-        "0",
-        "it has no TTL"
-    );
-    assert_eq!(
-        eval(&mut node, extend, &["gone"], &["mine", "500", "0"]),
-        "0"
-    );
+    // It has no TTL.
+    expect(&mut node, extend, "lock", "mine 500 0", "0");
+    expect(&mut node, extend, "gone", "mine 500 0", "0");
 }
 
 /// aioredlock answers through error_reply and status_reply.
@@ -271,11 +238,11 @@ fn scripts_answer_with_statuses_and_errors() {
         eval(&mut node, set, &["l"], &["me", "10000", ""]),
         "-ERR ERROR"
     );
-    assert_eq!(eval(&mut node, set, &["l"], &["me", "10000", "take"]), "OK");
-    assert_eq!(eval(&mut node, left, &["l"], &["me"]), "10");
-    assert_eq!(eval(&mut node, left, &["l"], &["you"]), "-ERR ERROR");
-    assert_eq!(eval(&mut node, release, &["l"], &["you"]), "-ERR ERROR");
-    assert_eq!(eval(&mut node, release, &["l"], &["me"]), "OK");
+    expect(&mut node, set, "l", "me 10000 take", "OK");
+    expect(&mut node, left, "l", "me", "10");
+    expect(&mut node, left, "l", "you", "-ERR ERROR");
+    expect(&mut node, release, "l", "you", "-ERR ERROR");
+    expect(&mut node, release, "l", "me", "OK");
 }
 
 /// Functions over KEYS, as bsm/redislock uses them: the least time left of several keys.
@@ -302,13 +269,10 @@ fn functions_of_a_script_see_its_keys() {
     let mut node = Node::default();
     node.run("SET a token-meta PX 5000");
     node.run("SET b token PX 3000");
-    assert_eq!(eval(&mut node, least, &["a", "b"], &["token"]), "3000");
-    assert_eq!(
-        eval(&mut node, least, &["a"], &["token"]),
-        "5000",
-        "not the keys of the call before"
-    );
-    assert_eq!(eval(&mut node, least, &["a", "c"], &["token"]), "nil");
+    expect(&mut node, least, "a b", "token", "3000");
+    // Not the keys of the call before.
+    expect(&mut node, least, "a", "token", "5000");
+    expect(&mut node, least, "a c", "token", "nil");
 }
 
 /// The lists of nothing and something that redlock-rb and Redisson's fenced lock return.
@@ -316,12 +280,12 @@ fn functions_of_a_script_see_its_keys() {
 fn lists_keep_their_nothings() {
     let mut node = Node::default();
     let both = "return { redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1]) }";
-    assert_eq!(eval(&mut node, both, &["l"], &[]), "[nil, -2]");
+    expect(&mut node, both, "l", "", "[nil, -2]");
     node.run("SET l t PX 100");
-    assert_eq!(eval(&mut node, both, &["l"], &[]), "[\"t\", 100]");
+    expect(&mut node, both, "l", "", "[\"t\", 100]");
     let fenced = "redis.call('incr', KEYS[2]) return {-1, tonumber(redis.call('get', KEYS[2]))}";
-    assert_eq!(eval(&mut node, fenced, &["l", "fence"], &[]), "[-1, 1]");
-    assert_eq!(eval(&mut node, fenced, &["l", "fence"], &[]), "[-1, 2]");
+    expect(&mut node, fenced, "l fence", "", "[-1, 1]");
+    expect(&mut node, fenced, "l fence", "", "[-1, 2]");
 }
 
 /// Redisson's read-write lock counts down from a text and makes the names of its keys.
@@ -337,8 +301,8 @@ fn loops_count_down_from_a_text_and_keys_may_be_made_up() {
     node.run("HSET rw mode read one 2");
     node.run("SET t:one:1 1 PX 700");
     node.run("SET t:one:2 1 PX 900");
-    assert_eq!(eval(&mut node, left, &["rw", "t"], &["-2"]), "900");
-    assert_eq!(eval(&mut node, left, &["rw", "t"], &["1500"]), "1500");
+    expect(&mut node, left, "rw t", "-2", "900");
+    expect(&mut node, left, "rw t", "1500", "1500");
 }
 
 /// DistributedLock and symfony read the time; SELECT stays inside the script.
@@ -347,13 +311,10 @@ fn scripts_read_the_wall_clock_and_choose_a_database() {
     let mut node = Node::default();
     let now = "redis.replicate_commands(); local t = redis.call('TIME'); \
         return redis.call('type', KEYS[1]).ok .. ' ' .. math.floor((t[1] * 1000) + (t[2] / 1000))";
-    assert_eq!(
-        eval(&mut node, now, &["none"], &[]),
-        "\"none 1700000000123\""
-    );
+    expect(&mut node, now, "none", "", "\"none 1700000000123\"");
     let other = "redis.pcall('SELECT', tonumber(ARGV[2])) \
         return redis.call('set', KEYS[1], ARGV[1], 'PX', 1000, 'NX')";
-    assert_eq!(eval(&mut node, other, &["l"], &["t", "2"]), "OK");
-    assert_eq!(eval(&mut node, other, &["l"], &["t", "2"]), "nil");
+    expect(&mut node, other, "l", "t 2", "OK");
+    expect(&mut node, other, "l", "t 2", "nil");
     assert_eq!(node.run("EXISTS l"), "0");
 }

@@ -15,18 +15,7 @@ use crate::reply::Reply;
 use crate::time::{Moment, NodeTime};
 
 fn keyspace() -> Keyspace {
-    let rules = KeyspaceRules {
-        restart_delay_max: std::time::Duration::from_secs(60),
-        require_ttl: false,
-        databases: 16,
-        key_bytes_max: 100,
-        value_bytes_max: 1000,
-        collection_bytes_max: 1000,
-        journal_bytes_max: 10_000,
-        reply_bytes_max: 10_000,
-        memory_max: 0,
-    };
-    Keyspace::new(3, rules)
+    Keyspace::new(3, KeyspaceRules::FOR_TESTS)
 }
 
 fn context_at<'e>(

@@ -1,7 +1,5 @@
 //! Changes of collections by commands: what the log, later replies and the room for them make of each.
 
-use std::time::Duration;
-
 use super::*;
 use crate::caller::{Caller, Protocol};
 use crate::keyspace::list::{End, List};
@@ -11,18 +9,7 @@ use crate::position::LogPosition;
 use crate::time::{Moment, NodeTime};
 
 fn keyspace() -> Keyspace {
-    let rules = KeyspaceRules {
-        restart_delay_max: Duration::from_secs(60),
-        require_ttl: false,
-        databases: 16,
-        key_bytes_max: 100,
-        value_bytes_max: 1000,
-        collection_bytes_max: 1000,
-        journal_bytes_max: 10_000,
-        reply_bytes_max: 10_000,
-        memory_max: 0,
-    };
-    Keyspace::new(3, rules)
+    Keyspace::new(3, KeyspaceRules::FOR_TESTS)
 }
 
 /// Runs something as the group at a position.

@@ -90,21 +90,13 @@ mod tests {
     use crate::keyspace::list::{End, List};
     use crate::position::LogPosition;
     use crate::time::{Deadline, NodeTime};
-    use std::time::Duration;
 
     const POSITION: LogPosition = LogPosition::from_raw(1);
 
     fn rules() -> KeyspaceRules {
         KeyspaceRules {
-            restart_delay_max: Duration::from_secs(60),
-            require_ttl: false,
-            databases: 16,
-            key_bytes_max: 100,
-            value_bytes_max: 1000,
             collection_bytes_max: 1 << 20,
-            journal_bytes_max: 10_000,
-            reply_bytes_max: 10_000,
-            memory_max: 0,
+            ..KeyspaceRules::FOR_TESTS
         }
     }
 

@@ -28,3 +28,19 @@ pub(crate) const COLLECTION_BYTES_MAX: usize = 512 << 20;
 
 /// The largest group of mutations unless told otherwise: a frame of the log with room to spare.
 pub const JOURNAL_BYTES_MAX: usize = 7 << 20;
+
+#[cfg(test)]
+impl KeyspaceRules {
+    /// What keyspaces of unit tests have.
+    pub(crate) const FOR_TESTS: Self = Self {
+        restart_delay_max: Duration::from_secs(60),
+        require_ttl: false,
+        databases: 16,
+        key_bytes_max: 100,
+        value_bytes_max: 1000,
+        collection_bytes_max: 1000,
+        journal_bytes_max: 10_000,
+        reply_bytes_max: 10_000,
+        memory_max: 0,
+    };
+}

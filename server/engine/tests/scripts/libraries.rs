@@ -8,21 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::limits::limited;
 use super::{Node, run};
-use quorlock_engine::{EngineOptions, RawTime, ScriptLimits};
-
-fn limited(script_limits: ScriptLimits) -> Node {
-    let mut node = Node::with(EngineOptions {
-        script_limits,
-        ..EngineOptions::default()
-    });
-    let mut now = RawTime::ZERO;
-    node.engine.set_script_clock(Box::new(move || {
-        now = now.plus_nanos(1_000_000);
-        now
-    }));
-    node
-}
+use quorlock_engine::ScriptLimits;
 
 /// Enough time for the tests of other limits.
 fn patient() -> Node {

@@ -17,7 +17,7 @@ fn node() -> Node {
     limited(ScriptLimits::default())
 }
 
-fn limited(script_limits: ScriptLimits) -> Node {
+pub(super) fn limited(script_limits: ScriptLimits) -> Node {
     let mut node = Node::with(EngineOptions {
         script_limits,
         ..EngineOptions::default()

@@ -9,7 +9,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from servers import Connection  # noqa: E402
+from servers import Connection, eventually  # noqa: E402
 
 BUSY, UNAVAILABLE, LOST, USAGE = 75, 69, 70, 64
 # What lock libraries release with.
@@ -96,13 +96,30 @@ def waiting(server):
     assert 1 < took < 3, f"a lock of 2 s was waited for {took} s"
 
 
+def loss(server):
+    """Whoever loses the key is told."""
+    holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
+    eventually("it is held", lambda: server.is_held("taken"))
+    server.delete("taken")
+    token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
+    begun = time.monotonic()
+    _, error = holder.communicate(timeout=30)
+    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
+    server.ends(0, "release", "taken", token.strip())
+
+
+def agent_of(server, address=None):
+    """An agent in front of it, a connection to that, and the line in which it says where it is."""
+    agent = server.command("agent", "--port", "0", address=address)
+    line = next((line for line in agent.stdout if "find the agent under" in line), "")
+    assert line, f"the agent does not start: {agent.stderr.read()}"
+    return agent, Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2), line
+
+
 def through_an_agent(server):
     """What a program takes through an agent is a lock for the commands, and the reverse."""
-    agent = server.command("agent", "--port", "0")
+    agent, link, line = agent_of(server)
     try:
-        line = next((line for line in agent.stdout if "find the agent under" in line), "")
-        assert line, f"the agent does not start: {agent.stderr.read()}"
-        link = Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2)
         send = lambda *words: link.send([word.encode() for word in words])  # noqa: E731
         take = lambda token: send("SET", "through", token, "NX", "PX", "60000")  # noqa: E731
         give_back = lambda token: send("EVAL", COMPARE_AND_DELETE, "1", "through", token)  # noqa: E731
@@ -177,6 +194,25 @@ def compared(server, address=None, *more):
     # etcd counts whole seconds, and looks for what is over now and then.
     assert gone["trials"] == 2 and gone["outcome"] == "one-holder" and 2500 < gone["waited_ms"] < 8000, gone
     assert len(faults) == 3 and all(fault["outcome"] == "not-tried" for fault in faults.values()), faults
+
+
+def self_signed(folder):
+    """The command that makes a certificate of a server on this machine, and the paths of that and of its key."""
+    certificate, key = (os.path.join(folder, name) for name in ("server.crt", "server.key"))
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
+               "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
+               "-keyout", key, "-out", certificate]
+    return command, certificate, key
+
+
+# What is checked in the same way everywhere.
+EVERYWHERE = [
+    ("one of forty at a time", exclusion),
+    ("who waits is woken", waiting),
+    ("a program's guards", guarded),
+    ("in a comparison", compared),
+    ("through an agent", through_an_agent),
+]
 
 
 def attempt(server, name, run):

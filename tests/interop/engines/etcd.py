@@ -16,8 +16,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, says, through_an_agent, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, loss, says  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def member(name, folder, clients, peers, initial, *more):
+    """The process of a member, with its data and its log in this folder."""
+    words = ["etcd", "--name", name, "--data-dir", os.path.join(folder, name), "--listen-client-urls", clients,
+             "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+             "--initial-cluster", initial, "--logger", "zap", "--log-level", "error", *more]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
+    with open(os.path.join(folder, f"{name}.log"), "ab") as log:
+        return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 class Etcd(checked.System):
@@ -37,12 +51,7 @@ class Etcd(checked.System):
     def begin(self, index):
         clients, peers = (f"http://127.0.0.1:{port}" for port in self.ports[index])
         initial = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(self.ports))
-        words = ["etcd", "--name", f"m{index}", "--data-dir", os.path.join(self.folder, f"m{index}"),
-                 "--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                 "--initial-advertise-peer-urls", peers, "--initial-cluster", initial, "--logger", "zap", "--log-level", "error"]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
-        with open(os.path.join(self.folder, f"m{index}.log"), "ab") as log:
-            self.members[index] = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.members[index] = member(f"m{index}", self.folder, clients, peers, initial)
 
     def post(self, path, **body):
         """Asks any member that answers."""
@@ -56,7 +65,7 @@ class Etcd(checked.System):
         raise AssertionError(f"no member answers {path}")
 
     def key(self, name, path="/v3/kv/range"):
-        return self.post(path, key=base64.b64encode(b"quorlock/locks/" + name.encode()).decode())
+        return self.post(path, key=encoded("quorlock/locks/" + name))
 
     def is_held(self, name):
         return "kvs" in self.key(name)
@@ -69,8 +78,7 @@ class Etcd(checked.System):
 
     def has_forgotten(self, revision):
         """Whether a member refuses a watch that is to begin with this revision."""
-        key = base64.b64encode(b"other").decode()
-        body = json.dumps({"create_request": {"key": key, "start_revision": revision}}).encode()
+        body = json.dumps({"create_request": {"key": encoded("other"), "start_revision": revision}}).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.ports[0][0]}/v3/watch", body)
         with urllib.request.urlopen(request, timeout=5) as answer:
             lines = [json.loads(answer.readline())["result"] for _ in range(2)]
@@ -115,7 +123,7 @@ def well(server):
     server.ends(0, "run", "a\n\\\"x", "-n", "--", "true")
     told = [server.fence() for _ in range(5)]
     assert all(a < b for a, b in zip(told, told[1:])), told
-    left = server.post("/v3/kv/range", key=base64.b64encode(b"quorlock/").decode(), range_end=base64.b64encode(b"quorlock0").decode())
+    left = server.post("/v3/kv/range", key=encoded("quorlock/"), range_end=encoded("quorlock0"))
     assert "kvs" not in left, left
     time.sleep(0.5)
     leases = server.post("/v3/lease/leases").get("leases", [])
@@ -124,28 +132,16 @@ def well(server):
     assert "etcd 3" in told and "serving" in told, told
 
 
-def loss(server):
-    """Whoever loses the key is told."""
-    holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
-    eventually("it is held", lambda: server.is_held("taken"))
-    server.delete("taken")
-    token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
-    begun = time.monotonic()
-    _, error = holder.communicate(timeout=30)
-    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
-    server.ends(0, "release", "taken", token.strip())
-
-
 def compacted(server):
     """Members that forget all revisions but the last, again and again, lose no caller that waits, and none that begins to."""
-    encoded = base64.b64encode(b"other").decode()
+    other = encoded("other")
     token, _ = server.ends(0, "acquire", "compacted", "--ttl", "60s")
     waiters = []
     for number in range(3):
         waiters.append(server.command("run", "compacted", "-w", "40s", "--ttl", "10s", "--", "date", "+%s.%N"))
         says(waiters[-1], "compacted")
         for _ in range(5):
-            revision = server.post("/v3/kv/put", key=encoded, value=encoded)["header"]["revision"]
+            revision = server.post("/v3/kv/put", key=other, value=other)["header"]["revision"]
             server.post("/v3/kv/compaction", revision=revision, physical=True)
         assert server.has_forgotten(int(revision) - 1), "members remember what was before"
     time.sleep(0.5)
@@ -158,12 +154,11 @@ def compacted(server):
         assert waiter.returncode == 0, f"{waiter.returncode}: {error}"
         times.append(float(out) - released)
     assert min(times) < 1 and max(times) < 5, f"woken after {times}"
-    server.post("/v3/kv/deleterange", key=encoded)
+    server.post("/v3/kv/deleterange", key=other)
 
 
 def lagging(server):
     """A caller that stands still is woken although the release that it waits for was forgotten before its watch told of it."""
-    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
     prefix = "quorlock/locks/many/"
     name = lambda number, size: encoded(f"{prefix}{number}/" + "x" * size)  # noqa: E731
 
@@ -201,7 +196,6 @@ def lagging(server):
 
 def many(server):
     """A list goes on behind the keys that are read at once, and is whole."""
-    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
     lease = server.post("/v3/lease/grant", TTL="3600")["ID"]
     for begin in range(0, 2500, 100):
         keys = [f"quorlock/locks/many:{number:04}" for number in range(begin, begin + 100)]
@@ -219,20 +213,12 @@ def encrypted(server):
     """A member that speaks TLS takes locks, and a certificate that nobody trusts is refused."""
     folder = os.path.join(server.folder, "tls")
     os.makedirs(folder)
-    certificate, key = (os.path.join(folder, name) for name in ("server.crt", "server.key"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
-                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    command, certificate, key = checked.self_signed(folder)
+    subprocess.run(command, check=True, capture_output=True)
     clients, peers = f"https://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
-    words = ["etcd", "--name", "alone", "--data-dir", os.path.join(folder, "data"), "--listen-client-urls", clients,
-             "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-             "--initial-cluster", f"alone={peers}", "--cert-file", certificate, "--key-file", key, "--logger", "zap",
-             "--log-level", "error"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
     address = clients.replace("https://", "etcds://")
     run = ["run", "secret", "--cacert", certificate, "-n", "--", "true"]
-    with open(os.path.join(folder, "log"), "ab") as log:
-        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    process = member("alone", folder, clients, peers, f"alone={peers}", "--cert-file", certificate, "--key-file", key)
     try:
         eventually("it takes locks", lambda: server.command(*run, address=address).wait(60) == 0)
         token, _ = server.ends(0, "acquire", "secret", "--cacert", certificate, "--ttl", "60s", "-n", address=address)
@@ -288,7 +274,6 @@ def refused(server):
 
 def logged_in(server):
     """A user who may write these keys alone takes locks, and a wrong password is told."""
-    encoded = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
     may = {"permType": "READWRITE", "key": encoded("quorlock/"), "range_end": encoded("quorlock0")}
     server.post("/v3/auth/role/add", name="root")
     server.post("/v3/auth/role/add", name="locks")
@@ -306,15 +291,11 @@ def logged_in(server):
 
 CHECKS = [
     ("taken, seen and given back", well),
-    ("one of forty at a time", exclusion),
+    *checked.EVERYWHERE,
     ("a loss is told", loss),
-    ("who waits is woken", waiting),
     ("members that forget what was before", compacted),
     ("a watch that lags behind what they remember", lagging),
     ("more locks than are read at once", many),
-    ("a program's guards", guarded),
-    ("in a comparison", compared),
-    ("through an agent", through_an_agent),
     ("what cannot work", refused),
     ("over TLS", encrypted),
     ("members that die", killed),

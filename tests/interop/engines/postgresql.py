@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, through_an_agent, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared  # noqa: E402
 from servers import eventually, free_port  # noqa: E402
 
 PASSWORD = "s3cr:/@t"
@@ -332,9 +332,8 @@ def shown(server):
 
 def encrypted(server):
     """TLS with a certificate that is checked, and a server that has none refuses."""
-    key, certificate = (os.path.join(server.data, name) for name in ("server.key", "server.crt"))
-    server.as_server("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
-                     "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate)
+    command, certificate, _ = checked.self_signed(server.data)
+    server.as_server(*command)
     server.sql("ALTER SYSTEM SET ssl = on")
     server.sql("SELECT pg_reload_conf()")
     run = ["run", "secret", "-n", "--", "true"]
@@ -385,14 +384,10 @@ def followed(server):
 
 CHECKS = [
     ("taken, seen and given back", well),
-    ("one of forty at a time", exclusion),
+    *checked.EVERYWHERE,
     ("fences only rise", fences),
     ("a late write is refused", account),
     ("a loss is told", loss),
-    ("who waits is woken", waiting),
-    ("a program's guards", guarded),
-    ("in a comparison", compared),
-    ("through an agent", through_an_agent),
     ("a server that dies", killed),
     ("connections that break", midway),
     ("what cannot work", refused),

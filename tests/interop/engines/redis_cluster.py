@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, ".."))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, USAGE, compared, exclusion, guarded, says, through_an_agent, waiting  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, USAGE, agent_of, loss, says  # noqa: E402
 from servers import Connection, eventually, free_port, redis_version  # noqa: E402
 
 # Servers call a master dead after this time, and its replica follows it a little later.
@@ -213,18 +213,6 @@ def several(server):
     assert not server.is_held(one) and not server.is_held(two)
 
 
-def loss(server):
-    """Whoever loses the key is told."""
-    holder = server.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
-    eventually("it is held", lambda: server.is_held("taken"))
-    server.delete("taken")
-    token, _ = server.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
-    begun = time.monotonic()
-    _, error = holder.communicate(timeout=30)
-    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
-    server.ends(0, "release", "taken", token.strip())
-
-
 def add_users(server):
     """A user who cannot publish, and the user of the book."""
     few = "on >s3cret ~* +eval +get +set +del +pttl +pexpire +type +strlen +info +asking +cluster|slots +cluster|info"
@@ -243,10 +231,8 @@ def moved(server):
     add_users(server)
     holder = server.command("run", name, "--ttl", "3s", "--", "sleep", "12", address=server.address.replace("://", "://all:s3cret@"))
     eventually("it is held", lambda: server.is_held(name))
-    agent = server.command("agent", "--port", "0")
+    agent, through, _ = agent_of(server)
     try:
-        line = next(line for line in agent.stdout if "find the agent under" in line)
-        through = Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2)
         take = lambda name: through.send([b"SET", name.encode(), b"me", b"NX", b"PX", b"60000"])  # noqa: E731
         assert take(name) == ("$", None), "held"
         line = lambda index, *words: server.ask(index, *words)[0] == "+"  # noqa: E731
@@ -420,9 +406,7 @@ def two_clusters(server):
             assert "are in two clusters" in error and "list servers of one cluster alone" in error, error
         assert time.monotonic() - begun < 10, "what cannot work is not waited for"
         assert not server.is_held("job") and "0" in says("EXISTS", "job")
-        agent = server.command("agent", "--port", "0", address=address)
-        line = next(line for line in agent.stdout if "find the agent under" in line)
-        through = Connection(int(line.rsplit(":", 1)[1].split()[0].rstrip("/")), 2)
+        agent, through, _ = agent_of(server, address)
         take = lambda name: through.send([b"SET", name, b"me", b"NX", b"PX", b"60000"])  # noqa: E731
         assert take(b"one")[0] == "+"
     try:
@@ -461,10 +445,8 @@ def encrypted(server):
     """A cluster that speaks TLS alone takes locks, and a certificate that nobody trusts is refused."""
     folder = os.path.join(server.folder, "tls")
     os.makedirs(folder)
-    certificate, key = (os.path.join(folder, name) for name in ("server.crt", "server.key"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=quorlock test",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
-                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    command, certificate, key = checked.self_signed(folder)
+    subprocess.run(command, check=True, capture_output=True)
     port, bus = free_port(), free_port()
     words = ["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "",
              "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no",
@@ -488,12 +470,8 @@ def encrypted(server):
 CHECKS = [
     ("taken, seen and given back", well),
     ("several names", several),
-    ("one of forty at a time", exclusion),
+    *checked.EVERYWHERE,
     ("a loss is told", loss),
-    ("who waits is woken", waiting),
-    ("a program's guards", guarded),
-    ("in a comparison", compared),
-    ("through an agent", through_an_agent),
     ("what cannot work", refused),
     ("two clusters", two_clusters),
     ("a user with few rights", logged_in),

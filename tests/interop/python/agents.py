@@ -5,7 +5,6 @@ The first owner asks one agent and the second owner the other one.
 
 import logging
 import os
-import threading
 import time
 from types import SimpleNamespace
 
@@ -20,7 +19,7 @@ from redbeat.schedulers import RedBeatSchedulerEntry, acquire_distributed_beat_l
 
 from agent_channels import run as run_channels
 from locks import fresh
-from report import Report, between, equal
+from report import Report, between, equal, hold_alone
 
 SUFFIX = " through an agent"
 
@@ -97,32 +96,18 @@ def expires(library):
 
 def excludes(library, callers=8, rounds=3):
     name = fresh()
-    held = []
-    errors = []
 
-    def caller(index):
-        try:
-            owner = library(index % 2)
-            for _ in range(rounds):
-                lock = owner.lock(name, 4)
-                equal(patiently(lock.acquire, blocking_timeout=60), True)
-                start = time.monotonic_ns()
-                time.sleep(0.002)
-                held.append((start, time.monotonic_ns()))
-                patiently(lock.release)
-        except Exception as error:
-            errors.append(error)
+    def owner_of(number):
+        owner = library(number % 2)
 
-    threads = [threading.Thread(target=caller, args=[index]) for index in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    held.sort()
-    overlaps = [1 for one, two in zip(held, held[1:]) if two[0] < one[1]]
-    equal((len(held), len(overlaps)), (callers * rounds, 0))
+        def take():
+            lock = owner.lock(name, 4)
+            equal(patiently(lock.acquire, blocking_timeout=60), True)
+            return lambda: patiently(lock.release)
+
+        return take
+
+    hold_alone(callers, rounds, owner_of)
 
 
 def patiently(call, **arguments):

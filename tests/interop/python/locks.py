@@ -1,6 +1,5 @@
 """Lock libraries of Python, each behind the same six calls, and the checks they all must pass."""
 
-import threading
 import time
 import urllib.parse
 import uuid
@@ -9,7 +8,7 @@ import pottery
 import redis
 import redlock
 
-from report import between, equal
+from report import between, equal, hold_alone
 
 
 class RedlockPy:
@@ -178,35 +177,21 @@ def expires(library, nodes):
 def excludes(library, nodes, callers=10, rounds=3):
     """Ten callers take the same lock; no two hold it at once, and each gets it in the end."""
     resource = fresh()
-    held = []
-    errors = []
 
-    def caller():
-        try:
-            owner = library(nodes.urls)
-            for _ in range(rounds):
-                end = time.monotonic() + 60
-                while (lock := owner.acquire(resource, 10_000)) is None:
-                    if time.monotonic() > end:
-                        raise AssertionError("no lock within 60 s")
-                    time.sleep(0.002 + 0.01 * uuid.uuid4().int % 7 / 1000)
-                start = time.monotonic_ns()
-                time.sleep(0.002)
-                held.append((start, time.monotonic_ns()))
-                owner.release(resource, lock)
-        except Exception as error:
-            errors.append(error)
+    def owner_of(_):
+        owner = library(nodes.urls)
 
-    threads = [threading.Thread(target=caller) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    held.sort()
-    overlaps = [1 for one, two in zip(held, held[1:]) if two[0] < one[1]]
-    equal((len(held), len(overlaps)), (callers * rounds, 0))
+        def take():
+            end = time.monotonic() + 60
+            while (lock := owner.acquire(resource, 10_000)) is None:
+                if time.monotonic() > end:
+                    raise AssertionError("no lock within 60 s")
+                time.sleep(0.002 + 0.01 * uuid.uuid4().int % 7 / 1000)
+            return lambda: owner.release(resource, lock)
+
+        return take
+
+    hold_alone(callers, rounds, owner_of)
 
 
 def refuses_another_authority(library, nodes):

@@ -11,7 +11,7 @@ from huey import RedisHuey, crontab
 from huey.exceptions import TaskException, TaskLockedException
 
 import jobs
-from report import between, equal
+from report import between, equal, hold_alone
 
 
 def fresh():
@@ -81,27 +81,19 @@ def renews(url):
 
 
 def ten_callers(url):
-    name, held, errors = fresh(), [], []
+    name = fresh()
 
-    def caller():
-        try:
-            client = redis.Redis.from_url(url)
-            for _ in range(3):
-                with redis_lock.Lock(client, name, expire=30):
-                    start = time.monotonic_ns()
-                    time.sleep(0.002)
-                    held.append((start, time.monotonic_ns()))
-        except Exception as error:
-            errors.append(error)
+    def owner_of(_):
+        client = redis.Redis.from_url(url)
 
-    threads = [threading.Thread(target=caller) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    equal(errors, [])
-    held.sort()
-    equal((len(held), sum(two[0] < one[1] for one, two in zip(held, held[1:]))), (30, 0))
+        def take():
+            lock = redis_lock.Lock(client, name, expire=30)
+            equal(lock.acquire(), True)
+            return lock.release
+
+        return take
+
+    hold_alone(10, 3, owner_of)
 
 
 def works_off(url):

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import sys
+import threading
+import time
 import traceback
 
 
@@ -41,3 +43,34 @@ def equal(found, expected):
 def between(found, low, high):
     if not low <= found <= high:
         raise AssertionError(f"expected {low}..{high}, found {found!r}")
+
+
+def hold_alone(callers, rounds, owner_of):
+    """
+    Each caller takes the same lock so often. No two hold it at once, and each gets it in the end. OWNER_OF gets a caller's number; it
+    gives a function that takes the lock, and that one gives a function which releases it.
+    """
+    held, errors = [], []
+
+    def caller(number):
+        try:
+            take = owner_of(number)
+            for _ in range(rounds):
+                release = take()
+                start = time.monotonic_ns()
+                time.sleep(0.002)
+                held.append((start, time.monotonic_ns()))
+                release()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=caller, args=[number]) for number in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    held.sort()
+    overlaps = [1 for one, two in zip(held, held[1:]) if two[0] < one[1]]
+    equal((len(held), len(overlaps)), (callers * rounds, 0))

@@ -13,8 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, os.path.join(HERE, "../engines"))
 import checked  # noqa: E402
-from checked import BUSY, LOST, UNAVAILABLE, compared, exclusion, guarded, through_an_agent, waiting  # noqa: E402
-from servers import Connection, Server, eventually, redis_version  # noqa: E402
+from checked import BUSY, LOST, UNAVAILABLE, agent_of, loss  # noqa: E402
+from servers import Server, eventually, redis_version  # noqa: E402
 
 MASTER = "locks"
 # Sentinels call a master dead after this time, and agree on another one a little later.
@@ -84,6 +84,9 @@ class Set(checked.System):
         eventually("the replica is the master", lambda: all(map(self.names_the_replica, self.sentinels)))
         eventually("it says so", lambda: "role:master" in self.info(self.replica))
 
+    def is_held(self, name):
+        return self.master.ask("EXISTS", name) == (":", b"1")
+
     def delete(self, name):
         self.master.ask("DEL", name)
 
@@ -109,22 +112,10 @@ def well(locks):
     locks.ends(0, "run", "job", "-n", "--", "true")
 
 
-def loss(locks):
-    """Whoever loses the key is told."""
-    holder = locks.command("run", "taken", "--ttl", "3s", "--", "sleep", "60")
-    eventually("it is held", lambda: locks.master.ask("EXISTS", "taken") == (":", b"1"))
-    locks.delete("taken")
-    token, _ = locks.ends(0, "acquire", "taken", "--ttl", "60s", "-n")
-    begun = time.monotonic()
-    _, error = holder.communicate(timeout=30)
-    assert holder.returncode == LOST and time.monotonic() - begun < 4, f"{holder.returncode}: {error}"
-    locks.ends(0, "release", "taken", token.strip())
-
-
 def over(locks):
     """A lock that was replicated outlives the master, and so does its holder."""
     holder = locks.command("run", "held", "--ttl", "20s", "--", "sleep", "12")
-    eventually("it is held", lambda: locks.master.ask("EXISTS", "held") == (":", b"1"))
+    eventually("it is held", lambda: locks.is_held("held"))
     token, _ = locks.ends(0, "acquire", "kept", "--ttl", "60s")
     assert locks.master.ask("WAIT", "1", "5000") == (":", b"1"), "it was not replicated"
     locks.fail_over()
@@ -142,7 +133,7 @@ def lost(locks):
     locks.replica.process.send_signal(signal.SIGSTOP)
     locks.master.line("CLIENT KILL TYPE replica")
     holder = locks.command("run", "lost", "--ttl", "20s", "--", "sleep", "60")
-    eventually("it is held", lambda: locks.master.ask("EXISTS", "lost") == (":", b"1"))
+    eventually("it is held", lambda: locks.is_held("lost"))
     locks.master.kill()
     locks.servers.remove(locks.master)
     locks.replica.process.send_signal(signal.SIGCONT)
@@ -154,11 +145,8 @@ def lost(locks):
 
 def planned(locks):
     """A master that was followed and still serves gets no locks any more, and a client that stays takes them on its follower."""
-    agent = locks.command("agent", "--port", "0")
-    line = next(line for line in agent.stdout if "find the agent under" in line)
-    port = int(line.rsplit(":", 1)[1].split()[0].rstrip("/"))
+    agent, there, _ = agent_of(locks)
     try:
-        there = Connection(port, 2)
         assert there.send([b"SET", b"before", b"me", b"NX", b"PX", b"60000"])[0] == "+", "the agent takes no lock"
         assert locks.master.ask("WAIT", "1", "5000") == (":", b"1"), "it was not replicated"
         locks.sentinels[0].line(f"SENTINEL FAILOVER {MASTER}")
@@ -204,12 +192,8 @@ def refused(locks):
 
 CHECKS = [
     ("taken, seen and given back", well),
-    ("one of forty at a time", exclusion),
+    *checked.EVERYWHERE,
     ("a loss is told", loss),
-    ("who waits is woken", waiting),
-    ("a program's guards", guarded),
-    ("in a comparison", compared),
-    ("through an agent", through_an_agent),
     ("kept over a failover", over),
     ("lost by a failover", lost),
     ("a failover that somebody asks for", planned),

@@ -9,10 +9,11 @@ clock that all processes of a machine share, until it sends its release or the t
 import argparse
 import json
 import multiprocessing
+import os
 import random
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,20 +22,13 @@ import redis
 
 from report import Report
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import free_port  # noqa: E402
+
 AGENTS = 3
 NODES = 5
 PROCESSES = 10
 TIMEOUT = 3.0
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Cluster:
@@ -161,7 +155,7 @@ def overlaps(held):
 def run(arguments):
     with tempfile.TemporaryDirectory() as directory:
         cluster = Cluster(arguments.program, directory + "/cluster")
-        ports = free_ports(AGENTS)
+        ports = [free_port() for _ in range(AGENTS)]
         for port in ports:
             cluster.start_agent(port)
         time.sleep(2)

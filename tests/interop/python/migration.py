@@ -19,7 +19,7 @@ import time
 import pottery
 import redis
 
-from agents_killed import free_ports
+from agents_killed import free_port
 from report import Report
 
 NODES = 5
@@ -35,7 +35,7 @@ class Servers:
 
     def __init__(self, folder):
         self.folder = folder
-        self.ports = free_ports(NODES)
+        self.ports = [free_port() for _ in range(NODES)]
         self.processes = {}
 
     def begin(self, words):

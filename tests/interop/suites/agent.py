@@ -7,7 +7,6 @@ longer than that are on disk before they are granted.
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -17,22 +16,11 @@ import tempfile
 import threading
 import time
 
-from suite import node, wait_for
+from suite import free_port, node, wait_for
 
 NODES = 5
 RESTART_DELAY_MAX = "1s"
 AWAY_SECONDS, BETWEEN_SECONDS = 0.5, 0.5
-
-
-def free_ports(count):
-    """Of a range from which no client's end of a connection is taken while a node is away."""
-    ports = []
-    while len(ports) < count:
-        port = random.randrange(20000, 30000)
-        with contextlib.suppress(OSError), socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))
-            ports.append(port)
-    return ports
 
 
 def answer(port, *words):
@@ -48,7 +36,7 @@ class Nodes:
 
     def __init__(self, program, directory):
         self.program, self.directory = program, directory
-        self.ports = free_ports(NODES)
+        self.ports = [free_port() for _ in range(NODES)]
         self.processes = [self.started(port) for port in self.ports]
         for port in self.ports:
             wait_for(port)

@@ -21,6 +21,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from servers import free_port  # noqa: E402
+
 APART = "apart: "
 COMPLETE = "is run to its end"
 
@@ -123,12 +126,6 @@ def replaced(path, before, after, is_everywhere=False):
         sys.exit(f"{path} has {text.count(before)} times what is to be changed: {before}")
     with open(path, "w", encoding="latin-1") as file:
         file.write(text.replace(before, after))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_for(port, seconds=30):

@@ -6,9 +6,9 @@ import pty
 import re
 import select
 import shutil
-import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -16,6 +16,9 @@ import urllib.parse
 import urllib.request
 
 from report import Report, between, equal
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from servers import free_port  # noqa: E402
 
 KEYS = 500
 # What redis-benchmark sends if it is not told what.
@@ -200,12 +203,6 @@ def is_benchmarked_otherwise(tools):
           (["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "HSET", "MSET (10 keys)"], []))
     names, said = benchmark(tools, "set", "key:__rand_int__", "v", "px", "1000", "nx")
     equal((len(names), said), (1, []))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def exported(tools):
